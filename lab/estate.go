@@ -1,0 +1,135 @@
+package lab
+
+import "io/fs"
+
+// Estate is a Git repository in lab's layout: what should exist.
+type Estate struct {
+	Name         string // name of the folder, or "homelab" for the embedded one
+	Dir          string // absolute path on disk; empty when the estate is the embedded one
+	FS           fs.FS  // the estate's files, rooted at the estate
+	Clusters     []Cluster
+	Environments []Environment
+	Addons       []Addon
+}
+
+// Role is what a cluster does in the estate.
+type Role string
+
+// The roles: the hub runs the engine for others, a spoke is managed by it.
+const (
+	RoleHub   Role = "hub"
+	RoleSpoke Role = "spoke"
+)
+
+// EngineType names a GitOps engine.
+type EngineType string
+
+// The engines.
+const (
+	EngineArgoCD EngineType = "argocd"
+	EngineFlux   EngineType = "flux"
+)
+
+// Cluster is one clusters/NAME/cluster.yaml.
+type Cluster struct {
+	Name        string
+	File        string // path within the estate
+	Role        Role
+	Environment string // empty for a hub that belongs to none
+	Provider    string // "kind"
+	Cloud       Cloud
+	Addons      map[string]bool   // addon -> wanted; becomes enable_<addon>
+	Labels      map[string]string // further labels on the registration
+	Metadata    map[string]string // further annotations on the registration
+	Engine      EngineSpec        // read on the hub alone
+	Kind        []byte            // kind's v1alpha4 Cluster document as YAML, strictly checked; empty for kind's default
+	Positions   map[string]Position
+}
+
+// Position of a field given by its dotted path below the document ("spec.cloud.region"); the file alone where the field is not written.
+func (c Cluster) Position(path string) Position { return lookup(c.Positions, c.File, path) }
+
+// Environment is one environments/NAME/environment.yaml.
+type Environment struct {
+	Name      string
+	File      string
+	Order     int // promotion goes upwards; 0 for default
+	Cloud     Cloud
+	Labels    map[string]string
+	Metadata  map[string]string // annotations shared by the environment's clusters
+	Positions map[string]Position
+}
+
+// Position of a field, as for Cluster.
+func (e Environment) Position(path string) Position { return lookup(e.Positions, e.File, path) }
+
+func lookup(at map[string]Position, file, path string) Position {
+	if p, ok := at[path]; ok {
+		return p
+	}
+	return Position{File: file}
+}
+
+// Addon is one addons/NAME folder.
+type Addon struct {
+	Name     string
+	File     string            // path of its ApplicationSet within the estate
+	Chart    string            // chart name when it comes from a chart repository, else empty
+	Versions map[string]string // environment -> pinned chart version; "" holds the base version
+	Path     string            // chart folder within the estate when the chart is the estate's own
+}
+
+// EngineSpec is spec.engine of the hub's cluster.yaml.
+type EngineSpec struct {
+	Type   EngineType     // argocd by default
+	Values map[string]any // Helm values merged over lab's own
+}
+
+// Cloud is what a cluster pretends to live in. Fields left empty are made up, always the same for the same lab, cluster and seed.
+type Cloud struct {
+	Provider string // aws, azure, gcp; empty for none
+	Seed     string // changes every made-up id
+	Region   string // aws and gcp: region; azure: location
+
+	AccountID string   // aws: 12 digits
+	VPCID     string   // aws: vpc- and 17 hex digits
+	Subnets   []string // aws: subnet- and 17 hex digits each
+
+	SubscriptionID string // azure: GUID
+	TenantID       string // azure: GUID
+	ResourceGroup  string // azure
+
+	ProjectID     string // gcp
+	ProjectNumber string // gcp: 12 digits
+	Network       string // gcp: VPC network name
+}
+
+// Hub returns the estate's hub.
+func (e *Estate) Hub() Cluster {
+	for _, c := range e.Clusters {
+		if c.Role == RoleHub {
+			return c
+		}
+	}
+	return Cluster{}
+}
+
+// Environment returns the named environment.
+func (e *Estate) Environment(name string) (Environment, bool) {
+	for _, env := range e.Environments {
+		if env.Name == name {
+			return env, true
+		}
+	}
+	return Environment{}, false
+}
+
+// Cluster returns the named cluster.
+func (e *Estate) Cluster(name string) (Cluster, bool) {
+	for _, c := range e.Clusters {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Cluster{}, false
+}

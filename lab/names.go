@@ -1,0 +1,41 @@
+package lab
+
+import "path"
+
+// Labels that everything lab makes carries, on Docker objects and on Kubernetes objects alike.
+const (
+	// LabelName holds the name of the lab that owns an object.
+	LabelName = "lab.homelab/name"
+	// LabelPart says what part of the lab the object is: forge, network, engine, registration, ...
+	LabelPart = "lab.homelab/part"
+	// LabelInputs holds a digest of what an object was made from, so that an unchanged input is recognised.
+	LabelInputs = "lab.homelab/inputs"
+)
+
+// The four folders of an estate.
+const (
+	ClustersDir     = "clusters"
+	EnvironmentsDir = "environments"
+	AddonsDir       = "addons"
+	ScenariosDir    = "scenarios"
+)
+
+// DefaultEnvironment is the base layer of values: it is under every environment and no cluster is in it.
+const DefaultEnvironment = "default"
+
+// NetworkName is the Docker network of a lab: one for each lab, so that names are its own and its removal is exact.
+func NetworkName(labName string) string { return "lab-" + labName }
+
+// KindName is what a lab's cluster is called in kind and Docker: prefixed, so that labs live side by side.
+func KindName(labName, cluster string) string { return labName + "-" + cluster }
+
+// ForgeName is the container, host name and volume of a lab's Git server.
+func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
+
+// ClusterFile is the path of a cluster's document within an estate.
+func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
+
+// EnvironmentFile is the path of an environment's document within an estate.
+func EnvironmentFile(env string) string {
+	return path.Join(EnvironmentsDir, env, "environment.yaml")
+}

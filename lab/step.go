@@ -1,0 +1,66 @@
+package lab
+
+import "time"
+
+// Action is what a step does to its object.
+type Action string
+
+// The actions of a step.
+const (
+	ActionNone   Action = "none"   // as it should be: nothing is done
+	ActionCreate Action = "create" // absent: it is made
+	ActionUpdate Action = "update" // different: it is changed
+	ActionRepair Action = "repair" // half made or stopped: it is mended or made again
+	ActionDelete Action = "delete" // no longer wanted: it is removed
+)
+
+// Step is one line of a plan: printable data, not a closure.
+type Step struct {
+	ID      string   `json:"id"`                // kind, or kind/cluster: "engine", "cluster/hub"
+	Kind    string   `json:"kind"`              // which executor runs it
+	Cluster string   `json:"cluster,omitempty"` // the cluster it is about
+	Action  Action   `json:"action"`
+	Reason  string   `json:"reason,omitempty"` // why, in words
+	Needs   []string `json:"needs,omitempty"`  // IDs of steps that end before it starts
+}
+
+// Title is how a person reads the step: "cluster hub".
+func (s Step) Title() string {
+	if s.Cluster == "" {
+		return s.Kind
+	}
+	return s.Kind + " " + s.Cluster
+}
+
+// StepState is where a step stands.
+type StepState string
+
+// The states of a step.
+const (
+	StepWaiting StepState = "waiting"
+	StepRunning StepState = "running"
+	StepDone    StepState = "done"
+	StepFailed  StepState = "failed"
+	StepSkipped StepState = "skipped" // a step that it needs failed
+)
+
+// Event is one thing that happened while a plan ran.
+type Event struct {
+	Step      Step
+	State     StepState
+	Detail    string        // what it does now, or what it ended with; one line
+	Since     time.Duration // since the run began
+	Elapsed   time.Duration // since the step began
+	Remaining time.Duration // estimate; 0 when unknown
+}
+
+// Progress is how long work tells what it does now: one lower-case line, without a full stop.
+type Progress func(detail string)
+
+// StepResult is how a step ended, for the machine-readable report.
+type StepResult struct {
+	Name    string  `json:"name"` // Step.Kind
+	Cluster string  `json:"cluster,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Result  string  `json:"result"` // Event.Detail of the last event
+}
