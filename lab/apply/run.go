@@ -1,0 +1,177 @@
+// Package apply runs a plan: each step as soon as those that it needs have ended, several at once.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+)
+
+// Outcome is what an executor did.
+type Outcome struct {
+	Detail  string   // one line for a person: a version, a URL
+	Changes []string // what was changed, in words; empty when nothing was
+}
+
+// Executor does what a step says. It returns when the step's object is as wanted, or why not.
+type Executor func(ctx context.Context, step lab.Step, p lab.Progress) (Outcome, error)
+
+// Runner runs plans. The zero value needs Executors alone.
+type Runner struct {
+	Executors map[string]Executor // by Step.Kind
+	Events    func(lab.Event)     // called from several goroutines; may be nil
+	Now       func() time.Time    // the clock; time.Now when nil
+}
+
+// Result is how a plan ended.
+type Result struct {
+	Steps   []lab.StepResult
+	Changes []string // "bridge/prod: annotation aws_region: a -> b", in plan order
+}
+
+// Run runs the steps in the order that their needs allow. A failed step stops those that need it and no other: what can come up comes up.
+// The error is that of the first step that failed, or the context's. Every step that had begun is waited for.
+func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
+	if err := Check(steps, r.Executors); err != nil {
+		return Result{}, err
+	}
+	now := r.Now
+	if now == nil {
+		now = time.Now
+	}
+	run := &running{Runner: r, now: now, began: now(), done: map[string]chan struct{}{}, ended: map[string]*ended{}}
+	for _, s := range steps {
+		run.done[s.ID] = make(chan struct{})
+		run.ended[s.ID] = &ended{}
+	}
+	var group errgroup.Group
+	for _, s := range steps {
+		group.Go(func() error {
+			defer close(run.done[s.ID])
+			run.step(ctx, s)
+			return nil
+		})
+	}
+	_ = group.Wait() // outcomes are kept step by step: one failure must not hide another
+	return run.result(ctx, steps)
+}
+
+type ended struct {
+	outcome Outcome
+	seconds float64
+	state   lab.StepState
+	err     error
+	at      time.Time
+}
+
+type running struct {
+	Runner
+	now   func() time.Time
+	began time.Time
+	done  map[string]chan struct{}
+	ended map[string]*ended // each written by its own step before done is closed
+	mu    sync.Mutex
+}
+
+func (r *running) step(ctx context.Context, s lab.Step) {
+	mine := r.ended[s.ID]
+	for _, need := range s.Needs {
+		<-r.done[need]
+		if st := r.ended[need].state; st != lab.StepDone {
+			mine.state = lab.StepSkipped
+		}
+	}
+	start := r.now()
+	if mine.state == lab.StepSkipped || ctx.Err() != nil {
+		mine.state = lab.StepSkipped
+		r.event(s, start, lab.StepSkipped, "")
+		return
+	}
+	if s.Action == lab.ActionNone {
+		mine.state, mine.outcome.Detail = lab.StepDone, s.Reason
+		r.event(s, start, lab.StepDone, s.Reason)
+		return
+	}
+	r.event(s, start, lab.StepRunning, s.Reason)
+	mine.outcome, mine.err = r.Executors[s.Kind](ctx, s, func(detail string) { r.event(s, start, lab.StepRunning, detail) })
+	mine.at = r.now()
+	mine.seconds = mine.at.Sub(start).Seconds()
+	if mine.err != nil {
+		mine.state = lab.StepFailed
+		r.event(s, start, lab.StepFailed, firstLine(mine.err))
+		return
+	}
+	mine.state = lab.StepDone
+	r.event(s, start, lab.StepDone, mine.outcome.Detail)
+}
+
+func (r *running) event(s lab.Step, start time.Time, state lab.StepState, detail string) {
+	if r.Events == nil {
+		return
+	}
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Events(lab.Event{Step: s, State: state, Detail: detail, Since: now.Sub(r.began), Elapsed: now.Sub(start)})
+}
+
+func (r *running) result(ctx context.Context, steps []lab.Step) (Result, error) {
+	res := Result{Steps: []lab.StepResult{}, Changes: []string{}}
+	var first *ended
+	for _, s := range steps {
+		e := r.ended[s.ID]
+		detail := e.outcome.Detail
+		if e.state != lab.StepDone {
+			detail = string(e.state)
+		}
+		res.Steps = append(res.Steps, lab.StepResult{Name: s.Kind, Cluster: s.Cluster, Seconds: e.seconds, Result: detail})
+		for _, c := range e.outcome.Changes {
+			res.Changes = append(res.Changes, s.ID+": "+c)
+		}
+		if e.err != nil && (first == nil || e.at.Before(first.at)) {
+			first = e
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return res, err
+	}
+	if first != nil {
+		return res, first.err
+	}
+	return res, nil
+}
+
+func firstLine(err error) string {
+	var le *lab.Error
+	if errors.As(err, &le) {
+		return le.Message
+	}
+	return err.Error()
+}
+
+// Check says whether a plan can be run at all: IDs are unique, needs exist and come before, and every kind has an executor.
+func Check(steps []lab.Step, executors map[string]Executor) error {
+	var seen []string
+	for _, s := range steps {
+		if slices.Contains(seen, s.ID) {
+			return fmt.Errorf("plan: step %s stands twice", s.ID)
+		}
+		for _, need := range s.Needs {
+			if !slices.Contains(seen, need) {
+				return fmt.Errorf("plan: step %s needs %s, which does not come before it", s.ID, need)
+			}
+		}
+		if executors[s.Kind] == nil && s.Action != lab.ActionNone {
+			return fmt.Errorf("plan: nothing runs steps of kind %s", s.Kind)
+		}
+		seen = append(seen, s.ID)
+	}
+	return nil
+}

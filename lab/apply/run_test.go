@@ -1,0 +1,133 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"homelab/lab"
+)
+
+func step(id string, needs ...string) lab.Step {
+	return lab.Step{ID: id, Kind: id, Action: lab.ActionCreate, Needs: needs}
+}
+
+// recorder runs steps that take a second each, and remembers the order of their ends.
+type recorder struct {
+	mu    sync.Mutex
+	order []string
+	fail  map[string]error
+}
+
+func (r *recorder) executors(steps []lab.Step) map[string]Executor {
+	m := map[string]Executor{}
+	for _, s := range steps {
+		m[s.Kind] = func(ctx context.Context, s lab.Step, p lab.Progress) (Outcome, error) {
+			p("working")
+			select {
+			case <-ctx.Done():
+				return Outcome{}, ctx.Err()
+			case <-time.After(time.Second):
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.order = append(r.order, s.ID)
+			return Outcome{Detail: "ok", Changes: []string{"made"}}, r.fail[s.ID]
+		}
+	}
+	return m
+}
+
+func TestRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps := []lab.Step{step("a"), step("b"), step("c", "a", "b")}
+		r := &recorder{}
+		began := time.Now()
+		res, err := Runner{Executors: r.executors(steps)}.Run(t.Context(), steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d != 2*time.Second {
+			t.Errorf("took %s, want 2s: a and b side by side, then c", d)
+		}
+		if r.order[2] != "c" {
+			t.Errorf("order %v", r.order)
+		}
+		if want := []string{"a: made", "b: made", "c: made"}; !slices.Equal(res.Changes, want) {
+			t.Errorf("changes %v, want %v", res.Changes, want)
+		}
+	})
+}
+
+func TestFailureStopsOnlyWhatNeedsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps := []lab.Step{step("a"), step("b"), step("c", "a"), step("d", "b"), step("e", "c")}
+		boom := errors.New("boom")
+		r := &recorder{fail: map[string]error{"a": boom}}
+		states := map[string]lab.StepState{}
+		res, err := Runner{Executors: r.executors(steps), Events: func(e lab.Event) { states[e.Step.ID] = e.State }}.Run(t.Context(), steps)
+		if !errors.Is(err, boom) {
+			t.Errorf("err %v", err)
+		}
+		want := map[string]lab.StepState{"a": lab.StepFailed, "b": lab.StepDone, "c": lab.StepSkipped, "d": lab.StepDone, "e": lab.StepSkipped}
+		for id, st := range want {
+			if states[id] != st {
+				t.Errorf("%s is %s, want %s", id, states[id], st)
+			}
+		}
+		if res.Steps[2].Result != "skipped" {
+			t.Errorf("step c: %+v", res.Steps[2])
+		}
+	})
+}
+
+func TestCancelEndsTheRunAndWaitsForWhatBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps := []lab.Step{step("a"), step("b", "a")}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := false
+		ex := map[string]Executor{
+			"a": func(ctx context.Context, _ lab.Step, _ lab.Progress) (Outcome, error) {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // synctest: a clean-up that takes its time
+				ended = true
+				return Outcome{}, ctx.Err()
+			},
+			"b": func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
+				t.Error("b began after the run was cancelled")
+				return Outcome{}, nil
+			},
+		}
+		time.AfterFunc(time.Second, cancel)
+		_, err := Runner{Executors: ex}.Run(ctx, steps)
+		if !errors.Is(err, context.Canceled) || !ended {
+			t.Errorf("err %v, ended %v", err, ended)
+		}
+	})
+}
+
+func TestNothingIsRunForActionNone(t *testing.T) {
+	steps := []lab.Step{{ID: "a", Kind: "a", Action: lab.ActionNone, Reason: "as it was"}, step("b", "a")}
+	r := &recorder{}
+	res, err := Runner{Executors: r.executors(steps[1:])}.Run(t.Context(), steps)
+	if err != nil || !slices.Equal(r.order, []string{"b"}) || res.Steps[0].Result != "as it was" {
+		t.Errorf("%v, order %v, %+v", err, r.order, res.Steps)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	ex := (&recorder{}).executors([]lab.Step{step("a"), step("b")})
+	for name, steps := range map[string][]lab.Step{
+		"twice":       {step("a"), step("a")},
+		"later need":  {step("a", "b"), step("b")},
+		"no executor": {step("z")},
+	} {
+		if err := Check(steps, ex); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package state
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"homelab/lab"
+)
+
+func open(t *testing.T) *Dir {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	d, err := Open("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestOpenMakesNothing(t *testing.T) {
+	d := open(t)
+	if d.Exists() {
+		t.Error("a lab that was never made exists")
+	}
+	if _, err := os.Stat(d.Path); !os.IsNotExist(err) {
+		t.Errorf("stat %s: %v, want not exist", d.Path, err)
+	}
+}
+
+func TestRecordSurvives(t *testing.T) {
+	d := open(t)
+	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: lab.EngineArgoCD, Ports: Ports{ArgoCD: 8081, Forge: 3001}}
+	if err := d.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Load()
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	names, err := List()
+	if err != nil || len(names) != 1 || names[0] != "demo" {
+		t.Errorf("List: %v, %v", names, err)
+	}
+	if err := d.Remove(); err != nil || d.Exists() {
+		t.Errorf("Remove: %v, exists %v", err, d.Exists())
+	}
+	if _, err := os.Stat(filepath.Dir(d.Path)); !os.IsNotExist(err) {
+		t.Errorf("the folder above is left over: %v", err)
+	}
+}
+
+func TestCredentialsAreStableAndPrivate(t *testing.T) {
+	d := open(t)
+	first, err := d.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := d.Credentials()
+	if err != nil || first != second {
+		t.Errorf("the second reading differs: %v", err)
+	}
+	if first.ForgePassword == first.ArgoCDPassword || len(first.ForgePassword) != 24 {
+		t.Error("passwords are not random")
+	}
+	if err := bcrypt.CompareHashAndPassword([]byte(first.ArgoCDHash), []byte(first.ArgoCDPassword)); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]os.FileMode{d.Path: 0o700, filepath.Join(d.Path, credentialsFile): 0o600} {
+		fi, err := os.Stat(path)
+		if err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s: %v %v, want %v", path, fi.Mode().Perm(), err, want)
+		}
+	}
+}
+
+func TestLockIsExclusive(t *testing.T) {
+	d := open(t)
+	unlock, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var le *lab.Error
+	if _, err := d.Lock(t.Context()); !errors.As(err, &le) || le.Code != "locked" {
+		t.Errorf("second lock: %v", err)
+	}
+	unlock()
+	again, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+func TestBrokenRecordNamesTheCure(t *testing.T) {
+	d := open(t)
+	if err := d.Create(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Path, recordFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var le *lab.Error
+	if _, err := d.Load(); !errors.As(err, &le) || le.Cure == "" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFreePortSkipsWhatIsTaken(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	busy := l.Addr().(*net.TCPAddr).Port
+	got, err := FreePort(busy, busy+1)
+	if err != nil || got == busy || got == busy+1 {
+		t.Errorf("got %d, %v with %d busy and %d taken", got, err, busy, busy+1)
+	}
+}
