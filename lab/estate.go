@@ -42,8 +42,12 @@ type Cluster struct {
 	Labels      map[string]string // further labels on the registration
 	Metadata    map[string]string // further annotations on the registration
 	Engine      EngineSpec        // read on the hub alone
-	Kind        []byte            // kind's v1alpha4 Cluster document as YAML, strictly checked; empty for kind's default
-	Positions   map[string]Position
+	Kind        []byte            // kind's v1alpha4 Cluster document as canonical YAML, strictly checked; empty for kind's default
+
+	ControlPlanes int // nodes of each role, counted in Kind: at least one control plane
+	Workers       int
+
+	Positions map[string]Position
 }
 
 // Position of a field given by its dotted path below the document ("spec.cloud.region"); the file alone where the field is not written.
@@ -72,11 +76,33 @@ func lookup(at map[string]Position, file, path string) Position {
 
 // Addon is one addons/NAME folder.
 type Addon struct {
-	Name     string
-	File     string            // path of its ApplicationSet within the estate
-	Chart    string            // chart name when it comes from a chart repository, else empty
-	Versions map[string]string // environment -> pinned chart version; "" holds the base version
-	Path     string            // chart folder within the estate when the chart is the estate's own
+	Name       string
+	File       string            // path of its ApplicationSet within the estate
+	Namespace  string            // where it is installed; empty when that differs between clusters
+	Chart      string            // chart name when it comes from a chart repository, else empty
+	Repository string            // the chart's repository as the ApplicationSet has it; empty when it is the lab's own, read from addons_chart_repo_url
+	Versions   map[string]string // environment -> pinned chart version; "" holds the base version
+	Path       string            // chart folder within the estate when the chart is the estate's own
+
+	Reads     []Read              // annotations of the cluster Secret that the ApplicationSet cannot do without
+	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions
+}
+
+// Read is one annotation that an addon reads from the cluster Secret.
+type Read struct {
+	Key string
+	At  Position
+}
+
+// Position of a part of the addon: "" for itself, "chart", "version", "version.ENV".
+func (a Addon) Position(part string) Position { return lookup(a.Positions, a.File, part) }
+
+// Version is the chart version that clusters of an environment get, and where it is written.
+func (a Addon) Version(env string) (string, Position) {
+	if v, ok := a.Versions[env]; ok && env != "" {
+		return v, a.Position("version." + env)
+	}
+	return a.Versions[""], a.Position("version")
 }
 
 // EngineSpec is spec.engine of the hub's cluster.yaml.
@@ -122,6 +148,16 @@ func (e *Estate) Environment(name string) (Environment, bool) {
 		}
 	}
 	return Environment{}, false
+}
+
+// Addon returns the named addon.
+func (e *Estate) Addon(name string) (Addon, bool) {
+	for _, a := range e.Addons {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Addon{}, false
 }
 
 // Cluster returns the named cluster.

@@ -1,6 +1,9 @@
 package lab
 
-import "path"
+import (
+	"path"
+	"strings"
+)
 
 // Labels that everything lab makes carries, on Docker objects and on Kubernetes objects alike.
 const (
@@ -39,3 +42,7 @@ func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster,
 func EnvironmentFile(env string) string {
 	return path.Join(EnvironmentsDir, env, "environment.yaml")
 }
+
+// AddonKey is an addon's name as it stands in labels and annotations: enable_KEY, KEY_iam_role_arn. Underscores, because that is how the keys of
+// the GitOps Bridge are written, and because Go templates read .metadata.annotations.metrics_server_namespace but not a name with a hyphen.
+func AddonKey(addon string) string { return strings.ReplaceAll(addon, "-", "_") }
