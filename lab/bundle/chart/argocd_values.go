@@ -1,0 +1,147 @@
+package chart
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// argoValues makes the chart's values.yaml and its schema: what the upstream chart has, with the images and the contents of the ConfigMaps as install.yaml
+// has them. The third result is the version of Argo CD.
+func argoValues(docs []map[string]any) (values, schema []byte, appVersion string, err error) {
+	text, err := argocdFiles.ReadFile("argocd/values.yaml")
+	if err != nil {
+		return nil, nil, "", err
+	}
+	var v map[string]any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return nil, nil, "", err
+	}
+	images := map[string]string{}
+	for _, doc := range docs {
+		kind, name := doc["kind"].(string), nameOf(doc)
+		switch {
+		case kind == "Deployment" || kind == "StatefulSet":
+			c, _ := componentOf(name)
+			images[c.name], err = imageOf(doc)
+		case kind == "ConfigMap" && name == "argocd-cm":
+			maps.Copy(v["configs"].(map[string]any)["cm"].(map[string]any), dataOf(doc))
+		case kind == "ConfigMap" && name == "argocd-ssh-known-hosts-cm":
+			v["configs"].(map[string]any)["ssh"].(map[string]any)["knownHosts"] = dataOf(doc)["ssh_known_hosts"]
+		}
+		if err != nil {
+			return nil, nil, "", fmt.Errorf("%s %s: %w", kind, name, err)
+		}
+	}
+	repository, tag := splitImage(images["server"])
+	v["global"].(map[string]any)["image"].(map[string]any)["repository"] = repository
+	for _, c := range components {
+		v[c.key] = componentValues(c, images)
+	}
+	schema, err = json.MarshalIndent(schemaOf(v, ""), "", " ")
+	if err != nil {
+		return nil, nil, "", err
+	}
+	body, err := yaml.Marshal(v)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	var head strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+		head.WriteString(line)
+	}
+	return append([]byte(head.String()), body...), append(schema, '\n'), tag, nil
+}
+
+// componentValues are the keys that each component has.
+func componentValues(c component, images map[string]string) map[string]any {
+	image := map[string]any{"repository": "", "tag": "", "imagePullPolicy": ""}
+	if c.key == "redis" || c.key == "dex" {
+		image["repository"], image["tag"] = splitImage(images[c.name])
+	}
+	v := map[string]any{
+		"image": image, "resources": map[string]any{}, "extraArgs": []any{}, "initContainers": []any{}, "extraContainers": []any{},
+		"podAnnotations": map[string]any{}, "podLabels": map[string]any{}, "nodeSelector": map[string]any{}, "tolerations": []any{},
+		"affinity": map[string]any{}, "imagePullSecrets": []any{}, "priorityClassName": "", "terminationGracePeriodSeconds": 30,
+		"readinessProbe": maps.Clone(probeDefaults), "livenessProbe": maps.Clone(probeDefaults), "metrics": map[string]any{"enabled": false},
+	}
+	for _, name := range []string{"env", "envFrom", "volumes", "volumeMounts"} {
+		path := strings.TrimPrefix(c.list(name), ".Values."+c.key+".")
+		v[path] = []any{}
+	}
+	if c.cond != "" {
+		v["enabled"] = true
+	} else {
+		v["replicas"] = 1
+	}
+	switch c.key {
+	case "server":
+		v["service"] = map[string]any{
+			"type": "ClusterIP", "annotations": map[string]any{}, "nodePortHttp": 30080, "nodePortHttps": 30443, "servicePortHttp": 80, "servicePortHttps": 443,
+		}
+	case "notifications":
+		maps.Copy(v, map[string]any{
+			"argocdUrl": "", "context": map[string]any{}, "notifiers": map[string]any{}, "templates": map[string]any{}, "triggers": map[string]any{},
+			"subscriptions": []any{}, "cm": map[string]any{"create": true}, "secret": map[string]any{"create": true, "items": map[string]any{}},
+		})
+	}
+	return v
+}
+
+// open are the maps whose keys are the user's own, beside those that have no default key at all.
+var open = []string{"configs.cm", "configs.params", "configs.rbac", "global.nodeSelector"}
+
+// schemaOf describes values like v: the same keys and no other, whatever the scalars' types (a port may come as text from --set).
+func schemaOf(v any, path string) map[string]any {
+	switch v := v.(type) {
+	case map[string]any:
+		s := map[string]any{"type": []string{"object", "null"}}
+		if len(v) == 0 || slices.Contains(open, path) {
+			return s
+		}
+		props := map[string]any{}
+		for k, x := range v {
+			props[k] = schemaOf(x, strings.TrimPrefix(path+"."+k, "."))
+		}
+		s["properties"], s["additionalProperties"] = props, false
+		return s
+	case []any:
+		return map[string]any{"type": []string{"array", "null"}}
+	}
+	return map[string]any{"type": []string{"string", "number", "boolean", "null"}}
+}
+
+func dataOf(doc map[string]any) map[string]any {
+	data, _ := doc["data"].(map[string]any)
+	return data
+}
+
+func imageOf(doc map[string]any) (string, error) {
+	spec, _ := doc["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	containers, _ := pod["containers"].([]any)
+	if len(containers) == 1 {
+		m, _ := containers[0].(map[string]any)
+		if image, _ := m["image"].(string); image != "" {
+			return image, nil
+		}
+	}
+	return "", errors.New("names no image")
+}
+
+// splitImage parts repository and tag; a port in the repository is not a tag.
+func splitImage(ref string) (repository, tag string) {
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		return ref[:i], ref[i+1:]
+	}
+	return ref, ""
+}

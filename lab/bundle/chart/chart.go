@@ -1,0 +1,148 @@
+// Package chart makes Helm charts from Go modules, where no chart repository can be reached. Charts that a module ships are packed as they are; the one
+// of Argo CD is made from the module's manifests and takes the value keys of the upstream argo-cd chart. The same input gives the same bytes.
+package chart
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"homelab/lab"
+)
+
+//go:embed recipes.yaml
+var recipesYAML []byte
+
+// Kind is how a recipe's chart comes out of its module.
+type Kind string
+
+// The kinds.
+const (
+	KindFolder Kind = "folder"  // the module holds the chart
+	KindArgoCD Kind = "argo-cd" // the chart is made from install.yaml
+)
+
+// Recipe says where a chart comes from.
+type Recipe struct {
+	Name    string `yaml:"name"`
+	Version string `yaml:"version"` // chart version that must come out
+	Kind    Kind   `yaml:"kind"`
+	Module  string `yaml:"module"` // module@version
+	Path    string `yaml:"path"`   // folder within the module
+}
+
+// Recipes returns the recipes that lab carries, in the order in which they are written.
+func Recipes() ([]Recipe, error) { return parseRecipes(recipesYAML) }
+
+// Find returns the recipe of a chart; an empty version means the first one written.
+func Find(name, version string) (Recipe, error) {
+	recipes, err := Recipes()
+	if err != nil {
+		return Recipe{}, err
+	}
+	var have []string
+	for _, r := range recipes {
+		if r.Name != name {
+			continue
+		}
+		if version == "" || r.Version == version {
+			return r, nil
+		}
+		have = append(have, r.Version)
+	}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no recipe makes chart %s %s from source", name, version)}
+	if len(have) > 0 {
+		e.Cure = "these versions can be made: " + strings.Join(have, ", ")
+	}
+	return Recipe{}, e
+}
+
+func parseRecipes(data []byte) ([]Recipe, error) {
+	var doc struct {
+		Charts []Recipe `yaml:"charts"`
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("chart recipes: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, r := range doc.Charts {
+		id := r.Name + " " + r.Version
+		switch {
+		case r.Name == "" || r.Version == "" || r.Path == "" || !strings.Contains(r.Module, "@"):
+			return nil, fmt.Errorf("chart recipes: %s: name, version, module@version and path must be given", id)
+		case r.Kind != KindFolder && r.Kind != KindArgoCD:
+			return nil, fmt.Errorf("chart recipes: %s: unknown kind %q", id, r.Kind)
+		case !filepath.IsLocal(r.Path):
+			return nil, fmt.Errorf("chart recipes: %s: path %q leaves the module", id, r.Path)
+		case seen[id]:
+			return nil, fmt.Errorf("chart recipes: %s is written twice", id)
+		}
+		seen[id] = true
+	}
+	return doc.Charts, nil
+}
+
+// Download brings the recipe's module into the module cache with the go command, as that is configured, and returns its folder there.
+func Download(ctx context.Context, r Recipe) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", r.Module)
+	// Outside any module: the module at hand must not be asked for a checksum of something that it does not use.
+	cmd.Dir = os.TempDir()
+	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var got struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &got); jsonErr == nil && got.Error != "" {
+		err = errors.New(got.Error)
+	} else if err != nil && stderr.Len() > 0 {
+		err = errors.New(strings.TrimSpace(stderr.String()))
+	}
+	if err == nil && got.Dir == "" {
+		err = errors.New("the go command named no folder")
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_module", Message: "module " + r.Module + " was not downloaded", Err: err}
+	}
+	return got.Dir, nil
+}
+
+// Build makes the recipe's chart from its module in moduleDir and writes it to outDir as NAME-VERSION.tgz.
+func Build(ctx context.Context, r Recipe, moduleDir, outDir string) (lab.Chart, error) {
+	if err := ctx.Err(); err != nil {
+		return lab.Chart{}, err
+	}
+	dir := filepath.Join(moduleDir, filepath.FromSlash(r.Path))
+	var c *helmchart.Chart
+	var err error
+	switch r.Kind {
+	case KindFolder:
+		c, err = loader.LoadDir(dir)
+	case KindArgoCD:
+		c, err = argoCD(r, dir)
+	default:
+		err = fmt.Errorf("unknown kind %q", r.Kind)
+	}
+	if err != nil {
+		return lab.Chart{}, fmt.Errorf("chart %s %s: %w", r.Name, r.Version, err)
+	}
+	if got := c.Metadata; got.Name != r.Name || got.Version != r.Version {
+		return lab.Chart{}, fmt.Errorf("chart %s %s: module %s holds %s %s", r.Name, r.Version, r.Module, got.Name, got.Version)
+	}
+	return pack(c, outDir)
+}

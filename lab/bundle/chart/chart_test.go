@@ -1,0 +1,141 @@
+package chart
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+
+	"homelab/lab"
+)
+
+// cached returns the folder of a recipe's module when the module cache has it; no test downloads.
+func cached(t *testing.T, r Recipe) string {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", r.Module)
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("the module cache does not have %s", r.Module)
+	}
+	_, rest, _ := strings.Cut(string(out), `"Dir": "`)
+	dir, _, _ := strings.Cut(rest, `"`)
+	return dir
+}
+
+func build(t *testing.T, r Recipe, dir string) (*helmchart.Chart, lab.Chart) {
+	t.Helper()
+	got, err := Build(context.Background(), r, dir, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := loader.LoadFile(got.Archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, got
+}
+
+// render renders a chart as release argocd in namespace argocd and returns its objects by kind/name.
+func render(t *testing.T, c *helmchart.Chart, values string) map[string]map[string]any {
+	t.Helper()
+	objects, err := tryRender(c, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func tryRender(c *helmchart.Chart, values string) (map[string]map[string]any, error) {
+	v, err := chartutil.ReadValues([]byte(values))
+	if err != nil {
+		return nil, err
+	}
+	opts := chartutil.ReleaseOptions{Name: "argocd", Namespace: "argocd", IsInstall: true}
+	top, err := chartutil.ToRenderValues(c, v, opts, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(c, top)
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]map[string]any{}
+	for name, text := range files {
+		if strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
+			var doc map[string]any
+			if err := dec.Decode(&doc); err != nil {
+				if err.Error() == "EOF" {
+					break
+				}
+				return nil, &lab.Error{Message: name + "\n" + text, Err: err}
+			}
+			if doc != nil {
+				objects[doc["kind"].(string)+"/"+nameOf(doc)] = doc
+			}
+		}
+	}
+	return objects, nil
+}
+
+func lintChart(t *testing.T, archive string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := chartutil.ExpandFile(dir, archive); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	for _, m := range lint.All(filepath.Join(dir, entries[0].Name()), nil, "argocd", true).Messages {
+		if m.Severity >= support.WarningSev {
+			t.Errorf("lint: %s", m)
+		}
+	}
+}
+
+func TestRealCharts(t *testing.T) {
+	recipes, err := Recipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range recipes {
+		t.Run(r.Name+"-"+r.Version, func(t *testing.T) {
+			dir := cached(t, r)
+			c, got := build(t, r, dir)
+			_, again := build(t, r, dir)
+			if got.Digest != again.Digest {
+				t.Errorf("two builds differ: %s and %s", got.Digest, again.Digest)
+			}
+			if c.Metadata.Version != r.Version || got.Origin != lab.OriginSource {
+				t.Errorf("got %s from %s", c.Metadata.Version, got.Origin)
+			}
+			if len(render(t, c, "{}")) < 3 {
+				t.Error("renders next to nothing")
+			}
+			if r.Kind == KindArgoCD {
+				lintChart(t, got.Archive)
+			}
+			if out := os.Getenv("LAB_CHARTS_OUT"); out != "" {
+				if _, err := Build(t.Context(), r, dir, out); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
