@@ -1,0 +1,50 @@
+package bridge
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Diff is what changes when want is written over what a cluster Secret carries now, one line for each key, labels first, each in order:
+// "annotation aws_region: eu-west-1 -> eu-central-1". A key that is not there reads "(none)".
+//
+// Keys that have a prefix (argocd.argoproj.io/..., lab.homelab/...) belong to others unless want has them: the Secret's own labels are the engine's business.
+func Diff(labels, annotations map[string]string, want lab.Registration) []string {
+	return append(diff("label", labels, want.Labels), diff("annotation", annotations, want.Annotations)...)
+}
+
+func diff(what string, have map[string]string, want map[string]lab.Value) []string {
+	keys := map[string]bool{}
+	for k := range want {
+		keys[k] = true
+	}
+	for k := range have {
+		// Argo CD marks Secrets that its own command line made by an annotation without a prefix.
+		if !strings.Contains(k, "/") && k != "managed-by" {
+			keys[k] = true
+		}
+	}
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		was, had := have[k]
+		now, wanted := want[k]
+		if had == wanted && was == now.Value {
+			continue
+		}
+		lines = append(lines, what+" "+k+": "+shown(was, had)+" -> "+shown(now.Value, wanted))
+	}
+	return lines
+}
+
+func shown(v string, is bool) string {
+	switch {
+	case !is:
+		return "(none)"
+	case v == "":
+		return `""`
+	}
+	return v
+}

@@ -1,0 +1,221 @@
+// Package cloud makes up what a cluster's cloud would have given it: ids that have the providers' documented shapes and are always the same for the
+// same lab, cluster and seed. It is pure: no clock, no randomness, no network. Ids stay as they are from version to version (golden_test.go), because
+// a change would touch every object of every lab that is up.
+package cloud
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"homelab/lab"
+)
+
+// The providers.
+const (
+	AWS   = "aws"
+	Azure = "azure"
+	GCP   = "gcp"
+	None  = "none" // how "no cloud" is written in an estate and on the label
+)
+
+// Scope is what ids are made for. An account, a subscription or a project belongs to the environment, so that clusters of one environment share it; where
+// there is no environment it belongs to the cluster.
+type Scope struct {
+	Lab         string
+	Environment string
+	Cluster     string
+	AccountSeed string // the environment's seed; a cluster's own seed changes the cluster's ids alone
+}
+
+// Fact is one thing that a cluster knows of its cloud, under the key that it has on the cluster Secret.
+type Fact struct {
+	Key   string // annotation: "aws_account_id"
+	Value string
+	Field string // field of spec.cloud that decides it: "accountID"; empty where nothing does
+}
+
+// Complete returns c with every empty field of its provider filled in. Without a provider c is returned as it is.
+func Complete(c lab.Cloud, s Scope) lab.Cloud {
+	fill := func(at *string, value string) {
+		if *at == "" {
+			*at = value
+		}
+	}
+	switch c.Provider {
+	case AWS:
+		fill(&c.Region, "eu-central-1")
+		fill(&c.AccountID, s.account("aws account").digits(12))
+		// Neither the region nor the account is in the network's ids: an edit of the region changes the region, not everything.
+		fill(&c.VPCID, "vpc-"+s.cluster("aws vpc", c.Seed).hex(17))
+		if len(c.Subnets) == 0 {
+			c.Subnets = make([]string, 3) // one for each of three availability zones
+			for i := range c.Subnets {
+				c.Subnets[i] = "subnet-" + s.cluster(fmt.Sprintf("aws subnet %d", i), c.Seed).hex(17)
+			}
+		}
+	case Azure:
+		fill(&c.Region, "westeurope")
+		fill(&c.SubscriptionID, s.account("azure subscription").guid())
+		// One directory serves all subscriptions of an organisation.
+		fill(&c.TenantID, derive("azure tenant", s.Lab, s.AccountSeed).guid())
+		fill(&c.ResourceGroup, "rg-"+lab.KindName(s.Lab, s.Cluster))
+	case GCP:
+		fill(&c.Region, "europe-west1")
+		fill(&c.ProjectID, s.project())
+		fill(&c.ProjectNumber, s.account("gcp project number").digits(12))
+		fill(&c.Network, "default")
+	}
+	return c
+}
+
+// Facts are what a completed cloud says of the cluster, in a fixed order.
+func Facts(c lab.Cloud, s Scope) []Fact {
+	name := lab.KindName(s.Lab, s.Cluster)
+	switch c.Provider {
+	case AWS:
+		return []Fact{
+			{"aws_cluster_name", name, ""},
+			{"aws_region", c.Region, "region"},
+			{"aws_account_id", c.AccountID, "accountID"},
+			{"aws_vpc_id", c.VPCID, "vpcID"},
+			{"aws_subnet_ids", strings.Join(c.Subnets, ","), "subnets"},
+			{"aws_security_group_id", "sg-" + s.cluster("aws security group", c.Seed).hex(17), ""},
+			{"aws_oidc_provider_arn", fmt.Sprintf("arn:%s:iam::%s:oidc-provider/oidc.eks.%s.%s/id/%s", partition(c.Region), c.AccountID, c.Region,
+				domain(c.Region), strings.ToUpper(s.cluster("aws oidc", c.Seed).hex(32))), ""},
+		}
+	case Azure:
+		return []Fact{
+			{"azure_cluster_name", name, ""},
+			{"azure_location", c.Region, "region"},
+			{"azure_subscription_id", c.SubscriptionID, "subscriptionID"},
+			{"azure_tenant_id", c.TenantID, "tenantID"},
+			{"azure_resource_group", c.ResourceGroup, "resourceGroup"},
+			{"azure_vnet_id", fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Network/virtualNetworks/vnet-%s",
+				c.SubscriptionID, c.ResourceGroup, name), ""},
+			{"azure_oidc_issuer_url", fmt.Sprintf("https://%s.oic.prod-aks.azure.com/%s/%s/", c.Region, c.TenantID,
+				s.cluster("azure oidc", c.Seed).guid()), ""},
+		}
+	case GCP:
+		return []Fact{
+			{"gcp_cluster_name", shorten(name, 40), ""},
+			{"gcp_region", c.Region, "region"},
+			{"gcp_project_id", c.ProjectID, "projectID"},
+			{"gcp_project_number", c.ProjectNumber, "projectNumber"},
+			{"gcp_network", c.Network, "network"},
+			{"gcp_workload_pool", c.ProjectID + ".svc.id.goog", ""},
+		}
+	}
+	return nil
+}
+
+// Identity is what an addon's ServiceAccount is bound to in a completed cloud: a role's ARN, a managed identity's client id or a service account's
+// email. ok is false without a cloud.
+func Identity(c lab.Cloud, s Scope, addon string) (Fact, bool) {
+	key := lab.AddonKey(addon)
+	switch c.Provider {
+	case AWS:
+		// IAM is global, so that the same stack in two regions needs two role names: the region is in the name.
+		role := shorten(strings.Join([]string{s.Lab, s.Cluster, addon, c.Region}, "-"), 64)
+		return Fact{key + "_iam_role_arn", fmt.Sprintf("arn:%s:iam::%s:role/%s", partition(c.Region), c.AccountID, role), ""}, true
+	case Azure:
+		return Fact{key + "_client_id", s.cluster("azure identity "+addon, c.Seed).guid(), ""}, true
+	case GCP:
+		return Fact{key + "_service_account_email", s.serviceAccount(addon) + "@" + c.ProjectID + ".iam.gserviceaccount.com", ""}, true
+	}
+	return Fact{}, false
+}
+
+// partition of AWS that a region is in: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+func partition(region string) string {
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return "aws-cn"
+	case strings.HasPrefix(region, "us-gov-"):
+		return "aws-us-gov"
+	}
+	return "aws"
+}
+
+func domain(region string) string {
+	if strings.HasPrefix(region, "cn-") {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
+}
+
+// project is a project id: 6 to 30 characters, a letter first, no hyphen last, and none of the words that are refused.
+func (s Scope) project() string {
+	base := s.Lab + "-" + s.Environment
+	if s.Environment == "" {
+		base = s.Lab + "-" + s.Cluster
+	}
+	for _, word := range []string{"google", "ssl", "null", "undefined"} {
+		base = strings.ReplaceAll(base, word, "x")
+	}
+	if base[0] < 'a' || base[0] > 'z' {
+		base = "p-" + base
+	}
+	if len(base) > 23 {
+		base = base[:23]
+	}
+	return strings.TrimRight(base, "-") + "-" + s.account("gcp project").digits(6)
+}
+
+// serviceAccount is a service account's id: 6 to 30 characters, a letter first, no hyphen last.
+func (s Scope) serviceAccount(addon string) string {
+	id := addon + "-" + s.Cluster
+	if id[0] < 'a' || id[0] > 'z' {
+		id = "a-" + id
+	}
+	if len(id) < 6 {
+		id += "-" + derive("gcp service account", id).hex(6)
+	}
+	return shorten(id, 30)
+}
+
+// shorten keeps a name within limit, and names that differ different.
+func shorten(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	return strings.TrimRight(name[:limit-9], "-") + "-" + derive("shorten", name).hex(8)
+}
+
+// digest is what an id is cut from.
+type digest [sha256.Size]byte
+
+func derive(what string, parts ...string) digest {
+	return sha256.Sum256([]byte(strings.Join(append([]string{"lab/v1alpha1", what}, parts...), "\x00")))
+}
+
+func (s Scope) account(what string) digest {
+	owner := "environment " + s.Environment
+	if s.Environment == "" {
+		owner = "cluster " + s.Cluster
+	}
+	return derive(what, s.Lab, owner, s.AccountSeed)
+}
+
+func (s Scope) cluster(what, seed string) digest { return derive(what, s.Lab, s.Cluster, seed) }
+
+// hex is n lower-case hexadecimal digits, at most 64.
+func (d digest) hex(n int) string { return hex.EncodeToString(d[:])[:n] }
+
+// digits is an n-digit decimal number without a leading zero, so that it survives a reader that takes it for a number.
+func (d digest) digits(n int64) string {
+	low := new(big.Int).Exp(big.NewInt(10), big.NewInt(n-1), nil)
+	span := new(big.Int).Mul(low, big.NewInt(9))
+	return low.Add(low, new(big.Int).Mod(new(big.Int).SetBytes(d[:]), span)).String()
+}
+
+// guid has the shape of a random (version 4) UUID, as Azure's ids do: RFC 9562, section 5.4.
+func (d digest) guid() string {
+	b := d[:16]
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	h := hex.EncodeToString(b)
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:32]}, "-")
+}
