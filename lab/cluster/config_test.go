@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+)
+
+func specOf(kind string) Spec {
+	return Spec{
+		Cluster: lab.Cluster{Name: "dev", File: "clusters/dev/cluster.yaml", Kind: []byte(kind)},
+		NodeRef: "lab/node:v1", Ports: []Port{{Host: 31080, Node: 30080}},
+	}
+}
+
+func TestConfigOfNothing(t *testing.T) {
+	cfg, err := config("demo", Host{}, specOf(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Name != "demo-dev" || cfg.Networking.APIServerAddress != "127.0.0.1" {
+		t.Errorf("name %q, API server at %q", cfg.Name, cfg.Networking.APIServerAddress)
+	}
+	if len(cfg.Nodes) != 1 || cfg.Nodes[0].Image != "lab/node:v1" || cfg.Nodes[0].Role != v1alpha4.ControlPlaneRole {
+		t.Fatalf("nodes %+v", cfg.Nodes)
+	}
+	want := v1alpha4.PortMapping{ContainerPort: 30080, HostPort: 31080, ListenAddress: "127.0.0.1", Protocol: "TCP"}
+	if got := cfg.Nodes[0].ExtraPortMappings; len(got) != 1 || got[0] != want {
+		t.Errorf("ports %+v, want %+v", got, want)
+	}
+	if len(cfg.ContainerdConfigPatches) != 0 { // each costs a restart of containerd
+		t.Errorf("containerd patches on a host that needs none: %q", cfg.ContainerdConfigPatches)
+	}
+	if slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
+		t.Error("cgroup v1 patch on a host that needs none")
+	}
+}
+
+func TestConfigKeepsThePersonsWord(t *testing.T) {
+	cfg, err := config("demo", Host{CgroupV1: true, NoOOMAdjust: true}, specOf(`
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+name: mine
+networking: {apiServerAddress: 192.0.2.1, apiServerPort: 6444}
+kubeadmConfigPatches: ["kind: ClusterConfiguration\n"]
+containerdConfigPatches: ["version = 2\n"]
+nodes:
+- role: worker
+- role: control-plane
+  image: kindest/node:v1.30.0
+  extraPortMappings:
+  - {containerPort: 80, hostPort: 8080}
+  - {containerPort: 81, hostPort: 8081, listenAddress: 0.0.0.0}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Networking.APIServerAddress != "192.0.2.1" || cfg.Networking.APIServerPort != 6444 {
+		t.Errorf("networking %+v", cfg.Networking)
+	}
+	cp := cfg.Nodes[1]
+	if cfg.Nodes[0].Image != "lab/node:v1" || cp.Image != "kindest/node:v1.30.0" {
+		t.Errorf("images %q, %q", cfg.Nodes[0].Image, cp.Image)
+	}
+	var at []string
+	for _, m := range cp.ExtraPortMappings {
+		at = append(at, m.ListenAddress)
+	}
+	if want := []string{"127.0.0.1", "0.0.0.0", "127.0.0.1"}; !slices.Equal(at, want) {
+		t.Errorf("ports listen at %q, want %q", at, want)
+	}
+	if n := len(cfg.KubeadmConfigPatches); cfg.KubeadmConfigPatches[n-1] != "kind: ClusterConfiguration\n" || !slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
+		t.Errorf("kubeadm patches %q: want the person's last, so that it wins", cfg.KubeadmConfigPatches)
+	}
+	if want := []string{oomPatchV2, oomPatchV3, "version = 2\n"}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
+		t.Errorf("containerd patches %q, want %q", cfg.ContainerdConfigPatches, want)
+	}
+}
+
+// The patch that switches leader election off replaces lists that kind fills itself in other cases.
+func TestLeaderElectionGoesOnWhereItMust(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind string
+		off  bool
+	}{
+		"alone":              {"", true},
+		"workers":            {"nodes: [{role: control-plane}, {role: worker}]", true},
+		"two control planes": {"nodes: [{role: control-plane}, {role: control-plane}]", false},
+		"feature gates":      {"featureGates: {A: true}", false},
+		"dual stack":         {"networking: {ipFamily: dual}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config("demo", Host{}, specOf(test.kind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(cfg.KubeadmConfigPatches, aloneV1beta4); got != test.off {
+				t.Errorf("leader election off: %t, want %t", got, test.off)
+			}
+		})
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	long := specOf("")
+	long.Cluster.Name = strings.Repeat("x", 60)
+	for name, test := range map[string]struct {
+		spec Spec
+		code string
+		want string
+	}{
+		"unknown key": {specOf("nods: []"), "invalid_estate", "field nods not found"},
+		"wrong type":  {specOf("nodes: {}"), "invalid_estate", "cannot unmarshal"},
+		"other kind":  {specOf("kind: Pod\napiVersion: v1"), "invalid_estate", "is v1 Pod, want"},
+		"no YAML":     {specOf("a: [b"), "invalid_estate", "yaml"},
+		"long name":   {long, "name_too_long", "longer than 63"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config("demo", Host{}, test.spec)
+			var e *lab.Error
+			if !errors.As(err, &e) || e.Exit != lab.ExitInvalid || e.Code != test.code {
+				t.Fatalf("error %#v, want one of exit 2 and code %s", err, test.code)
+			}
+			if text := e.Error() + e.Problems.Error(); !strings.Contains(text, test.want) {
+				t.Errorf("error %q, want it to say %q", text, test.want)
+			}
+		})
+	}
+}
+
+func TestInputsChangeWithWhatTheClusterIsMadeFrom(t *testing.T) {
+	base := Inputs(specOf("nodes: []"))
+	other := specOf("nodes: []")
+	other.Ports[0].Host = 32000
+	if Inputs(other) != base {
+		t.Error("lab's own host port changes the digest; a lost state folder would remake the hub")
+	}
+	for name, change := range map[string]func(*Spec){
+		"node image": func(s *Spec) { s.NodeRef = "lab/node:v2" },
+		"document":   func(s *Spec) { s.Cluster.Kind = []byte("nodes: [{}]") },
+		"node port":  func(s *Spec) { s.Ports[0].Node = 30443 },
+		"no port":    func(s *Spec) { s.Ports = nil },
+	} {
+		spec := specOf("nodes: []")
+		change(&spec)
+		if Inputs(spec) == base {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+}
+
+func TestImagesDigest(t *testing.T) {
+	a, b := lab.Image{Ref: "a:1", Digest: "sha256:1"}, lab.Image{Ref: "b:1", Digest: "sha256:2"}
+	if ImagesDigest([]lab.Image{a, b}) != ImagesDigest([]lab.Image{b, a, a}) {
+		t.Error("order or repetition changes the digest")
+	}
+	c := a
+	c.Digest = "sha256:3"
+	if ImagesDigest([]lab.Image{c, b}) == ImagesDigest([]lab.Image{a, b}) {
+		t.Error("another image of the same name leaves the digest as it is")
+	}
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"homelab/lab"
+
+	"golang.org/x/sync/errgroup"
+	kind "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/exec"
+)
+
+const (
+	cleanUpLimit = 90 * time.Second // to remove what a failed or cancelled Create left
+	readyLimit   = 5 * time.Minute  // from a running control plane to a whole cluster, on a slow machine
+)
+
+// Create makes a cluster and returns when its nodes are ready, its own workloads run and its images are loaded. What failed or was cancelled is removed
+// again. A cluster that lacks its Mark is half made, however ready it looks.
+func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
+	name := spec.Cluster.Name
+	p = orSilent(p)
+	if err := k.create(ctx, spec, p); err != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+		defer cancel()
+		if !errors.Is(err, errTaken) { // what is there is not of this call
+			err = errors.Join(err, k.Delete(clean, name))
+		}
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+// errTaken says that nodes of the cluster's name exist already.
+var errTaken = errors.New("its name is taken")
+
+func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
+	name := spec.Cluster.Name
+	cfg, err := config(k.lab, k.host, spec)
+	if err != nil {
+		return err
+	}
+	if err := k.free(ctx, name); err != nil {
+		return err
+	}
+	if err := k.EnsureNetwork(ctx); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+		return err
+	}
+	if err := k.forgetKubeconfig(name); err != nil { // a killed run may have left kind's lock on it
+		return err
+	}
+
+	// containerd is patched and restarted before the control plane starts; from then on it takes images.
+	var once sync.Once
+	steady := make(chan struct{})
+	settle := func() { once.Do(func() { close(steady) }) }
+	provider, err := k.provider(statusLogger{progress: p, started: func(status string) {
+		if strings.HasPrefix(status, "starting control-plane") {
+			settle()
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer settle()
+		err := kindCreate(ctx, func(ctx context.Context) error { return k.Delete(ctx, name) }, func() error {
+			return provider.Create(cfg.Name, kind.CreateWithV1Alpha4Config(cfg), kind.CreateWithKubeconfigPath(k.Kubeconfig(name)),
+				kind.CreateWithRetain(true), kind.CreateWithDisplayUsage(false), kind.CreateWithDisplaySalutation(false))
+		})
+		if err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, readyLimit)
+		defer cancel()
+		return k.settle(limited, name, p)
+	})
+	group.Go(func() error { return k.loadWhenSteady(ctx, spec, steady, p) })
+	return group.Wait()
+}
+
+// free refuses a cluster whose containers' names are taken, be it by this lab or by someone else's kind.
+func (k *Kind) free(ctx context.Context, name string) error {
+	kindName := lab.KindName(k.lab, name)
+	taken, err := k.docker.Containers(ctx, "label="+kindClusterLabel+"="+kindName)
+	if err != nil || len(taken) == 0 {
+		return err
+	}
+	cure := "choose another --name, or remove it: kind delete cluster --name " + kindName
+	if _, ours := taken[0].Addresses[lab.NetworkName(k.lab)]; ours {
+		cure = "remove it first"
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "a kind cluster called " + kindName + " exists already", Cure: cure, Err: errTaken}
+}
+
+// kindCreate runs kind's Create, which takes no context. When ctx ends first, the nodes are taken away under it, which makes it fail soon; it may be making
+// another one meanwhile, so that is repeated until it has returned.
+func kindCreate(ctx context.Context, remove func(context.Context) error, create func() error) error {
+	returned := make(chan error, 1)
+	go func() { returned <- create() }()
+	select {
+	case err := <-returned:
+		return explain(err)
+	case <-ctx.Done():
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+	defer cancel()
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := remove(clean)
+		select {
+		case <-returned:
+			return context.Cause(ctx)
+		case <-clean.Done():
+			return errors.Join(context.Cause(ctx), fmt.Errorf("kind did not come to an end within %s", cleanUpLimit), err)
+		case <-again.C:
+		}
+	}
+}
+
+// explain adds what a command in a node printed last; kind's own error names the command alone.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	run := exec.RunErrorForError(err)
+	if run == nil {
+		return err
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
+}
+
+// lastLines are the last n lines that say something, cut to the width of a terminal.
+func lastLines(text string, n int) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if r := []rune(line); len(r) > 80 {
+			line = string(r[:79]) + "…"
+		}
+		lines = append(lines, line)
+	}
+	return lines[max(0, len(lines)-n):]
+}
+
+func orSilent(p lab.Progress) lab.Progress {
+	if p == nil {
+		return func(string) {}
+	}
+	return p
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+	"sigs.k8s.io/kind/pkg/log"
+)
+
+// loadWhenSteady loads the images of a cluster that is being made: it asks for them at once, as they may still have to be built, and streams them into the
+// nodes as soon as their containerd is steady, beside kubeadm.
+func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, steady <-chan struct{}, p lab.Progress) error {
+	if spec.Images == nil {
+		return nil
+	}
+	images, err := spec.Images(ctx)
+	if err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
+	select {
+	case <-steady:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return k.load(ctx, spec.Cluster.Name, images, p)
+}
+
+// Load brings images into every node that lacks them.
+func (k *Kind) Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error {
+	if err := k.load(ctx, name, images, orSilent(p)); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+func (k *Kind) load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error {
+	if len(images) == 0 {
+		return nil
+	}
+	containers, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	provider, err := k.provider(log.NoopLogger{})
+	if err != nil {
+		return err
+	}
+	all, err := provider.ListInternalNodes(lab.KindName(k.lab, name))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range all {
+		if !slices.ContainsFunc(containers, func(c docker.Container) bool { return c.Name == node.String() }) {
+			continue // of the same name on another network: not ours
+		}
+		group.Go(func() error { return k.loadNode(ctx, node, images, p) })
+	}
+	return group.Wait()
+}
+
+// loadNode loads one archive after the other: unpacking is bound by the node's disk and processors.
+func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image, p lab.Progress) error {
+	have, err := k.imageIDs(ctx, node.String())
+	if err != nil {
+		return err
+	}
+	for _, image := range images {
+		if slices.Contains(have[image.Ref], image.Digest) {
+			continue
+		}
+		p("loading image " + image.Ref)
+		if err := loadArchive(ctx, node, image.Archive); err != nil {
+			return fmt.Errorf("image %s into %s: %w", image.Ref, node, err)
+		}
+	}
+	return nil
+}
+
+func loadArchive(ctx context.Context, node nodes.Node, archive string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = nodeutils.LoadImageArchive(node, contextReader{ctx, f})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// contextReader ends a stream when its context ends, as kind's loading takes none.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(b)
+}
+
+// imageIDs lists the images of a node: the ids (digests of configurations) that each name stands for.
+func (k *Kind) imageIDs(ctx context.Context, node string) (map[string][]string, error) {
+	out, err := k.docker.Exec(ctx, node, nil, "crictl", "images", "--output", "json")
+	if err != nil {
+		return nil, fmt.Errorf("images of %s: %w", node, err)
+	}
+	var list struct {
+		Images []struct {
+			ID       string   `json:"id"`
+			RepoTags []string `json:"repoTags"`
+		} `json:"images"`
+	}
+	if err := json.Unmarshal(out, &list); err != nil {
+		return nil, fmt.Errorf("images of %s: %w", node, err)
+	}
+	ids := map[string][]string{}
+	for _, i := range list.Images {
+		for _, tag := range i.RepoTags {
+			ids[tag] = append(ids[tag], i.ID)
+		}
+	}
+	return ids, nil
+}

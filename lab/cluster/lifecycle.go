@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"homelab/lab"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/kind/pkg/log"
+)
+
+// Start starts the stopped nodes of a cluster, writes its kubeconfig anew and waits until it is whole again. On a running cluster it only does the latter two.
+func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
+	if err := k.start(ctx, name, orSilent(p)); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(nodes) == 0 {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "absent", Message: "has no nodes"}
+	}
+	for _, n := range nodes { // one after the other: workers look for their control plane
+		if n.Running {
+			continue
+		}
+		p("starting " + n.Name)
+		if _, err := k.docker.Output(ctx, nil, "start", n.Name); err != nil {
+			return err
+		}
+	}
+	if err := k.writeKubeconfig(name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	return k.settle(ctx, name, p)
+}
+
+// writeKubeconfig asks kind for the kubeconfig, as the port on this machine may be another after a restart, and puts it in place as a whole.
+func (k *Kind) writeKubeconfig(name string) error {
+	provider, err := k.provider(log.NoopLogger{})
+	if err != nil {
+		return err
+	}
+	text, err := provider.KubeConfig(lab.KindName(k.lab, name), false)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(k.dir, name+".yaml.*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, werr := f.WriteString(text)
+	if err := errors.Join(werr, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), k.Kubeconfig(name))
+}
+
+// Delete removes a cluster's nodes with their volumes, and its kubeconfig. What is not there is no error.
+func (k *Kind) Delete(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	if len(nodes) > 0 {
+		args := []string{"rm", "--force", "--volumes"}
+		for _, n := range nodes {
+			args = append(args, n.ID)
+		}
+		if _, err := k.docker.Output(ctx, nil, args...); err != nil && !gone(err) {
+			return fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return k.forgetKubeconfig(name)
+}
+
+// gone says whether a container that is to be removed is removed already, or is being removed by someone else.
+func gone(err error) bool {
+	return stderrHas(err, "No such container") || stderrHas(err, "is already in progress")
+}
+
+// forgetKubeconfig removes a cluster's kubeconfig, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.
+func (k *Kind) forgetKubeconfig(name string) error {
+	files, err := filepath.Glob(k.Kubeconfig(name) + ".*")
+	if err != nil {
+		return err
+	}
+	for _, f := range append(files, k.Kubeconfig(name)) {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Kind) client(name string) (kubernetes.Interface, error) {
+	cfg, err := k.RESTConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return client, nil
+}

@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// EnsureNetwork makes the lab's network where there is none, just as kind would make its own, but labelled as the lab's.
+func (k *Kind) EnsureNetwork(ctx context.Context) error {
+	name := lab.NetworkName(k.lab)
+	found, err := k.HasNetwork(ctx)
+	if err != nil || found {
+		return err
+	}
+	mtu, err := k.docker.Output(ctx, nil, "network", "inspect", "bridge", "--format", `{{index .Options "com.docker.network.driver.mtu"}}`)
+	if err != nil && !docker.NotFound(err) {
+		return fmt.Errorf("network bridge: %w", err)
+	}
+	args := []string{"network", "create", "--driver=bridge", "--opt", "com.docker.network.bridge.enable_ip_masquerade=true"}
+	if m := strings.TrimSpace(string(mtu)); m != "" {
+		args = append(args, "--opt", "com.docker.network.driver.mtu="+m)
+	}
+	args = append(args, docker.Labels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "network"})...)
+	const attempts = 5 // kind's own number
+	for attempt := range int32(attempts) {
+		_, err = k.docker.Output(ctx, nil, append(args, "--ipv6", "--subnet", ulaSubnet(name, attempt), name)...)
+		if err == nil || !overlaps(err) {
+			break
+		}
+	}
+	if noIPv6(err) {
+		_, err = k.docker.Output(ctx, nil, append(args, name)...)
+	}
+	if err != nil {
+		return fmt.Errorf("network %s: %w", name, err)
+	}
+	return nil
+}
+
+// RemoveNetwork removes the lab's network, and does nothing where there is none.
+func (k *Kind) RemoveNetwork(ctx context.Context) error {
+	found, err := k.HasNetwork(ctx)
+	if err != nil || !found {
+		return err
+	}
+	name := lab.NetworkName(k.lab)
+	if _, err := k.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
+		return fmt.Errorf("network %s: %w", name, err)
+	}
+	return nil
+}
+
+// HasNetwork says whether the lab's network exists; one of its name that is not the lab's is an error.
+func (k *Kind) HasNetwork(ctx context.Context) (bool, error) {
+	name := lab.NetworkName(k.lab)
+	out, err := k.docker.Output(ctx, nil, "network", "inspect", name)
+	if docker.NotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("network %s: %w", name, err)
+	}
+	var nets []struct{ Labels map[string]string }
+	if err := json.Unmarshal(out, &nets); err != nil {
+		return false, fmt.Errorf("network %s: %w", name, err)
+	}
+	if len(nets) != 1 || nets[0].Labels[lab.LabelName] != k.lab {
+		return false, &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: fmt.Sprintf("docker network %s exists and was not made by lab", name),
+			Cure: "choose another --name, or remove it: docker network rm " + name,
+		}
+	}
+	return true, nil
+}
+
+// ulaSubnet is a network of fc00::/8 that follows from the name, as kind has it: Docker has no pool of
+// IPv6 addresses to choose from.
+func ulaSubnet(name string, attempt int32) string {
+	sum := sha1.Sum(binary.LittleEndian.AppendUint32([]byte(name), uint32(attempt)))
+	ip := [16]byte{0: 0xfc}
+	copy(ip[2:8], sum[2:8])
+	return netip.PrefixFrom(netip.AddrFrom16(ip), 64).String()
+}
+
+func overlaps(err error) bool {
+	return stderrHas(err, "Pool overlaps with other one") || stderrHas(err, "networks have overlapping")
+}
+
+// noIPv6 says whether Docker could not set up IPv6: switched off, missing in the kernel, or without ip6tables (https://github.com/kubernetes-sigs/kind/issues/1544).
+func noIPv6(err error) bool { return stderrHas(err, "ip6tables") || stderrHas(err, "IPv6") }
+
+func stderrHas(err error, s string) bool {
+	var de *docker.Error
+	return errors.As(err, &de) && strings.Contains(de.Stderr, s)
+}

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"homelab/lab"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// system is the namespace of a cluster's own workloads.
+const system = metav1.NamespaceSystem
+
+// own are the workloads that kubeadm and kind put there; what else stands beside them (metrics-server, say) is the engine's to wait for.
+var own = []string{"coredns", "kube-proxy", "kindnet"}
+
+// settle brings a cluster whose control plane answers to rest: one DNS server where one node is all there is, routes between nodes, and then the wait.
+func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
+	client, err := k.client(name)
+	if err != nil {
+		return err
+	}
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	want := 0
+	for _, n := range nodes {
+		if n.Labels[kindRoleLabel] != "external-load-balancer" {
+			want++
+		}
+	}
+	if want == 1 { // kubeadm's second replica could only run beside the first; it costs 15 MiB and a pod's start
+		_, err := client.AppsV1().Deployments(system).Patch(ctx, "coredns", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("coredns: %w", err)
+		}
+	}
+	if want > 1 {
+		if err := k.route(ctx, client, want, p); err != nil {
+			return err
+		}
+	}
+	return waitReady(ctx, client, want, p)
+}
+
+// waitReady waits until so many nodes are ready and kubeadm's own workloads run. kind's own wait is of no use: it returns nil when its time is up.
+func waitReady(ctx context.Context, client kubernetes.Interface, nodes int, p lab.Progress) error {
+	seen := func(s snapshot) (bool, string) {
+		missing := s.missing(nodes)
+		if len(missing) == 0 {
+			return true, ""
+		}
+		return false, strings.Join(missing, ", ")
+	}
+	return watch(ctx, client, seen, p)
+}
+
+// snapshot is what the watches saw of a cluster.
+type snapshot struct {
+	nodes       []*corev1.Node
+	deployments []*appsv1.Deployment
+	daemonSets  []*appsv1.DaemonSet
+}
+
+// missing names what is not ready yet, with what is known about it.
+func (s snapshot) missing(nodes int) []string {
+	var missing []string
+	if len(s.nodes) < nodes {
+		missing = append(missing, fmt.Sprintf("%d of %d nodes joined", len(s.nodes), nodes))
+	}
+	for _, n := range s.nodes {
+		if ok, why := nodeReady(n); !ok {
+			missing = append(missing, "node "+n.Name+" "+why)
+		}
+	}
+	for _, d := range s.deployments {
+		if !slices.Contains(own, d.Name) {
+			continue
+		}
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		if st := d.Status; st.ObservedGeneration < d.Generation || st.UpdatedReplicas < want || st.AvailableReplicas < want {
+			missing = append(missing, fmt.Sprintf("deployment %s %d/%d", d.Name, st.AvailableReplicas, want))
+		}
+	}
+	for _, d := range s.daemonSets {
+		if !slices.Contains(own, d.Name) {
+			continue
+		}
+		if st := d.Status; st.ObservedGeneration < d.Generation || st.NumberReady < st.DesiredNumberScheduled || st.DesiredNumberScheduled == 0 {
+			missing = append(missing, fmt.Sprintf("daemonset %s %d/%d", d.Name, st.NumberReady, st.DesiredNumberScheduled))
+		}
+	}
+	return missing
+}
+
+func nodeReady(n *corev1.Node) (bool, string) {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, strings.ToLower("not ready: " + c.Message)
+		}
+	}
+	return false, "not ready: no status yet"
+}
+
+// watch follows nodes and the workloads of kube-system until seen says that all is well. When ctx ends first, the error tells what was seen last.
+func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot) (bool, string), p lab.Progress) error {
+	began := time.Now()
+	watching, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	nodes := coreinformers.NewNodeInformer(client, 0, nil)
+	deployments := appsinformers.NewDeploymentInformer(client, system, 0, nil)
+	daemonSets := appsinformers.NewDaemonSetInformer(client, system, 0, nil)
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a look is already due
+		}
+	}
+	var synced []cache.DoneChecker
+	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets} {
+		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		})
+		if err != nil {
+			return err
+		}
+		// A broken watch is started again by itself; the default handler would write to standard error.
+		if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
+			return err
+		}
+		synced = append(synced, i.HasSyncedChecker())
+		running.Go(func() { i.RunWithContext(watching) })
+	}
+	last := "nothing: the API did not answer"
+	if !cache.WaitFor(ctx, "", synced...) {
+		return notReady(ctx, began, last)
+	}
+	for {
+		ok, state := seen(snapshot{nodes: stored[*corev1.Node](nodes), deployments: stored[*appsv1.Deployment](deployments), daemonSets: stored[*appsv1.DaemonSet](daemonSets)})
+		if ok {
+			return nil
+		}
+		if state != last {
+			last = state
+			p("waiting for " + state)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return notReady(ctx, began, last)
+		}
+	}
+}
+
+// stored are an informer's objects, by name.
+func stored[T metav1.Object](i cache.SharedIndexInformer) []T {
+	var list []T
+	for _, o := range i.GetStore().List() {
+		list = append(list, o.(T))
+	}
+	slices.SortFunc(list, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return list
+}
+
+// notReady tells a person what was waited for; an interruption stays an interruption.
+func notReady(ctx context.Context, began time.Time, last string) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return &lab.Error{
+		Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("not ready after %s", time.Since(began).Round(time.Second)),
+		Details: []string{"last seen: " + last}, Err: ctx.Err(),
+	}
+}

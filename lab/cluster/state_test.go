@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestPhase(t *testing.T) {
+	for message, want := range map[string]string{
+		" • Preparing nodes 📦 📦   ...\n":                    "preparing nodes",
+		" • Starting control-plane 🕹️  ...\n":               "starting control-plane",
+		" • Ensuring node image (kindest/node:v1) 🖼  ...\n": "ensuring node image (kindest/node:v1)",
+		" ✓ Preparing nodes 📦 \n":                           "",
+		"Creating cluster \"x\" ...\n":                      "",
+		" •  ...":                                           "",
+	} {
+		if got, ok := phase(message); got != want || ok != (want != "") {
+			t.Errorf("phase(%q) = %q, %t; want %q", message, got, ok, want)
+		}
+	}
+}
+
+func TestGroup(t *testing.T) {
+	node := func(cluster, name, role string, running bool) docker.Container {
+		return docker.Container{Name: name, Running: running, Labels: map[string]string{kindClusterLabel: cluster, kindRoleLabel: role}}
+	}
+	got := group("demo", []docker.Container{
+		node("demo-prod", "demo-prod-worker", "worker", false),
+		node("demo-prod", "demo-prod-control-plane", "control-plane", true),
+		node("demo-dev", "demo-dev-control-plane", "control-plane", true),
+		node("demolition", "demolition-control-plane", "control-plane", true),
+	})
+	want := []lab.ClusterState{
+		{Name: "dev", Exists: true, Running: true, Nodes: []string{"demo-dev-control-plane"}},
+		{Name: "prod", Exists: true, Running: false, Nodes: []string{"demo-prod-control-plane", "demo-prod-worker"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	node := func(name, cidr string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: cidr}}
+	}
+	nodes := []*corev1.Node{node("c", "10.244.2.0/24"), node("a", "10.244.0.0/24"), node("b", "10.244.1.0/24"), node("six", "fd00::/64"), node("new", "")}
+	if got, want := routes("a", nodes), "10.244.1.0/24 b\n10.244.2.0/24 c\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func node(name string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: "Network plugin is missing"}}},
+	}
+}
+
+func deployment(name string, available int32) *appsv1.Deployment {
+	one := int32(1)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system}, Spec: appsv1.DeploymentSpec{Replicas: &one},
+		Status: appsv1.DeploymentStatus{AvailableReplicas: available, UpdatedReplicas: available},
+	}
+}
+
+func daemonSet(name string, ready int32) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system},
+		Status:     appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, NumberReady: ready},
+	}
+}
+
+func TestMissing(t *testing.T) {
+	s := snapshot{
+		nodes: []*corev1.Node{node("a", corev1.ConditionTrue), node("b", corev1.ConditionFalse)}, deployments: []*appsv1.Deployment{deployment("coredns", 0)},
+		daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 0)},
+	}
+	got := strings.Join(s.missing(3), "; ")
+	want := "2 of 3 nodes joined; node b not ready: network plugin is missing; deployment coredns 0/1; daemonset kube-proxy 0/1"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	whole := snapshot{
+		nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, deployments: []*appsv1.Deployment{deployment("coredns", 1), deployment("metrics-server", 0)},
+		daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 1)},
+	}
+	if got := whole.missing(1); len(got) != 0 {
+		t.Errorf("a whole cluster lacks %q", got)
+	}
+}
+
+func TestWaitReadySeesAChange(t *testing.T) {
+	client := fake.NewClientset(node("a", corev1.ConditionFalse), deployment("coredns", 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	said := make(chan string, 10)
+	go func() {
+		<-said // it has looked once and was not content
+		if _, err := client.CoreV1().Nodes().Update(ctx, node("a", corev1.ConditionTrue), metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := waitReady(ctx, client, 1, func(s string) { said <- s }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitReadyTellsWhatItLastSaw(t *testing.T) {
+	client := fake.NewClientset(node("a", corev1.ConditionTrue), deployment("coredns", 0))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := waitReady(ctx, client, 1, orSilent(nil))
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(strings.Join(e.Details, ""), "deployment coredns 0/1") {
+		t.Errorf("error %#v: want a time-out that names coredns", err)
+	}
+}
+
+func TestWaitReadyInterrupted(t *testing.T) {
+	client := fake.NewClientset()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := waitReady(ctx, client, 1, orSilent(nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled as it is", err)
+	}
+}
+
+func TestLastLines(t *testing.T) {
+	got := lastLines("a\n\n b \n"+strings.Repeat("x", 100)+"\n", 2)
+	if len(got) != 2 || got[0] != "b" || len([]rune(got[1])) != 80 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestKindCreateCancelled pins that a Create in flight is waited for, and that what it makes meanwhile is taken away again.
+func TestKindCreateCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		deletions := 0
+		blocked := make(chan struct{})
+		remove := func(ctx context.Context) error {
+			if deletions++; deletions == 3 {
+				close(blocked)
+			}
+			return ctx.Err()
+		}
+		err := kindCreate(ctx, remove, func() error { <-blocked; return nil })
+		if !errors.Is(err, context.Canceled) || deletions < 3 {
+			t.Errorf("error %v after %d deletions", err, deletions)
+		}
+	})
+}
