@@ -138,8 +138,8 @@ func template(kind, name string, doc map[string]any, seen map[string]bool) (stri
 		text, err := emit(".Values.crds.install", customResource(doc))
 		return "crds/" + strings.Split(name, ".")[0] + ".yaml", text, err
 	}
-	if name == "argocd-metrics" { // the one name that does not say whose it is
-		name = prefix + "application-controller-metrics"
+	if kind == "Service" {
+		name = serviceName(name)
 	}
 	c, ok := componentOf(name)
 	if !ok {
@@ -171,6 +171,14 @@ func template(kind, name string, doc map[string]any, seen map[string]bool) (stri
 	}
 	text, err := emit(conjunction(conds), doc)
 	return c.name + "/" + strings.ToLower(kind) + ".yaml", text, err
+}
+
+// serviceName is what a Service is called in the chart: one of install.yaml's names does not say whose it is.
+func serviceName(name string) string {
+	if name == "argocd-metrics" {
+		return prefix + "application-controller-metrics"
+	}
+	return name
 }
 
 func conjunction(conds []string) string {

@@ -22,13 +22,17 @@ func argoValues(docs []map[string]any) (values, schema []byte, appVersion string
 	if err := yaml.Unmarshal(text, &v); err != nil {
 		return nil, nil, "", err
 	}
-	images := map[string]string{}
+	workloads := map[string]map[string]any{}
+	measured := map[string]bool{} // has a Service for its metrics
 	for _, doc := range docs {
 		kind, name := doc["kind"].(string), nameOf(doc)
 		switch {
 		case kind == "Deployment" || kind == "StatefulSet":
 			c, _ := componentOf(name)
-			images[c.name], err = imageOf(doc)
+			workloads[c.name], err = mainContainer(doc)
+		case kind == "Service" && strings.HasSuffix(name, "-metrics"):
+			c, _ := componentOf(serviceName(name))
+			measured[c.name] = true
 		case kind == "ConfigMap" && name == "argocd-cm":
 			maps.Copy(v["configs"].(map[string]any)["cm"].(map[string]any), dataOf(doc))
 		case kind == "ConfigMap" && name == "argocd-ssh-known-hosts-cm":
@@ -38,10 +42,13 @@ func argoValues(docs []map[string]any) (values, schema []byte, appVersion string
 			return nil, nil, "", fmt.Errorf("%s %s: %w", kind, name, err)
 		}
 	}
-	repository, tag := splitImage(images["server"])
+	repository, tag := splitImage(workloads["server"]["image"])
 	v["global"].(map[string]any)["image"].(map[string]any)["repository"] = repository
 	for _, c := range components {
-		v[c.key] = componentValues(c, images)
+		v[c.key] = componentValues(c, workloads[c.name])
+		if measured[c.name] {
+			v[c.key].(map[string]any)["metrics"] = map[string]any{"enabled": false}
+		}
 	}
 	schema, err = json.MarshalIndent(schemaOf(v, ""), "", " ")
 	if err != nil {
@@ -62,16 +69,20 @@ func argoValues(docs []map[string]any) (values, schema []byte, appVersion string
 }
 
 // componentValues are the keys that each component has.
-func componentValues(c component, images map[string]string) map[string]any {
+func componentValues(c component, container map[string]any) map[string]any {
 	image := map[string]any{"repository": "", "tag": "", "imagePullPolicy": ""}
 	if c.key == "redis" || c.key == "dex" {
-		image["repository"], image["tag"] = splitImage(images[c.name])
+		image["repository"], image["tag"] = splitImage(container["image"])
 	}
 	v := map[string]any{
 		"image": image, "resources": map[string]any{}, "extraArgs": []any{}, "initContainers": []any{}, "extraContainers": []any{},
 		"podAnnotations": map[string]any{}, "podLabels": map[string]any{}, "nodeSelector": map[string]any{}, "tolerations": []any{},
 		"affinity": map[string]any{}, "imagePullSecrets": []any{}, "priorityClassName": "", "terminationGracePeriodSeconds": 30,
-		"readinessProbe": maps.Clone(probeDefaults), "livenessProbe": maps.Clone(probeDefaults), "metrics": map[string]any{"enabled": false},
+	}
+	for _, name := range []string{"readinessProbe", "livenessProbe"} {
+		if container[name] != nil {
+			v[name] = maps.Clone(probeDefaults)
+		}
 	}
 	for _, name := range []string{"env", "envFrom", "volumes", "volumeMounts"} {
 		path := strings.TrimPrefix(c.list(name), ".Values."+c.key+".")
@@ -124,22 +135,24 @@ func dataOf(doc map[string]any) map[string]any {
 	return data
 }
 
-func imageOf(doc map[string]any) (string, error) {
+// mainContainer is the one container of a workload.
+func mainContainer(doc map[string]any) (map[string]any, error) {
 	spec, _ := doc["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
 	pod, _ := template["spec"].(map[string]any)
 	containers, _ := pod["containers"].([]any)
 	if len(containers) == 1 {
 		m, _ := containers[0].(map[string]any)
-		if image, _ := m["image"].(string); image != "" {
-			return image, nil
+		if _, ok := m["image"].(string); ok {
+			return m, nil
 		}
 	}
-	return "", errors.New("names no image")
+	return nil, errors.New("has not one container with an image")
 }
 
 // splitImage parts repository and tag; a port in the repository is not a tag.
-func splitImage(ref string) (repository, tag string) {
+func splitImage(image any) (repository, tag string) {
+	ref, _ := image.(string)
 	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
 		return ref[:i], ref[i+1:]
 	}

@@ -1,0 +1,218 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chartutil"
+	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+var fixture = Recipe{Name: "argo-cd", Version: "3.2.11", Kind: KindArgoCD, Module: "fixture@v0", Path: "manifests"}
+
+// TestValues renders the chart with each case's values and looks for what the case wants. A line of "want" is an object, a path within it and the JSON that is
+// there, or "absent"; a line with "!" is text that no object but argocd-cm and the CRDs may hold.
+func TestValues(t *testing.T) {
+	fromFixture, archive := build(t, fixture, "testdata/argo-cd")
+	lintChart(t, archive.Archive)
+	files, err := filepath.Glob("testdata/values/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(file)
+			if err != nil || len(ar.Files) != 2 {
+				t.Fatal(ar, err)
+			}
+			values := string(ar.Files[0].Data)
+			objects := render(t, fromFixture, values)
+			decodeStrictly(t, objects)
+			for line := range strings.Lines(string(ar.Files[1].Data)) {
+				checkLine(t, objects, strings.TrimSuffix(line, "\n"))
+			}
+			r, err := Find("argo-cd", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run("real", func(t *testing.T) {
+				real, _ := build(t, r, cached(t, r))
+				decodeStrictly(t, render(t, real, values))
+			})
+		})
+	}
+}
+
+func checkLine(t *testing.T, objects map[string]map[string]any, line string) {
+	t.Helper()
+	if text, ok := strings.CutPrefix(line, "! "); ok {
+		for id, o := range objects {
+			if id == "ConfigMap/argocd-cm" || strings.HasPrefix(id, "CustomResourceDefinition/") {
+				o = map[string]any{"kind": o["kind"]}
+			}
+			b, _ := yaml.Marshal(o)
+			if strings.Contains(string(b), text) {
+				t.Errorf("%s holds %q:\n%s", id, text, b)
+			}
+		}
+		return
+	}
+	id, rest, _ := strings.Cut(line, " ")
+	path, want, ok := strings.Cut(rest, " ")
+	if !ok {
+		t.Fatalf("bad line %q", line)
+	}
+	o, ok := objects[id]
+	if !ok {
+		t.Errorf("%s is not rendered", id)
+		return
+	}
+	got := "absent"
+	if v, ok := lookup(o, path); ok {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = string(b)
+	}
+	if got != want {
+		t.Errorf("%s %s\n got %s\nwant %s", id, path, got, want)
+	}
+}
+
+// lookup follows a dotted path; a key that has dots itself is found whole, and -1 is the last item.
+func lookup(v any, path string) (any, bool) {
+	if path == "" {
+		return v, true
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if rest, ok := strings.CutPrefix(path, k); ok && (rest == "" || rest[0] == '.') {
+				if got, ok := lookup(x, strings.TrimPrefix(rest, ".")); ok {
+					return got, true
+				}
+			}
+		}
+	case []any:
+		head, rest, _ := strings.Cut(path, ".")
+		i, err := strconv.Atoi(head)
+		if i < 0 {
+			i += len(v)
+		}
+		if err == nil && i >= 0 && i < len(v) {
+			return lookup(v[i], rest)
+		}
+	}
+	return nil, false
+}
+
+// decodeStrictly reads every object as the API server would with strict field validation.
+func decodeStrictly(t *testing.T, objects map[string]map[string]any) {
+	t.Helper()
+	s := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, kjson.SerializerOptions{Yaml: true, Strict: true})
+	for id, o := range objects {
+		if o["kind"] == "CustomResourceDefinition" {
+			continue
+		}
+		b, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Decode(b, nil, nil); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+func TestUnknownValueIsRefused(t *testing.T) {
+	c, _ := build(t, fixture, "testdata/argo-cd")
+	for _, values := range []string{"server: {ingress: {enabled: true}}", "redis-ha: {enabled: true}", "configs: {secret: {gogSecret: x}}"} {
+		if _, err := tryRender(c, values); err == nil || !strings.Contains(err.Error(), "schema") {
+			t.Errorf("%s: got %v", values, err)
+		}
+	}
+}
+
+// TestEveryKeyIsUsed sees to it that no key of values.yaml is there for show: changing any of them changes what is rendered.
+func TestEveryKeyIsUsed(t *testing.T) {
+	c, _ := build(t, fixture, "testdata/argo-cd")
+	base := map[string]any{
+		"fullnameOverride": "x", // that nameOverride shows in labels alone
+		"server":           map[string]any{"service": map[string]any{"type": "NodePort"}},
+		"configs": map[string]any{
+			"secret":              map[string]any{"argocdServerAdminPassword": "p", "argocdServerAdminPasswordMtime": "m"},
+			"repositories":        map[string]any{"r": map[string]any{"url": "u"}},
+			"credentialTemplates": map[string]any{"r": map[string]any{"url": "u"}},
+		},
+	}
+	want := fmt.Sprint(render(t, c, asYAML(t, base)))
+	for _, l := range leaves(c.Values, nil) {
+		values := map[string]any{}
+		m := values
+		for _, k := range l.path[:len(l.path)-1] {
+			next := map[string]any{}
+			m[k], m = next, next
+		}
+		last := l.path[len(l.path)-1]
+		m[last] = other(l.value)
+		if last == "repositories" || last == "credentialTemplates" {
+			m[last] = map[string]any{"other": map[string]any{"url": "u"}}
+		}
+		got, err := tryRender(c, asYAML(t, chartutil.CoalesceTables(values, base)))
+		if err != nil {
+			t.Errorf("%v: %v", l.path, err)
+		} else if fmt.Sprint(got) == want {
+			t.Errorf("%v changes nothing", l.path)
+		}
+	}
+}
+
+type leaf struct {
+	path  []string
+	value any
+}
+
+func leaves(v any, path []string) []leaf {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) == 0 {
+		return []leaf{{path, v}}
+	}
+	var out []leaf
+	for k, x := range m {
+		out = append(out, leaves(x, append(slices.Clone(path), k))...)
+	}
+	return out
+}
+
+// other is a value of the same type that is not v.
+func other(v any) any {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case map[string]any:
+		return map[string]any{"other": "value"}
+	case []any:
+		return []any{map[string]any{"kind": "Other", "metadata": map[string]any{"name": "other"}, "name": "other"}}
+	case string:
+		return "other"
+	}
+	return 77
+}
+
+func asYAML(t *testing.T, v any) string {
+	t.Helper()
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
