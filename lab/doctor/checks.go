@@ -1,0 +1,291 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"go/version"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+
+	// clusterMemory is what a one-node kind cluster takes when its pods are ready; engineMemory is Argo CD on top of it. Both were measured.
+	clusterMemory = 520 * mib
+	engineMemory  = 1 * gib
+
+	// A node keeps a copy of its images in a volume of its own; the engine keeps the images they come from. Compiling Kubernetes, Argo CD and the
+	// rest fills Go's caches.
+	clusterDisk = 1200 * mib
+	imagesDisk  = 3 * gib
+	buildDisk   = 16 * gib
+
+	// kind's own advice: https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
+	inotifyWatches   = 524288
+	inotifyInstances = 512
+
+	// oldestGo is the oldest Go that fetches by itself the toolchain that a module asks for.
+	oldestGo = "go1.21"
+)
+
+func (d *Doctor) engine(_ context.Context, s seen) Check {
+	c := Check{ID: CheckDocker, Title: "docker"}
+	if s.err == nil {
+		return c.ok(fmt.Sprintf("%s at %s, %s", shortVersion(s.info.ServerVersion), s.endpoint, count(s.info.NCPU, "core")))
+	}
+	_, noClient := d.o.Host.LookPath("docker")
+	usual := s.endpoint == "" && os.Getenv("DOCKER_HOST") == "" || s.endpoint == "unix://"+d.o.Host.Socket
+	switch {
+	case errors.Is(s.err, context.DeadlineExceeded):
+		return c.fail(fmt.Sprintf("no answer at %s within %s", s.endpoint, patience), "see what the engine waits for, or start it anew", false)
+	case !usual:
+		return c.fail("no engine answers at "+s.endpoint, "start that engine, or unset DOCKER_HOST and DOCKER_CONTEXT", false)
+	case refused(d.o.Host.Socket):
+		return c.fail("this user may not use "+d.o.Host.Socket, "run lab as root, or join the group: usermod -aG docker $USER", false)
+	}
+	_, noApt := d.o.Host.LookPath("apt-get")
+	_, noDaemon := d.o.Host.LookPath("dockerd")
+	switch {
+	case d.o.Host.OS != "linux":
+		return c.fail("no engine answers", "start Docker Desktop, or another engine of your choice", false)
+	case noClient == nil && noDaemon == nil:
+		return c.fail("docker is installed, and no engine runs", "lab doctor --fix starts it", true)
+	case noApt == nil:
+		return c.fail("no docker engine on this machine", "lab doctor --fix installs Debian's docker.io and starts it", true)
+	}
+	return c.fail("no docker engine on this machine", "install docker and start it: this is no Debian, so --fix cannot", false)
+}
+
+// refused says whether the engine's socket is there but not for this user.
+func refused(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
+}
+
+func (d *Doctor) cgroup(_ context.Context, s seen) Check {
+	c := Check{ID: CheckCgroup, Title: "cgroup"}
+	switch {
+	case s.err != nil:
+		return c.skip("not checked: no engine answers")
+	case s.info.CgroupVersion == "2":
+		return c.ok("v2")
+	case s.info.CgroupVersion == "1":
+		return c.ok("v1: works, kubelet is told to accept it (failCgroupV1: false)")
+	}
+	return c.skip(fmt.Sprintf("the engine does not tell its version (%q)", s.info.CgroupVersion))
+}
+
+func (d *Doctor) inotify(_ context.Context, s seen) Check {
+	c := Check{ID: CheckInotify, Title: "inotify"}
+	if c, ok := c.elsewhere(s); ok {
+		return c
+	}
+	watches, ok1 := d.o.Host.number("fs.inotify.max_user_watches")
+	instances, ok2 := d.o.Host.number("fs.inotify.max_user_instances")
+	if !ok1 || !ok2 {
+		return c.skip("the kernel does not tell its limits")
+	}
+	var found, cure []string
+	if watches < inotifyWatches {
+		found = append(found, fmt.Sprintf("%d watches", watches))
+		cure = append(cure, fmt.Sprintf("fs.inotify.max_user_watches=%d", inotifyWatches))
+	}
+	if instances < inotifyInstances {
+		found = append(found, fmt.Sprintf("%d instances", instances))
+		cure = append(cure, fmt.Sprintf("fs.inotify.max_user_instances=%d", inotifyInstances))
+	}
+	switch len(found) {
+	case 0:
+		return c.ok(fmt.Sprintf("%d watches, %d instances", watches, instances))
+	case 1:
+		want := inotifyWatches
+		if watches >= inotifyWatches {
+			want = inotifyInstances
+		}
+		return c.warn(fmt.Sprintf("%s, kind wants %d: pods may run out of files", found[0], want), "sysctl "+cure[0], true)
+	}
+	return c.warn(fmt.Sprintf("%s, kind wants %d and %d", strings.Join(found, ", "), inotifyWatches, inotifyInstances),
+		"lab doctor --fix sets both", true)
+}
+
+func (d *Doctor) memory(_ context.Context, s seen) Check {
+	c := Check{ID: CheckMemory, Title: "memory"}
+	if c, ok := c.elsewhere(s); ok {
+		return c
+	}
+	need := int64(d.o.Clusters) * clusterMemory
+	if d.o.Engine {
+		need += engineMemory
+	}
+	return c.enough(s.memory.available, need, "end other programs, or leave clusters out: lab up --only NAME")
+}
+
+func (d *Doctor) disk(_ context.Context, s seen) Check {
+	c := Check{ID: CheckDisk, Title: "disk"}
+	if c, ok := c.elsewhere(s); ok {
+		return c
+	}
+	need := int64(d.o.Clusters) * clusterDisk
+	if need > 0 {
+		need += imagesDisk
+	}
+	if d.o.BuildFromSource {
+		// The caches may lie on another disk; what the engine and the build need together is then asked of each, which errs to the safe side.
+		need += buildDisk
+	}
+	where := cmp.Or(s.info.DockerRootDir, "/var/lib/docker")
+	got, err := d.o.Host.Free(where)
+	if err == nil && d.o.BuildFromSource && d.o.CacheDir != "" {
+		var other int64
+		if other, err = d.o.Host.Free(d.o.CacheDir); err == nil && other < got {
+			got, where = other, d.o.CacheDir
+		}
+	}
+	if err != nil {
+		return c.skip("not checked: " + err.Error())
+	}
+	return c.enough(got, need, "make room at "+where+": docker system df shows what can go")
+}
+
+// enough compares what is free with what is needed: short of it is a warning, since the need is an estimate; short of half of it is a failure.
+func (c Check) enough(got, need int64, cure string) Check {
+	found := size(got) + " free"
+	if need > 0 {
+		found += ", this estate needs about " + size(need)
+	}
+	switch {
+	case got >= need:
+		return c.ok(found)
+	case got >= need/2:
+		return c.warn(found, cure, false)
+	}
+	return c.fail(found, cure, false)
+}
+
+// build looks for what images are made with.
+func (d *Doctor) build(ctx context.Context, _ seen) Check {
+	c := Check{ID: CheckBuild, Title: "build"}
+	var present, missing, packages, byHand []string
+	for _, n := range d.o.Needs {
+		lack := d.lacks(ctx, n)
+		switch {
+		case lack == "":
+			present = append(present, n.String())
+			continue
+		case n.Package == "":
+			byHand = append(byHand, n.String())
+		default:
+			packages = append(packages, n.Package)
+		}
+		missing = append(missing, lack)
+	}
+	found := "lacks " + strings.Join(missing, ", ")
+	switch {
+	case len(missing) == 0:
+		return c.ok(strings.Join(present, ", "))
+	case len(packages) > 0 && d.apt():
+		cure := "apt-get install " + strings.Join(packages, " ")
+		if len(byHand) > 0 {
+			cure += ", and by hand " + strings.Join(byHand, ", ")
+		}
+		return c.fail(found, cure, true)
+	}
+	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", "), false)
+}
+
+// String is what a person calls it.
+func (n Need) String() string { return cmp.Or(n.Program, n.Package) }
+
+func (d *Doctor) apt() bool {
+	_, err := d.o.Host.LookPath("apt-get")
+	return err == nil && d.o.Host.OS == "linux"
+}
+
+// lacks says in what way a need is not met; empty when it is.
+func (d *Doctor) lacks(ctx context.Context, n Need) string {
+	if n.Program == "" {
+		out, err := d.o.Host.Run(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
+		if err != nil || string(out) != "installed" {
+			return n.Package
+		}
+		return ""
+	}
+	if _, err := d.o.Host.LookPath(n.Program); err != nil {
+		return n.Program
+	}
+	if n.Program != "go" {
+		return ""
+	}
+	// Without GOTOOLCHAIN=local it would look for the toolchain of whatever module lies in the working folder, and may download it.
+	out, err := d.o.Host.Run(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
+	got := strings.TrimSpace(string(out))
+	if err != nil || version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
+		return "a newer go than " + strings.TrimPrefix(got, "go")
+	}
+	return ""
+}
+
+// elsewhere skips a check of the host where the engine is not on it.
+func (c Check) elsewhere(s seen) (Check, bool) {
+	switch {
+	case s.local:
+		return c, false
+	case s.err != nil:
+		return c.skip("not checked: no engine answers"), true
+	}
+	return c.skip("not checked: the engine runs on another machine"), true
+}
+
+func (c Check) ok(found string) Check {
+	c.Status, c.Found = StatusOK, found
+	return c
+}
+
+func (c Check) skip(found string) Check {
+	c.Status, c.Found = StatusSkip, found
+	return c
+}
+
+func (c Check) warn(found, cure string, fixable bool) Check {
+	c.Status, c.Found, c.Cure, c.Fixable = StatusWarn, found, cure, fixable
+	return c
+}
+
+func (c Check) fail(found, cure string, fixable bool) Check {
+	c.Status, c.Found, c.Cure, c.Fixable = StatusFail, found, cure, fixable
+	return c
+}
+
+// size writes bytes as a person reads them: "21 GiB", "1.5 GiB", "300 MiB".
+func size(n int64) string {
+	switch {
+	case n >= 10*gib:
+		return fmt.Sprintf("%.0f GiB", float64(n)/gib)
+	case n >= gib:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/gib), ".0") + " GiB"
+	}
+	return fmt.Sprintf("%d MiB", n/mib)
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// shortVersion drops what a distribution adds: "20.10.24+dfsg1" is 20.10.24.
+func shortVersion(v string) string {
+	v, _, _ = strings.Cut(v, "+")
+	return v
+}

@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+)
+
+// daemonConfig is a daemon.json. Its values are kept as they were written, so that nothing that lab does not know is lost or rounded.
+type daemonConfig map[string]json.RawMessage
+
+// parseDaemonConfig reads a daemon.json. An empty one is an empty configuration, as it is for dockerd.
+func parseDaemonConfig(text []byte) (daemonConfig, error) {
+	config := daemonConfig{}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return config, nil
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, errors.New("it holds null, not an object")
+	}
+	return config, nil
+}
+
+// defaultRuntime is the name of the runtime that containers get which ask for none.
+func (c daemonConfig) defaultRuntime() string {
+	name := ""
+	_ = json.Unmarshal(c["default-runtime"], &name) // absent, or not a string: program says so
+	if name == "" {
+		return "runc"
+	}
+	return name
+}
+
+func (c daemonConfig) runtimes() (map[string]json.RawMessage, error) {
+	runtimes := map[string]json.RawMessage{}
+	if raw, ok := c["runtimes"]; ok {
+		if err := json.Unmarshal(raw, &runtimes); err != nil {
+			return nil, fmt.Errorf("runtimes: %w", err)
+		}
+	}
+	if runtimes == nil {
+		runtimes = map[string]json.RawMessage{}
+	}
+	return runtimes, nil
+}
+
+// program is what the default runtime runs, with the arguments that dockerd gives it.
+func (c daemonConfig) program() (path string, args []string, err error) {
+	if raw, ok := c["default-runtime"]; ok {
+		var name string
+		if err := json.Unmarshal(raw, &name); err != nil {
+			return "", nil, fmt.Errorf("default-runtime: %w", err)
+		}
+	}
+	runtimes, err := c.runtimes()
+	if err != nil {
+		return "", nil, err
+	}
+	name := c.defaultRuntime()
+	raw, ok := runtimes[name]
+	if !ok {
+		if name == "runc" || name == "io.containerd.runc.v2" {
+			return "runc", nil, nil // docker's own
+		}
+		return "", nil, fmt.Errorf("its default runtime %s is not among its runtimes", name)
+	}
+	var entry struct {
+		Path        string   `json:"path"`
+		RuntimeArgs []string `json:"runtimeArgs"`
+		RuntimeType string   `json:"runtimeType"`
+	}
+	if err := json.Unmarshal(raw, &entry); err != nil {
+		return "", nil, fmt.Errorf("runtimes.%s: %w", name, err)
+	}
+	if entry.Path == "" || entry.RuntimeType != "" {
+		return "", nil, fmt.Errorf("its default runtime %s is a shim (%s) and no program that can be wrapped", name, entry.RuntimeType)
+	}
+	return entry.Path, entry.RuntimeArgs, nil
+}
+
+// with returns the configuration with one more runtime, which is the default.
+func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
+	runtimes, err := c.runtimes()
+	if err != nil {
+		return nil, err
+	}
+	entry := map[string]any{"path": path}
+	if len(args) > 0 {
+		entry["runtimeArgs"] = args
+	}
+	if runtimes[name], err = encode(entry); err != nil {
+		return nil, err
+	}
+	merged := maps.Clone(c)
+	if merged["runtimes"], err = encode(runtimes); err != nil {
+		return nil, err
+	}
+	if merged["default-runtime"], err = encode(name); err != nil {
+		return nil, err
+	}
+	return encode(merged)
+}
+
+// encode is json.MarshalIndent that leaves <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "\t")
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+// sameJSON says whether two texts mean the same.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

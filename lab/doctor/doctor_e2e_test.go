@@ -1,0 +1,222 @@
+//go:build e2e && linux
+
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"homelab/lab/docker"
+)
+
+// TestFixOnARealEngine starts a second dockerd, beside whatever runs here, the way Fix does, on a host that cannot give CAP_SYS_RESOURCE. It needs root,
+// dockerd and a static busybox.
+func TestFixOnARealEngine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, program := range []string{"dockerd", "busybox"} {
+		if _, err := lookPath(program); err != nil {
+			t.Skipf("needs %s: %v", program, err)
+		}
+	}
+	ctx := t.Context()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "daemon.json")
+	socket := filepath.Join(dir, "docker.sock")
+	write(t, config, `{"labels":["kept=yes"],"log-opts":{"max-size":"10m"},"max-concurrent-downloads":9007199254740993}`)
+	t.Setenv("DOCKER_HOST", "unix://"+socket)
+	engine := docker.New()
+	d := New(Options{Docker: engine, Clusters: 1, Host: Host{
+		DaemonJSON: "/nonexistent: the path on dockerd's command line is to be found",
+		PIDFile:    filepath.Join(dir, "docker.pid"),
+		Socket:     socket,
+		Log:        filepath.Join(dir, "dockerd.log"),
+		Runtime:    filepath.Join(dir, "lib", "lab-runc"),
+		Sysctl:     filepath.Join(dir, "no-sysctl.d"),
+		Dockerd: []string{
+			"dockerd", "--host", "unix://" + socket, "--config-file", config, "--pidfile", filepath.Join(dir, "docker.pid"),
+			"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--bridge=none", "--iptables=false",
+		},
+	}})
+	t.Cleanup(func() { endDockerd(t, d.o.Host) })
+
+	before := d.Run(ctx)
+	if got := before.Check(CheckDocker); got.Status != StatusFail || !got.Fixable {
+		t.Fatalf("before anything runs: %+v", got)
+	}
+	var said []string
+	say := func(line string) { said = append(said, line); t.Log("fix: " + line) }
+	if d.o.Host.systemd() {
+		if err := d.startDockerd(ctx); err != nil { // Fix would start the system's own
+			t.Fatal(err)
+		}
+	} else if err := d.fixEngine(ctx, say); err != nil {
+		t.Fatal(err)
+	}
+	pid, ok := d.o.Host.dockerd()
+	if !ok {
+		t.Fatal("dockerd answers, and its pid file does not name it")
+	}
+	if sid, err := session(pid); err != nil || sid == syscall.Getpgrp() {
+		t.Fatalf("dockerd is in the session %d of this test (%v): an interrupt would end it", sid, err)
+	}
+	importBusybox(t, engine)
+
+	lacks := !d.o.Host.capabilities().sysResource
+	err := privilegedRun(ctx, engine)
+	r := d.Run(ctx)
+	t.Logf("privileged, before: %v; the check: %+v", err, r.Check(CheckPrivileged))
+	if (err != nil) != (r.Check(CheckPrivileged).Status == StatusFail) {
+		t.Fatalf("the check says %+v, and the engine %v", r.Check(CheckPrivileged), err)
+	}
+	if lacks && strings.HasPrefix(r.Summary(), "docker 20.") && err == nil {
+		t.Fatal("this old engine was to refuse a privileged container on this host")
+	}
+	// On a host that lacks nothing the runtime is registered all the same, to see that it does no harm.
+	if err := d.fixRuntime(ctx, say); err != nil {
+		t.Fatal(err)
+	}
+	if err := privilegedRun(ctx, engine); err != nil {
+		t.Fatalf("privileged, after: %v", err)
+	}
+	out, err := engine.Output(ctx, nil, "run", "--detach", "--privileged", "--network", "none", "box", "/busybox", "sleep", "600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.TrimSpace(string(out))
+	out, err = engine.Output(ctx, nil, "exec", "--privileged", id, "/busybox", "grep", "CapBnd", "/proc/self/status")
+	if err != nil {
+		t.Fatalf("docker exec --privileged: %v", err)
+	}
+	set, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(string(out), "CapBnd:")), 16, 64)
+	if err != nil || set&(1<<capSysResource) != 0 || set&(1<<21) == 0 {
+		t.Fatalf("exec --privileged has %s: it wants CAP_SYS_ADMIN and no CAP_SYS_RESOURCE", out)
+	}
+	if _, err := engine.Output(ctx, nil, "rm", "--force", id); err != nil {
+		t.Fatal(err)
+	}
+
+	var got struct {
+		Labels    []string          `json:"labels"`
+		LogOpts   map[string]string `json:"log-opts"`
+		Downloads json.Number       `json:"max-concurrent-downloads"`
+		Default   string            `json:"default-runtime"`
+	}
+	text, _ := os.ReadFile(config)
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Labels) != 1 || got.LogOpts["max-size"] != "10m" || got.Downloads != "9007199254740993" || got.Default != runtimeName {
+		t.Errorf("daemon.json lost something:\n%s", text)
+	}
+
+	start := time.Now()
+	after := d.Run(ctx)
+	took := time.Since(start)
+	t.Logf("a cured host is checked in %s: %+v", took, after.Checks)
+	if c := after.Check(CheckPrivileged); c.Status != StatusOK || !strings.Contains(c.Found, runtimeName) {
+		t.Errorf("after: %+v", c)
+	}
+	if took > time.Second {
+		t.Errorf("the checks took %s; lab up runs them each time", took)
+	}
+	said = nil
+	if err := d.Fix(ctx, only(after, CheckDocker, CheckPrivileged), say); err != nil || len(said) > 0 {
+		t.Errorf("a second Fix does %q, %v", said, err)
+	}
+	if out, err := engine.Output(ctx, nil, "images", "--quiet", "--filter", "label=lab.homelab/part=doctor"); err != nil || len(out) > 0 {
+		t.Errorf("the probe left images: %s %v", out, err)
+	}
+}
+
+func privilegedRun(ctx context.Context, engine *docker.Docker) error {
+	_, err := engine.Output(ctx, nil, "run", "--rm", "--privileged", "--network", "none", "box", "/busybox", "true")
+	return err
+}
+
+// importBusybox makes the image "box" of a static busybox and nothing else.
+func importBusybox(t *testing.T, engine *docker.Docker) {
+	t.Helper()
+	path, err := lookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "busybox"), string(data))
+	if err := os.Chmod(filepath.Join(root, "busybox"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tarball, err := exec.Command("tar", "-c", "-C", root, "busybox").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Run(t.Context(), bytes.NewReader(tarball), io.Discard, "import", "-", "box"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func session(pid int) (int, error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	return strconv.Atoi(strings.Fields(rest)[3])
+}
+
+// endDockerd ends this test's engine, by its id, and waits until it has let go of its folders.
+func endDockerd(t *testing.T, h Host) {
+	pid, ok := h.dockerd()
+	if !ok {
+		return
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Error(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := await(ctx, 30*time.Second, func(context.Context) error {
+		if _, ok := h.dockerd(); ok {
+			return io.ErrNoProgress
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("dockerd %d did not end: %v", pid, err)
+	}
+}
+
+// only is a report of some checks alone.
+func only(r Report, ids ...string) Report {
+	var out Report
+	for _, id := range ids {
+		out.Checks = append(out.Checks, r.Check(id))
+	}
+	return out
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Fix applies the cures of a report that are safe, and says each thing before it does it. It stops at the first cure that fails. What it did once it
+// does not do again. Whether the machine is fit afterwards, the next Run tells.
+func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
+	if !r.Fixable() {
+		return nil
+	}
+	if d.o.Host.OS != "linux" || !*d.o.Host.Root {
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "needs_root",
+			Message: "only root on Linux can change the host", Cure: "run it with sudo, or follow the cures of lab doctor by hand",
+		}
+	}
+	if c := r.Check(CheckDocker); c.Status == StatusFail && c.Fixable {
+		if err := d.fixEngine(ctx, say); err != nil {
+			return cannot("bring up a docker engine", err)
+		}
+		r = d.Run(ctx) // what rests on the engine could not be seen before
+	}
+	if wanted(r, CheckPrivileged) {
+		if err := d.fixRuntime(ctx, say); err != nil {
+			return cannot("register the trimmed runtime", err)
+		}
+	}
+	if wanted(r, CheckInotify) {
+		if err := d.fixInotify(say); err != nil {
+			return cannot("set the inotify limits", err)
+		}
+	}
+	if wanted(r, CheckBuild) {
+		if err := d.fixBuild(ctx, say); err != nil {
+			return cannot("install what images are built with", err)
+		}
+	}
+	return nil
+}
+
+func wanted(r Report, id string) bool {
+	c := r.Check(id)
+	return c.Fixable && (c.Status == StatusFail || c.Status == StatusWarn)
+}
+
+func cannot(what string, err error) error {
+	var told *lab.Error
+	if errors.As(err, &told) {
+		return err
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "not_cured", Message: "could not " + what, Err: err}
+}
+
+// fixInotify raises the limits that are too low, now and for the next boot.
+func (d *Doctor) fixInotify(say func(string)) error {
+	var lines []string
+	for _, limit := range []struct {
+		name string
+		want int
+	}{{"fs.inotify.max_user_watches", inotifyWatches}, {"fs.inotify.max_user_instances", inotifyInstances}} {
+		lines = append(lines, fmt.Sprintf("%s = %d", limit.name, limit.want))
+		if got, ok := d.o.Host.number(limit.name); !ok || got >= limit.want {
+			continue
+		}
+		say(fmt.Sprintf("setting %s to %d", limit.name, limit.want))
+		path := filepath.Join(d.o.Host.Proc, "sys", strings.ReplaceAll(limit.name, ".", "/"))
+		if err := os.WriteFile(path, fmt.Appendln(nil, limit.want), 0o644); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(d.o.Host.Sysctl); err != nil || !info.IsDir() {
+		return nil // nothing reads settings at boot here
+	}
+	path := filepath.Join(d.o.Host.Sysctl, "60-lab.conf")
+	say("keeping them over a reboot in " + path)
+	text := "# Written by lab doctor --fix: kind's nodes watch many files.\n" + strings.Join(lines, "\n") + "\n"
+	return writeAtomic(path, []byte(text), 0o644)
+}
+
+// fixBuild installs the packages of the needs that are not met.
+func (d *Doctor) fixBuild(ctx context.Context, say func(string)) error {
+	var packages []string
+	for _, n := range d.o.Needs {
+		if n.Package != "" && d.lacks(ctx, n) != "" {
+			packages = append(packages, n.Package)
+		}
+	}
+	return d.install(ctx, say, packages)
+}
+
+// install installs Debian packages. The lists of packages are fetched first where there are none, and once more where they turn out to be stale.
+func (d *Doctor) install(ctx context.Context, say func(string), packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	apt := func(args ...string) error {
+		// Another apt may be at work: a fresh machine updates itself when it boots.
+		args = append([]string{"-o", "DPkg::Lock::Timeout=300"}, args...)
+		_, err := d.o.Host.Run(ctx, []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", args...)
+		return err
+	}
+	lists, _ := filepath.Glob(filepath.Join(d.o.Host.AptLists, "*_Packages*"))
+	fresh := len(lists) == 0
+	if fresh {
+		say("fetching Debian's package lists: apt-get update")
+		if err := apt("update"); err != nil {
+			return err
+		}
+	}
+	installing := append([]string{"install", "--yes", "--no-install-recommends"}, packages...)
+	say("installing " + strings.Join(packages, ", ") + " with apt-get")
+	err := apt(installing...)
+	if err == nil || fresh || ctx.Err() != nil {
+		return err
+	}
+	say("the package lists may be stale: apt-get update, and once more")
+	if updateErr := apt("update"); updateErr != nil {
+		return errors.Join(err, updateErr)
+	}
+	return apt(installing...)
+}
+
+// writeAtomic writes a file so that a reader, or a crash, finds the old one or the new one. An existing file keeps its mode and a link stays a link.
+func writeAtomic(path string, data []byte, mode os.FileMode) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+		if info, err := os.Stat(path); err == nil {
+			mode = info.Mode().Perm()
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

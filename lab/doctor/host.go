@@ -1,0 +1,228 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Host says where things lie on the machine and how its programs are run. Empty fields mean the usual places; tests put everything elsewhere.
+type Host struct {
+	OS         string   // runtime.GOOS
+	Root       *bool    // whether lab runs as root
+	Proc       string   // /proc
+	Sysctl     string   // /etc/sysctl.d
+	AptLists   string   // /var/lib/apt/lists
+	DaemonJSON string   // /etc/docker/daemon.json
+	PIDFile    string   // /var/run/docker.pid
+	Socket     string   // /var/run/docker.sock
+	Log        string   // /var/log/lab-dockerd.log: what a dockerd started by lab says
+	Runtime    string   // /usr/local/lib/lab/lab-runc
+	Dockerd    []string // how dockerd is started by hand: "dockerd" alone
+
+	LookPath func(program string) (string, error)
+	// Run runs a program of the host and returns its standard output; the error holds what it printed on the other. Env is added to lab's own.
+	Run func(ctx context.Context, env []string, program string, args ...string) ([]byte, error)
+	// Free returns how many bytes an unprivileged user may still write at path, or at the nearest folder above it that exists.
+	Free func(path string) (int64, error)
+}
+
+func (h Host) withDefaults() Host {
+	text := func(field *string, fallback string) {
+		if *field == "" {
+			*field = fallback
+		}
+	}
+	text(&h.OS, runtime.GOOS)
+	text(&h.Proc, "/proc")
+	text(&h.Sysctl, "/etc/sysctl.d")
+	text(&h.AptLists, "/var/lib/apt/lists")
+	text(&h.DaemonJSON, "/etc/docker/daemon.json")
+	text(&h.PIDFile, "/var/run/docker.pid")
+	text(&h.Socket, "/var/run/docker.sock")
+	text(&h.Log, "/var/log/lab-dockerd.log")
+	text(&h.Runtime, "/usr/local/lib/lab/lab-runc")
+	if h.Root == nil {
+		root := os.Geteuid() == 0
+		h.Root = &root
+	}
+	if h.Dockerd == nil {
+		h.Dockerd = []string{"dockerd"}
+	}
+	if h.LookPath == nil {
+		h.LookPath = lookPath
+	}
+	if h.Run == nil {
+		h.Run = runProgram
+	}
+	if h.Free == nil {
+		h.Free = freeAbove
+	}
+	return h
+}
+
+// sbin is where Debian puts dockerd and debootstrap; a root shell opened by plain su has it not on PATH.
+const sbin = "/usr/local/sbin:/usr/sbin:/sbin"
+
+func lookPath(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range filepath.SplitList(sbin) {
+		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// withSbin is an environment in which programs of the host find one another.
+func withSbin(env []string) []string {
+	return append(append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+sbin), env...)
+}
+
+func runProgram(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
+	path, err := lookPath(program)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = withSbin(env)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return out, fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, lastLines(stderr.Bytes(), 5))
+	}
+	return out, nil
+}
+
+func freeAbove(path string) (int64, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		n, err := free(path)
+		if !errors.Is(err, os.ErrNotExist) || path == filepath.Dir(path) {
+			return n, err
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// memory of the machine in bytes; zero where /proc does not tell.
+type memory struct{ total, available int64 }
+
+func (h Host) memory() memory {
+	var m memory
+	data, _ := os.ReadFile(filepath.Join(h.Proc, "meminfo"))
+	for line := range strings.Lines(string(data)) {
+		name, rest, _ := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		kib, _ := strconv.ParseInt(fields[0], 10, 64)
+		switch name {
+		case "MemTotal":
+			m.total = kib << 10
+		case "MemAvailable":
+			m.available = kib << 10
+		}
+	}
+	return m
+}
+
+// capabilities that the host can give to a process.
+type capabilities struct{ known, sysResource bool }
+
+// capSysResource is CAP_SYS_RESOURCE of linux/capability.h.
+const capSysResource = 24
+
+// capabilities reads the bounding set of the engine, which is what its containers can get; of lab itself where the engine's process cannot be read.
+func (h Host) capabilities() capabilities {
+	status, err := os.ReadFile(filepath.Join(h.Proc, "self", "status"))
+	if pid, ok := h.dockerd(); ok {
+		if data, err2 := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "status")); err2 == nil {
+			status, err = data, nil
+		}
+	}
+	if err != nil {
+		return capabilities{}
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "CapBnd:"); ok {
+			set, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
+			return capabilities{known: err == nil, sysResource: set&(1<<capSysResource) != 0}
+		}
+	}
+	return capabilities{}
+}
+
+// dockerd returns the process id in the engine's pid file, when a dockerd has it: the file outlives a dockerd that was killed.
+func (h Host) dockerd() (pid int, ok bool) {
+	data, err := os.ReadFile(h.PIDFile)
+	if err != nil {
+		return 0, false
+	}
+	pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return 0, false
+	}
+	comm, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "comm"))
+	return pid, err == nil && strings.TrimSpace(string(comm)) == "dockerd"
+}
+
+// number reads a kernel setting; false where the kernel has none.
+func (h Host) number(setting string) (int, bool) {
+	data, err := os.ReadFile(filepath.Join(h.Proc, "sys", filepath.FromSlash(strings.ReplaceAll(setting, ".", "/"))))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	return n, err == nil
+}
+
+// systemd says whether systemd runs the machine.
+func (h Host) systemd() bool {
+	comm, _ := os.ReadFile(filepath.Join(h.Proc, "1", "comm"))
+	return strings.TrimSpace(string(comm)) == "systemd"
+}
+
+// localEndpoint says whether an engine's address may mean this machine.
+func localEndpoint(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "unix", "npipe":
+		return true
+	case "tcp":
+		return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
+	}
+	return false
+}
+
+// lastLines is the end of what a program said, on one line.
+func lastLines(out []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, " | ")
+}

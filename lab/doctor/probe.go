@@ -1,0 +1,145 @@
+package doctor
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// runtimeName is what the trimmed runtime is called in daemon.json.
+const runtimeName = "lab-runc"
+
+// privileged says whether the engine starts privileged containers, as every kind node is. Starting one takes half a second, so it is done only where
+// there is doubt: the host cannot give CAP_SYS_RESOURCE, and the runtime is not the one that lab registered for just that.
+func (d *Doctor) privileged(ctx context.Context, s seen) Check {
+	c := Check{ID: CheckPrivileged, Title: "privileged"}
+	ours := s.info.DefaultRuntime == runtimeName
+	switch {
+	case s.err != nil:
+		return c.skip("not checked: no engine answers")
+	case !s.local:
+		return c.skip("not checked: the engine runs on another machine")
+	case ours && !executable(d.o.Host.Runtime):
+		return c.fail(d.o.Host.Runtime+" is gone, and the engine needs it", "lab doctor --fix writes it anew", true)
+	case ours:
+		return c.ok("by " + runtimeName + ", which asks for no CAP_SYS_RESOURCE")
+	case s.caps.sysResource || !s.caps.known:
+		return c.ok("the host holds back nothing that is needed")
+	}
+	err := d.probe(ctx, s.info.Architecture)
+	var de *docker.Error
+	switch {
+	case err == nil:
+		return c.ok("tried with runtime " + s.info.DefaultRuntime)
+	case errors.As(err, &de) && strings.Contains(de.Stderr, "unable to apply caps"):
+		return c.fail("refused: the host's bounding set lacks CAP_SYS_RESOURCE",
+			"lab doctor --fix registers a runtime that does not ask for it", true)
+	case errors.Is(err, errors.ErrUnsupported):
+		return c.skip("not tried: " + err.Error())
+	}
+	return c.fail("refused: "+firstLine(err.Error()), "see the engine's own log", false)
+}
+
+// probe runs one privileged container. Its image is made on the spot and removed again: nothing is pulled, and nobody's image is needed.
+func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
+	image, err := probeImage(arch)
+	if err != nil {
+		return err
+	}
+	// --quiet is not known to import; the id is all that it prints.
+	label := "LABEL " + lab.LabelPart + "=doctor"
+	out, err := d.o.Docker.Output(ctx, bytes.NewReader(image), "import", "--change", label, "-")
+	if err != nil {
+		return err
+	}
+	id := strings.TrimSpace(string(out))
+	defer func() {
+		// The image goes even when the check ran out of time.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		if _, rmErr := d.o.Docker.Output(ctx, nil, "image", "rm", "--force", id); rmErr != nil && err == nil {
+			err = rmErr
+		}
+	}()
+	_, err = d.o.Docker.Output(ctx, nil, "run", "--rm", "--privileged", "--network", "none",
+		"--label", lab.LabelPart+"=doctor", id, "/true")
+	return err
+}
+
+// probeImage is the root file system of an image that holds one program, /true, which does nothing and succeeds.
+func probeImage(arch string) ([]byte, error) {
+	program, err := trueProgram(arch)
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	tw := tar.NewWriter(&buf)
+	// The time makes each image one of its own, so that two probes at once do not remove one another's.
+	header := &tar.Header{Name: "true", Mode: 0o755, Size: int64(len(program)), ModTime: time.Now(), Format: tar.FormatPAX}
+	if err := tw.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := tw.Write(program); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), tw.Close()
+}
+
+// trueProgram is an ELF executable of one system call, exit(0). It is written out by hand since no compiler and no static program can be counted on.
+func trueProgram(arch string) ([]byte, error) {
+	var machine uint16
+	var code []byte
+	switch arch {
+	case "x86_64", "amd64":
+		machine = 62
+		code = []byte{
+			0x31, 0xff, // xor edi, edi
+			0xb8, 0x3c, 0, 0, 0, // mov eax, 60 (exit)
+			0x0f, 0x05, // syscall
+		}
+	case "aarch64", "arm64":
+		machine = 183
+		code = []byte{
+			0x00, 0x00, 0x80, 0xd2, // mov x0, #0
+			0xa8, 0x0b, 0x80, 0xd2, // mov x8, #93 (exit)
+			0x01, 0x00, 0x00, 0xd4, // svc #0
+		}
+	default:
+		return nil, fmt.Errorf("no probe for %s: %w", arch, errors.ErrUnsupported)
+	}
+	const base, headers = 0x400000, 64 + 56
+	size := uint64(headers + len(code))
+	var b bytes.Buffer
+	b.Write([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}) // 64 bits, little-endian
+	for _, field := range []any{
+		uint16(2), machine, uint32(1), uint64(base + headers), // executable, its entry
+		uint64(64), uint64(0), uint32(0), // program header at 64, no sections
+		uint16(64), uint16(56), uint16(1), uint16(0), uint16(0), uint16(0),
+		uint32(1), uint32(5), uint64(0), uint64(base), uint64(base), size, size, uint64(0x1000), // load all of it, read and execute
+	} {
+		if err := binary.Write(&b, binary.LittleEndian, field); err != nil {
+			return nil, err
+		}
+	}
+	b.Write(code)
+	return b.Bytes(), nil
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&0o111 != 0
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
