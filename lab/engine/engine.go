@@ -1,0 +1,113 @@
+// Package engine holds what lab says to a GitOps engine and hears from it, whichever engine it is. The engines themselves are in the packages below.
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"homelab/lab"
+)
+
+// State is what is seen of the engine on the hub. The zero value means that it is not installed.
+type State struct {
+	Release       string       // Helm's word for the last revision: deployed, failed, pending-install, ...
+	Revision      int          // Helm revision
+	Version       string       // the engine's version, "v3.2.11"
+	Inputs        string       // digest of the chart and values that it was installed from
+	Ready         bool         // everything of it serves
+	Waiting       string       // what does not: "repo-server 0 of 1 ready"
+	Registrations []Registered // by cluster name
+}
+
+// Installed says whether the engine was installed to its end.
+func (s State) Installed() bool { return s.Release == "deployed" }
+
+// Registered is a cluster that the engine knows, with the labels and annotations that lab set.
+type Registered struct {
+	Cluster     string
+	Server      string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// Root is the app of apps: the one object that lab itself gives to the engine; everything else comes from Git.
+type Root struct {
+	Manifest []byte // YAML, one or more documents
+}
+
+// Repository is where the engine reads from, with its credentials.
+type Repository struct {
+	Name     string // short, [a-z0-9-]
+	Type     string // git or helm
+	URL      string
+	Username string
+	Password string
+}
+
+// Want is what the engine should converge to.
+type Want struct {
+	Root     string   // name of the root application; empty for "addons"
+	Revision string   // Git commit that the estate is at; empty for any
+	Expected []string // applications that must exist, "prod-podinfo"
+	Gone     []string // applications that must not
+	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it
+	// the engine is asked to look again first, since what it shows may be older than the change.
+	Changed bool
+}
+
+// RootName returns the name of the root application.
+func (w Want) RootName() string {
+	if w.Root == "" {
+		return "addons"
+	}
+	return w.Root
+}
+
+// Diff says in words how a wanted registration differs from what the engine knows: "annotation aws_region: eu-west-1 -> eu-central-1". have holds lab's own
+// keys alone, so a key that is in have and no longer wanted will be removed.
+func Diff(want lab.Registration, have Registered) []string {
+	var lines []string
+	if have.Server != want.Server {
+		lines = append(lines, "server: "+have.Server+" -> "+want.Server)
+	}
+	lines = append(lines, diffMap("label", have.Labels, plain(want.Labels))...)
+	return append(lines, diffMap("annotation", have.Annotations, plain(want.Annotations))...)
+}
+
+func plain(m map[string]lab.Value) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = v.Value
+	}
+	return out
+}
+
+func diffMap(kind string, have, want map[string]string) []string {
+	keys := maps.Clone(have)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, want)
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		was, had := have[k]
+		is, wanted := want[k]
+		switch {
+		case !had:
+			lines = append(lines, kind+" "+k+": "+quoted(is))
+		case !wanted:
+			lines = append(lines, kind+" "+k+": removed")
+		case was != is:
+			lines = append(lines, kind+" "+k+": "+quoted(was)+" -> "+quoted(is))
+		}
+	}
+	return lines
+}
+
+// quoted makes an empty value visible.
+func quoted(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}

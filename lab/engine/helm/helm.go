@@ -1,0 +1,129 @@
+// Package helm keeps one Helm release as it should be, through the Helm SDK: installed when absent, upgraded when its chart or values changed, mended
+// when a killed run left it half made, and untouched otherwise.
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+)
+
+// history is how many revisions Helm keeps: enough to look back, few enough that reading the last one stays cheap.
+const history = 3
+
+// hookTimeout bounds a chart's hooks, which Helm itself waits for.
+const hookTimeout = 5 * time.Minute
+
+// Client works on the releases of one namespace.
+type Client struct {
+	cfg  *action.Configuration
+	crds dynamic.Interface
+}
+
+// New returns a client for the namespace. Nothing is read from the environment or from a kubeconfig, and nothing is printed.
+func New(cfg *rest.Config, namespace string) (*Client, error) {
+	g, err := newGetter(cfg, namespace)
+	if err != nil {
+		return nil, err
+	}
+	ac := &action.Configuration{}
+	if err := ac.Init(g, namespace, "secret", func(string, ...any) {}); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
+	crds, err := dynamic.NewForConfig(g.config)
+	if err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
+	return &Client{cfg: ac, crds: crds}, nil
+}
+
+// State is what is seen of a release. The zero value means that there is none.
+type State struct {
+	Status   string // Helm's own word: deployed, failed, pending-install, ...
+	Revision int
+	Inputs   string // digest of the chart and values of the last revision; empty when lab did not make it
+	Chart    string // chart version
+	App      string // application version of the chart, "v3.2.11"
+	// Workloads are the Deployments and StatefulSets of the last revision, as "Deployment/argocd-server".
+	Workloads []string
+}
+
+// Deployed says whether the last revision was applied to its end.
+func (s State) Deployed() bool { return s.Status == release.StatusDeployed.String() }
+
+// Observe reads the last revision of a release. It renders nothing.
+func (c *Client) Observe(name string) (State, error) {
+	rel, err := c.last(name)
+	if err != nil || rel == nil {
+		return State{}, err
+	}
+	return stateOf(rel), nil
+}
+
+// last returns nil when there is no release.
+func (c *Client) last(name string) (*release.Release, error) {
+	rel, err := c.cfg.Releases.Last(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("release %s: %w", name, err)
+	}
+	return rel, nil
+}
+
+func stateOf(rel *release.Release) State {
+	s := State{Revision: rel.Version, Inputs: rel.Labels[lab.LabelInputs], Workloads: workloads(rel.Manifest)}
+	if rel.Info != nil {
+		s.Status = rel.Info.Status.String()
+	}
+	if rel.Chart != nil && rel.Chart.Metadata != nil {
+		s.Chart, s.App = rel.Chart.Metadata.Version, rel.Chart.Metadata.AppVersion
+	}
+	return s
+}
+
+// workloads names the objects of a rendered manifest that run pods for good.
+func workloads(manifest string) []string {
+	var names []string
+	for _, doc := range splitYAML(manifest) {
+		// Decoding every document of a chart costs tens of milliseconds; most are of no interest.
+		if !strings.Contains(doc, "kind: Deployment") && !strings.Contains(doc, "kind: StatefulSet") {
+			continue
+		}
+		var head struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if yaml.Unmarshal([]byte(doc), &head) != nil {
+			continue
+		}
+		if head.Kind == "Deployment" || head.Kind == "StatefulSet" {
+			names = append(names, head.Kind+"/"+head.Metadata.Name)
+		}
+	}
+	return names
+}
+
+// splitYAML cuts a stream of documents at its separators.
+func splitYAML(stream string) []string {
+	var docs []string
+	for doc := range strings.SplitSeq("\n"+stream, "\n---") {
+		if strings.TrimSpace(doc) != "" {
+			docs = append(docs, doc)
+		}
+	}
+	return docs
+}

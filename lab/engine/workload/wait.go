@@ -1,0 +1,182 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"homelab/lab"
+)
+
+// NotReady is a wait whose time ran out.
+type NotReady struct {
+	Waited  time.Duration
+	Waiting []Status // what was not ready when last seen
+	Pods    []string // what is the matter with its pods
+	Err     error    // the context's error, or what kept lab from looking
+}
+
+func (e *NotReady) Error() string {
+	return fmt.Sprintf("%s after %s", Sentence(e.Waiting), e.Waited.Round(time.Second))
+}
+
+func (e *NotReady) Unwrap() error { return e.Err }
+
+// Observe reads the named workloads ("Deployment/argocd-server") of a namespace, in their order.
+func Observe(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]Status, error) {
+	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("deployments of %s: %w", namespace, err)
+	}
+	sets, err := client.AppsV1().StatefulSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("stateful sets of %s: %w", namespace, err)
+	}
+	seen := map[string]Status{}
+	for i := range deployments.Items {
+		seen["Deployment/"+deployments.Items[i].Name] = OfDeployment(&deployments.Items[i])
+	}
+	for i := range sets.Items {
+		seen["StatefulSet/"+sets.Items[i].Name] = OfStatefulSet(&sets.Items[i])
+	}
+	return pick(names, seen), nil
+}
+
+func pick(names []string, seen map[string]Status) []Status {
+	out := make([]Status, 0, len(names))
+	for _, n := range names {
+		s, ok := seen[n]
+		if !ok {
+			s.Kind, s.Name, _ = strings.Cut(n, "/")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Pending keeps those that are not done.
+func Pending(all []Status) []Status {
+	return slices.DeleteFunc(slices.Clone(all), func(s Status) bool { return s.Done })
+}
+
+// Sentence is a short line for a set of workloads: "repo-server 0 of 1 ready, and 2 more". Empty when there is none.
+func Sentence(pending []Status) string {
+	switch len(pending) {
+	case 0:
+		return ""
+	case 1:
+		return pending[0].String()
+	}
+	return fmt.Sprintf("%s, and %d more", pending[0], len(pending)-1)
+}
+
+// Wait watches until the named workloads of a namespace are done, and tells which are not meanwhile. When ctx ends first the error is a *NotReady.
+func Wait(ctx context.Context, client kubernetes.Interface, namespace string, names []string, p lab.Progress) error {
+	start := time.Now()
+	all, err := Observe(ctx, client, namespace, names)
+	if err == nil && len(Pending(all)) == 0 {
+		return nil
+	}
+
+	watching, stop := context.WithCancel(ctx)
+	changed := make(chan struct{}, 1)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	deployments, sets, pods := factory.Apps().V1().Deployments(), factory.Apps().V1().StatefulSets(), factory.Core().V1().Pods()
+	failures := make(chan error, 1)
+	for _, inf := range []cache.SharedIndexInformer{deployments.Informer(), sets.Informer(), pods.Informer()} {
+		if err := follow(inf, changed, failures); err != nil {
+			return err
+		}
+	}
+	factory.Start(watching.Done())
+	defer func() { stop(); factory.Shutdown() }()
+
+	synced := func() bool {
+		return deployments.Informer().HasSynced() && sets.Informer().HasSynced() && pods.Informer().HasSynced()
+	}
+	look := func() []Status {
+		seen := map[string]Status{}
+		for _, o := range deployments.Informer().GetStore().List() {
+			d := o.(*appsv1.Deployment)
+			seen["Deployment/"+d.Name] = OfDeployment(d)
+		}
+		for _, o := range sets.Informer().GetStore().List() {
+			s := o.(*appsv1.StatefulSet)
+			seen["StatefulSet/"+s.Name] = OfStatefulSet(s)
+		}
+		return Pending(pick(names, seen))
+	}
+
+	// HasSynced turns true a moment after the last event of the first list, so a slow tick stands behind the events.
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	pending, told := Pending(all), ""
+	var failure error
+	for {
+		if s := Sentence(pending); s != told && s != "" {
+			told = s
+			p(s)
+		}
+		select {
+		case <-ctx.Done():
+			e := &NotReady{Waited: time.Since(start), Waiting: pending, Err: errors.Join(ctx.Err(), failure)}
+			for _, o := range pods.Informer().GetStore().List() {
+				pod := o.(*corev1.Pod)
+				if t := Trouble(pod); t != "" && of(pod, pending) {
+					e.Pods = append(e.Pods, t)
+				}
+			}
+			slices.Sort(e.Pods)
+			return e
+		case failure = <-failures:
+		case <-changed:
+		case <-tick.C:
+		}
+		if !synced() {
+			continue
+		}
+		failure = nil
+		if pending = look(); len(pending) == 0 {
+			return nil
+		}
+	}
+}
+
+// of says whether a pod belongs to one of the workloads, by the names that controllers give.
+func of(pod *corev1.Pod, pending []Status) bool {
+	return slices.ContainsFunc(pending, func(s Status) bool { return strings.HasPrefix(pod.Name, s.Name+"-") })
+}
+
+// follow pokes changed at each event and keeps watch errors from being logged: they are told with the result, if they last.
+func follow(inf cache.SharedIndexInformer, changed chan<- struct{}, failures chan<- error) error {
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		select {
+		case failures <- err:
+		default:
+		}
+	}); err != nil {
+		return err
+	}
+	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { poke() },
+		UpdateFunc: func(any, any) { poke() },
+		DeleteFunc: func(any) { poke() },
+	})
+	return err
+}
