@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+)
+
+// contract is an example of every result, by the name of its golden file.
+func contract() map[string]any {
+	commit := "3f2c1d90a7b64e5f8c9d0e1f2a3b4c5d6e7f8091"
+	running := status()
+	running.Clusters, running.Applications = running.Clusters[:2], running.Applications[:2]
+	return map[string]any{
+		"status": running,
+		"up": NewUpResult("homelab", []string{"bridge prod"}, 4321987*time.Microsecond, []lab.StepResult{
+			{Name: "preflight", Seconds: .4, Result: "docker 28.3, 8 cores, 21 GiB free"},
+			{Name: "bridge", Cluster: "prod", Seconds: .3, Result: "annotation aws_region: eu-west-1 -> eu-central-1"},
+		}),
+		"up-nothing": NewUpResult("homelab", nil, 1200*ms, nil),
+		"down":       DownResult{Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Seconds: 3.2},
+		"error":      errorResult(toldErrors(brokenEstate())),
+		"error-plain": errorResult(toldErrors(
+			errors.New("write /var/lib/lab/x: no space left on device"))),
+		"doctor": NewDoctorResult(doctorRows()),
+		"bundle": BundleResult{Items: []BundleItem{
+			{"image", "argocd", "quay.io/argoproj/argocd:v3.2.11", "sha256:" + strings.Repeat("0a", 32), 187654321, "source", true},
+			{"chart", "podinfo", "6.9.2", "", 0, "source", false},
+		}},
+		"bridge": NewBridgeResult("homelab", []lab.Registration{{
+			Cluster: "prod", Server: "https://homelab-prod-control-plane:6443",
+			Labels: map[string]lab.Value{
+				"environment": {
+					Value: "prod", Origin: "cluster.yaml",
+					At: lab.Position{File: "clusters/prod/cluster.yaml", Line: 6, Column: 16},
+				},
+				"enable_podinfo": {
+					Value: "true", Origin: "cluster.yaml",
+					At: lab.Position{File: "clusters/prod/cluster.yaml", Line: 9, Column: 12},
+				},
+			},
+			Annotations: map[string]lab.Value{
+				"aws_account_id": {
+					Value: "210987654321", Origin: "environment.yaml",
+					At: lab.Position{File: "environments/prod/environment.yaml", Line: 6, Column: 32},
+				},
+				"aws_vpc_id": {Value: "vpc-0a1b2c3d4e5f60718", Origin: "made up"},
+			},
+		}}),
+		"log": LogResult{Commits: []LogCommit{
+			{commit, "lab", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "estate as of the working tree"},
+		}},
+		"push":       PushResult{Commit: commit, Changed: true},
+		"url":        URLResult{"http://127.0.0.1:3000/lab/estate.git"},
+		"kubeconfig": KubeconfigResult{Clusters: []KubeconfigFile{{"hub", "/home/me/.local/state/lab/homelab/kubeconfigs/hub.yaml"}}},
+		"creds":      CredsResult{"argocd", "http://127.0.0.1:8080", "admin", "..."},
+		"init":       InitResult{"/home/me/estate", []string{"addons/podinfo/applicationset.yaml", "clusters/hub/cluster.yaml"}},
+		"version":    VersionResult{"v0.1.0", commit, "go1.26.8"},
+	}
+}
+
+func TestContract(t *testing.T) {
+	for name, v := range contract() {
+		t.Run(name, func(t *testing.T) {
+			out, _ := printed(false, func(u *UI) {
+				if err := u.JSON(v); err != nil {
+					t.Fatal(err)
+				}
+			})
+			golden(t, filepath.Join("json", name+".json"), out)
+		})
+	}
+}
+
+var example = regexp.MustCompile("(?s)<!-- ([a-z-]+) -->\n```json\n(.*?)```")
+
+// The document's examples are the golden files, and every golden file is in it.
+func TestContractIsDocumented(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "json.md")
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for name, v := range contract() {
+		data, err := encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[name] = string(data)
+	}
+	if *update {
+		doc = example.ReplaceAllFunc(doc, func(found []byte) []byte {
+			name := string(example.FindSubmatch(found)[1])
+			return []byte("<!-- " + name + " -->\n```json\n" + want[name] + "```")
+		})
+		if err := os.WriteFile(file, doc, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]string{}
+	for _, m := range example.FindAllSubmatch(doc, -1) {
+		got[string(m[1])] = string(m[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got, go test -update writes the examples it has):\n%s", file, diff)
+	}
+}
+
+// An empty result of every type has all its keys and no null.
+func TestEmptyResultsHaveEveryKeyAndNoNull(t *testing.T) {
+	for name, v := range contract() {
+		empty, err := encode(reflect.Zero(reflect.TypeOf(v)).Interface())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(empty, []byte("null")) {
+			t.Errorf("%s: null in %s", name, empty)
+		}
+		full, err := encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b map[string]any
+		if err := errors.Join(json.Unmarshal(empty, &a), json.Unmarshal(full, &b)); err != nil {
+			t.Fatal(err)
+		}
+		for key := range b {
+			if _, ok := a[key]; !ok {
+				t.Errorf("%s: key %s comes and goes", name, key)
+			}
+		}
+	}
+}
+
+func TestJSONIsAloneOnOut(t *testing.T) {
+	var o, e bytes.Buffer
+	u := New(Options{Out: &o, Err: &e, JSON: true})
+	u.Begin(header, upSteps())
+	u.Event(halfWay()[1])
+	u.Summary(summary())
+	u.UpToDate("homelab", 4, 11, time.Second)
+	u.Say("registry answers")
+	if exit := u.Error(brokenEstate()); exit != lab.ExitInvalid {
+		t.Errorf("exit %d", exit)
+	}
+	var v any
+	if err := json.Unmarshal(o.Bytes(), &v); err != nil {
+		t.Errorf("stdout is not one document: %v\n%s", err, o.String())
+	}
+	if !strings.Contains(e.String(), "preflight") {
+		t.Error("narration is missing")
+	}
+}

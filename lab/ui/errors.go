@@ -1,0 +1,188 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Error tells a failure, as text on Err or as JSON on Out, and returns the exit code of the program. It is the one place that maps errors to
+// either. A nil error says nothing and is ExitDone.
+func (u *UI) Error(err error) lab.Exit {
+	if err == nil {
+		return lab.ExitDone
+	}
+	u.End()
+	told := toldErrors(err)
+	if u.opts.JSON {
+		// An error that cannot be written has nobody left to be told to.
+		_ = u.JSON(errorResult(told))
+		return told[0].Exit
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	texts := make([]string, len(told))
+	for i, e := range told {
+		texts[i] = errorText(e, u.errWidth(), paint(u.opts.Color))
+	}
+	u.write(u.opts.Err, strings.Join(texts, "\n"))
+	return told[0].Exit
+}
+
+// toldErrors takes apart what errors.Join put together. Of several, those that only say that the others stopped them are left out.
+func toldErrors(err error) []lab.Error {
+	var all, real []lab.Error
+	for _, leaf := range leaves(err) {
+		e := told(leaf)
+		all = append(all, e)
+		if e.Exit != lab.ExitInterrupted {
+			real = append(real, e)
+		}
+	}
+	if len(real) > 0 {
+		return real
+	}
+	return all[:1]
+}
+
+func leaves(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, e := range joined.Unwrap() {
+		list = append(list, leaves(e)...)
+	}
+	if len(list) == 0 {
+		return []error{err}
+	}
+	return list
+}
+
+// told fills in what an error leaves open, with its cause within the message.
+func told(err error) lab.Error {
+	var e lab.Error
+	var known *lab.Error
+	var problems lab.Problems
+	switch {
+	case errors.As(err, &known):
+		e = *known
+		// What was wrapped around it says where it happened.
+		if around, ok := strings.CutSuffix(err.Error(), known.Error()); ok {
+			e.Message = around + e.Message
+		}
+		if e.Err != nil && !errors.As(e.Err, &problems) {
+			e.Message += ": " + e.Err.Error()
+		}
+		if len(e.Problems) == 0 {
+			e.Problems = problems
+		}
+	case errors.As(err, &problems):
+		e = lab.Error{Exit: lab.ExitInvalid, Message: plural(len(problems), "problem"), Problems: problems}
+	default:
+		e = lab.Error{Message: err.Error()}
+	}
+	interrupted := errors.Is(err, context.Canceled)
+	if known == nil && interrupted {
+		e = lab.Error{Message: "interrupted"}
+	}
+	if interrupted && (e.Exit == lab.ExitDone || e.Exit == lab.ExitFailed) {
+		e.Exit = lab.ExitInterrupted
+	}
+	if e.Exit == lab.ExitDone {
+		e.Exit = lab.ExitFailed
+	}
+	if e.Code == "" || e.Exit == lab.ExitInterrupted {
+		e.Code = codeOf(e.Exit)
+	}
+	return e
+}
+
+func codeOf(exit lab.Exit) string {
+	switch exit {
+	case lab.ExitInvalid:
+		return "invalid"
+	case lab.ExitTimeout:
+		return "timeout"
+	case lab.ExitUnmet:
+		return "unmet"
+	case lab.ExitInterrupted:
+		return "interrupted"
+	}
+	return "failed"
+}
+
+func errorResult(told []lab.Error) ErrorResult {
+	body := ErrorBody{Code: told[0].Code}
+	var messages, cures []string
+	for _, e := range told {
+		messages = append(messages, e.Message)
+		if e.Cure != "" {
+			cures = append(cures, e.Cure)
+		}
+		body.Details = append(body.Details, e.Details...)
+		for _, p := range e.Problems {
+			body.Problems = append(body.Problems, ErrorProblem{File: p.File, Line: p.Line, Column: p.Column, Message: p.Message, Cure: p.Cure})
+		}
+	}
+	body.Message, body.Cure = strings.Join(messages, "; "), strings.Join(cures, "; ")
+	return ErrorResult{Error: body}
+}
+
+// errorText draws an error: what happened, its problems in a column or its details, and the cure at the end.
+func errorText(e lab.Error, columns int, p paint) string {
+	// The first line of a long message is the message; Helm and Docker put more below.
+	message, rest, _ := strings.Cut(strings.TrimSpace(e.Message), "\n")
+	const label = "error: "
+	var b strings.Builder
+	b.WriteString(p.text(red, label) + hang(label, clean(message), columns)[len(label):] + "\n")
+	var more []string
+	if rest != "" {
+		more = strings.Split(rest, "\n")
+	}
+	more = append(more, e.Details...)
+	if len(more)+len(e.Problems) > 0 {
+		b.WriteString("\n")
+	}
+	for _, l := range more {
+		b.WriteString(strings.TrimRight(hangLast(spaces(2)+clean(l), columns), " ") + "\n")
+	}
+	if len(more) > 0 && len(e.Problems) > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString(problemLines(e.Problems, columns, p))
+	if e.Cure != "" {
+		if len(more)+len(e.Problems) > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(strings.Join(wrap(clean(e.Cure), columns), "\n") + "\n")
+	}
+	return b.String()
+}
+
+func problemLines(problems lab.Problems, columns int, p paint) string {
+	at := 0
+	for _, problem := range problems {
+		at = max(at, width(clean(problem.Position.String())))
+	}
+	var b strings.Builder
+	for _, problem := range problems {
+		text := problem.Message
+		if problem.Cure != "" {
+			text += ": " + problem.Cure
+		}
+		place := clean(problem.Position.String())
+		prefix := spaces(2) + pad(place, at+2)
+		if columns > 0 && width(prefix) > columns/2 {
+			// Too little room beside the place: the text goes below it.
+			b.WriteString(spaces(2) + p.text(bold, place) + "\n" + hang(spaces(4), clean(text), columns) + "\n")
+			continue
+		}
+		line := hang(prefix, clean(text), columns)
+		b.WriteString(spaces(2) + p.text(bold, place) + line[2+len(place):] + "\n")
+	}
+	return b.String()
+}

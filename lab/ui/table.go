@@ -1,0 +1,194 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Table is a head and rows of equal length.
+type Table struct {
+	Head  []string
+	Rows  [][]string
+	Right []int // columns that are aligned to the right: numbers
+}
+
+const (
+	tableIndent = 2
+	tableGap    = 3
+)
+
+// Table prints t as data. On a terminal the last column is cut to fit.
+func (u *UI) Table(t Table) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.write(u.opts.Out, t.render(u.outWidth(), paint(u.opts.OutColor)))
+}
+
+func (t Table) render(columns int, p paint) string {
+	var lines [][]string
+	if len(t.Head) > 0 {
+		lines = append(lines, t.Head)
+	}
+	lines = append(lines, t.Rows...)
+	widths := columnWidths(lines)
+	var b strings.Builder
+	for i, cells := range lines {
+		b.WriteString(spaces(tableIndent))
+		left := columns - tableIndent
+		for c, cell := range cells {
+			cell = clean(cell)
+			last := c == len(cells)-1
+			if last && columns > 0 {
+				cell = truncate(cell, max(8, left-1))
+			}
+			fill := spaces(widths[c] - width(cell))
+			left -= widths[c] + tableGap
+			cell = styled(cell, len(t.Head) > 0 && i == 0, p)
+			switch {
+			case slices.Contains(t.Right, c):
+				b.WriteString(fill + cell)
+			case last:
+				b.WriteString(cell)
+			default:
+				b.WriteString(cell + fill)
+			}
+			if !last {
+				b.WriteString(spaces(tableGap))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return trimLines(b.String())
+}
+
+// columnWidths ignores the last cell of a shorter row, which may run on to the right.
+func columnWidths(rows [][]string) []int {
+	columns := 0
+	for _, cells := range rows {
+		columns = max(columns, len(cells))
+	}
+	widths := make([]int, columns)
+	for _, cells := range rows {
+		for c, cell := range cells {
+			if c < len(cells)-1 || c == columns-1 {
+				widths[c] = max(widths[c], width(clean(cell)))
+			}
+		}
+	}
+	return widths
+}
+
+// styled dims a head and colours the sign at the end of a cell.
+func styled(cell string, head bool, p paint) string {
+	if head {
+		return p.text(dim, cell)
+	}
+	for _, s := range []Symbol{SymbolOK, SymbolFailed} {
+		if rest, ok := strings.CutSuffix(cell, string(s)); ok {
+			return rest + p.text(s.style(), string(s))
+		}
+	}
+	if rest, ok := strings.CutSuffix(cell, " …"); ok {
+		return rest + " " + p.text(yellow, "…")
+	}
+	return cell
+}
+
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// matrix is clusters × addons. addons gives the order of the columns; those it does not name follow by name.
+func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, kubernetes bool, columns int, p paint) string {
+	cells := map[[2]string]string{}
+	var more []string
+	for _, a := range apps {
+		cells[[2]string{a.Cluster, a.Addon}] = cell(a)
+		if !slices.Contains(addons, a.Addon) && !slices.Contains(more, a.Addon) {
+			more = append(more, a.Addon)
+		}
+	}
+	slices.Sort(more)
+	addons = append(slices.Clone(addons), more...)
+	head := []string{"CLUSTER", "ENVIRONMENT"}
+	if kubernetes {
+		head = append(head, "KUBERNETES")
+	}
+	fixed := make([][]string, len(clusters))
+	for i, c := range clusters {
+		name := c.Name
+		if !c.Ready {
+			name += " " + string(SymbolFailed)
+		}
+		fixed[i] = []string{name, firstOf(c.Environment, "-")}
+		if kubernetes {
+			fixed[i] = append(fixed[i], firstOf(c.Kubernetes, "-"))
+		}
+	}
+	var b strings.Builder
+	for first := true; first || len(addons) > 0; first = false {
+		t := Table{Head: slices.Clone(head)}
+		for i := range fixed {
+			t.Rows = append(t.Rows, slices.Clone(fixed[i]))
+		}
+		n := 0
+		for n < len(addons) {
+			t.add(addons[n], clusters, cells)
+			if n > 0 && columns > 0 && t.width() > columns-1 {
+				t.drop()
+				break
+			}
+			n++
+		}
+		addons = addons[n:]
+		if !first {
+			b.WriteString("\n") // further addons go below, beside the clusters' names alone
+		}
+		b.WriteString(t.render(0, p))
+		head = head[:1]
+		for i := range fixed {
+			fixed[i] = fixed[i][:1]
+		}
+	}
+	return b.String()
+}
+
+func (t *Table) add(addon string, clusters []StatusCluster, cells map[[2]string]string) {
+	t.Head = append(t.Head, strings.ToUpper(addon))
+	for i, c := range clusters {
+		t.Rows[i] = append(t.Rows[i], firstOf(cells[[2]string{c.Name, addon}], "-"))
+	}
+}
+
+func (t *Table) drop() {
+	t.Head = t.Head[:len(t.Head)-1]
+	for i := range t.Rows {
+		t.Rows[i] = t.Rows[i][:len(t.Rows[i])-1]
+	}
+}
+
+func (t *Table) width() int {
+	n := tableIndent - tableGap
+	for _, w := range columnWidths(append([][]string{t.Head}, t.Rows...)) {
+		n += w + tableGap
+	}
+	return n
+}
+
+// cell is an application in the matrix: its version and how it stands.
+func cell(a lab.Application) string {
+	sign := "…"
+	switch {
+	case a.Converged():
+		sign = string(SymbolOK)
+	case a.Health == "Degraded", a.Health == "Missing", a.Sync == "Unknown":
+		sign = string(SymbolFailed)
+	}
+	return strings.TrimSpace(a.Version + " " + sign)
+}

@@ -1,0 +1,193 @@
+package ui
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+)
+
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)`)
+
+// clean makes one printable line of text that others wrote (a pod's message, a commit's subject): it may hold newlines, escape sequences and
+// direction marks, each of which would break the screen or lie about what is on it.
+func clean(s string) string {
+	if strings.Contains(s, "\x1b") {
+		s = escapes.ReplaceAllString(s, "")
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// wide are the ranges that terminals draw two columns wide (Unicode's East Asian Width W and F, and emoji).
+var wide = []struct{ from, to rune }{
+	{0x1100, 0x115f},
+	{0x231a, 0x231b},
+	{0x23e9, 0x23ec},
+	{0x2e80, 0x303e},
+	{0x3041, 0x33ff},
+	{0x3400, 0x4dbf},
+	{0x4e00, 0x9fff},
+	{0xa000, 0xa4cf},
+	{0xac00, 0xd7a3},
+	{0xf900, 0xfaff},
+	{0xfe30, 0xfe6f},
+	{0xff00, 0xff60},
+	{0xffe0, 0xffe6},
+	{0x1f300, 0x1f64f},
+	{0x1f680, 0x1f6ff},
+	{0x1f900, 0x1f9ff},
+	{0x20000, 0x3fffd},
+}
+
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	for _, w := range wide {
+		if r >= w.from && r <= w.to {
+			return 2
+		}
+	}
+	return 1
+}
+
+// width is the number of columns that s takes.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// truncate cuts s to at most n columns, the last one being … where something is missing.
+func truncate(s string, n int) string {
+	if width(s) <= n {
+		return s
+	}
+	if n <= 0 {
+		return ""
+	}
+	used := 0
+	for i, r := range s {
+		if w := runeWidth(r); used+w > n-1 {
+			return strings.TrimRight(s[:i], " ") + "…"
+		} else {
+			used += w
+		}
+	}
+	return s
+}
+
+func spaces(n int) string { return strings.Repeat(" ", max(0, n)) }
+
+// pad fills s up to n columns.
+func pad(s string, n int) string { return s + spaces(n-width(s)) }
+
+// wrap breaks s between words into lines of at most n columns; 0 leaves it whole. A word longer than n keeps a line of its own, uncut: it is a
+// path or a command to copy.
+func wrap(s string, n int) []string {
+	if n <= 0 || width(s) <= n {
+		return []string{s}
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case line == "":
+			line = word
+		case width(line)+1+width(word) > n:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// hang writes text after prefix, wrapped to n columns with further lines indented as far as the first.
+func hang(prefix, text string, n int) string {
+	room := 0
+	if n > 0 {
+		room = max(20, n-width(prefix))
+	}
+	return prefix + strings.Join(wrap(text, room), "\n"+spaces(width(prefix)))
+}
+
+// hangLast wraps the last of a line's columns, which are set apart by two spaces or more, below its own beginning.
+func hangLast(s string, n int) string {
+	at := strings.LastIndex(s, "  ") + 2
+	if at < 2 || width(s[:at]) > n-20 {
+		at = len(s) - len(strings.TrimLeft(s, " "))
+	}
+	return hang(s[:at], s[at:], n)
+}
+
+// Duration is how a person reads a span of time: 0.4s, 17.8s, 1m 12s, 2h 5m.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		d = 0
+	}
+	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
+		return fmt.Sprintf("%.1fs", tenths.Seconds())
+	}
+	return wholeSeconds(d)
+}
+
+// wholeSeconds leaves the tenths out: 18s, 1m 12s, 2h 5m.
+func wholeSeconds(d time.Duration) string {
+	s := int64(math.Round(max(0, d.Seconds())))
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm %ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%dh %dm", s/3600, s%3600/60)
+}
+
+// roughly is for estimates, which are never good to the second: 40s, 15m.
+func roughly(d time.Duration) string {
+	if d < time.Minute {
+		return wholeSeconds(max(d.Round(5*time.Second), 5*time.Second))
+	}
+	return fmt.Sprintf("%dm", int(math.Round(d.Minutes())))
+}
+
+// Size is how a person reads the size of a file in bytes, in decimal units: 12 kB, 412 MB, 1.2 GB.
+func Size(bytes int64) string {
+	switch {
+	case bytes < 1e3:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < 999_500:
+		return fmt.Sprintf("%.0f kB", float64(bytes)/1e3)
+	case bytes < 9_950_000:
+		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	case bytes < 999_500_000:
+		return fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+}
+
+// Memory is how a person reads an amount of memory or disk in bytes, in binary units: 0.5 GiB, 21 GiB.
+func Memory(bytes int64) string {
+	g := float64(bytes) / (1 << 30)
+	if g < 9.95 {
+		return fmt.Sprintf("%.1f GiB", g)
+	}
+	return fmt.Sprintf("%.0f GiB", g)
+}
