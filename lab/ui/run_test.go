@@ -188,6 +188,7 @@ func TestATallPlanIsFoldedAndEndsWhole(t *testing.T) {
 				for _, s := range steps[36:] {
 					u.Event(event(s, lab.StepDone, "v1.36.3", 0, 4*time.Second))
 				}
+				synctest.Wait()
 				if len(v.scrolled) > 0 {
 					t.Errorf("the block left the screen: %q", v.scrolled)
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -11,6 +12,7 @@ import (
 // vt is a terminal of a fixed size that understands what the run view writes, and fails the test on anything else and on a line that wraps.
 type vt struct {
 	t             *testing.T
+	mu            sync.Mutex
 	width, height int
 	cells         [][]rune // the screen
 	scrolled      []string // what has left it at the top
@@ -30,6 +32,8 @@ func newVT(t *testing.T, width, height int) *vt {
 func blank(n int) []rune { return []rune(strings.Repeat(" ", n)) }
 
 func (v *vt) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.writes++
 	s := string(p)
 	for len(s) > 0 {
@@ -105,6 +109,8 @@ func (v *vt) sequence(args string, final byte) {
 
 // resize makes the terminal narrower as most do: lines that no longer fit are broken in two.
 func (v *vt) resize(width int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var lines [][]rune
 	cursor := 0
 	for i, l := range v.cells {
@@ -131,6 +137,8 @@ func (v *vt) resize(width int) {
 
 // screen is what a person sees, without blank lines at the end.
 func (v *vt) screen() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var b strings.Builder
 	for _, l := range v.cells {
 		fmt.Fprintln(&b, strings.TrimRight(string(l), " "))
