@@ -84,14 +84,15 @@ type Addon struct {
 	Versions   map[string]string // environment -> pinned chart version; "" holds the base version
 	Path       string            // chart folder within the estate when the chart is the estate's own
 
-	Reads     []Read              // annotations of the cluster Secret that the ApplicationSet cannot do without
+	Reads     []Read              // what the ApplicationSet cannot do without on the cluster Secret
 	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions
 }
 
-// Read is one annotation that an addon reads from the cluster Secret.
+// Read is one annotation, or label, that an addon reads from the cluster Secret.
 type Read struct {
-	Key string
-	At  Position
+	Key   string
+	Label bool
+	At    Position
 }
 
 // Position of a part of the addon: "" for itself, "chart", "version", "version.ENV".

@@ -41,6 +41,6 @@ type Registration struct {
 // Value is a string with where it came from.
 type Value struct {
 	Value  string   `json:"value"`
-	Origin string   `json:"origin"`       // "cluster.yaml", "environment.yaml", "made up", "lab"
-	At     Position `json:"at,omitempty"` // file and line for the first two
+	Origin string   `json:"origin"`      // "cluster.yaml", "environment.yaml", "applicationset.yaml", "made up", "lab"
+	At     Position `json:"at,omitzero"` // file and line, where a file says it
 }

@@ -16,6 +16,7 @@ import (
 const (
 	FromCluster     = "cluster.yaml"
 	FromEnvironment = "environment.yaml"
+	FromAddon       = "applicationset.yaml"
 	MadeUp          = "made up"
 	FromLab         = "lab"
 )
@@ -100,19 +101,22 @@ type builder struct {
 
 // addon adds what an addon finds on the clusters that have it: where it lives, and what it is in the cloud.
 func (b *builder) addon(c lab.Cloud, s cloud.Scope, name string, known []lab.Addon) {
-	key, namespace := lab.AddonKey(name), name
+	key, namespace := lab.AddonKey(name), lab.Value{Value: name, Origin: MadeUp}
 	var reads []lab.Read
 	if i := slices.IndexFunc(known, func(a lab.Addon) bool { return a.Name == name }); i >= 0 {
-		namespace, reads = cmp.Or(known[i].Namespace, name), known[i].Reads
+		reads = known[i].Reads
+		if ns := known[i].Namespace; ns != "" {
+			namespace = lab.Value{Value: ns, Origin: FromAddon, At: known[i].Position("namespace")}
+		}
 	}
-	b.annotations[key+"_namespace"] = lab.Value{Value: namespace, Origin: MadeUp}
+	b.annotations[key+"_namespace"] = namespace
 	b.annotations[key+"_service_account"] = lab.Value{Value: name, Origin: MadeUp}
 	if f, ok := cloud.Identity(c, s, name); ok {
 		b.annotations[f.Key] = lab.Value{Value: f.Value, Origin: MadeUp}
 	}
 	// An estate from elsewhere may name what it reads otherwise (aws_cert_manager_iam_role_arn): the shape of the key says what it wants.
 	for _, r := range reads {
-		if _, ok := b.annotations[r.Key]; ok {
+		if _, ok := b.annotations[r.Key]; ok || r.Label {
 			continue
 		}
 		owner, ok := strings.CutSuffix(r.Key, suffix(c.Provider))

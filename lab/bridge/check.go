@@ -88,9 +88,15 @@ func missing(reg lab.Registration, c lab.Cluster, addons []lab.Addon) lab.Proble
 			continue
 		}
 		for _, r := range a.Reads {
-			if _, ok := reg.Annotations[r.Key]; !ok {
-				ps = append(ps, lab.Problem{Position: r.At, Message: fmt.Sprintf("cluster %s has no annotation %s, which this reads", c.Name, r.Key),
-					Cure: "give it under spec.metadata of the cluster or its environment"})
+			what, has, cure := "annotation", reg.Annotations, "give it under spec.metadata of the cluster or its environment"
+			if r.Label {
+				what, has, cure = "label", reg.Labels, "give it under spec.labels of the cluster or its environment"
+			}
+			if r.Label && r.Key == "environment" {
+				cure = "give the cluster an environment, or read it by index with a default"
+			}
+			if _, ok := has[r.Key]; !ok {
+				ps = append(ps, lab.Problem{Position: r.At, Message: fmt.Sprintf("cluster %s has no %s %s, which this reads", c.Name, what, r.Key), Cure: cure})
 			}
 		}
 	}

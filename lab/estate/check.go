@@ -1,0 +1,183 @@
+package estate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+)
+
+// hub checks that there is exactly one, as far as the roles could be read.
+func (l *loader) hub() {
+	hub, unread := "", false
+	for _, c := range l.estate.Clusters {
+		unread = unread || !l.roles[c.Name]
+		if c.Role != lab.RoleHub {
+			continue
+		}
+		if hub != "" {
+			l.at(c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hub), "make this a spoke")
+			continue
+		}
+		hub = c.Name
+	}
+	if hub == "" && !unread && len(l.estate.Clusters) > 0 {
+		l.fail(lab.ClustersDir, "no hub: the engine runs nowhere", "one cluster has role: hub")
+	}
+}
+
+func (l *loader) at(p lab.Position, message, cure string) {
+	l.problems = append(l.problems, lab.Problem{Position: p, Message: message, Cure: cure})
+}
+
+// cluster checks a cluster against the rest of the estate.
+func (l *loader) cluster(c lab.Cluster) {
+	l.nodeNames(c)
+	env, ok := l.environmentOf(c)
+	addons := l.addonNames()
+	for _, name := range slices.Sorted(maps.Keys(c.Addons)) {
+		if slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) {
+			continue
+		}
+		cure := "addons has none"
+		if len(addons) > 0 {
+			cure = "there are " + strings.Join(addons, ", ")
+		}
+		if best := closest(name, addons); best != "" {
+			cure = fmt.Sprintf("did you mean %q?", best)
+		}
+		l.at(c.Position("spec.addons."+name), fmt.Sprintf("no addon %s", name), cure)
+	}
+	if ok {
+		def, _ := l.estate.Environment(lab.DefaultEnvironment)
+		l.problems = append(l.problems, bridge.Check(l.estate.Name, env, def, c, bridge.DefaultInputs(l.estate.Name, l.estate.Addons))...)
+	}
+}
+
+// environmentOf is the cluster's environment. ok is false when it should have one and has not.
+func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
+	var names []string
+	for _, e := range l.estate.Environments {
+		if e.Name != lab.DefaultEnvironment {
+			names = append(names, e.Name)
+		}
+	}
+	there := "there are " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		there = "write one to environments/NAME/environment.yaml"
+	}
+	at := c.Position("spec.environment")
+	switch {
+	case c.Environment == "" && c.Role == lab.RoleSpoke:
+		if _, written := c.Positions["spec.environment"]; !written {
+			at = c.Position("spec")
+		}
+		l.at(at, "a spoke without environment", there)
+		return lab.Environment{}, false
+	case c.Environment == "":
+		return lab.Environment{}, true
+	case c.Environment == lab.DefaultEnvironment:
+		l.at(at, "no cluster is in the environment default: it is the layer under all others", there)
+		return lab.Environment{}, false
+	}
+	if env, ok = l.estate.Environment(c.Environment); !ok {
+		if best := closest(c.Environment, names); best != "" {
+			there = fmt.Sprintf("did you mean %q?", best)
+		}
+		l.at(at, fmt.Sprintf("no environment %s", c.Environment), there)
+	}
+	return env, ok
+}
+
+// nodeNames checks that the longest name of a node container is still a host name: kind makes them of lab, cluster and role.
+func (l *loader) nodeNames(c lab.Cluster) {
+	suffix := "-control-plane"
+	if c.ControlPlanes > 1 {
+		suffix = "-external-load-balancer"
+	}
+	if node := lab.KindName(l.estate.Name, c.Name) + suffix; len(node) > 63 {
+		l.at(c.Position("metadata.name"), fmt.Sprintf("the node %s has %d characters, a host name at most 63", node, len(node)),
+			"give the cluster or the lab a shorter name")
+	}
+}
+
+// ports finds two clusters that want the same port of the machine.
+func (l *loader) ports() {
+	taken := map[string]lab.Position{}
+	for _, c := range l.estate.Clusters {
+		var doc v1alpha4.Cluster
+		if yaml.Unmarshal(c.Kind, &doc) != nil {
+			continue
+		}
+		for i, n := range doc.Nodes {
+			for j, m := range n.ExtraPortMappings {
+				if m.HostPort <= 0 { // a free one is found
+					continue
+				}
+				protocol := m.Protocol
+				if protocol == "" {
+					protocol = v1alpha4.PortMappingProtocolTCP
+				}
+				at := c.Position(fmt.Sprintf("spec.kind.nodes[%d].extraPortMappings[%d].hostPort", i, j))
+				key := fmt.Sprintf("%s:%d/%s", m.ListenAddress, m.HostPort, protocol)
+				if first, ok := taken[key]; ok {
+					l.at(at, fmt.Sprintf("port %s is taken", key), "by "+first.String())
+					continue
+				}
+				taken[key] = at
+			}
+		}
+	}
+}
+
+// Chart is a chart in a version that clusters of the estate get.
+type Chart struct {
+	Name       string
+	Version    string
+	Repository string // as in lab.Addon: empty for the lab's own
+	Addon      string
+	Clusters   []string
+	At         lab.Position // where the version is written
+}
+
+// Charts are the charts that the estate's clusters get, in the order of addons and versions. Addons whose chart or version cannot be known from the files alone
+// are left out.
+func Charts(e *lab.Estate) []Chart {
+	var charts []Chart
+	for _, a := range e.Addons {
+		if a.Chart == "" {
+			continue
+		}
+		for _, c := range e.Clusters {
+			version, at := a.Version(c.Environment)
+			if !c.Addons[a.Name] || version == "" {
+				continue
+			}
+			i := slices.IndexFunc(charts, func(x Chart) bool { return x.Addon == a.Name && x.At == at })
+			if i < 0 {
+				i = len(charts)
+				charts = append(charts, Chart{Name: a.Chart, Version: version, Repository: a.Repository, Addon: a.Name, At: at})
+			}
+			charts[i].Clusters = append(charts[i].Clusters, c.Name)
+		}
+	}
+	return charts
+}
+
+// CheckCharts finds the charts that cannot be had, each where its version is written.
+func CheckCharts(e *lab.Estate, have func(Chart) bool) lab.Problems {
+	var ps lab.Problems
+	for _, c := range Charts(e) {
+		if !have(c) {
+			ps = append(ps, lab.Problem{Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
+				Cure: "lab bundle ls"})
+		}
+	}
+	return ps
+}

@@ -1,0 +1,272 @@
+package estate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+// reader decodes one document strictly: what it does not know, or what has the wrong type, is a problem with its position.
+type reader struct {
+	file     string
+	problems lab.Problems
+	at       map[string]lab.Position // path of a value -> where it stands
+}
+
+// entry is one key that a mapping may have.
+type entry struct {
+	key  string
+	read func(n *yaml.Node, path string)
+}
+
+func (r *reader) fail(n *yaml.Node, message, cure string) {
+	r.problems = append(r.problems, lab.Problem{Position: position(r.file, n), Message: message, Cure: cure})
+}
+
+// mapping reads the keys of n that entries name; any other is a problem. A key without a value is as if it were not there.
+func (r *reader) mapping(n *yaml.Node, path string, entries ...entry) {
+	if !r.isMapping(n, path) {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := slices.IndexFunc(entries, func(e entry) bool { return e.key == key.Value })
+		if at < 0 {
+			known := make([]string, len(entries))
+			for i, e := range entries {
+				known[i] = e.key
+			}
+			r.unknown(key, known)
+			continue
+		}
+		r.read(value, join(path, key.Value), entries[at].read)
+	}
+}
+
+// each reads every key of n.
+func (r *reader) each(n *yaml.Node, path string, read func(key string, n *yaml.Node, path string)) {
+	if !r.isMapping(n, path) {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		r.read(n.Content[i+1], join(path, key), func(n *yaml.Node, path string) { read(key, n, path) })
+	}
+}
+
+func (r *reader) read(n *yaml.Node, path string, read func(*yaml.Node, string)) {
+	if isNull(n) {
+		return
+	}
+	r.at[path] = position(r.file, n)
+	read(n, path)
+}
+
+func (r *reader) isMapping(n *yaml.Node, path string) bool {
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, path, "a mapping")
+		return false
+	}
+	return true
+}
+
+func (r *reader) unknown(key *yaml.Node, known []string) {
+	cure := "known: " + strings.Join(known, ", ")
+	if best := closest(key.Value, known); best != "" {
+		cure = fmt.Sprintf("did you mean %q?", best)
+	}
+	r.fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
+}
+
+func (r *reader) wrong(n *yaml.Node, path, want string) {
+	cure := ""
+	if want == "text" && n.Kind == yaml.ScalarNode {
+		cure = "write it in quotes: " + strconv.Quote(n.Value)
+	}
+	if path == "" {
+		path = "the document"
+	}
+	r.fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, kindOf(n)), cure)
+}
+
+func (r *reader) text(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+			r.wrong(n, path, "text")
+			return
+		}
+		*to = n.Value
+	}
+}
+
+// word reads text that is one of a few.
+func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		before := len(r.problems)
+		r.text(to)(n, path)
+		if len(r.problems) > before || slices.Contains(words, *to) {
+			return
+		}
+		cure := strings.Join(words, " or ")
+		if best := closest(*to, words); best != "" {
+			cure = fmt.Sprintf("did you mean %q?", best)
+		}
+		r.fail(n, fmt.Sprintf("%s cannot be %q", path, *to), cure)
+		*to = ""
+	}
+}
+
+func (r *reader) number(to *int) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		v, err := strconv.Atoi(n.Value)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil {
+			r.wrong(n, path, "a whole number")
+			return
+		}
+		*to = v
+	}
+}
+
+func (r *reader) truth(to *bool) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+			r.wrong(n, path, "true or false")
+			return
+		}
+		*to = strings.EqualFold(n.Value, "true")
+	}
+}
+
+func (r *reader) list(to *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.SequenceNode {
+			r.wrong(n, path, "a list")
+			return
+		}
+		for i, c := range n.Content {
+			var v string
+			r.text(&v)(c, fmt.Sprintf("%s[%d]", path, i))
+			*to = append(*to, v)
+		}
+	}
+}
+
+func (r *reader) texts(to *map[string]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		*to = map[string]string{}
+		r.each(n, path, func(key string, n *yaml.Node, path string) {
+			var v string
+			r.text(&v)(n, path)
+			(*to)[key] = v
+		})
+	}
+}
+
+func (r *reader) truths(to *map[string]bool) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		*to = map[string]bool{}
+		r.each(n, path, func(key string, n *yaml.Node, path string) {
+			var v bool
+			r.truth(&v)(n, path)
+			(*to)[key] = v
+		})
+	}
+}
+
+// need notes the paths that the document lacks, at the mapping that should have held them.
+func (r *reader) need(root *yaml.Node, paths ...string) {
+	for _, p := range paths {
+		if _, ok := r.at[p]; ok {
+			continue
+		}
+		holder, keys := root, strings.Split(p, ".")
+		if inner := get(root, steps(keys[:len(keys)-1])...); inner != nil && inner.Line > 0 {
+			holder = inner
+		}
+		if inner := get(root, steps(keys)...); inner != nil && inner.Line > 0 {
+			holder = inner // the key is there, and nothing behind it
+		}
+		r.fail(holder, p+" is missing", "")
+	}
+}
+
+func steps(keys []string) []any {
+	path := make([]any, len(keys))
+	for i, k := range keys {
+		path[i] = k
+	}
+	return path
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.Tag {
+	case "!!str":
+		return "text"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!timestamp":
+		return "a date"
+	case "!!null":
+		return "nothing"
+	}
+	return n.Tag
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// closest is the word nearest to what was written, if it is near enough to be a slip.
+func closest(word string, known []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	best, least := "", max(1, min(3, len(word)/3))+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to add, drop, change or swap (Damerau-Levenshtein, adjacent swaps).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,154 @@
+package estate
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"homelab/lab"
+)
+
+// APIVersion of the documents that lab reads.
+const APIVersion = "lab/v1alpha1"
+
+// document reads the one document of a cluster.yaml or environment.yaml, whose spec is left to the caller.
+func (r *reader) document(data []byte, kind string, name *string, spec entry) *yaml.Node {
+	docs, problems := parse(r.file, data)
+	r.problems = append(r.problems, problems...)
+	if len(problems) > 0 {
+		return nil
+	}
+	if len(docs) != 1 {
+		at := lab.Position{File: r.file}
+		message := "the file is empty"
+		if len(docs) > 1 {
+			at, message = position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
+		}
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: "it holds one " + kind})
+		return nil
+	}
+	root := docs[0]
+	var apiVersion, is string
+	r.mapping(root, "",
+		entry{"apiVersion", r.word(&apiVersion, APIVersion)},
+		entry{"kind", r.word(&is, kind)},
+		entry{"metadata", func(n *yaml.Node, at string) { r.mapping(n, at, entry{"name", r.text(name)}) }},
+		spec,
+	)
+	if root.Kind != yaml.MappingNode {
+		return nil
+	}
+	r.need(root, "apiVersion", "kind", "metadata.name")
+	r.name(*name, path.Base(path.Dir(r.file)))
+	return root
+}
+
+// name checks a document's name against its folder, which is what everything else goes by.
+func (r *reader) name(name, folder string) {
+	at, ok := r.at["metadata.name"]
+	if !ok || name == "" && len(r.problems) > 0 {
+		return
+	}
+	switch {
+	case !isLabel(name):
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: fmt.Sprintf("%q cannot be a name", name),
+			Cure: "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends"})
+	case name != folder:
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: fmt.Sprintf("the name is %q and the folder %q", name, folder),
+			Cure: "they are the same"})
+	}
+}
+
+func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
+// readCluster decodes a cluster.yaml. dir is where relative mounts of spec.kind start; empty where the estate is not on disk.
+func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
+	r := &reader{file: file, at: map[string]lab.Position{}}
+	c := lab.Cluster{File: file, Provider: "kind", ControlPlanes: 1}
+	var role, engine string
+	root := r.document(data, "Cluster", &c.Name, entry{"spec", func(n *yaml.Node, at string) {
+		r.mapping(n, at,
+			entry{"role", r.word(&role, string(lab.RoleHub), string(lab.RoleSpoke))},
+			entry{"environment", r.text(&c.Environment)},
+			entry{"provider", r.word(&c.Provider, "kind")},
+			entry{"cloud", r.cloud(&c.Cloud)},
+			entry{"addons", r.truths(&c.Addons)},
+			entry{"labels", r.texts(&c.Labels)},
+			entry{"metadata", r.texts(&c.Metadata)},
+			entry{"engine", func(n *yaml.Node, at string) {
+				r.mapping(n, at,
+					entry{"type", r.word(&engine, string(lab.EngineArgoCD))},
+					entry{"values", r.values(&c.Engine.Values)},
+				)
+			}},
+			entry{"kind", r.kind(&c, dir)},
+		)
+	}})
+	if root != nil {
+		r.need(root, "spec.role")
+	}
+	c.Role = lab.Role(role)
+	if at, ok := r.at["spec.engine"]; ok && c.Role == lab.RoleSpoke {
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke has no engine of its own", Cure: "spec.engine belongs to the hub"})
+	}
+	if c.Role == lab.RoleHub {
+		c.Engine.Type = lab.EngineArgoCD
+	}
+	c.Positions = r.at
+	return c, r.problems
+}
+
+// readEnvironment decodes an environment.yaml.
+func readEnvironment(file string, data []byte) (lab.Environment, lab.Problems) {
+	r := &reader{file: file, at: map[string]lab.Position{}}
+	e := lab.Environment{File: file}
+	r.document(data, "Environment", &e.Name, entry{"spec", func(n *yaml.Node, at string) {
+		r.mapping(n, at,
+			entry{"order", func(n *yaml.Node, at string) {
+				before := len(r.problems)
+				if r.number(&e.Order)(n, at); len(r.problems) == before && e.Order < 0 {
+					r.fail(n, "spec.order cannot be below 0", "promotion goes upwards, from 1")
+				}
+			}},
+			entry{"cloud", r.cloud(&e.Cloud)},
+			entry{"labels", r.texts(&e.Labels)},
+			entry{"metadata", r.texts(&e.Metadata)},
+		)
+	}})
+	e.Positions = r.at
+	return e, r.problems
+}
+
+func (r *reader) cloud(c *lab.Cloud) func(*yaml.Node, string) {
+	return func(n *yaml.Node, at string) {
+		r.mapping(n, at,
+			entry{"provider", r.word(&c.Provider, "aws", "azure", "gcp", "none")},
+			entry{"seed", r.text(&c.Seed)},
+			entry{"region", r.text(&c.Region)},
+			entry{"accountID", r.text(&c.AccountID)},
+			entry{"vpcID", r.text(&c.VPCID)},
+			entry{"subnets", r.list(&c.Subnets)},
+			entry{"subscriptionID", r.text(&c.SubscriptionID)},
+			entry{"tenantID", r.text(&c.TenantID)},
+			entry{"resourceGroup", r.text(&c.ResourceGroup)},
+			entry{"projectID", r.text(&c.ProjectID)},
+			entry{"projectNumber", r.text(&c.ProjectNumber)},
+			entry{"network", r.text(&c.Network)},
+		)
+	}
+}
+
+// values reads Helm values as they are.
+func (r *reader) values(to *map[string]any) func(*yaml.Node, string) {
+	return func(n *yaml.Node, at string) {
+		if !r.isMapping(n, at) {
+			return
+		}
+		if err := n.Decode(to); err != nil {
+			r.fail(n, at+" cannot be read: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+		}
+	}
+}

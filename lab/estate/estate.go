@@ -1,0 +1,206 @@
+// Package estate reads an estate from its folders: clusters, environments and addons, strictly, with all problems at once and each with its place.
+package estate
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+// Option changes how an estate is read.
+type Option func(*loader)
+
+// WithCharts also checks that every chart that a cluster of the estate gets can be had.
+func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
+
+// Load reads the estate in fsys. dir is its absolute path on disk, empty for an embedded one; name is the lab's name, which is part of every container's.
+//
+// On disk, let fsys be os.OpenRoot(dir).FS(): links that lead out of the estate are problems then, and never followed.
+// Everything wrong with the estate comes as lab.Problems in one *lab.Error.
+func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
+	if !isLabel(name) {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
+			Cure: "lower-case letters, digits and hyphens: --name NAME"}
+	}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}}
+	for _, o := range options {
+		o(l)
+	}
+	l.environments()
+	l.addons()
+	l.clusters()
+	l.walk(l.values)
+	l.hub()
+	for _, c := range l.estate.Clusters {
+		l.cluster(c)
+	}
+	l.ports()
+	if l.haveChart != nil {
+		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
+	}
+	if len(l.problems) > 0 {
+		return nil, invalid(l.problems)
+	}
+	return l.estate, nil
+}
+
+// DefaultName is the name of a lab whose estate lies in dir.
+func DefaultName(dir string) string {
+	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-")
+	name = strings.Trim(name[:min(len(name), 30)], "-")
+	if name == "" {
+		return "homelab"
+	}
+	return name
+}
+
+func invalid(ps lab.Problems) error {
+	ps.Sort()
+	ps = slices.Compact(ps) // clusters of one environment find its problems once each
+	count := "1 problem"
+	if len(ps) > 1 {
+		count = fmt.Sprintf("%d problems", len(ps))
+	}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: count + " in the estate, nothing was touched", Problems: ps}
+}
+
+type loader struct {
+	files
+	estate    *lab.Estate
+	haveChart func(Chart) bool
+	roles     map[string]bool // cluster -> its role could be read
+}
+
+// documents reads the file of every folder in dir.
+func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (there bool) {
+	folders, there := l.folders(dir)
+	for _, folder := range folders {
+		file := path.Join(dir, folder, document)
+		if !l.exists(file) {
+			if l.inside(path.Join(dir, folder)) {
+				l.fail(file, "is not there", "every folder of "+dir+" has one")
+			}
+			continue
+		}
+		if data := l.read(file); data != nil {
+			read(folder, file, data)
+		}
+	}
+	return there && len(folders) > 0
+}
+
+func (l *loader) environments() {
+	l.documents(lab.EnvironmentsDir, "environment.yaml", func(folder, file string, data []byte) {
+		e, problems := readEnvironment(file, data)
+		l.problems = append(l.problems, problems...)
+		e.Name = folder // what it calls itself was checked
+		l.estate.Environments = append(l.estate.Environments, e)
+	})
+}
+
+func (l *loader) clusters() {
+	any := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
+		c, problems := readCluster(file, data, l.estate.Dir)
+		l.problems = append(l.problems, problems...)
+		l.roles[folder] = c.Role != ""
+		if c.Name != folder && isLabel(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
+			l.problems = append(l.problems, lab.Problem{Position: c.Position("metadata.name"), Message: fmt.Sprintf("a second cluster %s", c.Name),
+				Cure: "the name is taken by " + lab.ClusterFile(c.Name)})
+		}
+		c.Name = folder
+		l.estate.Clusters = append(l.estate.Clusters, c)
+	})
+	if !any {
+		l.fail(lab.ClustersDir, "no clusters: an estate has a hub at least", "lab init DIR writes an estate to start from")
+	}
+}
+
+func (l *loader) addons() {
+	folders, _ := l.folders(lab.AddonsDir)
+	for _, file := range l.manifests(lab.AddonsDir) {
+		for _, doc := range l.documentsOf(file) {
+			l.problems = append(l.problems, escapes(file, doc)...)
+		}
+	}
+	for _, folder := range folders {
+		l.addon(folder)
+	}
+}
+
+// documentsOf are the documents of a manifest, its problems noted.
+func (l *loader) documentsOf(file string) []*yaml.Node {
+	data := l.read(file)
+	if data == nil {
+		return nil
+	}
+	docs, problems := parse(file, data)
+	l.problems = append(l.problems, problems...)
+	return docs
+}
+
+func (l *loader) addon(folder string) {
+	dir := path.Join(lab.AddonsDir, folder)
+	addon := lab.Addon{Name: folder, Versions: map[string]string{}, Positions: map[string]lab.Position{}}
+	before := len(l.problems)
+	if !isLabel(folder) || len(folder) > 53 {
+		l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
+	}
+	for _, file := range l.manifests(dir) {
+		for _, doc := range l.documentsOf(file) {
+			l.problems = append(l.problems, escapes(file, doc)...)
+			if text(doc, "kind") != "ApplicationSet" {
+				continue
+			}
+			set := newApplicationSet(file, doc)
+			if addon.File == "" {
+				addon.File = file
+				addon.Positions[""] = position(file, doc)
+			}
+			set.describe(&addon)
+			addon.Reads = append(addon.Reads, set.reads()...)
+		}
+	}
+	if addon.File == "" && len(l.problems) == before && l.inside(dir) {
+		l.fail(dir, "no ApplicationSet here", "write one to "+path.Join(dir, "applicationset.yaml")+", or remove the folder")
+	}
+	if at, ok := addon.Positions["path"]; ok && fs.ValidPath(addon.Path) && !l.exists(addon.Path) {
+		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})
+	}
+	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
+}
+
+// values checks that a values file is one, and that it is not for an addon that is misspelt, which the engine would never say.
+func (l *loader) values(file string) {
+	m := regexp.MustCompile(`^(?:clusters|environments)/[^/]+/addons/([^/]+)/[^/]+\.ya?ml$`).FindStringSubmatch(file)
+	if m == nil {
+		return
+	}
+	for _, doc := range l.documentsOf(file) {
+		if doc.Kind != yaml.MappingNode {
+			l.problems = append(l.problems, lab.Problem{Position: position(file, doc), Message: "values are a mapping, not " + kindOf(doc)})
+		}
+	}
+	names := l.addonNames()
+	if best := closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
+		l.fail(file, fmt.Sprintf("values for an addon %s that is not there", m[1]), fmt.Sprintf("did you mean %q?", best))
+	}
+}
+
+func (l *loader) addonNames() []string {
+	var names []string
+	for _, a := range l.estate.Addons {
+		names = append(names, a.Name)
+		if a.Chart != "" && a.Chart != a.Name {
+			names = append(names, a.Chart)
+		}
+	}
+	return names
+}

@@ -1,0 +1,243 @@
+package estate
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+
+	"homelab/lab"
+)
+
+const kindAPIVersion = "kind.x-k8s.io/v1alpha4"
+
+// kind reads spec.kind: kind's own Cluster document, strictly, with its apiVersion and kind optional. A name in it is read and left out, so that an existing
+// document pastes in: lab names the cluster.
+//
+// What kind checks lies in a package of its own (pkg/internal/apis/config) and knows no lines, so the checks stand here again.
+func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, at string) {
+		before := len(r.problems)
+		r.typed(n, reflect.TypeFor[v1alpha4.Cluster](), at)
+		if len(r.problems) > before {
+			return // what does not decode is not worth validating
+		}
+		var doc v1alpha4.Cluster
+		if err := n.Decode(&doc); err != nil {
+			r.fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			return
+		}
+		k := kindCheck{reader: r, root: n, doc: &doc, dir: dir}
+		k.run()
+		doc.TypeMeta = v1alpha4.TypeMeta{APIVersion: kindAPIVersion, Kind: "Cluster"}
+		doc.Name = ""
+		c.ControlPlanes, c.Workers = k.count()
+		// Written from the decoded document, so that a comment or another order of keys is no other cluster.
+		canonical, err := yaml.Marshal(doc)
+		if err != nil {
+			r.fail(n, at+": "+err.Error(), "")
+			return
+		}
+		c.Kind = canonical
+	}
+}
+
+// typed walks n along a Go type with yaml tags, as a strict decoder would, and goes on after a problem.
+func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
+	if isNull(n) {
+		return
+	}
+	r.at[at] = position(r.file, n)
+	switch t.Kind() {
+	case reflect.Pointer:
+		r.typed(n, t.Elem(), at)
+	case reflect.Struct:
+		r.typedStruct(n, t, at)
+	case reflect.Map:
+		r.each(n, at, func(_ string, n *yaml.Node, at string) { r.typed(n, t.Elem(), at) })
+	case reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			r.wrong(n, at, "a list")
+			return
+		}
+		for i, c := range n.Content {
+			r.typed(c, t.Elem(), fmt.Sprintf("%s[%d]", at, i))
+		}
+	default:
+		want := map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false"}[t.Kind()]
+		if want == "" {
+			want = "a whole number"
+		}
+		if n.Kind != yaml.ScalarNode || n.Decode(reflect.New(t).Interface()) != nil {
+			r.wrong(n, at, want)
+		}
+	}
+}
+
+func (r *reader) typedStruct(n *yaml.Node, t reflect.Type, at string) {
+	before := len(r.problems)
+	r.mapping(n, at, r.structEntries(t)...)
+	if len(r.problems) > before {
+		return
+	}
+	// Some of kind's types decode themselves and refuse words then: MountPropagation, PortMappingProtocol.
+	if _, ok := reflect.New(t).Interface().(interface {
+		UnmarshalYAML(func(any) error) error
+	}); ok {
+		if err := n.Decode(reflect.New(t).Interface()); err != nil {
+			r.fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+		}
+	}
+}
+
+func (r *reader) structEntries(t reflect.Type) []entry {
+	var entries []entry
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if options == "inline" {
+			entries = append(entries, r.structEntries(f.Type)...)
+			continue
+		}
+		entries = append(entries, entry{key, func(n *yaml.Node, at string) { r.typed(n, f.Type, at) }})
+	}
+	return entries
+}
+
+// kindCheck is what kind's Validate checks, with positions, and what lab asks beyond it.
+type kindCheck struct {
+	*reader
+	root *yaml.Node
+	doc  *v1alpha4.Cluster
+	dir  string
+}
+
+// fail notes a problem at a path below spec.kind, or at the nearest thing above it that is written.
+func (k *kindCheck) fail(message, cure string, path ...any) {
+	for len(path) > 0 && get(k.root, path...) == nil {
+		path = path[:len(path)-1]
+	}
+	k.reader.fail(get(k.root, path...), message, cure)
+}
+
+func (k *kindCheck) run() {
+	if v := k.doc.APIVersion; v != "" && v != kindAPIVersion {
+		k.fail(fmt.Sprintf("spec.kind.apiVersion cannot be %q", v), kindAPIVersion, "apiVersion")
+	}
+	if v := k.doc.Kind; v != "" && v != "Cluster" {
+		k.fail(fmt.Sprintf("spec.kind.kind cannot be %q", v), "Cluster", "kind")
+	}
+	if cp, _ := k.count(); cp == 0 {
+		k.fail("no node is a control plane", "one node has role: control-plane", "nodes")
+	}
+	k.networking()
+	for i := range k.doc.Nodes {
+		k.node(i)
+	}
+}
+
+func (k *kindCheck) count() (controlPlanes, workers int) {
+	for _, n := range k.doc.Nodes {
+		if n.Role == v1alpha4.WorkerRole {
+			workers++
+		} else {
+			controlPlanes++
+		}
+	}
+	if len(k.doc.Nodes) == 0 {
+		controlPlanes = 1
+	}
+	return controlPlanes, workers
+}
+
+func (k *kindCheck) networking() {
+	n := k.doc.Networking
+	families := []v1alpha4.ClusterIPFamily{"", v1alpha4.IPv4Family, v1alpha4.IPv6Family, v1alpha4.DualStackFamily}
+	if !slices.Contains(families, n.IPFamily) {
+		k.fail(fmt.Sprintf("no IP family %q", n.IPFamily), "ipv4, ipv6 or dual", "networking", "ipFamily")
+	}
+	modes := []v1alpha4.ProxyMode{"", "none", v1alpha4.IPTablesProxyMode, v1alpha4.IPVSProxyMode, v1alpha4.NFTablesProxyMode}
+	if !slices.Contains(modes, n.KubeProxyMode) {
+		k.fail(fmt.Sprintf("no kube-proxy mode %q", n.KubeProxyMode), "iptables, ipvs, nftables or none", "networking", "kubeProxyMode")
+	}
+	if n.APIServerPort < -1 || n.APIServerPort > 65535 {
+		k.fail(fmt.Sprintf("no port %d", n.APIServerPort), "0 to 65535", "networking", "apiServerPort")
+	}
+	if n.APIServerAddress != "" && net.ParseIP(n.APIServerAddress) == nil {
+		k.fail(fmt.Sprintf("%q is no address", n.APIServerAddress), "127.0.0.1 is the default", "networking", "apiServerAddress")
+	}
+	k.subnet("podSubnet", n.PodSubnet)
+	k.subnet("serviceSubnet", n.ServiceSubnet)
+}
+
+func (k *kindCheck) subnet(key, value string) {
+	if value == "" {
+		return
+	}
+	family := k.doc.Networking.IPFamily
+	parts := strings.Split(value, ",")
+	var v4, v6 int
+	for _, p := range parts {
+		ip, _, err := net.ParseCIDR(p)
+		switch {
+		case err != nil:
+			k.fail(fmt.Sprintf("%q is no subnet", p), "such as 10.244.0.0/16", "networking", key)
+			return
+		case ip.To4() != nil:
+			v4++
+		default:
+			v6++
+		}
+	}
+	if dual := family == v1alpha4.DualStackFamily; !dual && len(parts) > 1 || dual && (v4 > 1 || v6 > 1) ||
+		(family == v1alpha4.IPv4Family || family == "") && v6 > 0 || family == v1alpha4.IPv6Family && v4 > 0 {
+		k.fail(fmt.Sprintf("subnets %s do not suit the IP family", value), "one, or one of each family for ipFamily: dual", "networking", key)
+	}
+}
+
+func (k *kindCheck) node(i int) {
+	n := &k.doc.Nodes[i]
+	if n.Role != "" && n.Role != v1alpha4.ControlPlaneRole && n.Role != v1alpha4.WorkerRole {
+		k.fail(fmt.Sprintf("no node role %q", n.Role), "control-plane or worker", "nodes", i, "role")
+	}
+	for j := range n.ExtraPortMappings {
+		m := &n.ExtraPortMappings[j]
+		for key, port := range map[string]int32{"hostPort": m.HostPort, "containerPort": m.ContainerPort} {
+			if port < -1 || port > 65535 {
+				k.fail(fmt.Sprintf("no port %d", port), "0 to 65535", "nodes", i, "extraPortMappings", j, key)
+			}
+		}
+		if m.ListenAddress == "" {
+			m.ListenAddress = "127.0.0.1" // kind's own default is every address of the machine
+		}
+		if net.ParseIP(m.ListenAddress) == nil {
+			k.fail(fmt.Sprintf("%q is no address", m.ListenAddress), "", "nodes", i, "extraPortMappings", j, "listenAddress")
+		}
+	}
+	for j := range n.ExtraMounts {
+		k.mount(&n.ExtraMounts[j], "nodes", i, "extraMounts", j)
+	}
+}
+
+// mount makes a relative host path one that starts at the estate, wherever lab was started, and keeps it there.
+func (k *kindCheck) mount(m *v1alpha4.Mount, path ...any) {
+	if filepath.IsAbs(m.HostPath) {
+		return
+	}
+	path = append(path, "hostPath")
+	switch {
+	case m.HostPath == "":
+		k.fail("a mount without hostPath", "", path...)
+	case !filepath.IsLocal(m.HostPath):
+		k.fail(fmt.Sprintf("path %s leaves the repository", m.HostPath), "write an absolute path, or one within it", path...)
+	case k.dir == "":
+		k.fail(fmt.Sprintf("path %s needs an estate on disk", m.HostPath), "lab init DIR writes it out", path...)
+	default:
+		m.HostPath = filepath.Join(k.dir, m.HostPath)
+	}
+}
