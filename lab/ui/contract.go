@@ -148,7 +148,7 @@ type DoctorResult struct {
 	Warnings int               `json:"warnings"`
 }
 
-// DoctorCheck is one check: status is ok, warning or failure.
+// DoctorCheck is one check: status is ok, warning, failure or skipped.
 type DoctorCheck struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -168,6 +168,8 @@ func NewDoctorResult(rows []Row) DoctorResult {
 		case SymbolWarning:
 			status = "warning"
 			res.Warnings++
+		case SymbolWaiting:
+			status = "skipped"
 		}
 		res.Checks = append(res.Checks, DoctorCheck{Name: r.Title, Status: status, Found: r.Text, Cure: r.Cure})
 	}
@@ -259,18 +261,26 @@ type URLResult struct {
 
 // KubeconfigResult is `lab kubeconfig -o json`.
 type KubeconfigResult struct {
-	Clusters List[KubeconfigFile] `json:"clusters"`
+	Lab        string               `json:"lab"`
+	Kubeconfig string               `json:"kubeconfig"` // a value for KUBECONFIG
+	Clusters   List[KubeconfigFile] `json:"clusters"`
 }
 
 // KubeconfigFile is one cluster's kubeconfig.
 type KubeconfigFile struct {
-	Name string `json:"name"`
-	File string `json:"file"` // absolute path
+	Name    string `json:"name"`
+	Path    string `json:"path"` // absolute
+	Context string `json:"context"`
 }
 
-// CredsResult is `lab creds NAME -o json`.
+// CredsResult is `lab creds -o json`; `lab creds SERVICE -o json` is one Credential.
 type CredsResult struct {
-	Name     string `json:"name"`
+	Credentials List[Credential] `json:"credentials"`
+}
+
+// Credential opens one service of the lab.
+type Credential struct {
+	Service  string `json:"service"` // argocd or forge
 	URL      string `json:"url"`
 	User     string `json:"user"`
 	Password string `json:"password"`
@@ -278,8 +288,7 @@ type CredsResult struct {
 
 // InitResult is `lab init DIR -o json`.
 type InitResult struct {
-	Dir   string       `json:"dir"`   // absolute path
-	Files List[string] `json:"files"` // relative to dir, sorted
+	Estate string `json:"estate"` // absolute path of the folder that was written
 }
 
 // VersionResult is `lab version -o json`.
@@ -287,4 +296,6 @@ type VersionResult struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"` // commit that lab was built from, where known
 	Go       string `json:"go"`
+	Kind     string `json:"kind"`
+	Helm     string `json:"helm"`
 }

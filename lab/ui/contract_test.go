@@ -20,6 +20,7 @@ import (
 // contract is an example of every result, by the name of its golden file.
 func contract() map[string]any {
 	commit := "3f2c1d90a7b64e5f8c9d0e1f2a3b4c5d6e7f8091"
+	const kubeconfigs = "/home/me/.local/state/lab/homelab/kubeconfigs"
 	running := status()
 	running.Clusters, running.Applications = running.Clusters[:2], running.Applications[:2]
 	return map[string]any{
@@ -61,12 +62,15 @@ func contract() map[string]any {
 		"log": LogResult{Commits: []LogCommit{
 			{commit, "lab", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "estate as of the working tree"},
 		}},
-		"push":       PushResult{Commit: commit, Changed: true},
-		"url":        URLResult{"http://127.0.0.1:3000/lab/estate.git"},
-		"kubeconfig": KubeconfigResult{Clusters: []KubeconfigFile{{"hub", "/home/me/.local/state/lab/homelab/kubeconfigs/hub.yaml"}}},
-		"creds":      CredsResult{"argocd", "http://127.0.0.1:8080", "admin", "..."},
-		"init":       InitResult{"/home/me/estate", []string{"addons/podinfo/applicationset.yaml", "clusters/hub/cluster.yaml"}},
-		"version":    VersionResult{"v0.1.0", commit, "go1.26.8"},
+		"push": PushResult{Commit: commit, Changed: true},
+		"url":  URLResult{"http://127.0.0.1:3000/lab/estate.git"},
+		"kubeconfig": KubeconfigResult{"homelab", kubeconfigs + "/hub.yaml:" + kubeconfigs + "/dev.yaml", []KubeconfigFile{
+			{"hub", kubeconfigs + "/hub.yaml", "kind-homelab-hub"}, {"dev", kubeconfigs + "/dev.yaml", "kind-homelab-dev"},
+		}},
+		"creds":         CredsResult{[]Credential{{"argocd", "http://127.0.0.1:8080", "admin", "..."}}},
+		"creds-service": Credential{"argocd", "http://127.0.0.1:8080", "admin", "..."},
+		"init":          InitResult{"/home/me/estate"},
+		"version":       VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
 	}
 }
 

@@ -314,3 +314,33 @@ func TestLongestWay(t *testing.T) {
 		t.Error("a circle has a longest way too")
 	}
 }
+
+func TestAWaitingStepNamesWhatHasNotEnded(t *testing.T) {
+	steps := upSteps()
+	steps[4].Action = lab.ActionNone // cluster dev is there already
+	bridge := steps[8]
+	r := &run{byID: map[string]*row{}}
+	for _, s := range steps {
+		r.add(s)
+	}
+	r.byID["cluster/dev"].state = lab.StepDone
+	for _, c := range []struct{ done, want string }{
+		{"", "engine, clusters"},
+		{"engine", "clusters"},
+		{"cluster/hub", "clusters"}, // others of them are under way
+		{"cluster/staging", "clusters"},
+		{"cluster/prod", ""},
+	} {
+		if w := r.byID[c.done]; w != nil {
+			w.state = lab.StepDone
+		}
+		if got := r.after(bridge); got != c.want {
+			t.Errorf("with %s done: after %q, want %q", c.done, got, c.want)
+		}
+	}
+	alone := step("bridge", "prod", lab.ActionUpdate, "engine", "cluster/prod", "cluster/dev")
+	r.byID["cluster/prod"].state = lab.StepRunning
+	if got := r.after(alone); got != "cluster prod" {
+		t.Errorf("after %q: what is as it should be is waited for by nobody", got)
+	}
+}
