@@ -80,13 +80,12 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 		Exit: lab.ExitTimeout, Code: "engine_not_ready",
 		Message: fmt.Sprintf("argo cd %s is not ready after %s: %s", version, duration(late.Waited), short(workload.Sentence(late.Waiting))),
 		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
-		Err:     nil,
 	}
 	for _, s := range late.Waiting {
-		e.Details = append(e.Details, wrapLine(short(s.String()), "  ")...)
+		e.Details = append(e.Details, wrapAt(short(s.String()), width)...)
 	}
 	for _, s := range late.Pods {
-		e.Details = append(e.Details, wrapLine(s, "  ")...)
+		e.Details = append(e.Details, wrapAt(s, width)...)
 	}
 	return e
 }

@@ -5,25 +5,22 @@ import "strings"
 // width is the longest line of a detail: the terminal's 80 columns less the two that the narration indents by.
 const width = 78
 
-// wrapLine breaks a line at spaces so that none is wider than a terminal; lines after the first begin with indent. A single word may still be wider.
-func wrapLine(s, indent string) []string {
+// wrapAt breaks a line at spaces so that none is longer than at, and returns at least one line. A single word may still be longer.
+func wrapAt(s string, at int) []string {
 	var lines []string
 	line := ""
 	for _, word := range strings.Fields(s) {
 		switch {
 		case line == "":
 			line = word
-		case len([]rune(line))+1+len([]rune(word)) > width:
+		case len([]rune(line))+1+len([]rune(word)) > at:
 			lines = append(lines, line)
-			line = indent + word
+			line = word
 		default:
 			line += " " + word
 		}
 	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
+	return append(lines, line)
 }
 
 // clip shortens a long message of another program to one line of at most n runes.

@@ -98,7 +98,7 @@ func workloads(manifest string) []string {
 	var names []string
 	for _, doc := range splitYAML(manifest) {
 		// Decoding every document of a chart costs tens of milliseconds; most are of no interest.
-		if !strings.Contains(doc, "kind: Deployment") && !strings.Contains(doc, "kind: StatefulSet") {
+		if !strings.Contains(doc, "\nkind: Deployment") && !strings.Contains(doc, "\nkind: StatefulSet") {
 			continue
 		}
 		var head struct {

@@ -89,6 +89,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	}
 
 	watching, stop := context.WithCancel(ctx)
+	defer stop()
 	changed := make(chan struct{}, 1)
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
 	deployments, sets, pods := factory.Apps().V1().Deployments(), factory.Apps().V1().StatefulSets(), factory.Core().V1().Pods()
@@ -132,7 +133,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 			e := &NotReady{Waited: time.Since(start), Waiting: pending, Err: errors.Join(ctx.Err(), failure)}
 			for _, o := range pods.Informer().GetStore().List() {
 				pod := o.(*corev1.Pod)
-				if t := Trouble(pod); t != "" && of(pod, pending) {
+				if t := Trouble(pod); t != "" && slices.ContainsFunc(pending, func(s Status) bool { return Owns(s, pod) }) {
 					e.Pods = append(e.Pods, t)
 				}
 			}
@@ -152,10 +153,8 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	}
 }
 
-// of says whether a pod belongs to one of the workloads, by the names that controllers give.
-func of(pod *corev1.Pod, pending []Status) bool {
-	return slices.ContainsFunc(pending, func(s Status) bool { return strings.HasPrefix(pod.Name, s.Name+"-") })
-}
+// Owns says whether a pod belongs to a workload, by the names that controllers give.
+func Owns(s Status, pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, s.Name+"-") }
 
 // follow pokes changed at each event and keeps watch errors from being logged: they are told with the result, if they last.
 func follow(inf cache.SharedIndexInformer, changed chan<- struct{}, failures chan<- error) error {

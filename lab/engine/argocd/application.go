@@ -1,0 +1,379 @@
+package argocd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"homelab/lab"
+)
+
+// application is as much of Argo CD's Application as lab reads. Argo CD's own types do not compile beside today's client-go.
+type application struct {
+	Metadata struct {
+		Name              string                  `json:"name"`
+		Labels            map[string]string       `json:"labels"`
+		Annotations       map[string]string       `json:"annotations"`
+		ResourceVersion   string                  `json:"resourceVersion"`
+		DeletionTimestamp string                  `json:"deletionTimestamp"`
+		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		Source      map[string]any   `json:"source"`
+		Sources     []map[string]any `json:"sources"`
+		Destination destination      `json:"destination"`
+		SyncPolicy  struct {
+			Automated *struct {
+				Prune   bool  `json:"prune"`
+				Enabled *bool `json:"enabled"`
+			} `json:"automated"`
+			SyncOptions []any          `json:"syncOptions"`
+			Retry       map[string]any `json:"retry"`
+		} `json:"syncPolicy"`
+	} `json:"spec"`
+	Operation map[string]any `json:"operation"`
+	Status    struct {
+		Sync struct {
+			Status     string   `json:"status"`
+			Revision   string   `json:"revision"`
+			Revisions  []string `json:"revisions"`
+			ComparedTo struct {
+				Source      map[string]any   `json:"source"`
+				Sources     []map[string]any `json:"sources"`
+				Destination destination      `json:"destination"`
+			} `json:"comparedTo"`
+		} `json:"sync"`
+		Health struct {
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"health"`
+		Conditions     []condition `json:"conditions"`
+		OperationState struct {
+			Phase   string `json:"phase"`
+			Message string `json:"message"`
+		} `json:"operationState"`
+		Resources []resource `json:"resources"`
+		Summary   struct {
+			Images []string `json:"images"`
+		} `json:"summary"`
+	} `json:"status"`
+}
+
+type destination struct {
+	Name      string `json:"name"`
+	Server    string `json:"server"`
+	Namespace string `json:"namespace"`
+}
+
+// condition is one of an Application or an ApplicationSet; the former have no status and reason.
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type resource struct {
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Status    string `json:"status"`
+	Health    *struct {
+		Status  string `json:"status"`
+		Message string `json:"message"`
+	} `json:"health"`
+}
+
+func parseApplication(o *unstructured.Unstructured) (application, error) {
+	var a application
+	// The converter is faster than a detour over JSON, and an Application is read at each of its many events.
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &a); err != nil {
+		return application{}, fmt.Errorf("application %s: %w", o.GetName(), err)
+	}
+	return a, nil
+}
+
+// Applications lists what Argo CD has, by name; the root application is not among them.
+func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
+	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("applications: %w", err)
+	}
+	parsed := make([]application, 0, len(list.Items))
+	for i := range list.Items {
+		app, err := parseApplication(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, app)
+	}
+	return a.summarise(parsed), nil
+}
+
+// summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.
+func (a *ArgoCD) summarise(apps []application) []lab.Application {
+	out := []lab.Application{}
+	for _, app := range apps {
+		if app.root() {
+			continue
+		}
+		cluster := app.cluster()
+		out = append(out, lab.Application{
+			Name: app.Metadata.Name, Addon: app.addon(cluster), Cluster: cluster, Version: a.version(app),
+			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: cmp.Or(app.Status.Health.Status, "Unknown"),
+			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace,
+		})
+	}
+	slices.SortFunc(out, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
+	return out
+}
+
+// root says whether lab itself applied the application.
+func (a application) root() bool { return a.Metadata.Labels[lab.LabelPart] == "root" }
+
+// generated says whether an ApplicationSet or another application made it, rather than a person.
+func (a application) generated() bool {
+	if a.Metadata.Annotations["argocd.argoproj.io/tracking-id"] != "" || a.Metadata.Labels["app.kubernetes.io/instance"] != "" {
+		return true
+	}
+	return slices.ContainsFunc(a.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ApplicationSet" })
+}
+
+func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
+
+// cluster is the label that lab's templates set, else the destination.
+func (a application) cluster() string {
+	if c := a.Metadata.Labels["cluster"]; c != "" {
+		return c
+	}
+	if a.Spec.Destination.Name != "" {
+		return a.Spec.Destination.Name
+	}
+	return a.Spec.Destination.Server
+}
+
+// addon is the label that lab's templates set, else the name without the cluster's.
+func (a application) addon(cluster string) string {
+	if n := a.Metadata.Labels["addon"]; n != "" {
+		return n
+	}
+	if n, ok := strings.CutPrefix(a.Metadata.Name, cluster+"-"); ok {
+		return n
+	}
+	if n, ok := strings.CutSuffix(a.Metadata.Name, "-"+cluster); ok {
+		return n
+	}
+	return a.Metadata.Name
+}
+
+// sources returns the sources with the revision that each was compared at.
+func (a application) sources() ([]map[string]any, []string) {
+	if len(a.Spec.Sources) > 0 {
+		return a.Spec.Sources, a.Status.Sync.Revisions
+	}
+	if a.Spec.Source == nil {
+		return nil, nil
+	}
+	return []map[string]any{a.Spec.Source}, []string{a.Status.Sync.Revision}
+}
+
+// version is what a person calls the version of the application: the chart's, else the image's, else the commit's.
+func (a *ArgoCD) version(app application) string {
+	sources, revisions := app.sources()
+	for i, s := range sources {
+		if text(s, "chart") == "" {
+			continue
+		}
+		if i < len(revisions) && revisions[i] != "" {
+			return revisions[i] // a range in targetRevision is resolved here
+		}
+		return text(s, "targetRevision")
+	}
+	for _, s := range sources {
+		if path := text(s, "path"); path != "" && a.chartVersion != nil {
+			if v := a.chartVersion(path); v != "" {
+				return v
+			}
+		}
+	}
+	for _, image := range app.Status.Summary.Images {
+		image, _, _ = strings.Cut(image, "@")
+		if _, tag := splitRef(image); tag != "" {
+			return tag
+		}
+	}
+	return abbreviated(app.revision())
+}
+
+// revision is the Git commit that was compared, where there is one.
+func (a application) revision() string {
+	sources, revisions := a.sources()
+	for i, s := range sources {
+		if text(s, "chart") == "" && i < len(revisions) {
+			return revisions[i]
+		}
+	}
+	return ""
+}
+
+func abbreviated(revision string) string {
+	if len(revision) > 7 {
+		return revision[:7]
+	}
+	return revision
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+// message says why an application is not in sync or not healthy; empty when it is both.
+func (a application) message() string {
+	if a.terminating() {
+		return "is being removed"
+	}
+	if a.Status.Sync.Status == "Synced" && a.Status.Health.Status == "Healthy" {
+		return ""
+	}
+	for _, c := range a.Status.Conditions {
+		// The others (OrphanedResourceWarning, ...) say nothing about why it is not converged.
+		if strings.HasSuffix(c.Type, "Error") {
+			return clip(c.Message, messageLimit)
+		}
+	}
+	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" {
+		return clip(a.Status.OperationState.Message, messageLimit)
+	}
+	if r, ok := a.unhealthy(); ok {
+		return clip(fmt.Sprintf("%s %s: %s", strings.ToLower(r.Kind), r.Name, cmp.Or(r.Health.Message, strings.ToLower(r.Health.Status))), messageLimit)
+	}
+	if a.Status.Health.Message != "" {
+		return clip(a.Status.Health.Message, messageLimit)
+	}
+	if a.Status.OperationState.Phase == "Running" {
+		return clip("syncing: "+cmp.Or(a.Status.OperationState.Message, "started"), messageLimit)
+	}
+	if a.Status.Sync.Status == "OutOfSync" {
+		return a.difference()
+	}
+	if a.Status.Sync.Status == "" {
+		return "not compared yet"
+	}
+	return ""
+}
+
+// messageLimit keeps a message of Argo CD, which may hold a whole Helm error, to what a table or a JSON line bears.
+const messageLimit = 300
+
+// unhealthy returns the first object that is worse than on its way, else the first that is on its way.
+func (a application) unhealthy() (resource, bool) {
+	var first *resource
+	for i, r := range a.Status.Resources {
+		if r.Health == nil || r.Health.Status == "Healthy" || r.Health.Status == "" {
+			continue
+		}
+		if r.Health.Status != "Progressing" {
+			return r, true
+		}
+		if first == nil {
+			first = &a.Status.Resources[i]
+		}
+	}
+	if first == nil {
+		return resource{}, false
+	}
+	return *first, true
+}
+
+// difference says which objects are not as Git wants them.
+func (a application) difference() string {
+	var names []string
+	for _, r := range a.Status.Resources {
+		if r.Status == "OutOfSync" {
+			names = append(names, strings.ToLower(r.Kind)+" "+r.Name)
+		}
+	}
+	manual := ""
+	if !a.automated() {
+		manual = "; automated sync is off"
+	}
+	switch len(names) {
+	case 0:
+		return "differs from Git" + manual
+	case 1:
+		return names[0] + " differs from Git" + manual
+	}
+	return fmt.Sprintf("%s and %d more differ from Git%s", names[0], len(names)-1, manual)
+}
+
+func (a application) automated() bool {
+	au := a.Spec.SyncPolicy.Automated
+	return au != nil && (au.Enabled == nil || *au.Enabled)
+}
+
+// compared says whether the status speaks of the spec as it is now. Argo CD fills in and leaves out empty fields as it goes, so those do not count.
+func (a application) compared() bool {
+	was, is := a.Status.Sync.ComparedTo, a.Spec
+	if len(is.Sources) > 0 {
+		if len(is.Sources) != len(was.Sources) {
+			return false
+		}
+		for i := range is.Sources {
+			if !sameSparse(is.Sources[i], was.Sources[i]) {
+				return false
+			}
+		}
+	} else if !sameSparse(is.Source, was.Source) {
+		return false
+	}
+	return is.Destination == was.Destination
+}
+
+func sameSparse(a, b any) bool {
+	x, errX := json.Marshal(sparse(a))
+	y, errY := json.Marshal(sparse(b))
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// sparse drops empty values at every depth.
+func sparse(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range v {
+			if s := sparse(e); s != nil {
+				out[k] = s
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return nil
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = sparse(e)
+		}
+		return out
+	case string:
+		if v == "" {
+			return nil
+		}
+	case bool:
+		if !v {
+			return nil
+		}
+	}
+	return v
+}

@@ -1,0 +1,214 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// brokenFor is how long an ApplicationSet may fail to generate before the wait ends: it is then what Git says, and only a commit mends it.
+const brokenFor = 20 * time.Second
+
+// WaitConverged waits until the root application is in sync at the wanted commit and every application that follows from it exists, is in sync and healthy.
+// It returns the applications as last seen. When ctx's deadline passes first, the error is a *lab.Error that ends with lab.ExitTimeout and says for each
+// application what is the matter.
+func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
+	start := time.Now()
+	v, err := a.look(ctx)
+	if err == nil && !want.Changed && len(judge(v, want)) == 0 {
+		return a.summarise(values(v.apps)), nil
+	}
+	// A first look may fail because the engine is only just there; the watch tries on.
+
+	watching, stop := context.WithCancel(ctx)
+	w := a.watch(watching)
+	defer func() { stop(); w.shutdown() }()
+	nudge := newNudger(a, want)
+
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	told, broken := "", map[string]time.Time{}
+	var pending []engine.Pending
+	for {
+		select {
+		case <-ctx.Done():
+			return a.summarise(values(v.apps)), a.notConverged(ctx, v, want, judge(v, want), time.Since(start), w.failure())
+		case <-w.changed:
+		case <-tick.C:
+		}
+		if !w.synced() {
+			continue
+		}
+		if v, err = w.view(); err != nil {
+			return nil, err
+		}
+		pending = judge(v, want)
+		asked, err := nudge.look(ctx, v, pending)
+		if err != nil && ctx.Err() == nil {
+			return a.summarise(values(v.apps)), err
+		}
+		if len(pending) == 0 && !asked {
+			return a.summarise(values(v.apps)), nil
+		}
+		if line := progressLine(v, want, pending); line != told {
+			told = line
+			p(line)
+		}
+		if a.hopeless(v, want, broken) {
+			return a.summarise(values(v.apps)), a.notConverged(ctx, v, want, pending, time.Since(start), nil)
+		}
+	}
+}
+
+// progressLine says how far the applications are: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".
+func progressLine(v view, want engine.Want, pending []engine.Pending) string {
+	total, bad := v.total(want), 0
+	for _, p := range pending {
+		if _, isApp := v.apps[p.Application]; (isApp || p.Sync == "") && p.Application != want.RootName() {
+			bad++
+		}
+	}
+	line := fmt.Sprintf("%d of %d in sync and healthy", max(total-bad, 0), total)
+	if len(pending) == 0 {
+		return line + ", asking argo cd to look again"
+	}
+	return clip(line+", "+pending[0].String(), width)
+}
+
+// hopeless says whether an ApplicationSet has failed to generate for long at the wanted commit.
+func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) bool {
+	root, has := v.apps[want.RootName()]
+	if !has || root.Status.Sync.Status != "Synced" || lags(root, want, estateSource(root)) != "" {
+		clear(since)
+		return false
+	}
+	for name, s := range v.sets {
+		switch first, known := since[name]; {
+		case s.fault() == "":
+			delete(since, name)
+		case !known:
+			since[name] = time.Now()
+		case time.Since(first) > brokenFor:
+			return true
+		}
+	}
+	return false
+}
+
+// look reads everything once.
+func (a *ArgoCD) look(ctx context.Context) (view, error) {
+	apps, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return view{}, fmt.Errorf("applications: %w", err)
+	}
+	sets, err := a.hub.dynamic.Resource(applicationSets).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return view{}, fmt.Errorf("applicationsets: %w", err)
+	}
+	return newView(pointers(apps.Items), pointers(sets.Items))
+}
+
+func newView(apps, sets []*unstructured.Unstructured) (view, error) {
+	v := view{apps: map[string]application{}, sets: map[string]applicationSet{}}
+	for _, o := range apps {
+		a, err := parseApplication(o)
+		if err != nil {
+			return view{}, err
+		}
+		v.apps[o.GetName()] = a
+	}
+	for _, o := range sets {
+		s, err := parseApplicationSet(o)
+		if err != nil {
+			return view{}, err
+		}
+		v.sets[o.GetName()] = s
+	}
+	return v, nil
+}
+
+// watcher keeps a view up to date.
+type watcher struct {
+	changed    chan struct{}
+	failures   chan error
+	last       error
+	apps, sets cache.SharedIndexInformer
+	shutdown   func()
+}
+
+func (a *ArgoCD) watch(ctx context.Context) *watcher {
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, Namespace, nil)
+	w := &watcher{changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
+	w.apps, w.sets = factory.ForResource(applications).Informer(), factory.ForResource(applicationSets).Informer()
+	for _, inf := range []cache.SharedIndexInformer{w.apps, w.sets} {
+		// Neither call fails before an informer is started.
+		_ = inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { offer(w.failures, err) })
+		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { offer(w.changed, struct{}{}) },
+			UpdateFunc: func(any, any) { offer(w.changed, struct{}{}) },
+			DeleteFunc: func(any) { offer(w.changed, struct{}{}) },
+		})
+	}
+	factory.Start(ctx.Done())
+	return w
+}
+
+// offer drops a value that nobody has come for since the last one.
+func offer[T any](c chan T, v T) {
+	select {
+	case c <- v:
+	default:
+	}
+}
+
+func (w *watcher) synced() bool { return w.apps.HasSynced() && w.sets.HasSynced() }
+
+func (w *watcher) failure() error {
+	select {
+	case w.last = <-w.failures:
+	default:
+	}
+	if errors.Is(w.last, context.Canceled) || errors.Is(w.last, context.DeadlineExceeded) {
+		return nil
+	}
+	return w.last
+}
+
+func (w *watcher) view() (view, error) {
+	return newView(stored(w.apps), stored(w.sets))
+}
+
+func stored(inf cache.SharedIndexInformer) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, o := range inf.GetStore().List() {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func pointers(items []unstructured.Unstructured) []*unstructured.Unstructured {
+	out := make([]*unstructured.Unstructured, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+func values(m map[string]application) []application {
+	out := make([]application, 0, len(m))
+	for _, name := range sortedKeys(m) {
+		out = append(out, m[name])
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/workload"
+)
+
+// askingWithin bounds the look into the spokes after a wait failed, so that a dead one does not hold up the bad news.
+const askingWithin = 10 * time.Second
+
+// linesEach keeps one application from filling the screen.
+const linesEach = 6
+
+// notConverged tells for each application what is the matter with it, down to its pods where lab can reach them.
+func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pending []engine.Pending, waited time.Duration, watch error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), askingWithin)
+	defer cancel()
+	type row struct {
+		name, state string
+		lines       []string
+	}
+	var rows []row
+	wide, wideState := 0, 0
+	for _, p := range pending {
+		r := row{name: p.Application, state: p.State()}
+		r.lines = a.explain(asking, v.apps[p.Application], p)
+		rows = append(rows, r)
+		wide, wideState = max(wide, len(r.name)), max(wideState, len(r.state))
+	}
+	e := &lab.Error{
+		Exit: lab.ExitTimeout, Code: "not_converged",
+		Message: headline(v, want, pending, waited),
+		Cure:    "what is up stays up. once mended, run lab up again; lab diagnose writes everything worth reading to a file",
+		Err:     watch,
+	}
+	for _, r := range rows {
+		first := fmt.Sprintf("%-*s   %-*s   ", wide, r.name, wideState, r.state)
+		indent := strings.Repeat(" ", wide+3)
+		if len(r.lines) == 0 {
+			e.Details = append(e.Details, strings.TrimRight(first, " "))
+			continue
+		}
+		lines := wrapAt(r.lines[0], width-len(first))
+		e.Details = append(e.Details, first+lines[0])
+		for _, l := range lines[1:] {
+			e.Details = append(e.Details, strings.Repeat(" ", len(first))+l)
+		}
+		for _, more := range r.lines[1:] {
+			for _, l := range wrapAt(more, width-len(indent)) {
+				e.Details = append(e.Details, indent+l)
+			}
+		}
+	}
+	return e
+}
+
+// headline is the one line above the details: "1 of 11 applications is not healthy after 5m 0s".
+func headline(v view, want engine.Want, pending []engine.Pending, waited time.Duration) string {
+	bad, unhealthy := 0, 0
+	for _, p := range pending {
+		if p.Application == want.RootName() || strings.HasPrefix(p.Application, "applicationset ") {
+			continue
+		}
+		bad++
+		if p.Health != "" && p.Health != "Healthy" {
+			unhealthy++
+		}
+	}
+	if bad == 0 {
+		what := "argo cd has not converged"
+		if len(pending) > 0 {
+			what = pending[0].Application + " has not converged"
+		}
+		return what + " after " + duration(waited)
+	}
+	is, state := "are", "in sync"
+	if bad == 1 {
+		is = "is"
+	}
+	if unhealthy == bad {
+		state = "healthy"
+	}
+	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, duration(waited))
+}
+
+// explain returns what is the matter with one application, the most telling first.
+func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending) []string {
+	var lines []string
+	add := func(s string) {
+		if s != "" && !slices.Contains(lines, s) && len(lines) < linesEach {
+			lines = append(lines, s)
+		}
+	}
+	for _, s := range a.askSpoke(ctx, app) {
+		add(s)
+	}
+	for _, r := range app.Status.Resources {
+		if r.Health == nil || r.Health.Status == "Healthy" || r.Health.Status == "" {
+			continue
+		}
+		told := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, strings.ToLower(r.Kind)+" "+r.Name+":") })
+		if !told {
+			add(strings.TrimSuffix(fmt.Sprintf("%s %s: %s", strings.ToLower(r.Kind), r.Name, r.Health.Message), ": "))
+		}
+	}
+	if len(lines) == 0 {
+		add(p.Reason)
+	}
+	for _, c := range app.Status.Conditions {
+		if strings.HasSuffix(c.Type, "Error") && c.Message != p.Reason {
+			add(clip(c.Message, messageLimit))
+		}
+	}
+	return lines
+}
+
+// askSpoke looks at the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It says nothing when it cannot look: the
+// Application's own words are there still.
+func (a *ArgoCD) askSpoke(ctx context.Context, app application) []string {
+	ns := app.Spec.Destination.Namespace
+	if a.reach == nil || ns == "" || len(app.Status.Resources) == 0 {
+		return nil
+	}
+	cfg, err := a.reach(app.cluster())
+	if err != nil || cfg == nil {
+		return nil
+	}
+	c, err := a.connect(cfg)
+	if err != nil {
+		return nil
+	}
+	var lines []string
+	byNamespace := map[string][]string{}
+	for _, r := range app.Status.Resources {
+		if r.Kind == "Deployment" || r.Kind == "StatefulSet" {
+			n := r.Namespace
+			if n == "" {
+				n = ns
+			}
+			byNamespace[n] = append(byNamespace[n], r.Kind+"/"+r.Name)
+		}
+	}
+	for _, n := range sortedKeys(byNamespace) {
+		all, err := workload.Observe(ctx, c.typed, n, byNamespace[n])
+		if err != nil {
+			continue
+		}
+		waiting := workload.Pending(all)
+		if len(waiting) == 0 {
+			continue
+		}
+		pods, err := c.typed.CoreV1().Pods(n).List(ctx, metav1.ListOptions{})
+		for _, w := range waiting {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", strings.ToLower(w.Kind), w.Name, strings.TrimPrefix(w.String(), w.Name+" ")))
+			if err != nil {
+				continue
+			}
+			for i := range pods.Items {
+				if t := workload.Trouble(&pods.Items[i]); t != "" && workload.Owns(w, &pods.Items[i]) {
+					lines = append(lines, t)
+					break // replicas fail alike
+				}
+			}
+		}
+	}
+	return lines
+}

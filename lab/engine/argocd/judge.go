@@ -1,0 +1,193 @@
+package argocd
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"homelab/lab/engine"
+)
+
+const (
+	refreshApplication    = "argocd.argoproj.io/refresh"                 // value normal; gone once Argo CD has looked again
+	refreshApplicationSet = "argocd.argoproj.io/application-set-refresh" // likewise
+)
+
+// applicationSet is as much of Argo CD's ApplicationSet as lab reads.
+type applicationSet struct {
+	Metadata struct {
+		Name            string            `json:"name"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
+}
+
+func parseApplicationSet(o *unstructured.Unstructured) (applicationSet, error) {
+	var s applicationSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
+		return applicationSet{}, fmt.Errorf("applicationset %s: %w", o.GetName(), err)
+	}
+	return s, nil
+}
+
+// fault is what keeps the ApplicationSet from generating; empty when it does.
+func (s applicationSet) fault() string {
+	for _, c := range s.Status.Conditions {
+		if c.Type == "ErrorOccurred" && c.Status == string(metav1.ConditionTrue) {
+			return clip(cmp.Or(c.Message, c.Reason), messageLimit)
+		}
+	}
+	return ""
+}
+
+// view is everything that was seen at one moment.
+type view struct {
+	apps map[string]application
+	sets map[string]applicationSet
+}
+
+// relevant returns, by name, the applications that lab waits for: the root, what was generated, and what is expected. A person's own are theirs.
+func (v view) relevant(want engine.Want) []application {
+	var out []application
+	for name, a := range v.apps {
+		if a.root() || name == want.RootName() || a.generated() || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b application) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
+	return out
+}
+
+// total is how many applications there are to wait for, the root aside.
+func (v view) total(want engine.Want) int {
+	n := 0
+	for _, a := range v.relevant(want) {
+		if a.Metadata.Name != want.RootName() {
+			n++
+		}
+	}
+	for _, name := range want.Expected {
+		if _, has := v.apps[name]; !has {
+			n++
+		}
+	}
+	return n
+}
+
+// judge says what is not as wanted: the root first, then ApplicationSets, then applications by name. It is pure.
+func judge(v view, want engine.Want) []engine.Pending {
+	var pending []engine.Pending
+	root, has := v.apps[want.RootName()]
+	if !has {
+		pending = append(pending, engine.Pending{Application: want.RootName(), Reason: "the root application does not exist yet"})
+	}
+	for _, name := range sortedKeys(v.sets) {
+		s := v.sets[name]
+		switch fault := s.fault(); {
+		case fault != "":
+			pending = append(pending, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
+		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
+			pending = append(pending, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Progressing", Reason: "is generating its applications"})
+		}
+	}
+	estate := estateSource(root)
+	for _, a := range v.relevant(want) {
+		if reason, waiting := unconverged(a, want, estate); waiting {
+			p := engine.Pending{
+				Application: a.Metadata.Name, Sync: cmp.Or(a.Status.Sync.Status, "Unknown"), Health: cmp.Or(a.Status.Health.Status, "Unknown"), Reason: reason,
+			}
+			if a.Metadata.Name == want.RootName() {
+				pending = slices.Insert(pending, 0, p)
+				continue
+			}
+			pending = append(pending, p)
+		}
+	}
+	for _, name := range want.Expected {
+		if _, has := v.apps[name]; !has {
+			pending = append(pending, engine.Pending{Application: name, Reason: "is not generated yet"})
+		}
+	}
+	return pending
+}
+
+// unconverged says why an application is not as wanted, and whether it is not.
+func unconverged(a application, want engine.Want, estate source) (string, bool) {
+	switch {
+	case a.terminating():
+		return "is being removed", true
+	case slices.Contains(want.Gone, a.Metadata.Name):
+		return "is no longer wanted, and still there", true
+	case hasKey(a.Metadata.Annotations, refreshApplication):
+		return cmp.Or(a.message(), "is being compared"), true
+	case a.Status.Sync.Status != "Synced" || a.Status.Health.Status != "Healthy":
+		return a.message(), true
+	case lags(a, want, estate) != "":
+		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(want.Revision), true
+	case !a.compared():
+		return "is changed and being compared", true
+	case len(a.Operation) > 0 || a.Status.OperationState.Phase == "Running":
+		return "syncing: " + cmp.Or(a.Status.OperationState.Message, "started"), true
+	}
+	return "", false
+}
+
+// source is where the estate comes from.
+type source struct{ repository, revision string }
+
+func estateSource(root application) source {
+	sources, _ := root.sources()
+	for _, s := range sources {
+		if text(s, "chart") == "" {
+			return source{repository: normalRepository(text(s, "repoURL")), revision: text(s, "targetRevision")}
+		}
+	}
+	return source{}
+}
+
+// lags returns the older commit that an application was compared at; empty when it reads nothing from the estate or is at the wanted one.
+func lags(a application, want engine.Want, estate source) string {
+	if want.Revision == "" || estate.repository == "" {
+		return ""
+	}
+	sources, revisions := a.sources()
+	for i, s := range sources {
+		// An application that pins another branch or tag has a commit of its own.
+		if text(s, "chart") != "" || normalRepository(text(s, "repoURL")) != estate.repository || text(s, "targetRevision") != estate.revision {
+			continue
+		}
+		switch {
+		case i >= len(revisions) || revisions[i] == "":
+			return "no commit"
+		case revisions[i] != want.Revision:
+			return revisions[i]
+		}
+	}
+	return ""
+}
+
+func normalRepository(url string) string {
+	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(url, "/"), ".git"))
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, has := m[key]
+	return has
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,181 @@
+package argocd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// Unregister makes Argo CD forget a cluster, and returns in words what that took. reachable says whether the cluster still answers.
+//
+// A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
+// can still enter it and delete what they made; then the registration goes. From a cluster that is gone nothing can be deleted: the registration goes first, and
+// Applications that Argo CD cannot finish are freed of their finalizer.
+func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error) {
+	objects := a.hub.dynamic.Resource(secrets).Namespace(Namespace)
+	name := secretPrefix + cluster
+	have, err := objects.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	if have.GetLabels()[lab.LabelName] != a.lab {
+		return nil, &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
+			Cure: "remove the secret " + Namespace + "/" + name + " by hand if it is no longer wanted",
+		}
+	}
+	var lines []string
+	if reachable {
+		left, err := a.drain(ctx, have, p)
+		if err != nil {
+			return lines, err
+		}
+		if len(left) > 0 {
+			lines = append(lines, fmt.Sprintf("cluster %s keeps what %s made there", cluster, strings.Join(left, ", ")))
+		}
+	}
+	if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return lines, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	lines = append(lines, "cluster "+cluster+" is no longer registered")
+	freed, err := a.free(ctx, cluster, secretField(have, "server"))
+	for _, f := range freed {
+		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
+	}
+	return lines, err
+}
+
+// drain switches every addon off in a registration and watches until the cluster's applications are gone. It returns those that stay: an ApplicationSet
+// selects them by something else, or they were not removed in time.
+func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p lab.Progress) ([]string, error) {
+	if err := a.switchOff(ctx, have); err != nil {
+		return nil, err
+	}
+	cluster, server := secretField(have, "name"), secretField(have, "server")
+	within, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	watching, stop := context.WithCancel(within)
+	w := a.watch(watching)
+	defer func() { stop(); w.shutdown() }()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	nudge := newNudger(a, engine.Want{Changed: true})
+	told := ""
+	var left []string
+	for {
+		select {
+		case <-within.Done():
+			return left, ctx.Err()
+		case <-w.changed:
+		case <-tick.C:
+		}
+		if !w.synced() {
+			if apierrors.IsNotFound(w.failure()) {
+				return nil, nil // Argo CD itself is not installed: there are no applications
+			}
+			continue
+		}
+		v, err := w.view()
+		if err != nil {
+			return left, err
+		}
+		if left = aimedAt(v, cluster, server); len(left) == 0 {
+			return nil, nil
+		}
+		asked, err := nudge.sets(ctx, v)
+		if err != nil {
+			return left, err
+		}
+		if !asked && !removing(v, left) {
+			return left, nil
+		}
+		if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != told {
+			told = line
+			p(line)
+		}
+	}
+}
+
+// switchOff removes the enable_ labels from a registration. The others stay: the template of an ApplicationSet may read them until the end.
+func (a *ArgoCD) switchOff(ctx context.Context, have *unstructured.Unstructured) error {
+	off := map[string]any{}
+	for k := range have.GetLabels() {
+		if strings.HasPrefix(k, enablePrefix) {
+			off[k] = nil
+		}
+	}
+	if len(off) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": off}})
+	if err != nil {
+		return err
+	}
+	_, err = a.hub.dynamic.Resource(secrets).Namespace(Namespace).Patch(ctx, have.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager})
+	return wrap("registration "+have.GetName(), err)
+}
+
+// enablePrefix begins the labels by which addons are switched on.
+const enablePrefix = "enable_"
+
+// removing says whether any of the named applications is on its way out, or an ApplicationSet still has to look.
+func removing(v view, names []string) bool {
+	for _, s := range v.sets {
+		if hasKey(s.Metadata.Annotations, refreshApplicationSet) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return v.apps[n].terminating() })
+}
+
+// aimedAt names the applications whose destination is a cluster.
+func aimedAt(v view, cluster, server string) []string {
+	var names []string
+	for _, name := range sortedKeys(v.apps) {
+		d := v.apps[name].Spec.Destination
+		if d.Name == cluster || d.Server == server && server != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// free takes the finalizers off applications that are being removed and whose cluster Argo CD can no longer enter.
+func (a *ArgoCD) free(ctx context.Context, cluster, server string) ([]string, error) {
+	v, err := a.look(ctx)
+	if apierrors.IsNotFound(errors.Unwrap(err)) {
+		return nil, nil // no Argo CD, no applications
+	}
+	if err != nil {
+		return nil, err
+	}
+	var freed []string
+	for _, name := range aimedAt(v, cluster, server) {
+		if !v.apps[name].terminating() {
+			continue
+		}
+		_, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).Patch(ctx, name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: nudgeManager})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return freed, fmt.Errorf("application %s: %w", name, err)
+		}
+		freed = append(freed, name)
+	}
+	return freed, nil
+}
