@@ -1,0 +1,388 @@
+package estate
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"dario.cat/mergo"
+	"github.com/Masterminds/sprig/v3"
+	"helm.sh/helm/v3/pkg/chart"
+	chartloader "helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+)
+
+// The ApplicationSets of the default estate, generated as Argo CD 3.2 does it (applicationset/generators/{cluster,merge}.go, applicationset/utils/utils.go) and
+// rendered by Helm with the layers in Argo CD's order. The real engine is met in the end-to-end test; this one needs no cluster.
+
+type application struct {
+	Metadata struct {
+		Name       string
+		Labels     map[string]string
+		Finalizers []string
+	}
+	Spec struct {
+		Destination struct{ Name, Namespace string }
+		Sources     []struct {
+			RepoURL, TargetRevision, Ref, Chart, Path string
+			Helm                                      struct {
+				ReleaseName             string
+				ValueFiles              []string
+				ValuesObject            map[string]any
+				IgnoreMissingValueFiles bool
+			}
+		}
+		SyncPolicy struct {
+			Automated struct{ Prune, SelfHeal bool }
+		}
+	}
+}
+
+func generate(t *testing.T, e *lab.Estate, file string) map[string]application {
+	t.Helper()
+	data, err := fs.ReadFile(e.FS, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set struct {
+		Spec struct {
+			GoTemplateOptions []string
+			Generators        []map[string]any
+			Template          map[string]any
+		}
+	}
+	if err := yaml.Unmarshal(data, &set); err != nil {
+		t.Fatal(err)
+	}
+	apps := map[string]application{}
+	for _, params := range paramsOf(t, e, set.Spec.Generators[0]) {
+		rendered, err := yaml.Marshal(replace(t, set.Spec.Template, params, set.Spec.GoTemplateOptions))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var app application
+		if err := yaml.Unmarshal(rendered, &app); err != nil {
+			t.Fatal(err)
+		}
+		apps[params["name"].(string)] = app
+	}
+	return apps
+}
+
+func paramsOf(t *testing.T, e *lab.Estate, generator map[string]any) map[string]map[string]any {
+	t.Helper()
+	if merge, ok := generator["merge"].(map[string]any); ok {
+		list := merge["generators"].([]any)
+		base := paramsOf(t, e, list[0].(map[string]any))
+		for _, g := range list[1:] {
+			for server, over := range paramsOf(t, e, g.(map[string]any)) {
+				if into, ok := base[server]; ok {
+					if err := mergo.Merge(&into, over, mergo.WithOverride); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		return base
+	}
+	clusters := generator["clusters"].(map[string]any)
+	out := map[string]map[string]any{}
+	for _, c := range e.Clusters {
+		reg := registration(e, c)
+		labels, annotations := plain(reg.Labels), plain(reg.Annotations)
+		if !matches(clusters["selector"].(map[string]any), labels) {
+			continue
+		}
+		values := map[string]string{}
+		if given, ok := clusters["values"].(map[string]any); ok {
+			for k, v := range given {
+				values[k] = v.(string)
+			}
+		}
+		out[reg.Server] = map[string]any{
+			"name": c.Name, "nameNormalized": c.Name, "server": reg.Server, "project": "", "values": values,
+			"metadata": map[string]any{"labels": labels, "annotations": annotations},
+		}
+	}
+	return out
+}
+
+func registration(e *lab.Estate, c lab.Cluster) lab.Registration {
+	env, _ := e.Environment(c.Environment)
+	def, _ := e.Environment(lab.DefaultEnvironment)
+	return bridge.Build("homelab", env, def, c, bridge.DefaultInputs("homelab", e.Addons))
+}
+
+func plain(values map[string]lab.Value) map[string]string {
+	out := map[string]string{}
+	for k, v := range values {
+		out[k] = v.Value
+	}
+	return out
+}
+
+func matches(selector map[string]any, labels map[string]string) bool {
+	for k, v := range asMap(selector["matchLabels"]) {
+		if labels[k] != v {
+			return false
+		}
+	}
+	expressions, _ := selector["matchExpressions"].([]any)
+	for _, e := range expressions {
+		e := e.(map[string]any)
+		if v, ok := labels[e["key"].(string)]; !ok || !slices.Contains(e["values"].([]any), any(v)) {
+			return false
+		}
+	}
+	return true
+}
+
+func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
+
+func replace(t *testing.T, v any, params map[string]any, options []string) any {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, x := range v {
+			out[replace(t, k, params, options).(string)] = replace(t, x, params, options)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = replace(t, v[i], params, options)
+		}
+		return out
+	case string:
+		tmpl, err := template.New("").Funcs(sprig.TxtFuncMap()).Option(options...).Parse(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := tmpl.Execute(&b, params); err != nil {
+			t.Fatalf("%s: %v", v, err)
+		}
+		return b.String()
+	}
+	return v
+}
+
+// render is what an application's chart makes of its layers: manifests by kind and name.
+func render(t *testing.T, e *lab.Estate, app application, c *chart.Chart) map[string]map[string]any {
+	t.Helper()
+	source := app.Spec.Sources[1]
+	values := map[string]any{}
+	for _, f := range source.Helm.ValueFiles {
+		data, err := fs.ReadFile(e.FS, strings.TrimPrefix(f, "$values/"))
+		if err != nil {
+			if !source.Helm.IgnoreMissingValueFiles {
+				t.Fatal(err)
+			}
+			continue
+		}
+		layer := map[string]any{}
+		if err := yaml.Unmarshal(data, &layer); err != nil {
+			t.Fatal(err)
+		}
+		values = chartutil.CoalesceTables(layer, values)
+	}
+	values = chartutil.CoalesceTables(source.Helm.ValuesObject, values)
+	release := chartutil.ReleaseOptions{Name: source.Helm.ReleaseName, Namespace: app.Spec.Destination.Namespace, IsInstall: true}
+	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(c, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for doc := range strings.SplitSeq(files[name], "\n---") {
+			var object map[string]any
+			if strings.HasSuffix(name, ".txt") || yaml.Unmarshal([]byte(doc), &object) != nil || object["kind"] == nil {
+				continue
+			}
+			out[fmt.Sprintf("%s/%s", object["kind"], at(object, "metadata", "name"))] = object
+		}
+	}
+	return out
+}
+
+func at(v any, path ...any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			v = asMap(v)[step]
+		case int:
+			list, _ := v.([]any)
+			if step >= len(list) {
+				return nil
+			}
+			v = list[step]
+		}
+	}
+	return v
+}
+
+// moduleChart loads a chart that lies in a Go module, if that module was downloaded on this machine.
+func moduleChart(t *testing.T, module, dir string) *chart.Chart {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Skip("no go command:", err)
+	}
+	at := filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(module), filepath.FromSlash(dir))
+	if _, err := os.Stat(at); err != nil {
+		t.Skipf("%s was not downloaded", module)
+	}
+	c, err := chartloader.LoadDir(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestApplications(t *testing.T) {
+	e := load(t, "../..")
+	for addon, want := range map[string]map[string]string{ // cluster -> target revision of the second source
+		"podinfo":        {"dev": "6.9.2", "staging": "6.7.0", "prod": "6.7.0"},
+		"metrics-server": {"hub": "3.13.1", "dev": "3.13.1", "staging": "3.13.1", "prod": "3.13.1"},
+		"identity":       {"dev": "main", "staging": "main", "prod": "main"},
+	} {
+		apps := generate(t, e, "addons/"+addon+"/applicationset.yaml")
+		if got, want := slices.Sorted(maps.Keys(apps)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) {
+			t.Errorf("%s: clusters %v, want %v", addon, got, want)
+		}
+		for cluster, app := range apps {
+			if got := app.Spec.Sources[1].TargetRevision; got != want[cluster] {
+				t.Errorf("%s-%s: revision %q, want %q", cluster, addon, got, want[cluster])
+			}
+			if app.Metadata.Name != cluster+"-"+addon || app.Metadata.Labels["addon"] != addon || app.Metadata.Labels["cluster"] != cluster {
+				t.Errorf("%s-%s: %+v", cluster, addon, app.Metadata)
+			}
+			if app.Spec.Destination.Name != cluster || len(app.Metadata.Finalizers) == 0 || !app.Spec.SyncPolicy.Automated.Prune ||
+				!app.Spec.SyncPolicy.Automated.SelfHeal {
+				t.Errorf("%s-%s is not removed, pruned and healed: %+v", cluster, addon, app)
+			}
+			if src := app.Spec.Sources[1]; src.Path != "" {
+				if _, err := fs.Stat(e.FS, src.Path+"/Chart.yaml"); err != nil {
+					t.Error(err)
+				}
+			} else if src.RepoURL != "http://lab-homelab-forge:3000/api/packages/lab/helm" {
+				t.Errorf("%s-%s: charts from %s", cluster, addon, src.RepoURL)
+			}
+		}
+	}
+}
+
+func TestPodinfoRendered(t *testing.T) {
+	e := load(t, "../..")
+	charts := map[string]*chart.Chart{}
+	for version, module := range map[string]string{
+		"6.9.2": "github.com/stefanprodan/podinfo@v1.8.1-0.20250910200901-e86405a8674e",
+		"6.7.0": "github.com/stefanprodan/podinfo@v1.8.1-0.20240623182813-0b1481aa8ed0",
+	} {
+		charts[version] = moduleChart(t, module, "charts/podinfo")
+	}
+	for cluster, app := range generate(t, e, "addons/podinfo/applicationset.yaml") {
+		deployment := render(t, e, app, charts[app.Spec.Sources[1].TargetRevision])["Deployment/podinfo"]
+		want := map[string]struct {
+			replicas              float64
+			image, message, color string
+		}{
+			"dev":     {1, "ghcr.io/stefanprodan/podinfo:6.9.2", "dev: dev on aws", "#2e7d32"},
+			"staging": {1, "ghcr.io/stefanprodan/podinfo:6.7.0", "staging: staging on aws", "#b26a00"},
+			"prod":    {2, "ghcr.io/stefanprodan/podinfo:6.7.0", "prod: prod on aws", "#b3261e"},
+		}[cluster]
+		container := at(deployment, "spec", "template", "spec", "containers", 0)
+		for what, pair := range map[string][2]any{
+			"replicas": {at(deployment, "spec", "replicas"), want.replicas},
+			"image":    {at(container, "image"), want.image},
+			"message":  {at(container, "env", 0, "value"), want.message},
+			"color":    {at(container, "env", 1, "value"), want.color},
+			"memory":   {at(container, "resources", "limits", "memory"), "64Mi"},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%s: %s is %v, want %v", cluster, what, pair[0], pair[1])
+			}
+		}
+	}
+}
+
+func TestMetricsServerRendered(t *testing.T) {
+	e := load(t, "../..")
+	c := moduleChart(t, "sigs.k8s.io/metrics-server@v0.9.0", "charts/metrics-server")
+	for cluster, app := range generate(t, e, "addons/metrics-server/applicationset.yaml") {
+		if app.Spec.Sources[1].TargetRevision != c.Metadata.Version {
+			t.Errorf("%s: pinned %s, the module has %s", cluster, app.Spec.Sources[1].TargetRevision, c.Metadata.Version)
+		}
+		objects := render(t, e, app, c)
+		deployment := objects["Deployment/metrics-server"]
+		container := at(deployment, "spec", "template", "spec", "containers", 0)
+		args, _ := at(container, "args").([]any)
+		if !slices.Contains(args, any("--kubelet-insecure-tls")) || at(container, "image") != "registry.k8s.io/metrics-server/metrics-server:v0.9.0" {
+			t.Errorf("%s: args %v, image %v", cluster, args, at(container, "image"))
+		}
+		if got := at(deployment, "metadata", "labels", "cluster"); got != cluster {
+			t.Errorf("%s: the bridge's label is %v", cluster, got)
+		}
+		if objects["APIService/v1beta1.metrics.k8s.io"] == nil {
+			t.Errorf("%s: no APIService", cluster)
+		}
+	}
+}
+
+func TestIdentityRendered(t *testing.T) {
+	e := load(t, "../..")
+	c, err := chartloader.LoadDir("../../addons/identity/chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := func() (map[string]any, map[string]any) {
+		objects := render(t, e, generate(t, e, "addons/identity/applicationset.yaml")["prod"], c)
+		return objects["ServiceAccount/identity"], objects["ConfigMap/cloud"]
+	}
+	account, shown := identity()
+	if got := at(account, "metadata", "annotations", "eks.amazonaws.com/role-arn"); got != "arn:aws:iam::210987654321:role/homelab-prod-identity-eu-west-1" {
+		t.Errorf("role %v", got)
+	}
+	if at(shown, "data", "account") != "210987654321" || at(shown, "data", "region") != "eu-west-1" || at(shown, "data", "cluster") != "prod" {
+		t.Errorf("shown %v", shown["data"])
+	}
+
+	prod := slices.IndexFunc(e.Clusters, func(c lab.Cluster) bool { return c.Name == "prod" })
+	e.Clusters[prod].Cloud = lab.Cloud{Provider: "aws", Region: "eu-central-1"} // an edit of the region reaches the role
+	if account, _ = identity(); at(account, "metadata", "annotations", "eks.amazonaws.com/role-arn") != "arn:aws:iam::210987654321:role/homelab-prod-identity-eu-central-1" {
+		t.Errorf("after the region's edit: %v", account["metadata"])
+	}
+	e.Clusters[prod].Cloud = lab.Cloud{Provider: "azure"}
+	if account, shown = identity(); len(fmt.Sprint(at(account, "metadata", "annotations", "azure.workload.identity/client-id"))) != 36 ||
+		at(account, "metadata", "labels", "azure.workload.identity/use") != "true" {
+		t.Errorf("azure: %v", account["metadata"])
+	}
+	if at(shown, "data", "network") == nil {
+		t.Errorf("azure: shown %v", shown["data"])
+	}
+	e.Clusters[prod].Cloud = lab.Cloud{Provider: "gcp", ProjectID: "retail-prod"}
+	if account, _ = identity(); at(account, "metadata", "annotations", "iam.gke.io/gcp-service-account") != "identity-prod@retail-prod.iam.gserviceaccount.com" {
+		t.Errorf("gcp: %v", account["metadata"])
+	}
+	e.Clusters[prod].Cloud = lab.Cloud{Provider: "none"}
+	if account, _ = identity(); at(account, "metadata", "annotations") != nil {
+		t.Errorf("none: %v", account["metadata"])
+	}
+}
