@@ -1,0 +1,184 @@
+package forge
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+
+	"code.gitea.io/sdk/gitea"
+)
+
+const helm = "helm" // Gitea's name for the kind of package
+
+// PublishCharts puts charts into the forge's Helm repository and returns those that were not there as they are, "podinfo 6.9.2". A version whose content
+// changed is replaced.
+func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, c := range charts {
+		digest, err := g.publishedChart(api, c)
+		if err == nil && digest != c.Digest {
+			changed = append(changed, c.Name+" "+c.Version)
+			err = g.publish(ctx, s, api, c, digest != "")
+		}
+		if err != nil {
+			return changed, fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+		}
+	}
+	return changed, nil
+}
+
+// MissingCharts are those of the charts that the forge has not, or not as they are.
+func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, c := range charts {
+		digest, err := g.publishedChart(api, c)
+		if err != nil {
+			return nil, fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+		}
+		if digest != c.Digest {
+			missing = append(missing, c.Name+" "+c.Version)
+		}
+	}
+	return missing, nil
+}
+
+// publishedChart is the digest of a chart's version in the forge, "" where it has none.
+func (g *Gitea) publishedChart(api *gitea.Client, c lab.Chart) (string, error) {
+	files, resp, err := api.ListPackageFiles(g.creds.User, helm, c.Name, c.Version)
+	if resp != nil && resp.StatusCode == http.StatusNotFound {
+		return "", nil
+	}
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return "sha256:" + files[0].SHA256, nil
+}
+
+func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.Chart, replace bool) error {
+	if replace { // Gitea refuses another file for the same version
+		if _, err := api.DeletePackage(g.creds.User, helm, c.Name, c.Version); err != nil {
+			return err
+		}
+	}
+	f, err := os.Open(c.Archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.HostURL+"/api/packages/"+g.creds.User+"/helm/api/charts", f)
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(g.creds.User, g.creds.Password)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		const enough = 512
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, enough)) // the status is the error
+		return fmt.Errorf("forge answers %s: %s", resp.Status, strings.TrimSpace(string(text)))
+	}
+	return nil
+}
+
+// EnsureWebhook makes the forge tell url of every push to the estate, and returns whether anything had to be changed. The secret signs what is sent.
+func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return false, err
+	}
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	ours, others, err := g.hooks(api, url, secret)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range others { // of an engine that had another address or secret
+		if _, err := api.DeleteRepoHook(g.creds.User, Repository, h.ID); err != nil {
+			return false, fmt.Errorf("webhook: %w", err)
+		}
+	}
+	if len(ours) > 0 {
+		return len(others) > 0, nil
+	}
+	_, _, err = api.CreateRepoHook(g.creds.User, Repository, gitea.CreateHookOption{
+		Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: Branch,
+		Config: map[string]string{"url": marked(url, secret), "content_type": "json", "secret": secret},
+	})
+	if err != nil {
+		return false, fmt.Errorf("webhook: %w", err)
+	}
+	return true, nil
+}
+
+// HasWebhook says whether EnsureWebhook would change nothing.
+func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (bool, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return false, err
+	}
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	ours, others, err := g.hooks(api, url, secret)
+	return len(ours) == 1 && len(others) == 0, err
+}
+
+// hooks are the lab's webhooks: those that are as wanted, and those that were once. Webhooks that a person made are neither.
+func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gitea.Hook, err error) {
+	list, _, err := api.ListRepoHooks(g.creds.User, Repository, gitea.ListHooksOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("webhook: %w", err)
+	}
+	for _, h := range list {
+		switch {
+		case !strings.Contains(h.Config["url"], marker):
+		case h.Config["url"] == marked(url, secret) && h.Active && slices.Contains(h.Events, "push") && len(ours) == 0:
+			ours = append(ours, h)
+		default:
+			others = append(others, h)
+		}
+	}
+	return ours, others, nil
+}
+
+// marker is a parameter that lab adds to its webhooks' address: receivers ignore it, lab knows its own by it.
+const marker = "?lab="
+
+// marked is an address that also tells the secret apart from others, as Gitea does not give a secret back: the parameter is a keyed digest, which reveals
+// nothing of it.
+func marked(url, secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(url))
+	return url + marker + hex.EncodeToString(mac.Sum(nil))[:16]
+}

@@ -1,0 +1,274 @@
+// Package forge is the lab's Git server: the repository that holds the estate, the registry that holds its charts, and the webhook that tells the engine of
+// a commit. Gitea is the server.
+package forge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+
+	"code.gitea.io/sdk/gitea"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+// Repository is the name of the repository that holds the estate; the admin user owns it.
+const Repository = "estate"
+
+const (
+	httpPort    = "3000" // within the network
+	answerLimit = 2 * time.Second
+)
+
+// Credentials are the admin's. The password is a random one of at least 128 bits: Gitea is told to hash it quickly.
+type Credentials struct {
+	User     string
+	Password string
+}
+
+// State is what is seen of the forge.
+type State struct {
+	Exists   bool
+	Running  bool   // the container runs
+	Answers  bool   // and its API answers
+	Inputs   string // digest of what it was made from, as Inputs has it
+	ImageID  string
+	HostURL  string // http://127.0.0.1:PORT; empty while it does not run
+	Revision string // commit of the branch that engines follow; empty when there is none
+}
+
+// Commit is one commit of the estate's branch.
+type Commit struct {
+	Hash    string    `json:"hash"`
+	Author  string    `json:"author"`
+	When    time.Time `json:"when"`
+	Message string    `json:"message"`
+	Lab     bool      `json:"lab"` // pushed by lab from the working tree
+}
+
+// Gitea is a lab's forge in a container of its own.
+type Gitea struct {
+	lab    string
+	name   string // of container, host and volume
+	docker *docker.Docker
+	creds  Credentials
+}
+
+// NewGitea returns the forge of a lab.
+func NewGitea(labName string, d *docker.Docker, creds Credentials) *Gitea {
+	return &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds}
+}
+
+// URL is the forge as containers and pods of the lab reach it; webhooks and the package registry name it so.
+func (g *Gitea) URL() string { return "http://" + net.JoinHostPort(g.name, httpPort) + "/" }
+
+// RepoURL is the estate's repository as engines reach it.
+func (g *Gitea) RepoURL() string { return g.URL() + g.creds.User + "/" + Repository + ".git" }
+
+// ChartsURL is the Helm repository as engines reach it.
+func (g *Gitea) ChartsURL() string { return g.URL() + "api/packages/" + g.creds.User + "/helm" }
+
+// HostRepoURL is the estate's repository as this machine reaches it, without credentials.
+func (s State) HostRepoURL(user string) string {
+	return s.HostURL + "/" + user + "/" + Repository + ".git"
+}
+
+// Observe tells what there is of the forge. An API that does not answer is a finding, not an error.
+func (g *Gitea) Observe(ctx context.Context) (State, error) {
+	s, err := g.container(ctx)
+	if err != nil || !s.Running {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	head, err := g.head(ctx, s)
+	s.Answers = err == nil
+	s.Revision = head.commit
+	return s, nil
+}
+
+// container is what Docker knows of the forge.
+func (g *Gitea) container(ctx context.Context) (State, error) {
+	list, err := g.docker.Containers(ctx, "name=^/"+g.name+"$")
+	if err != nil || len(list) == 0 {
+		return State{}, err
+	}
+	c := list[0]
+	if c.Labels[lab.LabelName] != g.lab {
+		return State{}, &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not made by lab",
+			Cure: "choose another --name, or remove it: docker rm -f " + g.name,
+		}
+	}
+	s := State{Exists: true, Running: c.Running, ImageID: c.ImageID, Inputs: c.Labels[lab.LabelInputs]}
+	if at := c.Ports[httpPort+"/tcp"]; at != "" && c.Running {
+		s.HostURL = "http://" + at
+	}
+	return s, nil
+}
+
+// running is the forge's state, or an error where it does not run.
+func (g *Gitea) running(ctx context.Context) (State, error) {
+	s, err := g.container(ctx)
+	if err == nil && s.HostURL == "" {
+		err = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server does not run", Cure: "start it: lab up"}
+	}
+	return s, err
+}
+
+func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
+	return gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetBasicAuth(g.creds.User, g.creds.Password), gitea.SetUserAgent("lab"),
+		gitea.SetGiteaVersion(""), // saves the question: the image is pinned
+		gitea.SetHTTPClient(&http.Client{Transport: &http.Transport{}}), // no proxy stands before 127.0.0.1
+	)
+}
+
+// tip is the head of the estate's branch.
+type tip struct{ commit, tree string }
+
+func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return tip{}, err
+	}
+	list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{ListOptions: gitea.ListOptions{PageSize: 1}, SHA: Branch})
+	if empty(resp) {
+		return tip{}, nil
+	}
+	if err != nil {
+		return tip{}, fmt.Errorf("head of the forge: %w", err)
+	}
+	if len(list) == 0 || list[0].RepoCommit == nil || list[0].RepoCommit.Tree == nil {
+		return tip{}, errors.New("head of the forge: its answer has no tree")
+	}
+	return tip{commit: list[0].SHA, tree: list[0].RepoCommit.Tree.SHA}, nil
+}
+
+// empty is how Gitea answers for a repository without commits.
+func empty(resp *gitea.Response) bool {
+	return resp != nil && (resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusNotFound)
+}
+
+func (g *Gitea) remote(s State) remote {
+	u := s.HostRepoURL(g.creds.User)
+	return remote{
+		url: u, auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, now: time.Now,
+		cure: "take them over first: git pull $(lab git url) " + Branch,
+	}
+}
+
+// Push commits the working tree to the forge. Commits of others there are never lost: where the working tree lacks what they changed, it is refused with an
+// error of code "diverged".
+func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return PushResult{}, err
+	}
+	head, same, err := g.same(ctx, s, tree)
+	if err != nil || same {
+		return PushResult{Commit: head.commit}, err
+	}
+	return g.remote(s).push(ctx, tree, message)
+}
+
+// Diff is the paths that a push would change, sorted.
+func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, same, err := g.same(ctx, s, tree); err != nil || same {
+		return nil, err
+	}
+	return g.remote(s).diff(ctx, tree)
+}
+
+// same says whether the forge's head holds the working tree; it takes one small request instead of a fetch.
+func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error) {
+	head, err := g.head(ctx, s)
+	if err != nil {
+		return tip{}, false, err
+	}
+	root, err := tree.hash()
+	return head, err == nil && root == head.tree, err
+}
+
+// Log is the last n commits of the estate's branch, newest first.
+func (g *Gitea) Log(ctx context.Context, n int) ([]Commit, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var commits []Commit
+	for page := 1; len(commits) < n; page++ {
+		list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{
+			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: Branch, // 50 is Gitea's most
+		})
+		if empty(resp) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("log of the forge: %w", err)
+		}
+		for _, c := range list {
+			if c.RepoCommit == nil || c.RepoCommit.Author == nil {
+				continue
+			}
+			when, err := time.Parse(time.RFC3339, c.RepoCommit.Author.Date)
+			if err != nil {
+				return nil, fmt.Errorf("log of the forge: commit %s: %w", c.SHA, err)
+			}
+			by := c.RepoCommit.Author
+			commits = append(commits, Commit{
+				Hash: c.SHA, Author: by.Name, When: when, Message: strings.TrimSpace(c.RepoCommit.Message), Lab: by.Email == authorEmail,
+			})
+		}
+		if len(list) == 0 || resp.NextPage == 0 {
+			break
+		}
+	}
+	return commits[:min(n, len(commits))], nil
+}
+
+// Remove removes the container and the volume with all commits. What is not there is no error.
+func (g *Gitea) Remove(ctx context.Context) error {
+	s, err := g.container(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Exists {
+		if _, err := g.docker.Output(ctx, nil, "rm", "--force", "--volumes", g.name); err != nil && !docker.NotFound(err) {
+			return fmt.Errorf("forge: %w", err)
+		}
+	}
+	return g.removeVolume(ctx)
+}
+
+func (g *Gitea) removeVolume(ctx context.Context) error {
+	ours, err := g.volume(ctx)
+	if err != nil || !ours {
+		return err
+	}
+	if _, err := g.docker.Output(ctx, nil, "volume", "rm", g.name); err != nil && !docker.NotFound(err) {
+		return fmt.Errorf("forge: %w", err)
+	}
+	return nil
+}
+
+// Inputs is a digest of what the forge is made from: image and settings. The port is left out, as it is chosen freely.
+func (g *Gitea) Inputs(image lab.Image) string {
+	sum := sha256.Sum256([]byte(image.Ref + "\n" + image.Digest + "\n" + g.settings()))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

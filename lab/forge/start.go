@@ -1,0 +1,321 @@
+package forge
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+
+	"code.gitea.io/sdk/gitea"
+)
+
+// startLimit is how long a forge may take until it answers, on a slow and busy machine.
+const startLimit = 2 * time.Minute
+
+// Start makes the forge where there is none, makes its container anew where image or settings changed (the volume stays), starts it where it is stopped, and
+// returns when the admin can use the estate's repository. It listens on 127.0.0.1:port; with port 0 on the one it had, or a free one.
+func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
+	if p == nil {
+		p = func(string) {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	s, err := g.container(ctx)
+	if err != nil {
+		return err
+	}
+	had, err := g.publishedPort(ctx, s)
+	if err != nil {
+		return err
+	}
+	if port == 0 {
+		port = had
+	}
+	if s.Exists && (s.Inputs != g.Inputs(image) || port != had) {
+		p("removing the old container")
+		if _, err := g.docker.Output(ctx, nil, "rm", "--force", g.name); err != nil && !docker.NotFound(err) {
+			return fmt.Errorf("forge: %w", err)
+		}
+		s = State{}
+	}
+	if !s.Exists {
+		if err := g.create(ctx, image, port, p); err != nil {
+			return fmt.Errorf("forge: %w", err)
+		}
+	}
+	if !s.Running {
+		p("starting")
+		if _, err := g.docker.Output(ctx, nil, "start", g.name); err != nil {
+			return fmt.Errorf("forge: %w", err)
+		}
+	}
+	if s, err = g.running(ctx); err != nil {
+		return err
+	}
+	if err := g.awaitHealth(ctx, s); err != nil {
+		return err
+	}
+	p("preparing the repository")
+	return g.prepare(ctx, s)
+}
+
+// create makes volume and container, and puts the settings into the volume; a container that lacks them cannot come to run.
+func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
+	if err := g.loadImage(ctx, image, p); err != nil {
+		return err
+	}
+	labels := map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge", lab.LabelInputs: g.Inputs(image)}
+	ours, err := g.volume(ctx)
+	if err != nil {
+		return err
+	}
+	if !ours {
+		args := append([]string{"volume", "create"}, docker.Labels(map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge"})...)
+		if _, err := g.docker.Output(ctx, nil, append(args, g.name)...); err != nil {
+			return err
+		}
+	}
+	if port == 0 {
+		if port, err = freePort(ctx); err != nil {
+			return err
+		}
+	}
+	p("making the container")
+	args := append([]string{"create", "--name", g.name, "--hostname", g.name, "--network", lab.NetworkName(g.lab)}, docker.Labels(labels)...)
+	args = append(args,
+		"--publish", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))+":"+httpPort, "--volume", g.name+":"+dataDir,
+		"--restart", "unless-stopped", // it comes back with the machine
+		"--user", account+":"+account, "--security-opt", "no-new-privileges", "--cap-drop", "ALL",
+		// Past the image's own entrypoint, which would start an SSH server and a supervisor, and wants root.
+		"--entrypoint", program, image.Ref, "--work-path", workPath, "--config", appINI, "web")
+	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
+		return err
+	}
+	files, err := g.volumeFiles()
+	if err == nil {
+		_, err = g.docker.Output(ctx, files, "cp", "-", g.name+":"+dataDir)
+	}
+	if err != nil { // without settings it must not be taken for whole
+		_, rmErr := g.docker.Output(context.WithoutCancel(ctx), nil, "rm", "--force", g.name)
+		return errors.Join(err, rmErr)
+	}
+	return nil
+}
+
+// volumeFiles is what the volume needs at first, as an archive: the settings, owned by Gitea's user. This way no secret stands on a command line.
+func (g *Gitea) volumeFiles() (*bytes.Buffer, error) {
+	id, err := strconv.Atoi(account)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	text := g.settings()
+	for _, h := range []tar.Header{
+		{Name: "git/", Typeflag: tar.TypeDir, Mode: 0o700}, // home of the user git
+		{Name: "gitea/", Typeflag: tar.TypeDir, Mode: 0o700},
+		{Name: "gitea/conf/", Typeflag: tar.TypeDir, Mode: 0o700},
+		{Name: "gitea/conf/app.ini", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))},
+	} {
+		h.Uid, h.Gid = id, id
+		if err := w.WriteHeader(&h); err != nil {
+			return nil, err
+		}
+	}
+	_, err = w.Write([]byte(text))
+	return &b, errors.Join(err, w.Close())
+}
+
+// volume says whether the lab's volume exists; one of its name that is not the lab's is an error.
+func (g *Gitea) volume(ctx context.Context) (bool, error) {
+	out, err := g.docker.Output(ctx, nil, "volume", "inspect", "--format", `{{index .Labels "`+lab.LabelName+`"}}`, g.name)
+	if docker.NotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("forge: %w", err)
+	}
+	if strings.TrimSpace(string(out)) != g.lab {
+		return false, &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "docker volume " + g.name + " exists and was not made by lab",
+			Cure: "choose another --name, or remove it: docker volume rm " + g.name,
+		}
+	}
+	return true, nil
+}
+
+// loadImage brings the image into the engine where it is not there under its name.
+func (g *Gitea) loadImage(ctx context.Context, image lab.Image, p lab.Progress) error {
+	id, found, err := g.docker.ImageID(ctx, image.Ref)
+	if err != nil || found && (id == image.Digest || image.Archive == "") {
+		return err
+	}
+	p("loading image " + image.Ref)
+	f, err := os.Open(image.Archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = g.docker.Output(ctx, f, "load", "--quiet")
+	return err
+}
+
+// publishedPort is the port on this machine that the container was made with; 0 where there is none.
+func (g *Gitea) publishedPort(ctx context.Context, s State) (int, error) {
+	if !s.Exists {
+		return 0, nil
+	}
+	// Of the wish, not of the state: a stopped container publishes nothing.
+	out, err := g.docker.Output(ctx, nil, "container", "inspect", "--format", `{{(index (index .HostConfig.PortBindings "`+httpPort+`/tcp") 0).HostPort}}`, g.name)
+	if err != nil {
+		return 0, fmt.Errorf("forge: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(out)))
+}
+
+func freePort(ctx context.Context) (int, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// awaitHealth waits until Gitea answers. Docker has no event for that, so it is asked.
+func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerLimit}
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	looks := 0
+	for {
+		err := health(ctx, client, s.HostURL)
+		if err == nil {
+			return nil
+		}
+		if looks++; looks%20 == 0 { // every second: does it run at all?
+			now, cerr := g.container(ctx)
+			if cerr == nil && !now.Running {
+				return g.unwell(ctx, "stopped", nil)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return context.Cause(ctx)
+			}
+			return g.unwell(ctx, "does not answer", err)
+		case <-again.C:
+		}
+	}
+}
+
+func health(ctx context.Context, client *http.Client, base string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", req.URL, resp.Status)
+	}
+	return nil
+}
+
+// unwell tells what Gitea said last.
+func (g *Gitea) unwell(ctx context.Context, how string, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	defer cancel()
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Cure: "look: docker logs " + g.name, Err: err}
+	if out, lerr := g.docker.Output(ctx, nil, "logs", "--tail", "5", g.name); lerr == nil && len(out) > 0 {
+		e.Details = strings.Split(strings.TrimSpace(string(out)), "\n")
+	}
+	return e
+}
+
+// prepare makes admin and repository where they are not there yet.
+func (g *Gitea) prepare(ctx context.Context, s State) error {
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, resp, err := api.GetRepo(g.creds.User, Repository)
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
+		if err := g.ensureAdmin(ctx, s); err != nil {
+			return err
+		}
+		_, resp, err = api.GetRepo(g.creds.User, Repository)
+	}
+	if resp != nil && resp.StatusCode == http.StatusNotFound {
+		_, _, err = api.CreateRepo(gitea.CreateRepoOption{Name: Repository, DefaultBranch: Branch, Description: "the estate of lab " + g.lab})
+	}
+	if err != nil {
+		return fmt.Errorf("repository of the forge: %w", err)
+	}
+	return nil
+}
+
+var tokenPattern = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
+
+// ensureAdmin gives the admin the wanted password. Gitea's own commands take a password on their command line alone, where every user of the machine could
+// read it; so the account is made with one that nobody knows and a token that goes again, and the password is set through the API.
+func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
+	name := "lab-" + rand.Text()[:8]
+	admin := func(args ...string) (string, error) {
+		command := append([]string{program, "--work-path", workPath, "--config", appINI, "admin", "user"}, args...)
+		out, err := g.docker.Exec(ctx, g.name, nil, command...)
+		if err != nil {
+			return "", err
+		}
+		token := tokenPattern.FindString(string(out))
+		if token == "" {
+			return "", errors.New("gitea admin user " + args[0] + " gave no token")
+		}
+		return token, nil
+	}
+	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
+		"--must-change-password=false", "--access-token", "--access-token-name", name)
+	if stderrHas(err, "already exists") { // its password is another: the lab's files were lost
+		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
+	}
+	if err != nil {
+		return fmt.Errorf("admin of the forge: %w", err)
+	}
+	api, err := gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetToken(token), gitea.SetGiteaVersion(""), gitea.SetUserAgent("lab"))
+	if err != nil {
+		return err
+	}
+	no := false
+	_, err = api.AdminEditUser(g.creds.User, gitea.EditUserOption{LoginName: g.creds.User, Password: g.creds.Password, MustChangePassword: &no})
+	if err != nil {
+		return fmt.Errorf("admin of the forge: %w", err)
+	}
+	if api, err = g.api(ctx, s); err != nil { // a token cannot remove tokens
+		return err
+	}
+	if _, err := api.DeleteAccessToken(name); err != nil {
+		return fmt.Errorf("admin of the forge: %w", err)
+	}
+	return nil
+}
+
+func stderrHas(err error, s string) bool {
+	var de *docker.Error
+	return errors.As(err, &de) && strings.Contains(de.Stderr, s)
+}

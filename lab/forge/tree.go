@@ -1,0 +1,285 @@
+package forge
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// Tree is the working tree of an estate.
+type Tree struct {
+	FS  fs.FS
+	Dir string // absolute path where FS is a folder on disk; empty for the embedded estate
+}
+
+// entry is what Git knows of a file.
+type entry struct {
+	Hash plumbing.Hash
+	Mode filemode.FileMode
+}
+
+// files maps slash-separated paths to entries.
+type files map[string]entry
+
+// read stores every file that Git would commit as a blob, and returns what is where. Ignored are what .gitignore files and .git/info/exclude name, those of an
+// enclosing repository included, and repositories within the estate. Line ends stay as they are on disk.
+func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
+	patterns, base, err := t.outerPatterns()
+	if err != nil {
+		return nil, err
+	}
+	found := files{}
+	if err := t.walk(store, found, patterns, base, "."); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// hash is the tree's object name, which a commit of it would carry.
+func (t Tree) hash() (string, error) {
+	store := memory.NewStorage()
+	found, err := t.read(store)
+	if err != nil {
+		return "", err
+	}
+	root, err := found.write(store)
+	return root.String(), err
+}
+
+// walk reads one folder. base is where the estate lies within its repository, as patterns are relative to that.
+func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []gitignore.Pattern, base []string, dir string) error {
+	entries, err := fs.ReadDir(t.FS, dir)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", dir, err)
+	}
+	if dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" }) {
+		return nil // a repository of its own
+	}
+	within := slices.Clone(base)
+	if dir != "." {
+		within = append(within, strings.Split(dir, "/")...)
+	}
+	text, err := fs.ReadFile(t.FS, path.Join(dir, ".gitignore"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", path.Join(dir, ".gitignore"), err)
+	}
+	patterns = append(slices.Clip(patterns), parseIgnore(text, within)...)
+	ignored := gitignore.NewMatcher(patterns)
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if e.Name() == ".git" || ignored.Match(append(slices.Clip(within), e.Name()), e.IsDir()) {
+			continue
+		}
+		if e.IsDir() {
+			if err := t.walk(store, found, patterns, base, name); err != nil {
+				return err
+			}
+			continue
+		}
+		mode, content, err := t.content(name, e)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if mode == filemode.Empty { // a socket or device, which Git does not know
+			continue
+		}
+		hash, err := put(store, plumbing.BlobObject, content)
+		if err != nil {
+			return err
+		}
+		found[name] = entry{hash, mode}
+	}
+	return nil
+}
+
+func (t Tree) content(name string, e fs.DirEntry) (filemode.FileMode, []byte, error) {
+	switch {
+	case e.Type()&fs.ModeSymlink != 0:
+		target, err := fs.ReadLink(t.FS, name)
+		return filemode.Symlink, []byte(filepath.ToSlash(target)), err
+	case !e.Type().IsRegular():
+		return filemode.Empty, nil, nil
+	}
+	info, err := e.Info()
+	if err != nil {
+		return filemode.Empty, nil, err
+	}
+	mode := filemode.Regular
+	if info.Mode()&0o111 != 0 {
+		mode = filemode.Executable
+	}
+	content, err := fs.ReadFile(t.FS, name)
+	return mode, content, err
+}
+
+// outerPatterns are what the repository around the estate ignores: its info/exclude, and the .gitignore files above the estate.
+func (t Tree) outerPatterns() ([]gitignore.Pattern, []string, error) {
+	if t.Dir == "" {
+		return nil, nil, nil
+	}
+	root := t.Dir
+	for {
+		if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
+			break
+		}
+		parent := filepath.Dir(root)
+		if parent == root {
+			return nil, nil, nil // in no repository
+		}
+		root = parent
+	}
+	rel, err := filepath.Rel(root, t.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var base []string
+	if rel != "." {
+		base = strings.Split(filepath.ToSlash(rel), "/")
+	}
+	var patterns []gitignore.Pattern
+	add := func(file string, domain []string) error {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotDir(root) {
+			return err
+		}
+		patterns = append(patterns, parseIgnore(text, domain)...)
+		return nil
+	}
+	if err := add(filepath.Join(root, ".git", "info", "exclude"), nil); err != nil {
+		return nil, nil, err
+	}
+	for i := range base { // the estate's own is read on the way
+		if err := add(filepath.Join(root, filepath.Join(base[:i]...), ".gitignore"), base[:i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return patterns, base, nil
+}
+
+// isNotDir says whether .git is a file, as in a linked worktree, which has no info/exclude beneath it.
+func isNotDir(root string) bool {
+	info, err := os.Lstat(filepath.Join(root, ".git"))
+	return err == nil && !info.IsDir()
+}
+
+func parseIgnore(text []byte, domain []string) []gitignore.Pattern {
+	var patterns []gitignore.Pattern
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		patterns = append(patterns, gitignore.ParsePattern(line, domain))
+	}
+	return patterns
+}
+
+func put(store storer.EncodedObjectStorer, kind plumbing.ObjectType, content []byte) (plumbing.Hash, error) {
+	o := store.NewEncodedObject()
+	o.SetType(kind)
+	w, err := o.Writer()
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	_, werr := w.Write(content)
+	if err := errors.Join(werr, w.Close()); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return store.SetEncodedObject(o)
+}
+
+// write stores the tree objects of files and returns the root's hash.
+func (f files) write(store storer.EncodedObjectStorer) (plumbing.Hash, error) {
+	here := map[string]object.TreeEntry{}
+	below := map[string]files{}
+	for name, e := range f {
+		dir, rest, nested := strings.Cut(name, "/")
+		if !nested {
+			here[name] = object.TreeEntry{Name: name, Mode: e.Mode, Hash: e.Hash}
+			continue
+		}
+		if below[dir] == nil {
+			below[dir] = files{}
+		}
+		below[dir][rest] = e
+	}
+	for dir, sub := range below {
+		hash, err := sub.write(store)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		here[dir] = object.TreeEntry{Name: dir, Mode: filemode.Dir, Hash: hash}
+	}
+	tree := &object.Tree{Entries: slices.Collect(maps.Values(here))}
+	slices.SortFunc(tree.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	o := store.NewEncodedObject()
+	if err := tree.Encode(o); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return store.SetEncodedObject(o)
+}
+
+// sortName is how Git orders a tree: folders as if their names ended in a slash.
+func sortName(e object.TreeEntry) string {
+	if e.Mode == filemode.Dir {
+		return e.Name + "/"
+	}
+	return e.Name
+}
+
+// filesOf flattens a commit's tree. No commit has no files.
+func filesOf(c *object.Commit) (files, error) {
+	if c == nil {
+		return files{}, nil
+	}
+	tree, err := c.Tree()
+	if err != nil {
+		return nil, err
+	}
+	found := files{}
+	walker := object.NewTreeWalker(tree, true, nil)
+	defer walker.Close()
+	for {
+		name, e, err := walker.Next()
+		switch {
+		case isEOF(err):
+			return found, nil
+		case err != nil:
+			return nil, err
+		case e.Mode != filemode.Dir:
+			found[name] = entry{e.Hash, e.Mode}
+		}
+	}
+}
+
+// changed are the paths that differ between two sets of files, sorted.
+func changed(a, b files) []string {
+	var paths []string
+	for name, e := range a {
+		if b[name] != e {
+			paths = append(paths, name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			paths = append(paths, name)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
