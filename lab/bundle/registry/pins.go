@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+)
+
+//go:embed pins.yaml
+var pinsYAML []byte
+
+// NodeImage is what the node image is called among the pins.
+const NodeImage = "node"
+
+// Pins are the versions that are taken from registries.
+type Pins struct {
+	Images []ImagePin `yaml:"images"`
+	Charts []ChartPin `yaml:"charts"`
+}
+
+// ImagePin is an image at one version.
+type ImagePin struct {
+	Name      string            `yaml:"name"`                // component, "argocd"
+	Ref       string            `yaml:"ref"`                 // repository:tag
+	Digest    string            `yaml:"digest,omitempty"`    // of what the tag names; empty where it is not known beforehand
+	Platforms map[string]string `yaml:"platforms,omitempty"` // "linux/amd64" -> digest of the image for that platform
+}
+
+// digest is what must be found on a platform, and empty where nothing is known.
+func (p ImagePin) digest(platform string) string {
+	if d := p.Platforms[platform]; d != "" {
+		return d
+	}
+	return p.Digest
+}
+
+// ChartPin is a chart at one version.
+type ChartPin struct {
+	Name    string `yaml:"name"`
+	Version string `yaml:"version"`
+	From    string `yaml:"from"` // https://... of a Helm repository, or oci://host/path without the chart's name
+	Digest  string `yaml:"digest,omitempty"`
+}
+
+// Embedded returns the pins that lab carries: kind's own node image first, then those of pins.yaml.
+func Embedded() (Pins, error) {
+	pins, err := parsePins(pinsYAML)
+	if err != nil {
+		return Pins{}, err
+	}
+	ref, digest, _ := strings.Cut(defaults.Image, "@")
+	pins.Images = slices.Insert(pins.Images, 0, ImagePin{Name: NodeImage, Ref: ref, Digest: digest})
+	return pins, nil
+}
+
+func parsePins(data []byte) (Pins, error) {
+	var pins Pins
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&pins); err != nil {
+		return Pins{}, fmt.Errorf("pins: %w", err)
+	}
+	seen := map[string]bool{}
+	once := func(id string) error {
+		if seen[id] {
+			return fmt.Errorf("pins: %s is written twice", id)
+		}
+		seen[id] = true
+		return nil
+	}
+	for _, p := range pins.Images {
+		if err := once("image " + p.Name); err != nil {
+			return Pins{}, err
+		}
+		tag, err := name.NewTag(p.Ref)
+		if err != nil || !strings.HasSuffix(p.Ref, ":"+tag.TagStr()) || p.Name == "" {
+			return Pins{}, fmt.Errorf("pins: image %s: ref %q must be repository:tag", p.Name, p.Ref)
+		}
+		digests := []string{p.Digest}
+		for platform, d := range p.Platforms {
+			if _, err := v1.ParsePlatform(platform); err != nil || !strings.Contains(platform, "/") {
+				return Pins{}, fmt.Errorf("pins: image %s: platform %q must be like linux/amd64", p.Name, platform)
+			}
+			digests = append(digests, d)
+		}
+		if err := checkDigests(digests); err != nil {
+			return Pins{}, fmt.Errorf("pins: image %s: %w", p.Name, err)
+		}
+	}
+	for _, c := range pins.Charts {
+		if err := once("chart " + c.Name + " " + c.Version); err != nil {
+			return Pins{}, err
+		}
+		if c.Name == "" || c.Version == "" || !strings.HasPrefix(c.From, "https://") && !strings.HasPrefix(c.From, "oci://") && !loopbackURL(c.From) {
+			return Pins{}, fmt.Errorf("pins: chart %s %s: name, version and from (https:// or oci://) must be given", c.Name, c.Version)
+		}
+		if err := checkDigests([]string{c.Digest}); err != nil {
+			return Pins{}, fmt.Errorf("pins: chart %s %s: %w", c.Name, c.Version, err)
+		}
+	}
+	return pins, nil
+}
+
+func checkDigests(digests []string) error {
+	for _, d := range digests {
+		if d == "" {
+			continue
+		}
+		if h, err := v1.NewHash(d); err != nil || h.Algorithm != "sha256" {
+			return fmt.Errorf("%q is not a sha256 digest", d)
+		}
+	}
+	return nil
+}
+
+// image finds a pin by the component's name.
+func (p Pins) image(component string) (ImagePin, bool) {
+	i := slices.IndexFunc(p.Images, func(x ImagePin) bool { return x.Name == component })
+	if i < 0 {
+		return ImagePin{}, false
+	}
+	return p.Images[i], true
+}
+
+// chart finds a pin; an empty version means the first one written.
+func (p Pins) chart(chart, version string) (ChartPin, bool) {
+	i := slices.IndexFunc(p.Charts, func(x ChartPin) bool { return x.Name == chart && (version == "" || x.Version == version) })
+	if i < 0 {
+		return ChartPin{}, false
+	}
+	return p.Charts[i], true
+}
