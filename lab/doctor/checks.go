@@ -60,7 +60,7 @@ func (d *Doctor) engine(_ context.Context, s seen) Check {
 	case noApt == nil:
 		return c.fail("no docker engine on this machine", "lab doctor --fix installs Debian's docker.io and starts it", true)
 	}
-	return c.fail("no docker engine on this machine", "install docker and start it: this is no Debian, so --fix cannot", false)
+	return c.fail("no docker engine on this machine", "install docker and start it; --fix can only do so on Debian", false)
 }
 
 // refused says whether the engine's socket is there but not for this user.
@@ -154,7 +154,7 @@ func (d *Doctor) disk(_ context.Context, s seen) Check {
 	if err != nil {
 		return c.skip("not checked: " + err.Error())
 	}
-	return c.enough(got, need, "make room at "+where+": docker system df shows what can go")
+	return c.enough(got, need, "make room at "+where+": docker system df")
 }
 
 // enough compares what is free with what is needed: short of it is a warning, since the need is an estimate; short of half of it is a failure.
@@ -196,7 +196,7 @@ func (d *Doctor) build(ctx context.Context, _ seen) Check {
 	case len(packages) > 0 && d.apt():
 		cure := "apt-get install " + strings.Join(packages, " ")
 		if len(byHand) > 0 {
-			cure += ", and by hand " + strings.Join(byHand, ", ")
+			cure += "; and by hand: " + strings.Join(byHand, ", ")
 		}
 		return c.fail(found, cure, true)
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,14 +92,15 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	err = await(ctx, startPatience, func(ctx context.Context) error {
+		err := d.answers(ctx)
 		select {
-		case err := <-ended:
+		case end := <-ended:
 			if err == nil {
-				err = errors.New("exit status 0")
+				return nil // another one, started meanwhile, does
 			}
-			return final{fmt.Errorf("dockerd ended at once: %w", err)}
+			return final{fmt.Errorf("dockerd ended at once: %w", cmp.Or(end, errors.New("exit status 0")))}
 		default:
-			return d.answers(ctx)
+			return err
 		}
 	})
 	if err != nil {

@@ -1,0 +1,364 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// fix runs the checks and their cures, and returns what was said.
+func fix(t *testing.T, m *machine) ([]string, error) {
+	t.Helper()
+	t.Setenv("DOCKER_HOST", "")
+	var said []string
+	d := m.doctor()
+	err := d.Fix(t.Context(), d.Run(t.Context()), func(line string) { said = append(said, strings.ReplaceAll(line, m.dir, "")) })
+	return said, err
+}
+
+const engineInfo = `{"ServerVersion": "20.10.24", "DefaultRuntime": "runc", "CgroupVersion": "2", "Architecture": "x86_64"}`
+
+// bare is a machine without an engine. Its dockerd is a script that leaves a file, which is when the engine answers.
+func bare(t *testing.T, dockerd string) *machine {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs sh")
+	}
+	m := newMachine(t)
+	m.Endpoint, m.Error, m.Free = "", "not installed", 1<<40
+	m.Programs = []string{"apt-get"}
+	m.dockerds = []string{m.path("dockerd"), m.path("up")}
+	write(t, m.path("dockerd"), "#!/bin/sh\n"+dockerd)
+	if err := os.Chmod(m.path("dockerd"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.onRun = func(program string, args []string) error {
+		if program == "apt-get" && args[0] == "install" {
+			m.Programs = append(m.Programs, "dockerd", "docker")
+		}
+		return nil
+	}
+	m.onInfo = func(info *docker.Info) error {
+		if _, err := os.Stat(m.path("up")); err == nil && m.Error != "" {
+			m.Error, m.Endpoint = "", "unix:///var/run/docker.sock"
+			decode(t, engineInfo, info)
+		}
+		return nil
+	}
+	return m
+}
+
+func TestFixInstallsAndStartsAnEngine(t *testing.T) {
+	m := bare(t, `echo hello from dockerd; touch "$1"`)
+	m.BuildFromSource = true
+	m.Needs = []Need{{Program: "gcc", Package: "gcc"}, {Package: "libseccomp-dev"}, {Package: "libseccomp-dev"}}
+	said, err := fix(t, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"fetching Debian's package lists: apt-get update",
+		"installing docker.io with apt-get",
+		"starting dockerd, which writes to /var/log/lab-dockerd.log",
+		"fetching Debian's package lists: apt-get update", // the fake left none
+		"installing gcc, libseccomp-dev with apt-get",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Error(diff)
+	}
+	ran := []string{
+		"apt-get update", "apt-get install --yes --no-install-recommends docker.io",
+		"apt-get update", "apt-get install --yes --no-install-recommends gcc libseccomp-dev",
+	}
+	if diff := cmp.Diff(ran, m.ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFixTellsWhyDockerdEnded(t *testing.T) {
+	m := bare(t, "echo one; echo devices cgroup is not mounted; exit 3")
+	_, err := fix(t, m)
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Code != "not_cured" {
+		t.Fatalf("%v", err)
+	}
+	for _, want := range []string{"exit status 3", "devices cgroup is not mounted", m.path("var/log/lab-dockerd.log")} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+}
+
+func TestFixLeavesStartingToSystemd(t *testing.T) {
+	m := bare(t, "exit 1")
+	m.Programs = append(m.Programs, "docker", "dockerd")
+	write(t, m.path("proc/1/comm"), "systemd\n")
+	m.onRun = func(program string, _ []string) error {
+		if program == "systemctl" {
+			write(t, m.path("up"), "")
+		}
+		return nil
+	}
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"systemctl start docker"}, m.ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFixFetchesStaleLists(t *testing.T) {
+	m := bare(t, `touch "$1"`)
+	write(t, m.path("var/lib/apt/lists/debian_Packages.lz4"), "old")
+	failed := false
+	m.onRun = func(program string, args []string) error {
+		if args[0] == "install" && !failed {
+			failed = true
+			return errors.New("404 not found")
+		}
+		m.Programs = append(m.Programs, "dockerd", "docker")
+		return nil
+	}
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	install := "apt-get install --yes --no-install-recommends docker.io"
+	if diff := cmp.Diff([]string{install, "apt-get update", install}, m.ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFixNeedsRoot(t *testing.T) {
+	m := bare(t, "exit 1")
+	m.notRoot = true
+	said, err := fix(t, m)
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Code != "needs_root" || len(said) > 0 || len(m.ran) > 0 {
+		t.Errorf("%v, said %q, ran %q", err, said, m.ran)
+	}
+}
+
+func TestFixSetsInotifyLimits(t *testing.T) {
+	for _, boots := range []bool{true, false} {
+		m := newMachine(t)
+		decode(t, engineInfo, &m.Info)
+		m.Free = 1 << 40
+		write(t, m.path("proc/sys/fs/inotify/max_user_watches"), "8192\n")
+		write(t, m.path("proc/sys/fs/inotify/max_user_instances"), "4096\n")
+		if boots {
+			write(t, m.path("etc/sysctl.d/README"), "")
+		}
+		if _, err := fix(t, m); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, m.path("proc/sys/fs/inotify/max_user_watches")); got != "524288\n" {
+			t.Errorf("watches: %s", got)
+		}
+		if got := read(t, m.path("proc/sys/fs/inotify/max_user_instances")); got != "4096\n" {
+			t.Errorf("a limit that was high enough was lowered to %s", got)
+		}
+		conf, err := os.ReadFile(m.path("etc/sysctl.d/60-lab.conf"))
+		if boots != (err == nil) || boots && !strings.Contains(string(conf), "fs.inotify.max_user_watches = 524288\n") {
+			t.Errorf("sysctl.d there: %t, and it holds %q, %v", boots, conf, err)
+		}
+		if said, err := fix(t, m); err != nil || len(said) > 0 {
+			t.Errorf("again: %q, %v", said, err)
+		}
+	}
+}
+
+// engineThatReloads is a machine whose engine refuses privileged containers. On SIGHUP, which this process gets for it, it reads daemon.json.
+func engineThatReloads(t *testing.T, daemonJSON string) *machine {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs signals")
+	}
+	m := newMachine(t)
+	decode(t, engineInfo, &m.Info)
+	m.Free = 1 << 40
+	m.Refuses = "unable to apply caps: operation not permitted"
+	m.runs(t)
+	if daemonJSON != "" {
+		write(t, m.path("etc/docker/daemon.json"), daemonJSON)
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hup) })
+	m.onInfo = func(info *docker.Info) error {
+		select {
+		case <-hup:
+			var config struct {
+				DefaultRuntime string `json:"default-runtime"`
+				Runtimes       map[string]struct{ Path string }
+			}
+			decode(t, read(t, m.path("etc/docker/daemon.json")), &config)
+			if config.Runtimes[config.DefaultRuntime].Path == m.path("usr/local/lib/lab/lab-runc") {
+				info.DefaultRuntime = config.DefaultRuntime
+			}
+		default:
+		}
+		return nil
+	}
+	return m
+}
+
+func TestFixRegistersTheRuntime(t *testing.T) {
+	m := engineThatReloads(t, `{"data-root": "/data", "mtu": 1400, "log-opts": {"max-size": "<10m>"}, "n": 9007199254740993,
+		"runtimes": {"nvidia": {"path": "/usr/bin/nvidia", "runtimeArgs": ["--x"]}}}`)
+	if err := os.Chmod(m.path("etc/docker/daemon.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, err := fix(t, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 3 || !strings.Contains(said[0], "lab-runc") || !strings.Contains(said[1], "daemon.json") || !strings.Contains(said[2], "SIGHUP") {
+		t.Errorf("said %q", said)
+	}
+	want := `{
+	"data-root": "/data",
+	"default-runtime": "lab-runc",
+	"log-opts": {
+		"max-size": "<10m>"
+	},
+	"mtu": 1400,
+	"n": 9007199254740993,
+	"runtimes": {
+		"lab-runc": {
+			"path": "` + m.path("usr/local/lib/lab/lab-runc") + `"
+		},
+		"nvidia": {
+			"path": "/usr/bin/nvidia",
+			"runtimeArgs": [
+				"--x"
+			]
+		}
+	}
+}
+`
+	if diff := cmp.Diff(want, read(t, m.path("etc/docker/daemon.json"))); diff != "" {
+		t.Error(diff)
+	}
+	if info, _ := os.Stat(m.path("etc/docker/daemon.json")); info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is now %v", info.Mode())
+	}
+	if backup := read(t, m.path("etc/docker/daemon.json.before-lab")); !strings.Contains(backup, `"mtu": 1400`) {
+		t.Errorf("backup: %s", backup)
+	}
+	if script := read(t, m.path("usr/local/lib/lab/lab-runc")); !strings.Contains(script, "exec 'runc' \"$@\"") {
+		t.Errorf("script: %s", script)
+	}
+
+	if said, err := fix(t, m); err != nil || len(said) > 0 {
+		t.Errorf("again: %q, %v", said, err)
+	}
+	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read(t, m.path("etc/docker/daemon.json"))); diff != "" {
+		t.Error(diff)
+	}
+	if !executable(m.path("usr/local/lib/lab/lab-runc")) {
+		t.Error("a runtime that was deleted is not written anew")
+	}
+}
+
+// An engine may have a default runtime of its own, which must still be run, also when the trimmed one has to be written anew.
+func TestFixWrapsTheDefaultRuntime(t *testing.T) {
+	m := engineThatReloads(t, `{"default-runtime": "own", "runtimes": {"own": {"path": "/opt/o'wn", "runtimeArgs": ["--debug"]}}}`)
+	m.Info.DefaultRuntime = "own"
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	script := read(t, m.path("usr/local/lib/lab/lab-runc"))
+	if !strings.Contains(script, `exec '/opt/o'\''wn' "$@"`) {
+		t.Errorf("script: %s", script)
+	}
+	if got := read(t, m.path("etc/docker/daemon.json")); strings.Count(got, "--debug") != 2 {
+		t.Errorf("the arguments are not kept for the new one: %s", got)
+	}
+	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(script, read(t, m.path("usr/local/lib/lab/lab-runc"))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFixReportsADaemonJSONItCannotRead(t *testing.T) {
+	for _, text := range []string{`{"mtu": 1400,}`, `[]`, `null`, `{"runtimes": []}`, `{"default-runtime": 1}`, `{"default-runtime": "gone"}`,
+		`{"default-runtime": "runsc", "runtimes": {"runsc": {"runtimeType": "io.containerd.runsc.v1"}}}`} {
+		m := engineThatReloads(t, text)
+		_, err := fix(t, m)
+		var e *lab.Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), "daemon.json was left as it is") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got := read(t, m.path("etc/docker/daemon.json")); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+		if left, _ := filepath.Glob(m.path("etc/docker/*")); len(left) != 1 {
+			t.Errorf("%s: left behind %q", text, left)
+		}
+	}
+}
+
+// An engine that does not take its new configuration, for a flag that contradicts it, say, must get the old one back: it would not start again.
+func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
+	for _, text := range []string{"", `{"mtu": 1400}`} {
+		m := engineThatReloads(t, text)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		asked := 0
+		m.onInfo = func(*docker.Info) error {
+			if asked++; asked == 3 {
+				cancel() // rather than wait out the patience
+			}
+			return nil
+		}
+		d := m.doctor()
+		r := d.Run(t.Context())
+		if err := d.Fix(ctx, r, func(string) {}); err == nil {
+			t.Fatal("an engine that refuses is no error")
+		}
+		got, err := os.ReadFile(m.path("etc/docker/daemon.json"))
+		if text == "" != errors.Is(err, os.ErrNotExist) || string(got) != text {
+			t.Errorf("%q became %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestConfigFileOfARunningDockerd(t *testing.T) {
+	for _, args := range [][]string{{"--config-file", "/else/daemon.json"}, {"-D", "--config-file=/else/daemon.json"}} {
+		m := newMachine(t)
+		m.runs(t, args...)
+		if got := m.doctor().o.Host.configFile(os.Getpid()); got != "/else/daemon.json" {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
+}
+
+func TestPIDFileOfAnotherProcess(t *testing.T) {
+	m := newMachine(t)
+	m.runs(t)
+	pids, _ := filepath.Glob(m.path("proc/*/comm"))
+	write(t, pids[0], "bash\n") // dockerd was killed, and its number went to another
+	if pid, ok := m.doctor().o.Host.dockerd(); ok {
+		t.Errorf("%d would get the engine's signals", pid)
+	}
+}

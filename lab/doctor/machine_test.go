@@ -1,0 +1,168 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"homelab/lab/docker"
+)
+
+// machine is a host and an engine that exist on paper alone. Its files are real ones in a temporary folder.
+type machine struct {
+	OS       string
+	Endpoint string
+	Info     docker.Info
+	Error    string // what docker info fails with
+	Refuses  string // what docker run --privileged fails with
+	Free     int64
+	Programs []string
+	Packages []string
+	Go       string // go env GOVERSION
+
+	Clusters        int
+	Engine          bool
+	BuildFromSource bool
+	Needs           []Need
+
+	dir      string
+	ran      []string // docker commands and host programs that change something
+	onRun    func(program string, args []string) error
+	onInfo   func(*docker.Info) error
+	notRoot  bool
+	dockerds []string
+}
+
+var errNotInstalled = errors.New("executable file not found in $PATH")
+
+func newMachine(t *testing.T) *machine {
+	return &machine{OS: "linux", Endpoint: "unix:///var/run/docker.sock", dir: t.TempDir()}
+}
+
+func (m *machine) path(name string) string { return filepath.Join(m.dir, filepath.FromSlash(name)) }
+
+func (m *machine) doctor() *Doctor {
+	root := !m.notRoot
+	h := Host{
+		OS: m.OS, Root: &root,
+		Proc: m.path("proc"), Sysctl: m.path("etc/sysctl.d"), AptLists: m.path("var/lib/apt/lists"),
+		DaemonJSON: m.path("etc/docker/daemon.json"), PIDFile: m.path("run/docker.pid"),
+		Log: m.path("var/log/lab-dockerd.log"), Runtime: m.path("usr/local/lib/lab/lab-runc"), Dockerd: m.dockerds,
+		LookPath: func(program string) (string, error) {
+			if filepath.IsAbs(program) || slices.Contains(m.Programs, program) {
+				return program, nil
+			}
+			return "", errNotInstalled
+		},
+		Run:  m.run,
+		Free: func(string) (int64, error) { return m.Free, nil },
+	}
+	return New(Options{
+		Docker: engineOf{m}, Host: h, Clusters: m.Clusters, Engine: m.Engine, BuildFromSource: m.BuildFromSource, Needs: m.Needs,
+	})
+}
+
+// run plays the host's programs.
+func (m *machine) run(_ context.Context, env []string, program string, args ...string) ([]byte, error) {
+	switch program {
+	case "go":
+		return []byte(m.Go + "\n"), nil
+	case "dpkg-query":
+		if slices.Contains(m.Packages, args[len(args)-1]) {
+			return []byte("installed"), nil
+		}
+		return nil, errors.New("no packages found")
+	case "apt-cache":
+		return nil, nil // an older Debian, whose docker.io holds the client
+	}
+	if program == "apt-get" {
+		if !slices.Contains(env, "DEBIAN_FRONTEND=noninteractive") {
+			return nil, errors.New("it would ask a person")
+		}
+		args = args[2:] // the waiting for a lock
+	}
+	m.ran = append(m.ran, strings.Join(append([]string{program}, args...), " "))
+	if m.onRun != nil {
+		return nil, m.onRun(program, args)
+	}
+	return nil, nil
+}
+
+// engineOf is the engine of a machine.
+type engineOf struct{ *machine }
+
+func (e engineOf) Endpoint(context.Context) (string, error) { return e.machine.Endpoint, nil }
+
+func (e engineOf) Info(ctx context.Context) (docker.Info, error) {
+	if e.onInfo != nil {
+		if err := e.onInfo(&e.machine.Info); err != nil {
+			return docker.Info{}, err
+		}
+	}
+	if e.Error == "hangs" {
+		<-ctx.Done()
+		return docker.Info{}, ctx.Err()
+	}
+	if e.Error != "" {
+		return docker.Info{}, errors.New(e.Error)
+	}
+	return e.machine.Info, nil
+}
+
+func (e engineOf) Output(_ context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	e.machine.ran = append(e.machine.ran, "docker "+args[0])
+	if args[0] == "import" {
+		if data, err := io.ReadAll(stdin); err != nil || len(data) == 0 {
+			return nil, fmt.Errorf("an empty image: %w", err)
+		}
+		return []byte("sha256:probe\n"), nil
+	}
+	if args[0] == "run" && e.Refuses != "" {
+		return nil, &docker.Error{Args: args, Stderr: e.Refuses, Err: errors.New("exit status 126")}
+	}
+	return nil, nil
+}
+
+// runs gives the machine a dockerd, which is this very process: it gets the engine's signals.
+func (m *machine) runs(t *testing.T, args ...string) {
+	t.Helper()
+	pid := strconv.Itoa(os.Getpid())
+	write(t, m.path("run/docker.pid"), pid)
+	write(t, m.path("proc/"+pid+"/comm"), "dockerd\n")
+	write(t, m.path("proc/"+pid+"/cmdline"), strings.Join(append([]string{"/usr/sbin/dockerd"}, args...), "\x00"))
+	write(t, m.path("proc/"+pid+"/status"), "CapBnd:\t000001fffeffffff\n")
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func decode(t *testing.T, text string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
