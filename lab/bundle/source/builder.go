@@ -1,0 +1,342 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/bundle/store"
+)
+
+// Builder builds components and keeps them in a store. Its methods may be called at the same time: what two callers need is built once, one compilation
+// after the other in the order of the recipes, while the modules of the next are downloaded and a root file system is installed.
+type Builder struct {
+	recipes *Recipes
+	store   *store.Store
+
+	builds, downloads, roots *turn
+
+	mu     sync.Mutex
+	making map[string]*turn // by key of what is being made: within one process nobody need wait for a file lock
+}
+
+// New returns a builder of the given recipes.
+func New(r *Recipes, s *store.Store) *Builder {
+	return &Builder{recipes: r, store: s, builds: newTurn(), downloads: newTurn(), roots: newTurn(), making: map[string]*turn{}}
+}
+
+// Ref is the name under which a component's image is known: the recipe's, except that a node image carries the first characters of its key, since
+// nobody else's image has that name and a new one must not be taken for an old one.
+func (r *Recipes) Ref(c *Component) (string, error) {
+	if c.Kind != KindNode {
+		return c.Ref, nil
+	}
+	key, err := r.key(c)
+	return c.Ref + "-" + key[:min(12, len(key))], err
+}
+
+// Image returns the image of a component, building it and what it needs where they are not in the store.
+func (b *Builder) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	c, ok := b.recipes.Get(name)
+	if !ok || (c.Kind != KindImage && c.Kind != KindNode) {
+		return lab.Image{}, fmt.Errorf("no recipe for an image %q", name)
+	}
+	e, err := b.ensure(ctx, c, p)
+	if err != nil {
+		return lab.Image{}, err
+	}
+	return image(e)
+}
+
+// Program returns the path of a program, building it where it is not in the store.
+func (b *Builder) Program(ctx context.Context, component, program string, p lab.Progress) (string, error) {
+	c, ok := b.recipes.Get(component)
+	if !ok || c.Kind != KindPrograms {
+		return "", fmt.Errorf("no recipe for programs %q", component)
+	}
+	e, err := b.ensure(ctx, c, p)
+	return e.Path(program), err
+}
+
+func image(e store.Entry) (lab.Image, error) {
+	info, err := fileSize(e.Path(archiveFile))
+	if err != nil {
+		return lab.Image{}, err
+	}
+	return lab.Image{Name: e.Name, Ref: e.Ref, Digest: e.Digest, Archive: e.Path(archiveFile), Size: info, Origin: lab.OriginSource}, nil
+}
+
+func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (store.Entry, error) {
+	key, err := b.recipes.key(c)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	if e, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
+		return e, err
+	}
+	if err := check(); err != nil {
+		return store.Entry{}, err
+	}
+	w, err := b.newWatch(c, p)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	defer w.stop()
+	return b.make(ctx, c, w)
+}
+
+// check says why nothing can be built on this machine, where nothing can.
+func check() error {
+	if runtime.GOOS != "linux" {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_source", Message: "images are built from source on Linux only", Cure: "use --images registry or --images bundle=FILE"}
+	}
+	return nil
+}
+
+// make builds what c needs, side by side, and then c.
+func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry, error) {
+	key, err := b.recipes.key(c)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	if e, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
+		return e, err
+	}
+	var mu sync.Mutex
+	made := map[string]store.Entry{}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, need := range c.Needs() {
+		component, ok := b.recipes.Get(need)
+		if !ok {
+			return store.Entry{}, fmt.Errorf("no recipe for %q", need)
+		}
+		group.Go(func() error {
+			e, err := b.make(groupCtx, component, w)
+			mu.Lock()
+			defer mu.Unlock()
+			made[need] = e
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return store.Entry{}, err
+	}
+	var e store.Entry
+	waiting := func() { w.say(c, "waiting for another lab to build "+c.Name) }
+	err = b.alone(key).do(ctx, 0, func() (err error) {
+		e, err = b.store.Make(ctx, c.Name, key, waiting, func(ctx context.Context, dir string) (store.Meta, error) {
+			return b.build(ctx, c, made, dir, func(what string) { w.say(c, what) })
+		})
+		return err
+	})
+	w.done(c)
+	if err != nil && ctx.Err() == nil {
+		return e, fmt.Errorf("build %s: %w", c.Name, err)
+	}
+	return e, err
+}
+
+func (b *Builder) alone(key string) *turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, ok := b.making[key]
+	if !ok {
+		t = newTurn()
+		b.making[key] = t
+	}
+	return t
+}
+
+func (b *Builder) build(ctx context.Context, c *Component, made map[string]store.Entry, dir string, say func(string)) (store.Meta, error) {
+	switch c.Kind {
+	case KindPrograms:
+		return b.programs(ctx, c, dir, say)
+	case KindRootFS:
+		return b.rootfs(ctx, c, dir, say)
+	case KindImage, KindNode:
+		ref, err := b.recipes.Ref(c)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		named := *c
+		named.Ref = ref
+		return b.image(ctx, &named, made, dir, say)
+	}
+	return store.Meta{}, errors.ErrUnsupported
+}
+
+// Item is one component as `lab bundle ls` shows it.
+type Item struct {
+	Component *Component
+	Key       string
+	Ref       string
+	Entry     store.Entry // what is in the store
+	AtHand    bool
+}
+
+// Items lists every component, in the order of the recipes.
+func (b *Builder) Items() ([]Item, error) {
+	var items []Item
+	for _, c := range b.recipes.Components {
+		key, err := b.recipes.key(c)
+		if err != nil {
+			return nil, err
+		}
+		ref, err := b.recipes.Ref(c)
+		if err != nil {
+			return nil, err
+		}
+		e, ok, err := b.store.Lookup(c.Name, key)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, Item{Component: c, Key: key, Ref: ref, Entry: e, AtHand: ok})
+	}
+	return items, nil
+}
+
+// watch tells one caller how far the build of its component is.
+type watch struct {
+	progress lab.Progress
+	start    time.Time
+	end      context.CancelFunc
+	ended    chan struct{}
+
+	mu    sync.Mutex
+	total int
+	left  map[string]*Component // not made yet
+	doing []activity            // the last one is told
+}
+
+type activity struct {
+	component *Component
+	what      string
+	since     time.Time
+}
+
+// tellEvery is how often a line about unchanged work is repeated with new times.
+const tellEvery = 5 * time.Second
+
+func (b *Builder) newWatch(c *Component, p lab.Progress) (*watch, error) {
+	if p == nil {
+		p = func(string) {}
+	}
+	w := &watch{progress: p, start: time.Now(), left: map[string]*Component{}, ended: make(chan struct{})}
+	if err := b.missing(c, w.left); err != nil {
+		return nil, err
+	}
+	w.total = len(w.left)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.end = cancel
+	go w.tell(ctx)
+	return w, nil
+}
+
+// missing collects c and everything it needs that is not in the store.
+func (b *Builder) missing(c *Component, into map[string]*Component) error {
+	if _, ok := into[c.Name]; ok {
+		return nil
+	}
+	key, err := b.recipes.key(c)
+	if err != nil {
+		return err
+	}
+	if _, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
+		return err
+	}
+	into[c.Name] = c
+	for _, need := range c.Needs() {
+		if n, ok := b.recipes.Get(need); ok {
+			if err := b.missing(n, into); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watch) tell(ctx context.Context) {
+	defer close(w.ended)
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.mu.Lock()
+			w.line()
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *watch) stop() {
+	w.end()
+	<-w.ended
+}
+
+func (w *watch) say(c *Component, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(c)
+	w.doing = append(w.doing, activity{component: c, what: what, since: time.Now()})
+	w.line()
+}
+
+func (w *watch) done(c *Component) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(c)
+	delete(w.left, c.Name)
+}
+
+func (w *watch) drop(c *Component) {
+	kept := w.doing[:0]
+	for _, a := range w.doing {
+		if a.component != c {
+			kept = append(kept, a)
+		}
+	}
+	w.doing = kept
+}
+
+// line tells what is being done; the caller holds the lock. A compilation is told before anything that goes on beside it.
+func (w *watch) line() {
+	if len(w.doing) == 0 {
+		return
+	}
+	now := w.doing[len(w.doing)-1]
+	for _, a := range w.doing {
+		if strings.HasPrefix(a.what, "compiling ") {
+			now = a
+		}
+	}
+	w.progress(fmt.Sprintf("%s, %d of %d made, %s so far%s", now.what, w.total-len(w.left), w.total, round(time.Since(w.start)), w.remaining(now)))
+}
+
+func (w *watch) remaining(now activity) string {
+	var left time.Duration
+	for _, c := range w.left {
+		left += time.Duration(c.Seconds) * time.Second
+	}
+	left -= min(time.Since(now.since), time.Duration(now.component.Seconds)*time.Second)
+	if left < time.Second {
+		return ""
+	}
+	return ", about " + round(left) + " left"
+}
+
+func round(d time.Duration) string {
+	if d >= time.Minute {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%ds", int(d.Seconds()))
+}

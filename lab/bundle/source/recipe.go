@@ -1,0 +1,329 @@
+// Package source builds images from Go modules and Debian packages alone: no registry, no docker build. What to build is data, in recipes.yaml; this
+// package knows how to compile programs of a module, how to make a Debian root file system, and how to put files together into an image.
+package source
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+//go:embed recipes.yaml files
+var embedded embed.FS
+
+// RecipesFile is the name under which problems of the built-in recipes are told.
+const RecipesFile = "recipes.yaml"
+
+// Kind is what a component is.
+type Kind string
+
+// The kinds of components.
+const (
+	KindPrograms Kind = "programs" // programs compiled from a Go module
+	KindRootFS   Kind = "rootfs"   // a Debian root file system as one layer
+	KindImage    Kind = "image"    // a container image
+	KindNode     Kind = "node"     // a node image for kind: an image with other images inside
+)
+
+// Recipes is every component, in the order in which `lab up` needs them.
+type Recipes struct {
+	Components []*Component `yaml:"components"`
+}
+
+// Component is one recipe. Which fields are read depends on its kind.
+type Component struct {
+	Name    string `yaml:"name" json:"name"`
+	Kind    Kind   `yaml:"kind" json:"kind"`
+	Version string `yaml:"version" json:"version,omitempty"` // of the module, or of what the image holds
+	Seconds int    `yaml:"seconds" json:"-"`                 // measured once on two cores with empty caches; an estimate, so it is not part of the key
+
+	// Programs.
+	Module   string            `yaml:"module" json:"module,omitempty"`
+	Packages []string          `yaml:"packages" json:"packages,omitempty"` // ./cmd/x, relative to the module
+	CGO      bool              `yaml:"cgo" json:"cgo,omitempty"`
+	Tags     []string          `yaml:"tags" json:"tags,omitempty"`
+	LDFlags  []string          `yaml:"ldflags" json:"ldflags,omitempty"`
+	Local    string            `yaml:"local" json:"local,omitempty"`     // version that stands for the module's `replace X => ./dir`; without it such lines are dropped
+	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, over the module's own
+	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its one C file within the module
+
+	// RootFS.
+	Suite  string   `yaml:"suite" json:"suite,omitempty"`
+	Debian []string `yaml:"debian" json:"debian,omitempty"` // packages
+	Remove []string `yaml:"remove" json:"remove,omitempty"` // globs of what is left out of the layer
+
+	// Image and node.
+	Ref        string    `yaml:"ref" json:"ref,omitempty"` // name that manifests and charts use
+	Base       string    `yaml:"base" json:"base,omitempty"`
+	Contents   []Content `yaml:"contents" json:"contents,omitempty"`
+	Entrypoint []string  `yaml:"entrypoint" json:"entrypoint,omitempty"`
+	Cmd        []string  `yaml:"cmd" json:"cmd,omitempty"`
+	Env        []string  `yaml:"env" json:"env,omitempty"`
+	User       string    `yaml:"user" json:"user,omitempty"`
+	WorkDir    string    `yaml:"workdir" json:"workdir,omitempty"`
+	Ports      []string  `yaml:"ports" json:"ports,omitempty"`
+	Volumes    []string  `yaml:"volumes" json:"volumes,omitempty"`
+	StopSignal string    `yaml:"stopsignal" json:"stopsignal,omitempty"`
+
+	// Node.
+	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // images inside the node image
+	Containerd string   `yaml:"containerd" json:"containerd,omitempty"` // the component that imports them
+	Kubernetes string   `yaml:"kubernetes" json:"kubernetes,omitempty"` // the component whose kubeadm says which images it wants
+}
+
+// Content is one line of what an image holds: exactly one of From, Module, File, Text, Link and Dir says what.
+type Content struct {
+	From   string   `yaml:"from" json:"from,omitempty"`     // a component: programs or rootfs
+	Paths  []string `yaml:"paths" json:"paths,omitempty"`   // of From: names of programs; or globs within the rootfs, taken with the shared libraries they need
+	Module string   `yaml:"module" json:"module,omitempty"` // module@version, with Path a file or folder within it
+	Path   string   `yaml:"path" json:"path,omitempty"`
+	File   string   `yaml:"file" json:"file,omitempty"` // one of lab's own files
+	Text   string   `yaml:"text" json:"text,omitempty"`
+	Link   string   `yaml:"link" json:"link,omitempty"` // target of a symbolic link
+	Dir    bool     `yaml:"dir" json:"dir,omitempty"`
+
+	To     string `yaml:"to" json:"to,omitempty"`         // absolute path in the image; a folder when it ends in a slash
+	Mode   string `yaml:"mode" json:"mode,omitempty"`     // octal; 0644, 0755 for folders and programs
+	Owner  string `yaml:"owner" json:"owner,omitempty"`   // uid:gid
+	Append bool   `yaml:"append" json:"append,omitempty"` // to what the image already has there
+}
+
+// Builtin returns the recipes that lab comes with.
+func Builtin() (*Recipes, error) {
+	data, err := embedded.ReadFile(RecipesFile)
+	if err != nil {
+		return nil, fmt.Errorf("recipes: %w", err)
+	}
+	return Parse(RecipesFile, data)
+}
+
+// Get returns the named component.
+func (r *Recipes) Get(name string) (*Component, bool) {
+	i := r.index(name)
+	if i < 0 {
+		return nil, false
+	}
+	return r.Components[i], true
+}
+
+func (r *Recipes) index(name string) int {
+	return slices.IndexFunc(r.Components, func(c *Component) bool { return c.Name == name })
+}
+
+// Needs lists the components that c is made from.
+func (c *Component) Needs() []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	add(c.Base)
+	for _, content := range c.Contents {
+		add(content.From)
+	}
+	for _, name := range c.Preload {
+		add(name)
+	}
+	add(c.Containerd)
+	add(c.Kubernetes)
+	return names
+}
+
+// Parse reads recipes strictly. The error is lab.Problems with everything that is wrong, each with its line.
+func Parse(file string, data []byte) (*Recipes, error) {
+	var r Recipes
+	var problems lab.Problems
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&r); err != nil && !errors.Is(err, io.EOF) {
+		problems = append(problems, yamlProblems(file, err)...)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, problems.Err()
+	}
+	lines := componentLines(&root)
+	r.Components = slices.DeleteFunc(r.Components, func(c *Component) bool { return c == nil })
+	for i, c := range r.Components {
+		at := lab.Position{File: file}
+		if i < len(lines) {
+			at.Line = lines[i]
+		}
+		for _, msg := range r.check(i, c) {
+			problems = append(problems, lab.Problem{Position: at, Message: fmt.Sprintf("component %q: %s", c.Name, msg)})
+		}
+	}
+	problems.Sort()
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)`)
+
+func yamlProblems(file string, err error) lab.Problems {
+	msgs := []string{err.Error()}
+	var te *yaml.TypeError
+	if errors.As(err, &te) {
+		msgs = te.Errors
+	}
+	var ps lab.Problems
+	for _, msg := range msgs {
+		p := lab.Problem{Position: lab.Position{File: file}, Message: strings.TrimPrefix(msg, "yaml: ")}
+		if m := yamlLine.FindStringSubmatch(msg); m != nil {
+			p.Line, _ = strconv.Atoi(m[1])
+			p.Message = m[2]
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+func componentLines(root *yaml.Node) []int {
+	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	doc := root.Content[0]
+	for i := 0; i+1 < len(doc.Content); i += 2 {
+		if doc.Content[i].Value != "components" {
+			continue
+		}
+		var lines []int
+		for _, n := range doc.Content[i+1].Content {
+			if n.Tag != "!!null" {
+				lines = append(lines, n.Line)
+			}
+		}
+		return lines
+	}
+	return nil
+}
+
+var componentName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// check says what is wrong with the component at i; what it needs must stand above it, so there are no cycles.
+func (r *Recipes) check(i int, c *Component) []string {
+	var msgs []string
+	wrong := func(format string, args ...any) { msgs = append(msgs, fmt.Sprintf(format, args...)) }
+	if !componentName.MatchString(c.Name) {
+		wrong("a name has lower-case letters, digits, dots and dashes")
+	}
+	if j := r.index(c.Name); j < i {
+		wrong("there are two of this name")
+	}
+	switch c.Kind {
+	case KindPrograms:
+		if c.Module == "" || c.Version == "" {
+			wrong("programs need module and version")
+		}
+		if len(c.Packages) == 0 && len(c.C) == 0 {
+			wrong("programs need packages or c")
+		}
+	case KindRootFS:
+		if c.Suite == "" {
+			wrong("a rootfs needs suite")
+		}
+	case KindImage, KindNode:
+		if c.Ref == "" {
+			wrong("an image needs ref")
+		}
+		if c.Kind == KindNode && (c.Containerd == "" || c.Kubernetes == "" || c.Base == "" || c.Version == "") {
+			wrong("a node image needs base, version, containerd and kubernetes")
+		}
+	default:
+		wrong("kind %q is none of programs, rootfs, image, node", c.Kind)
+	}
+	for _, need := range c.Needs() {
+		if j := r.index(need); j < 0 {
+			wrong("needs %q, which is not there", need)
+		} else if j >= i {
+			wrong("needs %q, which must stand above it", need)
+		}
+	}
+	for n, content := range c.Contents {
+		for _, msg := range r.checkContent(content) {
+			wrong("contents[%d]: %s", n, msg)
+		}
+	}
+	return msgs
+}
+
+func (r *Recipes) checkContent(c Content) []string {
+	var msgs []string
+	wrong := func(format string, args ...any) { msgs = append(msgs, fmt.Sprintf(format, args...)) }
+	sources := 0
+	for _, given := range []bool{c.From != "", c.Module != "", c.File != "", c.Text != "", c.Link != "", c.Dir} {
+		if given {
+			sources++
+		}
+	}
+	if sources != 1 {
+		wrong("exactly one of from, module, file, text, link and dir is given")
+	}
+	if c.From != "" && len(c.Paths) == 0 {
+		wrong("from needs paths")
+	}
+	if c.From == "" && len(c.Paths) > 0 {
+		wrong("paths go with from")
+	}
+	if (c.Module != "") != (c.Path != "") {
+		wrong("module and path go together")
+	}
+	if _, _, ok := strings.Cut(c.Module, "@"); c.Module != "" && !ok {
+		wrong("module has the form path@version")
+	}
+	if c.File != "" {
+		if _, err := embedded.ReadFile(path.Join("files", c.File)); err != nil {
+			wrong("file %q is not one of lab's own", c.File)
+		}
+	}
+	if from, ok := r.Get(c.From); c.To == "" && (!ok || from.Kind != KindRootFS) {
+		wrong("to is missing")
+	}
+	if c.To != "" && !path.IsAbs(c.To) {
+		wrong("to %q is not absolute", c.To)
+	}
+	if _, err := parseMode(c.Mode, 0); err != nil {
+		wrong("mode %q is not octal", c.Mode)
+	}
+	if _, _, err := parseOwner(c.Owner); err != nil {
+		wrong("owner %q is not uid:gid", c.Owner)
+	}
+	return msgs
+}
+
+func parseMode(s string, otherwise int64) (int64, error) {
+	if s == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(s, 8, 12)
+	return int64(n), err
+}
+
+func parseOwner(s string) (uid, gid int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	u, g, ok := strings.Cut(s, ":")
+	if !ok {
+		return 0, 0, fmt.Errorf("owner %q", s)
+	}
+	if uid, err = strconv.Atoi(u); err != nil {
+		return 0, 0, err
+	}
+	gid, err = strconv.Atoi(g)
+	return uid, gid, err
+}
