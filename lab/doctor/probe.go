@@ -35,7 +35,12 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	case s.caps.sysResource || !s.caps.known:
 		return c.ok("the host holds back nothing that is needed")
 	}
-	err := d.probe(ctx, s.info.Architecture)
+	// A kind node that runs is proof enough, and it is what the second `lab up` finds.
+	nodes, err := d.o.Docker.Output(ctx, nil, "ps", "--quiet", "--filter", "label=io.x-k8s.kind.cluster")
+	if err == nil && len(nodes) > 0 {
+		return c.ok("kind's nodes run already")
+	}
+	err = d.probe(ctx, s.info.Architecture)
 	var de *docker.Error
 	switch {
 	case err == nil:
