@@ -1,0 +1,279 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"homelab/lab"
+)
+
+type entry struct {
+	name string
+	data []byte
+	kind byte
+}
+
+// bundle writes entries as an archive, whatever they are.
+func bundle(t testing.TB, entries []entry) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	zw, err := zstd.NewWriter(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tw := tar.NewWriter(zw)
+	for _, e := range entries {
+		h := header(e.name, int64(len(e.data)))
+		if e.kind != 0 {
+			h.Typeflag, h.Linkname, h.Size, e.data = e.kind, "/etc/passwd", 0, nil
+		}
+		if err := errors.Join(tw.WriteHeader(h), second(tw.Write(e.data))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(tw.Close(), zw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// good is a small archive's entries, with its index first.
+func good(t testing.TB) []entry {
+	t.Helper()
+	img := fake{component: "a", ref: "h.test/a:1", layers: [][]byte{content(1, 3000), content(2, 2000)}}.write(t)
+	var out []entry
+	tr := tar.NewReader(bytes.NewReader(unzstd(t, save(t, []lab.Image{img}, []lab.Chart{fakeChart(t, "c", "1.0.0")}))))
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, entry{name: h.Name, data: data})
+	}
+}
+
+// edited is a good archive whose index was changed.
+func edited(t testing.TB, change func(*index)) []entry {
+	t.Helper()
+	entries := good(t)
+	var x index
+	if err := json.Unmarshal(entries[0].data, &x); err != nil {
+		t.Fatal(err)
+	}
+	change(&x)
+	data, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries[0].data = data
+	return entries
+}
+
+// refused loads a file that must be refused as a whole, with exit code 2 and nothing left behind.
+func refused(t *testing.T, data []byte, want string) {
+	t.Helper()
+	parent := t.TempDir()
+	dir, file := filepath.Join(parent, "dest"), filepath.Join(parent, "b.tar.zst")
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Load(context.Background(), file, dir, nil)
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Exit != lab.ExitInvalid || e.Code != "bad_bundle" || e.Cure == "" || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want a bad_bundle with %q", err, want)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if beside, err := os.ReadDir(parent); err != nil || len(beside) != 2 {
+		t.Errorf("left %v beside, %v", beside, err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	huge := func(size int64) []byte { // a header that promises more than comes
+		var buf bytes.Buffer
+		zw, err := zstd.NewWriter(&buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(tar.NewWriter(zw).WriteHeader(header(indexFile, size)), zw.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return buf.Bytes()
+	}
+	with := func(extra ...entry) []byte { return bundle(t, append(good(t), extra...)) }
+	for _, tc := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"an empty file", nil, "unexpected EOF"},
+		{"not zstd", []byte("PK\x03\x04 not a bundle at all"), "magic"},
+		{"an empty archive", bundle(t, nil), "unexpected EOF"},
+		{"no index first", bundle(t, good(t)[1:]), "not with its index"},
+		{"an index that is a link", bundle(t, []entry{{name: indexFile, kind: tar.TypeSymlink}}), "not with its index"},
+		{"an index that is too large", huge(maxIndex + 1), "not with its index"},
+		{"an index that is cut short", huge(100), "unexpected EOF"},
+		{"an index that is not JSON", bundle(t, []entry{{name: indexFile, data: []byte("{")}}), "lab.json"},
+		{"an index with unknown keys", bundle(t, []entry{{name: indexFile, data: []byte(`{"version":1,"run":"x"}`)}}), "unknown field"},
+		{"another format", bundle(t, edited(t, func(x *index) { x.Version = 2 })), "format 2"},
+		{"a path that climbs", with(entry{name: "../escape", data: []byte("x")}), "does not name"},
+		{"an absolute path", with(entry{name: "/etc/escape", data: []byte("x")}), "does not name"},
+		{"a symlink", with(entry{name: "charts/x.tgz", kind: tar.TypeSymlink}), "not a plain file"},
+		{"a folder", with(entry{name: "charts/", kind: tar.TypeDir}), "not a plain file"},
+		{"a file that is there twice", with(good(t)[len(good(t))-1]), "names once"},
+		{"the index twice", with(good(t)[0]), "does not name"},
+		{"a file is missing", bundle(t, good(t)[:len(good(t))-1]), "1 files are missing"},
+		{"a chart name that climbs", bundle(t, edited(t, func(x *index) { x.Charts[0].Name = ".." })), "not one that lab writes"},
+		{"an image name that climbs", bundle(t, edited(t, func(x *index) { x.Images[0].Name = "../../a" })), "not one that lab writes"},
+		{"a ref that is not one", bundle(t, edited(t, func(x *index) { x.Images[0].Ref = "a\nb:1" })), "not one that lab writes"},
+		{"two images of a name", bundle(t, edited(t, func(x *index) { x.Images = append(x.Images, x.Images[0]) })), "not one that lab writes"},
+		{"a digest that climbs", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Digest = "sha256:../../x" })), "has digest"},
+		{"a layer of minus one byte", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size = -1 })), "-1 bytes"},
+		{"a layer larger than any", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size = maxBlob + 1 })), "bytes"},
+		{"more than a disk", bundle(t, edited(t, func(x *index) {
+			for i := range 5 {
+				x.Images[0].Layers = append(x.Images[0].Layers, Blob{digestOf([]byte{byte(i)}), maxBlob})
+			}
+		})), "holds more than"},
+		{"one digest, two sizes", bundle(t, edited(t, func(x *index) {
+			x.Images[0].Layers = append(x.Images[0].Layers, Blob{x.Images[0].Layers[0].Digest, 1})
+		})), "two sizes"},
+		{"a layer of another size", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size++ })), "were expected"},
+		{"other layers than the configuration's", bundle(t, edited(t, func(x *index) { x.Images[0].Layers = x.Images[0].Layers[:1] })), "other layers"},
+		{"a configuration that is a layer too", bundle(t, edited(t, func(x *index) {
+			x.Images[0].Layers = append(x.Images[0].Layers, Blob{x.Images[0].Digest, x.Images[0].Config})
+		})), "has no configuration"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { refused(t, tc.data, tc.want) })
+	}
+}
+
+func TestLoadRefusesChangedBytes(t *testing.T) {
+	for i, e := range good(t) {
+		if i == 0 || e.name == layoutFile || e.name == ociIndex {
+			continue
+		}
+		t.Run(strings.ReplaceAll(e.name, "/", "-")[:min(20, len(e.name))], func(t *testing.T) {
+			entries := good(t)
+			entries[i].data = bytes.Clone(e.data)
+			entries[i].data[len(e.data)/2] ^= 1
+			refused(t, bundle(t, entries), "has digest")
+		})
+	}
+}
+
+func TestLoadRefusesCutFiles(t *testing.T) {
+	whole := bundle(t, good(t))
+	for _, n := range []int{1, 3, 10, len(whole) / 4, len(whole) / 2, len(whole) - 5, len(whole) - 1} {
+		refused(t, whole[:n], "")
+	}
+}
+
+func TestLoadRefusesWhatFollows(t *testing.T) {
+	whole := bundle(t, good(t))
+	refused(t, append(bytes.Clone(whole), "trailing"...), "")
+	refused(t, append(bytes.Clone(whole), bundle(t, []entry{{name: "x", data: make([]byte, maxIndex)}})...), "follows its end")
+}
+
+// TestWindow: a frame may ask the reader to keep gigabytes in memory.
+func TestWindow(t *testing.T) {
+	var buf bytes.Buffer
+	zw, err := zstd.NewWriter(&buf, zstd.WithWindowSize(128<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(zw, zeros{}, 200<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, buf.Bytes(), "window")
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestNoFile(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none")
+	_, err := Inspect(missing)
+	_, _, err2 := Load(t.Context(), missing, t.TempDir(), nil)
+	for _, err := range []error{err, err2} {
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Exit != lab.ExitInvalid || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// FuzzLoad feeds the reader what comes after decompression: the tar and the index. Whatever it is, nothing may be written outside of the folder, and what is
+// accepted must be what its index says.
+func FuzzLoad(f *testing.F) {
+	raw := func(data []byte) []byte {
+		zr, err := zstd.NewReader(bytes.NewReader(data))
+		if err != nil {
+			f.Fatal(err)
+		}
+		defer zr.Close()
+		out, err := io.ReadAll(zr)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return out
+	}
+	f.Add(raw(bundle(f, good(f))))
+	f.Add(raw(bundle(f, append(good(f), entry{name: "../x", data: []byte("x")}))))
+	f.Add(raw(bundle(f, edited(f, func(x *index) { x.Images[0].Name = ".." }))))
+	zw, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "in")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		images, charts, err := load(t.Context(), bytes.NewReader(zw.EncodeAll(data, nil)), dir)
+		if beside, _ := os.ReadDir(parent); len(beside) != 1 {
+			t.Fatalf("something was written beside the folder: %v", beside)
+		}
+		if err != nil {
+			return
+		}
+		for _, i := range images {
+			a, err := openImage(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Close()
+		}
+		for _, c := range charts {
+			b, err := os.ReadFile(c.Archive)
+			if err != nil || digestOf(b) != c.Digest {
+				t.Fatal(c, err)
+			}
+		}
+	})
+}
