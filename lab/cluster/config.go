@@ -150,3 +150,9 @@ func kubeadmPatches(host Host, cfg *v1alpha4.Cluster, controlPlanes int) []strin
 	}
 	return patches
 }
+
+// Check finds what is wrong with a spec without touching anything.
+func Check(labName string, spec Spec) error {
+	_, err := config(labName, Host{}, spec)
+	return err
+}

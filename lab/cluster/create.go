@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -141,15 +142,19 @@ func explain(err error) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
 }
 
+// frame is a line of a stack trace, which kubeadm prints after its error.
+var frame = regexp.MustCompile(`^(\S+/\S+|main\.\S+|runtime\.\S+)$|\.(go|s):\d+$`)
+
 // lastLines are the last n lines that say something, cut to the width of a terminal.
 func lastLines(text string, n int) []string {
+	const width = 80
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
+		if line = strings.TrimSpace(line); line == "" || frame.MatchString(line) {
 			continue
 		}
-		if r := []rune(line); len(r) > 80 {
-			line = string(r[:79]) + "…"
+		if r := []rune(line); len(r) > width {
+			line = string(r[:width-1]) + "…"
 		}
 		lines = append(lines, line)
 	}

@@ -140,7 +140,7 @@ func TestWaitReadyInterrupted(t *testing.T) {
 }
 
 func TestLastLines(t *testing.T) {
-	got := lastLines("a\n\n b \n"+strings.Repeat("x", 100)+"\n", 2)
+	got := lastLines("a\n\n b \n"+strings.Repeat("x", 100)+"\ngithub.com/spf13/cobra.(*Command).Execute\n\tgithub.com/spf13/cobra@v1.10.2/command.go:1071\nmain.main\n", 2)
 	if len(got) != 2 || got[0] != "b" || len([]rune(got[1])) != 80 {
 		t.Errorf("got %q", got)
 	}

@@ -37,7 +37,7 @@ type Credentials struct {
 // State is what is seen of the forge.
 type State struct {
 	Exists   bool
-	Running  bool   // the container runs
+	Running  bool   // the container runs, and does not fail again and again
 	Answers  bool   // and its API answers
 	Inputs   string // digest of what it was made from, as Inputs has it
 	ImageID  string
@@ -108,8 +108,8 @@ func (g *Gitea) container(ctx context.Context) (State, error) {
 			Cure: "choose another --name, or remove it: docker rm -f " + g.name,
 		}
 	}
-	s := State{Exists: true, Running: c.Running, ImageID: c.ImageID, Inputs: c.Labels[lab.LabelInputs]}
-	if at := c.Ports[httpPort+"/tcp"]; at != "" && c.Running {
+	s := State{Exists: true, Running: c.Running && c.Status != "restarting", ImageID: c.ImageID, Inputs: c.Labels[lab.LabelInputs]}
+	if at := c.Ports[httpPort+"/tcp"]; at != "" && s.Running {
 		s.HostURL = "http://" + at
 	}
 	return s, nil

@@ -11,7 +11,6 @@ import (
 // Where things lie in Gitea's container: upstream's image and the one built from source agree on the program.
 const (
 	program  = "/app/gitea/gitea"
-	static   = "/app/gitea" // templates and options of a build without embedded files; upstream's has them embedded
 	dataDir  = "/data"
 	workPath = dataDir + "/gitea"
 	appINI   = workPath + "/conf/app.ini"
@@ -22,7 +21,7 @@ const (
 // no queue on disk, one language. The keys follow from the password, so that a container made anew over the same volume reads what the old one wrote.
 func (g *Gitea) settings() string {
 	return strings.NewReplacer(
-		"{url}", g.URL(), "{host}", g.name, "{port}", httpPort, "{static}", static, "{work}", workPath,
+		"{url}", g.URL(), "{host}", g.name, "{port}", httpPort, "{work}", workPath,
 		"{secret}", g.key("secret key"), "{internal}", g.key("internal token"), "{jwt}", g.jwtKey(),
 	).Replace(`APP_NAME = lab
 RUN_USER = git
@@ -35,7 +34,6 @@ DOMAIN = {host}
 ROOT_URL = {url}
 HTTP_ADDR = 0.0.0.0
 HTTP_PORT = {port}
-STATIC_ROOT_PATH = {static}
 APP_DATA_PATH = {work}/data
 DISABLE_SSH = true
 LFS_START_SERVER = false

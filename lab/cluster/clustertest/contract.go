@@ -1,0 +1,189 @@
+// Package clustertest holds what every provider of clusters must do, as one suite, and a fake that does it in memory.
+package clustertest
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/cluster"
+)
+
+// Clusters is what the suite tests. Consumers declare smaller interfaces of their own.
+type Clusters interface {
+	HasNetwork(ctx context.Context) (bool, error)
+	EnsureNetwork(ctx context.Context) error
+	RemoveNetwork(ctx context.Context) error
+	Observe(ctx context.Context) ([]lab.ClusterState, error)
+	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
+	Start(ctx context.Context, name string, p lab.Progress) error
+	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
+	Mark(ctx context.Context, name, inputs, images string) error
+	Delete(ctx context.Context, name string) error
+	Kubeconfig(name string) string
+}
+
+var _ Clusters = (*cluster.Kind)(nil)
+
+// Subject is a provider under test.
+type Subject struct {
+	Clusters Clusters
+	Other    Clusters // the same, of another lab
+	NodeRef  string
+	Image    lab.Image                         // something to load
+	Holds    func(t *testing.T, n string) bool // whether every node of the cluster holds Image
+	Stop     func(t *testing.T, node string)   // stops a node, as a restart of the machine does
+	Limit    time.Duration                     // for one Create
+}
+
+// Contract runs the suite. It creates one cluster, called dev, and half of another, called half.
+func Contract(t *testing.T, s Subject) {
+	ctx := t.Context()
+	spec := cluster.Spec{Cluster: lab.Cluster{Name: "dev", Role: lab.RoleSpoke}, NodeRef: s.NodeRef}
+
+	t.Run("network", func(t *testing.T) {
+		has := func(want bool) {
+			t.Helper()
+			if got, err := s.Clusters.HasNetwork(ctx); err != nil || got != want {
+				t.Fatalf("network: %t, %v; want %t", got, err, want)
+			}
+		}
+		has(false)
+		must(t, s.Clusters.RemoveNetwork(ctx))
+		must(t, s.Clusters.EnsureNetwork(ctx))
+		must(t, s.Clusters.EnsureNetwork(ctx))
+		has(true)
+		if got, err := s.Other.HasNetwork(ctx); err != nil || got {
+			t.Fatalf("network of the other lab: %t, %v", got, err)
+		}
+		must(t, s.Clusters.RemoveNetwork(ctx))
+		has(false)
+	})
+
+	t.Run("nothing yet", func(t *testing.T) {
+		expect(t, s.Clusters, nil)
+		must(t, s.Clusters.Delete(ctx, "dev"))
+		if err := s.Clusters.Start(ctx, "dev", nil); err == nil {
+			t.Error("started a cluster that does not exist")
+		}
+	})
+
+	t.Run("an invalid document touches nothing", func(t *testing.T) {
+		bad := spec
+		bad.Cluster.Kind = []byte("nods: []")
+		if err := s.Clusters.Create(ctx, bad, nil); err == nil {
+			t.Fatal("created from a document with an unknown key")
+		}
+		expect(t, s.Clusters, nil)
+	})
+
+	t.Run("cancelled", func(t *testing.T) {
+		half := spec
+		half.Cluster.Name = "half"
+		cancelled, cancel := context.WithCancel(ctx)
+		defer cancel()
+		err := s.Clusters.Create(cancelled, half, func(string) { cancel() }) // in the middle: at the first word of progress
+		if err == nil {
+			t.Fatal("a cancelled Create returned nil")
+		}
+		expect(t, s.Clusters, nil)
+	})
+
+	t.Run("create", func(t *testing.T) {
+		limited, cancel := context.WithTimeout(ctx, s.Limit)
+		defer cancel()
+		asked := false
+		whole := spec
+		whole.Images = func(context.Context) ([]lab.Image, error) { asked = true; return []lab.Image{s.Image}, nil }
+		must(t, s.Clusters.Create(limited, whole, nil))
+		if !asked || !s.Holds(t, "dev") {
+			t.Error("the image was not loaded")
+		}
+		got := expect(t, s.Clusters, []string{"dev"})[0]
+		if !got.Exists || !got.Running || !got.Ready || got.Kubernetes == "" || len(got.Nodes) != 1 {
+			t.Errorf("seen as %+v", got)
+		}
+		if got.Inputs != "" || got.Images != "" {
+			t.Errorf("whole without a mark: %+v", got)
+		}
+		if info, err := os.Stat(s.Clusters.Kubeconfig("dev")); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("kubeconfig: %v, %v; want mode 0600", info, err)
+		}
+		expect(t, s.Other, nil)
+	})
+
+	t.Run("create again", func(t *testing.T) {
+		if err := s.Clusters.Create(ctx, spec, nil); err == nil {
+			t.Fatal("created twice")
+		}
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Ready {
+			t.Errorf("the refused Create harmed what was there: %+v", got)
+		}
+	})
+
+	t.Run("mark", func(t *testing.T) {
+		for _, inputs := range []string{"i1", "i2"} {
+			must(t, s.Clusters.Mark(ctx, "dev", inputs, "m"))
+			if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Inputs != inputs || got.Images != "m" {
+				t.Errorf("marked %s/m, seen %s/%s", inputs, got.Inputs, got.Images)
+			}
+		}
+	})
+
+	t.Run("load again", func(t *testing.T) {
+		loading := false
+		must(t, s.Clusters.Load(ctx, "dev", []lab.Image{s.Image}, func(string) { loading = true }))
+		if loading {
+			t.Error("loaded an image that is there")
+		}
+	})
+
+	t.Run("restart", func(t *testing.T) {
+		node := expect(t, s.Clusters, []string{"dev"})[0].Nodes[0]
+		s.Stop(t, node)
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Ready || !got.Exists {
+			t.Errorf("stopped, and seen as %+v", got)
+		}
+		must(t, os.Remove(s.Clusters.Kubeconfig("dev"))) // lost with the state folder
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || !got.Ready || got.Inputs != "i2" {
+			t.Errorf("started, and seen as %+v", got)
+		}
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+	})
+
+	t.Run("delete", func(t *testing.T) {
+		must(t, s.Other.Delete(ctx, "dev"))
+		expect(t, s.Clusters, []string{"dev"})
+		must(t, s.Clusters.Delete(ctx, "dev"))
+		expect(t, s.Clusters, nil)
+		if _, err := os.Stat(s.Clusters.Kubeconfig("dev")); !os.IsNotExist(err) {
+			t.Errorf("kubeconfig: %v; want it gone", err)
+		}
+		must(t, s.Clusters.RemoveNetwork(ctx))
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, c Clusters, names []string) []lab.ClusterState {
+	t.Helper()
+	states, err := c.Observe(t.Context())
+	must(t, err)
+	var got []string
+	for _, s := range states {
+		got = append(got, s.Name)
+	}
+	if !slices.Equal(got, names) {
+		t.Fatalf("clusters %q, want %q", got, names)
+	}
+	return states
+}
