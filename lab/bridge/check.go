@@ -27,14 +27,17 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	reg := Build(labName, env, def, c, in)
 	for _, k := range slices.Sorted(maps.Keys(reg.Labels)) {
 		v := reg.Labels[k]
-		ps = append(ps, key("label", k, v.At)...)
+		ps = append(ps, key("a label", k, v.At)...)
+		if k == "cloud" || k == "region" {
+			continue // checked above, against the provider's own
+		}
 		if msgs := validation.IsValidLabelValue(v.Value); len(msgs) > 0 && v.At.File != "" {
 			ps = append(ps, lab.Problem{Position: v.At, Message: fmt.Sprintf("label %s: %q is not a label's value", k, v.Value),
 				Cure: "at most 63 letters, digits or -_. and a letter or digit at both ends"})
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(reg.Annotations)) {
-		ps = append(ps, key("annotation", k, reg.Annotations[k].At)...)
+		ps = append(ps, key("an annotation", k, reg.Annotations[k].At)...)
 	}
 	for _, layer := range []struct {
 		labels, metadata map[string]string
@@ -50,7 +53,7 @@ func key(what, k string, at lab.Position) lab.Problems {
 	if at.File == "" || len(validation.IsQualifiedName(k)) == 0 {
 		return nil
 	}
-	return lab.Problems{{Position: at, Message: fmt.Sprintf("%q is not the key of a %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
+	return lab.Problems{{Position: at, Message: fmt.Sprintf("%q is not the key of %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
 }
 
 // reserved finds keys that say what another field says already: two sources for one truth.

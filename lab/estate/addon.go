@@ -201,6 +201,11 @@ func scalars(n *yaml.Node, visit func(*yaml.Node)) {
 	}
 }
 
+func inRepository(p string) bool {
+	p = path.Clean(p)
+	return p != ".." && !strings.HasPrefix(p, "../")
+}
+
 // escapes finds the paths of an Application or ApplicationSet that leave the repository.
 func escapes(file string, doc *yaml.Node) lab.Problems {
 	var ps lab.Problems
@@ -213,7 +218,10 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 			_, p, _ = strings.Cut(p, "/")
 			from = ""
 		}
-		if p = path.Join(from, strings.TrimPrefix(p, "/")); p == ".." || strings.HasPrefix(p, "../") {
+		if from = regexp.MustCompile(`{{.*?}}`).ReplaceAllString(from, "x"); !inRepository(from) {
+			return // said of the path already
+		}
+		if p = path.Join(from, strings.TrimPrefix(p, "/")); !inRepository(p) {
 			ps = append(ps, lab.Problem{Position: position(file, n), Message: fmt.Sprintf("path %s leaves the repository", n.Value),
 				Cure: "a path starts at the root of the repository"})
 		}
@@ -227,7 +235,7 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 			}
 			if files := get(n, "helm", "valueFiles"); files != nil {
 				for _, f := range files.Content {
-					check(f, regexp.MustCompile(`{{.*?}}`).ReplaceAllString(from, "x"))
+					check(f, from)
 				}
 			}
 		}

@@ -28,7 +28,7 @@ func (l *loader) hub() {
 		hub = c.Name
 	}
 	if hub == "" && !unread && len(l.estate.Clusters) > 0 {
-		l.fail(lab.ClustersDir, "no hub: the engine runs nowhere", "one cluster has role: hub")
+		l.at(l.estate.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "one cluster has role: hub")
 	}
 }
 
@@ -75,10 +75,10 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	at := c.Position("spec.environment")
 	switch {
 	case c.Environment == "" && c.Role == lab.RoleSpoke:
-		if _, written := c.Positions["spec.environment"]; !written {
-			at = c.Position("spec")
+		if _, written := c.Positions["spec.environment"]; written {
+			return lab.Environment{}, false // and was found wanting
 		}
-		l.at(at, "a spoke without environment", there)
+		l.at(c.Position("spec"), "a spoke without environment", there)
 		return lab.Environment{}, false
 	case c.Environment == "":
 		return lab.Environment{}, true
@@ -93,6 +93,18 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 		l.at(at, fmt.Sprintf("no environment %s", c.Environment), there)
 	}
 	return env, ok
+}
+
+// idle checks the environments that no cluster is in yet, as far as they stand on their own; the others were checked with their clusters.
+func (l *loader) idle() {
+	def, _ := l.estate.Environment(lab.DefaultEnvironment)
+	for _, e := range l.estate.Environments {
+		used := slices.ContainsFunc(l.estate.Clusters, func(c lab.Cluster) bool { return c.Environment == e.Name })
+		if used || e.Name == lab.DefaultEnvironment || bridge.Resolve(e, def, lab.Cluster{}).Cloud.Provider == "" {
+			continue
+		}
+		l.problems = append(l.problems, bridge.Check(l.estate.Name, e, def, lab.Cluster{Name: e.Name}, bridge.Inputs{})...)
+	}
 }
 
 // nodeNames checks that the longest name of a node container is still a host name: kind makes them of lab, cluster and role.

@@ -41,7 +41,7 @@ func (r *reader) mapping(n *yaml.Node, path string, entries ...entry) {
 			for i, e := range entries {
 				known[i] = e.key
 			}
-			r.unknown(key, known)
+			r.unknown(key, path, known)
 			continue
 		}
 		r.read(value, join(path, key.Value), entries[at].read)
@@ -75,10 +75,13 @@ func (r *reader) isMapping(n *yaml.Node, path string) bool {
 	return true
 }
 
-func (r *reader) unknown(key *yaml.Node, known []string) {
+func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 	cure := "known: " + strings.Join(known, ", ")
 	if best := closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
+		if _, ok := r.at[join(path, best)]; !ok {
+			r.at[join(path, best)] = position(r.file, key) // it is there, if misspelt: one slip is one problem
+		}
 	}
 	r.fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
 }

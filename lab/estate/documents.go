@@ -22,7 +22,7 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 		return nil
 	}
 	if len(docs) != 1 {
-		at := lab.Position{File: r.file}
+		at := lab.Position{File: r.file, Line: 1}
 		message := "the file is empty"
 		if len(docs) > 1 {
 			at, message = position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
@@ -72,7 +72,11 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	root := r.document(data, "Cluster", &c.Name, entry{"spec", func(n *yaml.Node, at string) {
 		r.mapping(n, at,
 			entry{"role", r.word(&role, string(lab.RoleHub), string(lab.RoleSpoke))},
-			entry{"environment", r.text(&c.Environment)},
+			entry{"environment", func(n *yaml.Node, at string) {
+				if r.text(&c.Environment)(n, at); n.Value == "" && n.Kind == yaml.ScalarNode {
+					r.fail(n, at+" is empty", "")
+				}
+			}},
 			entry{"provider", r.word(&c.Provider, "kind")},
 			entry{"cloud", r.cloud(&c.Cloud)},
 			entry{"addons", r.truths(&c.Addons)},

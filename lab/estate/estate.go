@@ -42,6 +42,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	for _, c := range l.estate.Clusters {
 		l.cluster(c)
 	}
+	l.idle()
 	l.ports()
 	if l.haveChart != nil {
 		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
@@ -119,7 +120,7 @@ func (l *loader) clusters() {
 		l.estate.Clusters = append(l.estate.Clusters, c)
 	})
 	if !any {
-		l.fail(lab.ClustersDir, "no clusters: an estate has a hub at least", "lab init DIR writes an estate to start from")
+		l.fail(lab.ClusterFile("hub"), "no clusters: an estate has a hub at least", "lab init DIR writes an estate to start from")
 	}
 }
 
@@ -169,7 +170,7 @@ func (l *loader) addon(folder string) {
 		}
 	}
 	if addon.File == "" && len(l.problems) == before && l.inside(dir) {
-		l.fail(dir, "no ApplicationSet here", "write one to "+path.Join(dir, "applicationset.yaml")+", or remove the folder")
+		l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
 	}
 	if at, ok := addon.Positions["path"]; ok && fs.ValidPath(addon.Path) && !l.exists(addon.Path) {
 		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})

@@ -18,7 +18,7 @@ type files struct {
 }
 
 func (f *files) fail(file, message, cure string) {
-	f.problems = append(f.problems, lab.Problem{Position: lab.Position{File: file}, Message: message, Cure: cure})
+	f.problems = append(f.problems, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
 }
 
 // read returns a file's bytes; nil when it cannot be read, which is then noted. A file beyond the bound is cut just after it, for parse to refuse.

@@ -16,46 +16,77 @@ const gitignore = `# what a lab keeps beside its estate stays out of Git, and so
 .task/
 `
 
-// Write writes the estate in fsys, with a .gitignore, to dir, which must be absent or empty. It appears whole or not at all: it is written beside dir and moved
-// into place.
+// Write writes the estate in fsys, with a .gitignore, to dir, which must be absent or empty. It is written aside and moved into place, so that it appears whole
+// or not at all.
 func Write(fsys fs.FS, dir string) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("write the estate: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
+	there := err == nil
 	switch {
-	case err == nil && len(entries) > 0:
+	case there && len(entries) > 0:
 		return occupied(dir, "it holds "+entries[0].Name())
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case !there && !errors.Is(err, fs.ErrNotExist):
 		return occupied(dir, "it cannot be read as a folder")
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	// An empty folder is kept and filled, because a shell may stand in it (lab init .); an absent one appears by one rename.
+	aside := filepath.Dir(dir)
+	if there {
+		aside = dir
+	}
+	if err := os.MkdirAll(aside, 0o755); err != nil {
 		return fmt.Errorf("write the estate: %w", err)
 	}
-	staged, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
+	staged, err := os.MkdirTemp(aside, ".lab-init-")
 	if err != nil {
 		return fmt.Errorf("write the estate: %w", err)
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(staged))
+		if left := os.RemoveAll(staged); err == nil && left != nil {
+			err = fmt.Errorf("write the estate: %w", left)
 		}
 	}()
-	if err := os.Chmod(staged, 0o755); err != nil {
+	if err := stage(fsys, staged); err != nil {
 		return fmt.Errorf("write the estate: %w", err)
+	}
+	if !there {
+		err = os.Rename(staged, dir)
+	} else {
+		err = moveInto(staged, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write the estate: %w", err)
+	}
+	return nil
+}
+
+func stage(fsys fs.FS, dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
 	}
 	for _, folder := range []string{lab.ClustersDir, lab.EnvironmentsDir, lab.AddonsDir, lab.ScenariosDir} {
-		if err := writeFolder(fsys, folder, staged); err != nil {
-			return fmt.Errorf("write the estate: %w", err)
+		if err := writeFolder(fsys, folder, dir); err != nil {
+			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(staged, ".gitignore"), []byte(gitignore), 0o644); err != nil {
-		return fmt.Errorf("write the estate: %w", err)
+	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(gitignore), 0o644)
+}
+
+// moveInto moves everything from one folder to another, and back out again when one of them cannot be moved.
+func moveInto(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
 	}
-	// Rename replaces an empty folder and refuses one that has been filled since.
-	if err := os.Rename(staged, dir); err != nil {
-		return fmt.Errorf("write the estate: %w", err)
+	for i, e := range entries {
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			for _, moved := range entries[:i] {
+				err = errors.Join(err, os.Rename(filepath.Join(to, moved.Name()), filepath.Join(from, moved.Name())))
+			}
+			return err
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 func parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	p := parser{file: file, left: maxNodes, open: map[*yaml.Node]bool{}}
 	if len(data) > maxFile {
-		return nil, lab.Problems{{Position: lab.Position{File: file}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
+		return nil, lab.Problems{{Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
 			Cure: fmt.Sprintf("at most %d", maxFile)}}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -55,7 +55,7 @@ func parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	return docs, p.problems
 }
 
-// syntax is the problem of a file that is not YAML. The library tells the line within its message alone.
+// syntax is the problem of a file that is not YAML. The library tells the line within its message alone, and not always the same line.
 func syntax(file string, data []byte, err error) lab.Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -65,9 +65,19 @@ func syntax(file string, data []byte, err error) lab.Problem {
 	} else if m := regexp.MustCompile(`^unknown anchor '(.*)' referenced`).FindStringSubmatch(message); m != nil {
 		line = bytes.Count(data[:max(0, bytes.Index(data, []byte("*"+m[1])))], []byte("\n")) + 1
 	}
-	// The scanner counts the line after the last one when a file ends too early.
-	line = max(1, min(line, bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))+1))
-	return lab.Problem{Position: lab.Position{File: file, Line: line}, Message: "not YAML: " + message}
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	switch {
+	case regexp.MustCompile(`expected (<stream-start>|<document start>|node content|key|'-' indicator|',' or)`).MatchString(message):
+		line++ // errors of the parser, unlike the scanner's, count from 0 (parser.fail in the library's decode.go)
+	case strings.Contains(message, "tab character"):
+		for i := line - 1; i < len(lines); i++ { // the line told is where the scanner began
+			if bytes.Contains(lines[i][:len(lines[i])-len(bytes.TrimLeft(lines[i], " \t"))], []byte("\t")) {
+				line = i + 1
+				break
+			}
+		}
+	}
+	return lab.Problem{Position: lab.Position{File: file, Line: max(1, min(line, len(lines)))}, Message: "not YAML: " + message}
 }
 
 type parser struct {
