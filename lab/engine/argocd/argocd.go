@@ -63,8 +63,8 @@ type clients struct {
 
 // releaser keeps a Helm release.
 type releaser interface {
-	Observe(name string) (helm.State, error)
-	Ensure(ctx context.Context, want helm.Release, repair string, p lab.Progress) (helm.Result, error)
+	Observe(ctx context.Context, name string) (helm.State, error)
+	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
 }
 
 // Option sets what an engine may know beyond its hub.
@@ -119,7 +119,7 @@ func connect(cfg *rest.Config) (clients, error) {
 
 // Observe looks at the engine and at the clusters that it knows. It changes nothing.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
-	rel, err := a.release.Observe(releaseName)
+	rel, err := a.release.Observe(ctx, releaseName)
 	if err != nil {
 		return engine.State{}, err
 	}

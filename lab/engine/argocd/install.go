@@ -28,29 +28,19 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 	if err := a.ensureRedisPassword(ctx); err != nil {
 		return false, err
 	}
-	have, err := a.release.Observe(releaseName)
-	if err != nil {
-		return false, err
-	}
-	repair, err := a.missing(ctx, have)
-	if err != nil {
-		return false, err
-	}
 	res, err := a.release.Ensure(ctx, helm.Release{
 		Name: releaseName, Namespace: Namespace, Chart: chart, Values: values,
 		Labels: map[string]string{lab.LabelName: a.lab},
-	}, repair, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "argo cd", 1)) })
+		Repair: func(have helm.State) (string, error) { return a.missing(ctx, have) },
+	}, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "argo cd", 1)) })
 	if err != nil {
 		return false, fmt.Errorf("argo cd: %w", err)
 	}
 	return res.Changed, a.awaitReady(ctx, res.State, p)
 }
 
-// missing says which workload of a release that was applied to its end someone removed since; empty when all are there.
+// missing says which workload of a release someone removed since it was applied; empty when all are there.
 func (a *ArgoCD) missing(ctx context.Context, have helm.State) (string, error) {
-	if !have.Deployed() {
-		return "", nil
-	}
 	all, err := workload.Observe(ctx, a.hub.typed, Namespace, have.Workloads)
 	if err != nil {
 		return "", err

@@ -68,7 +68,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 			"cm":     configMap(s),
 			"secret": secretValues(s),
 		},
-		"controller": component(),
+		"controller": map[string]any{"resources": requests("10m", "64Mi"), "readinessProbe": readiness()},
 		"repoServer": component(),
 		"applicationSet": map[string]any{
 			"resources": requests("10m", "32Mi"),
@@ -138,17 +138,22 @@ func secretValues(s Settings) map[string]any {
 	}
 }
 
-// component is what the three servers have in common. The chart's probes wait 10 s and look every 10 s, most of an install's time.
+// component is what the two servers have in common.
 func component() map[string]any {
 	return map[string]any{
-		"resources": requests("10m", "64Mi"),
-		"readinessProbe": map[string]any{
-			"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 30, "successThreshold": 1,
-		},
+		"resources":      requests("10m", "64Mi"),
+		"readinessProbe": readiness(),
 		// A busy laptop answers late; a restart makes it no faster.
 		"livenessProbe": map[string]any{
 			"initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6, "successThreshold": 1,
 		},
+	}
+}
+
+// readiness looks at once and often: the chart waits 10 s and looks every 10 s, which is most of an install's time.
+func readiness() map[string]any {
+	return map[string]any{
+		"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 30, "successThreshold": 1,
 	}
 }
 

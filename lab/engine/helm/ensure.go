@@ -22,6 +22,8 @@ type Release struct {
 	Chart     lab.Chart
 	Values    map[string]any
 	Labels    map[string]string // further labels of the release record
+	// Repair looks at a release that was applied to its end and says why it must be applied again although nothing changed; empty when it need not. May be nil.
+	Repair func(State) (string, error)
 }
 
 // Inputs is the digest of everything a release is made from. It is short enough for a label.
@@ -48,24 +50,25 @@ type Result struct {
 	Reason  string // why, in words; empty when nothing changed
 }
 
-// Ensure makes a release so. It compares digests, not manifests, so a release that is as it should be costs one read. Repair makes it apply the release
-// although the digests are equal, for a caller that found objects of it missing.
+// Ensure makes a release so. It compares digests, not manifests, so a release that is as it should be costs one read.
 //
 // Helm goes on in the background when its context ends, so a call in flight is left to finish and ctx is heeded between calls.
-func (c *Client) Ensure(ctx context.Context, want Release, repair string, p lab.Progress) (Result, error) {
+func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Result, error) {
 	inputs, err := Inputs(want.Chart, want.Values)
 	if err != nil {
 		return Result{}, err
 	}
-	last, err := c.last(want.Name)
+	last, err := c.last(ctx, want.Name)
 	if err != nil {
 		return Result{}, err
 	}
 	reason := ""
 	if last != nil {
 		reason = c.reason(last, want, inputs)
-		if reason == "" {
-			reason = repair
+		if reason == "" && want.Repair != nil {
+			if reason, err = want.Repair(stateOf(last)); err != nil {
+				return Result{}, err
+			}
 		}
 		if reason == "" {
 			return Result{State: stateOf(last)}, nil

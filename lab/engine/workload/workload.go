@@ -36,8 +36,8 @@ func OfDeployment(d *appsv1.Deployment) Status {
 	current := d.Status.ObservedGeneration >= d.Generation
 	s := Status{Kind: "Deployment", Name: d.Name, Want: want, Seen: true}
 	if current {
-		// Ready counts old pods too; no more than the updated ones can be new.
-		s.Ready = min(d.Status.ReadyReplicas, d.Status.UpdatedReplicas)
+		// ReadyReplicas counts old pods too: as many of them as there are may be among the ready.
+		s.Ready = max(0, d.Status.ReadyReplicas-(d.Status.Replicas-d.Status.UpdatedReplicas))
 	}
 	s.Done = current && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want && d.Status.Replicas <= d.Status.UpdatedReplicas
 	return s

@@ -1,0 +1,394 @@
+// Package enginetest holds the contract that every GitOps engine of lab keeps, and a fake that keeps it without a cluster.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// Installer puts the engine on the hub.
+type Installer interface {
+	Observe(ctx context.Context) (engine.State, error)
+	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
+}
+
+// Registrar tells the engine of clusters.
+type Registrar interface {
+	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
+	Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error)
+}
+
+// Syncer tells the engine what to sync, and sees what comes of it.
+type Syncer interface {
+	ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error)
+	ApplyRoot(ctx context.Context, root engine.Root) (bool, error)
+	Applications(ctx context.Context) ([]lab.Application, error)
+	WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error)
+}
+
+// Engine is all that an engine does for lab.
+type Engine interface {
+	Installer
+	Registrar
+	Syncer
+}
+
+// Subject is an engine under test with the world around it: a hub without the engine, one spoke named "spoke", and an estate whose one addon "hello" goes to
+// every cluster that is labelled enable_hello, as the application CLUSTER-hello.
+type Subject struct {
+	Engine       Engine
+	Chart        lab.Chart
+	Values       map[string]any
+	OtherValues  map[string]any // Values with a harmless difference
+	Spoke        *rest.Config
+	Server       string // of the spoke, as the hub reaches it
+	Repositories []engine.Repository
+	Root         engine.Root
+	Revision     string                    // commit that the estate is at
+	Break        func(*testing.T) string   // commits a version of hello that never gets healthy, and returns the commit
+	Mend         func(*testing.T) string   // commits one that does
+	Region       func(*testing.T) string   // annotation aws_region of the spoke's registration, as hello carries it in the spoke
+	Fingerprint  func(*testing.T) []string // every object that lab wrote, with its version
+	Patience     time.Duration             // how long anything may take
+}
+
+// Contract runs the suite. Its parts build on one another, in this order.
+func Contract(t *testing.T, s Subject) {
+	t.Helper()
+	c := &contract{Subject: s, app: "spoke-hello"}
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"an absent engine is seen as absent", c.absent},
+		{"a cluster can be registered before the engine is there", c.registerEarly},
+		{"install makes it serve", c.install},
+		{"install again changes nothing", c.installAgain},
+		{"other values upgrade it once", c.upgrade},
+		{"repositories and root are applied once", c.roots},
+		{"everything expected gets in sync and healthy", c.converge},
+		{"a converged lab is believed at first sight and not touched", c.untouched},
+		{"a changed registration is told in words", c.words},
+		{"what does not get healthy is told when time is up", c.timeout},
+		{"what is mended converges", c.mended},
+		{"a cancelled wait says so", c.cancelled},
+		{"a label off takes the application away", c.labelOff},
+		{"a cluster that left is forgotten with its applications", c.unregister},
+	} {
+		if !t.Run(part.name, part.run) {
+			t.FailNow() // what follows would fail for this part's reason
+		}
+	}
+}
+
+type contract struct {
+	Subject
+	app string
+}
+
+func (c *contract) context(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func progress(t *testing.T) lab.Progress {
+	return func(s string) {
+		t.Log(s)
+		if s == "" || strings.Contains(s, "\n") {
+			t.Errorf("progress is one line, got %q", s)
+		}
+	}
+}
+
+func registration(cluster, server string, labels, annotations map[string]string) lab.Registration {
+	r := lab.Registration{Cluster: cluster, Server: server, Labels: map[string]lab.Value{}, Annotations: map[string]lab.Value{}}
+	for k, v := range labels {
+		r.Labels[k] = lab.Value{Value: v}
+	}
+	for k, v := range annotations {
+		r.Annotations[k] = lab.Value{Value: v}
+	}
+	return r
+}
+
+func (c *contract) spoke(change func(labels, annotations map[string]string)) lab.Registration {
+	labels := map[string]string{"enable_hello": "true", "environment": "prod", "cluster_name": "spoke"}
+	annotations := map[string]string{"aws_region": "eu-west-1", "odd/key": "a b: c"}
+	if change != nil {
+		change(labels, annotations)
+	}
+	return registration("spoke", c.Server, labels, annotations)
+}
+
+func (c *contract) absent(t *testing.T) {
+	s, err := c.Engine.Observe(c.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Installed() || s.Ready || s.Revision != 0 || len(s.Registrations) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if again, err := c.Engine.Unregister(c.context(t), "nobody", true, progress(t)); err != nil || len(again) != 0 {
+		t.Errorf("a cluster that nobody knows: %v, %v", again, err)
+	}
+}
+
+func (c *contract) registerEarly(t *testing.T) {
+	lines, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke)
+	if err != nil || !slices.Equal(lines, []string{"registered as " + c.Server}) {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	before := c.Fingerprint(t)
+	again, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke)
+	if err != nil || len(again) != 0 {
+		t.Errorf("again: %v, %v", again, err)
+	}
+	if after := c.Fingerprint(t); !slices.Equal(before, after) {
+		t.Errorf("registering again touched objects:\n%v\n%v", before, after)
+	}
+	s, err := c.Engine.Observe(c.context(t))
+	if err != nil || len(s.Registrations) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if d := engine.Diff(c.spoke(nil), s.Registrations[0]); len(d) != 0 {
+		t.Errorf("what was registered reads as different: %v", d)
+	}
+}
+
+func (c *contract) install(t *testing.T) {
+	changed, err := c.Engine.Install(c.context(t), c.Chart, c.Values, progress(t))
+	if err != nil || !changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	s, err := c.Engine.Observe(c.context(t))
+	if err != nil || !s.Installed() || !s.Ready || s.Waiting != "" || s.Revision != 1 || s.Inputs == "" || s.Version == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func (c *contract) installAgain(t *testing.T) {
+	before := c.Fingerprint(t)
+	start := time.Now()
+	changed, err := c.Engine.Install(c.context(t), c.Chart, c.Values, progress(t))
+	if err != nil || changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	t.Logf("nothing to install: %s", time.Since(start).Round(time.Millisecond))
+	if after := c.Fingerprint(t); !slices.Equal(before, after) {
+		t.Errorf("installing again touched objects:\n%v\n%v", before, after)
+	}
+}
+
+func (c *contract) upgrade(t *testing.T) {
+	for i, want := range []bool{true, false} {
+		changed, err := c.Engine.Install(c.context(t), c.Chart, c.OtherValues, progress(t))
+		if err != nil || changed != want {
+			t.Fatalf("time %d: changed %v, %v", i+1, changed, err)
+		}
+	}
+	if s, err := c.Engine.Observe(c.context(t)); err != nil || s.Revision != 2 || !s.Ready {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func (c *contract) roots(t *testing.T) {
+	lines, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories)
+	if err != nil || len(lines) != len(c.Repositories) {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	for _, r := range c.Repositories {
+		if r.Password != "" && slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, r.Password) }) {
+			t.Errorf("a password is told: %v", lines)
+		}
+	}
+	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || !changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	if lines, err = c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil || len(lines) != 0 {
+		t.Errorf("again: %v, %v", lines, err)
+	}
+	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || changed {
+		t.Errorf("again: changed %v, %v", changed, err)
+	}
+}
+
+func (c *contract) want(change func(*engine.Want)) engine.Want {
+	w := engine.Want{Revision: c.Revision, Expected: []string{c.app}}
+	if change != nil {
+		change(&w)
+	}
+	return w
+}
+
+func (c *contract) converge(t *testing.T) {
+	apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
+	listed, err := c.Engine.Applications(c.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, listed)
+}
+
+func (c *contract) converged(t *testing.T, apps []lab.Application) {
+	t.Helper()
+	if len(apps) != 1 {
+		t.Fatalf("%d applications, want one: %+v", len(apps), apps)
+	}
+	a := apps[0]
+	if a.Name != c.app || a.Addon != "hello" || a.Cluster != "spoke" || !a.Converged() || a.Version == "" || a.Message != "" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func (c *contract) untouched(t *testing.T) {
+	before := c.Fingerprint(t)
+	var told []string
+	apps, err := c.Engine.WaitConverged(c.context(t), c.want(nil), func(s string) { told = append(told, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
+	if len(told) != 0 {
+		t.Errorf("a converged lab was waited for: %v", told)
+	}
+	if after := c.Fingerprint(t); !slices.Equal(before, after) {
+		t.Errorf("looking touched objects:\n%v\n%v", before, after)
+	}
+}
+
+func (c *contract) words(t *testing.T) {
+	changed := c.spoke(func(labels, annotations map[string]string) {
+		labels["tier"] = "gold"
+		delete(labels, "cluster_name")
+		annotations["aws_region"] = "eu-central-1"
+		delete(annotations, "odd/key")
+	})
+	want := []string{
+		"annotation aws_region: eu-west-1 -> eu-central-1", "annotation odd/key: removed",
+		"label cluster_name: removed", "label tier: gold",
+	}
+	lines, err := c.Engine.Register(c.context(t), changed, c.Spoke)
+	if err != nil || !slices.Equal(slices.Sorted(slices.Values(lines)), want) {
+		t.Errorf("%v, %v; want %v", lines, err, want)
+	}
+	s, err := c.Engine.Observe(c.context(t))
+	if err != nil || len(s.Registrations) != 1 || !maps.Equal(s.Registrations[0].Annotations, map[string]string{"aws_region": "eu-central-1"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	// The applications are in sync and healthy all the while, with the old value at first: the wait must not believe that.
+	for _, region := range []string{"eu-central-1", "eu-west-1", "eu-north-1", "eu-west-1"} {
+		next := c.spoke(func(_, annotations map[string]string) { annotations["aws_region"] = region })
+		if _, err := c.Engine.Register(c.context(t), next, c.Spoke); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.converged(t, apps)
+		t.Logf("converged in %s", time.Since(start).Round(time.Millisecond))
+		if got := c.Region(t); got != region {
+			t.Errorf("the wait ended with %s in the spoke, want %s", got, region)
+		}
+	}
+}
+
+func (c *contract) timeout(t *testing.T) {
+	c.Revision = c.Break(t)
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience/6)
+	defer cancel()
+	apps, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || e.Code != "not_converged" {
+		t.Fatalf("%v", err)
+	}
+	t.Log(e.Message, "\n", strings.Join(e.Details, "\n"))
+	if !strings.HasPrefix(e.Message, "1 of 1 applications is not healthy after ") {
+		t.Errorf("message %q", e.Message)
+	}
+	if len(e.Details) == 0 || !strings.HasPrefix(e.Details[0], c.app+"   ") {
+		t.Errorf("details %q", e.Details)
+	}
+	for _, d := range e.Details {
+		if len([]rune(d)) > 80 {
+			t.Errorf("%d columns: %s", len([]rune(d)), d)
+		}
+	}
+	if len(apps) != 1 || apps[0].Converged() || apps[0].Message == "" {
+		t.Errorf("%+v", apps)
+	}
+}
+
+func (c *contract) mended(t *testing.T) {
+	c.Revision = c.Mend(t)
+	apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
+}
+
+func (c *contract) cancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Expected = append(w.Expected, "never") }), progress(t))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func (c *contract) labelOff(t *testing.T) {
+	off := c.spoke(func(labels, _ map[string]string) { labels["enable_hello"] = "false" })
+	lines, err := c.Engine.Register(c.context(t), off, c.Spoke)
+	if err != nil || !slices.Equal(lines, []string{"label enable_hello: true -> false"}) {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	want := c.want(func(w *engine.Want) { w.Expected, w.Gone, w.Changed = nil, []string{c.app}, true })
+	apps, err := c.Engine.WaitConverged(c.context(t), want, progress(t))
+	if err != nil || len(apps) != 0 {
+		t.Fatalf("%v, %v", apps, err)
+	}
+	if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
+		t.Fatal(err)
+	}
+	apps, err = c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
+}
+
+func (c *contract) unregister(t *testing.T) {
+	lines, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t))
+	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
+		t.Errorf("%v, %v", lines, err)
+	}
+	apps, err := c.Engine.Applications(c.context(t))
+	if err != nil || len(apps) != 0 {
+		t.Errorf("%v, %v", apps, err)
+	}
+	s, err := c.Engine.Observe(c.context(t))
+	if err != nil || len(s.Registrations) != 0 || !s.Installed() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if again, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t)); err != nil || len(again) != 0 {
+		t.Errorf("again: %v, %v", again, err)
+	}
+}

@@ -1,0 +1,242 @@
+package enginetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// Fake is an engine in memory. It generates an application CLUSTER-ADDON for every label enable_ADDON=true of every registration, in sync at the commit of
+// the last Commit, and healthy unless it is in Broken.
+type Fake struct {
+	mu           sync.Mutex
+	state        engine.State
+	regs         map[string]engine.Registered
+	repositories map[string]engine.Repository
+	root         []byte
+	revision     string
+	broken       map[string]string
+	writes       int // how often anything was changed
+}
+
+// NewFake returns a fake that nothing was done to.
+func NewFake() *Fake {
+	return &Fake{regs: map[string]engine.Registered{}, repositories: map[string]engine.Repository{}, broken: map[string]string{}}
+}
+
+// Commit says which commit the estate is at.
+func (f *Fake) Commit(revision string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision = revision
+}
+
+// Break makes an application unhealthy for a reason; an empty reason heals it.
+func (f *Fake) Break(application, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.broken, application)
+	if reason != "" {
+		f.broken[application] = reason
+	}
+}
+
+// Writes is how often anything was changed so far.
+func (f *Fake) Writes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+// Observe implements Installer.
+func (f *Fake) Observe(ctx context.Context) (engine.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state
+	for _, name := range slices.Sorted(maps.Keys(f.regs)) {
+		s.Registrations = append(s.Registrations, f.regs[name])
+	}
+	return s, ctx.Err()
+}
+
+// Install implements Installer.
+func (f *Fake) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		return false, err
+	}
+	inputs := chart.Digest + string(b)
+	if f.state.Installed() && f.state.Inputs == inputs {
+		return false, nil
+	}
+	p("installing")
+	f.writes++
+	f.state = engine.State{Release: "deployed", Revision: f.state.Revision + 1, Version: chart.Version, Inputs: inputs, Ready: true}
+	return true, nil
+}
+
+// Register implements Registrar.
+func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Config) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	have, known := f.regs[reg.Cluster]
+	lines := engine.Diff(reg, have)
+	if known && len(lines) == 0 {
+		return nil, nil
+	}
+	f.writes++
+	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Labels: map[string]string{}, Annotations: map[string]string{}}
+	for k, v := range reg.Labels {
+		next.Labels[k] = v.Value
+	}
+	for k, v := range reg.Annotations {
+		next.Annotations[k] = v.Value
+	}
+	f.regs[reg.Cluster] = next
+	if !known {
+		return []string{"registered as " + reg.Server}, nil
+	}
+	return lines, nil
+}
+
+// Unregister implements Registrar.
+func (f *Fake) Unregister(ctx context.Context, cluster string, _ bool, _ lab.Progress) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.regs[cluster]; !known {
+		return nil, ctx.Err()
+	}
+	f.writes++
+	delete(f.regs, cluster)
+	return []string{"cluster " + cluster + " is no longer registered"}, ctx.Err()
+}
+
+// ApplyRepositories implements Syncer.
+func (f *Fake) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next, lines := map[string]engine.Repository{}, []string(nil)
+	for _, r := range repos {
+		next[r.Name] = r
+		if f.repositories[r.Name] != r {
+			lines = append(lines, fmt.Sprintf("repository %s: %s", r.Name, r.URL))
+		}
+	}
+	for name := range f.repositories {
+		if _, wanted := next[name]; !wanted {
+			lines = append(lines, fmt.Sprintf("repository %s: removed", name))
+		}
+	}
+	if len(lines) > 0 {
+		f.writes++
+	}
+	f.repositories = next
+	slices.Sort(lines)
+	return lines, ctx.Err()
+}
+
+// ApplyRoot implements Syncer.
+func (f *Fake) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if bytes.Equal(f.root, root.Manifest) {
+		return false, ctx.Err()
+	}
+	f.writes++
+	f.root = bytes.Clone(root.Manifest)
+	return true, ctx.Err()
+}
+
+// Applications implements Syncer.
+func (f *Fake) Applications(ctx context.Context) ([]lab.Application, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applications(), ctx.Err()
+}
+
+func (f *Fake) applications() []lab.Application {
+	apps := []lab.Application{}
+	if !f.state.Installed() || f.root == nil {
+		return apps
+	}
+	for cluster, reg := range f.regs {
+		for label, value := range reg.Labels {
+			addon, enables := strings.CutPrefix(label, "enable_")
+			if !enables || value != "true" {
+				continue
+			}
+			a := lab.Application{
+				Name: cluster + "-" + addon, Addon: addon, Cluster: cluster, Version: "1.0.0",
+				Sync: "Synced", Health: "Healthy", Revision: f.revision, Namespace: addon,
+			}
+			if reason := f.broken[a.Name]; reason != "" {
+				a.Health, a.Message = "Degraded", reason
+			}
+			apps = append(apps, a)
+		}
+	}
+	slices.SortFunc(apps, func(a, b lab.Application) int { return cmp.Compare(a.Name, b.Name) })
+	return apps
+}
+
+// WaitConverged implements Syncer. Nothing happens by itself in a fake, so what is not converged now fails at once, as if time were up.
+func (f *Fake) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	apps := f.applications()
+	if err := ctx.Err(); err != nil {
+		return apps, err
+	}
+	e := &lab.Error{Exit: lab.ExitTimeout, Code: "not_converged"}
+	for _, a := range apps {
+		if !a.Converged() {
+			e.Details = append(e.Details, fmt.Sprintf("%s   %s   %s", a.Name, a.Health, a.Message))
+		}
+	}
+	exists := func(name string) bool {
+		return slices.ContainsFunc(apps, func(a lab.Application) bool { return a.Name == name })
+	}
+	for _, name := range want.Expected {
+		if !exists(name) {
+			e.Details = append(e.Details, name+"   Missing   is not generated yet")
+		}
+	}
+	for _, name := range want.Gone {
+		if exists(name) {
+			e.Details = append(e.Details, name+"   Waiting   is no longer wanted, and still there")
+		}
+	}
+	if want.Revision != "" && want.Revision != f.revision {
+		e.Details = append(e.Details, "addons   Waiting   is at "+f.revision+", wanted "+want.Revision)
+	}
+	if len(e.Details) == 0 {
+		return apps, nil
+	}
+	p(e.Details[0])
+	verb := "are"
+	if len(e.Details) == 1 {
+		verb = "is"
+	}
+	e.Message = fmt.Sprintf("%d of %d applications %s not healthy after %s", len(e.Details), len(apps), verb, time.Duration(0))
+	return apps, e
+}
