@@ -1,0 +1,340 @@
+package strict
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+// Reader decodes one document into Go types: what it does not know, or what has the wrong type, is a problem with its place. It goes on after a problem.
+//
+// Fields are described by tags: yaml:"key" (or ",inline"), need:"true" for a key that must be there, enum:"a,b" for a word out of a few, max:"10m" for the
+// longest span of time or max:"100" for the greatest number, and doc:"..." for the schema.
+type Reader struct {
+	File     string
+	Problems lab.Problems
+	At       map[string]lab.Position // path of a value -> where it stands
+}
+
+// NewReader returns a reader for a file.
+func NewReader(file string) *Reader { return &Reader{File: file, At: map[string]lab.Position{}} }
+
+// Custom is a type that reads itself.
+type Custom interface {
+	ReadYAML(r *Reader, n *yaml.Node, path string)
+}
+
+// Fail notes a problem at a node.
+func (r *Reader) Fail(n *yaml.Node, message, cure string) {
+	r.Problems = append(r.Problems, lab.Problem{Position: Position(r.File, n), Message: message, Cure: cure})
+}
+
+// FailAt notes a problem at the value under a path, or at the nearest thing above it that is written.
+func (r *Reader) FailAt(path, message, cure string) {
+	r.Problems = append(r.Problems, lab.Problem{Position: r.Position(path), Message: message, Cure: cure})
+}
+
+// Position is where the value under a path stands, or the nearest thing above it that is written.
+func (r *Reader) Position(path string) lab.Position {
+	for {
+		if at, ok := r.At[path]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(path, ".[")
+		if i < 0 {
+			return lab.Position{File: r.File}
+		}
+		path = path[:i]
+	}
+}
+
+// Decode reads n into the value that into points at.
+func (r *Reader) Decode(n *yaml.Node, into any, path string) {
+	r.value(n, reflect.ValueOf(into).Elem(), field{}, path)
+}
+
+// field is what the tags of a struct's field say of its value.
+type field struct {
+	key  string
+	need bool
+	enum []string
+	max  string
+	doc  string
+}
+
+func fieldOf(f reflect.StructField) (field, bool) {
+	key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	out := field{key: key, need: f.Tag.Get("need") == "true", max: f.Tag.Get("max"), doc: f.Tag.Get("doc")}
+	if e := f.Tag.Get("enum"); e != "" {
+		out.enum = strings.Split(e, ",")
+	}
+	return out, options == "inline"
+}
+
+func (r *Reader) value(n *yaml.Node, to reflect.Value, f field, path string) {
+	if IsNull(n) && to.Kind() != reflect.Interface {
+		return // a key without a value is as if it were not there
+	}
+	r.At[path] = Position(r.File, n)
+	if c, ok := to.Addr().Interface().(Custom); ok {
+		c.ReadYAML(r, n, path)
+		return
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		v := reflect.New(to.Type().Elem())
+		r.value(n, v.Elem(), f, path)
+		to.Set(v)
+	case reflect.Struct:
+		r.mapping(n, to, path)
+	case reflect.Map:
+		r.table(n, to, f, path)
+	case reflect.Slice:
+		r.list(n, to, f, path)
+	case reflect.Interface:
+		v, ok := r.Plain(n, path)
+		if ok && v != nil {
+			to.Set(reflect.ValueOf(v))
+		}
+	default:
+		r.scalar(n, to, f, path)
+	}
+}
+
+func (r *Reader) mapping(n *yaml.Node, to reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, path, "a mapping")
+		return
+	}
+	fields := map[string]reflect.Value{}
+	about := map[string]field{}
+	var known []string
+	collect(to, func(f field, v reflect.Value) {
+		fields[f.key], about[f.key] = v, f
+		known = append(known, f.key)
+	})
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		v, ok := fields[key.Value]
+		if !ok {
+			r.Unknown(key, known)
+			continue
+		}
+		r.value(n.Content[i+1], v, about[key.Value], Join(path, key.Value))
+	}
+	for _, key := range known {
+		if _, there := r.At[Join(path, key)]; about[key].need && !there {
+			r.Fail(holder(n, key), Join(path, key)+" is missing", "")
+		}
+	}
+}
+
+// holder is the mapping that lacks a key, or what stands behind the key if that is nothing.
+func holder(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i]
+		}
+	}
+	return n
+}
+
+// collect visits the fields of a struct, those of inlined ones too.
+func collect(v reflect.Value, visit func(field, reflect.Value)) {
+	for i := range v.NumField() {
+		f, inline := fieldOf(v.Type().Field(i))
+		switch {
+		case inline:
+			collect(v.Field(i), visit)
+		case f.key != "" && f.key != "-":
+			visit(f, v.Field(i))
+		}
+	}
+}
+
+// Unknown notes a key that is none of those known.
+func (r *Reader) Unknown(key *yaml.Node, known []string) {
+	cure := "known: " + strings.Join(known, ", ")
+	if best := Closest(key.Value, known); best != "" {
+		cure = fmt.Sprintf("did you mean %q?", best)
+	}
+	r.Fail(key, fmt.Sprintf("unknown key %q", clip(key.Value)), cure)
+}
+
+func (r *Reader) table(n *yaml.Node, to reflect.Value, f field, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, path, "a mapping")
+		return
+	}
+	out := reflect.MakeMap(to.Type())
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		v := reflect.New(to.Type().Elem()).Elem()
+		r.value(n.Content[i+1], v, f, Join(path, n.Content[i].Value))
+		out.SetMapIndex(reflect.ValueOf(n.Content[i].Value), v)
+	}
+	to.Set(out)
+}
+
+func (r *Reader) list(n *yaml.Node, to reflect.Value, f field, path string) {
+	if n.Kind != yaml.SequenceNode {
+		r.wrong(n, path, "a list")
+		return
+	}
+	out := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
+	for i, c := range n.Content {
+		r.value(c, out.Index(i), f, fmt.Sprintf("%s[%d]", path, i))
+	}
+	to.Set(out)
+}
+
+var spanType = reflect.TypeFor[time.Duration]()
+
+func (r *Reader) scalar(n *yaml.Node, to reflect.Value, f field, path string) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		r.wrong(n, path, wanted(to.Type()))
+	case to.Type() == spanType:
+		r.span(n, to, f, path)
+	case to.Kind() == reflect.String && n.Tag == "!!str":
+		to.SetString(n.Value)
+		r.word(n, f, path)
+	case to.Kind() == reflect.Bool && n.Tag == "!!bool":
+		to.SetBool(strings.EqualFold(n.Value, "true"))
+	case to.Kind() == reflect.Int && n.Tag == "!!int":
+		v, err := strconv.Atoi(n.Value)
+		most, _ := strconv.Atoi(f.max)
+		switch {
+		case err != nil:
+			r.wrong(n, path, "a whole number")
+		case f.max != "" && (v > most || v < 0):
+			r.Fail(n, fmt.Sprintf("%s cannot be %d", path, v), "at most "+f.max)
+		default:
+			to.SetInt(int64(v))
+		}
+	default:
+		r.wrong(n, path, wanted(to.Type()))
+	}
+}
+
+func (r *Reader) word(n *yaml.Node, f field, path string) {
+	if len(f.enum) == 0 || slices.Contains(f.enum, n.Value) {
+		return
+	}
+	cure := strings.Join(f.enum, " or ")
+	if best := Closest(n.Value, f.enum); best != "" {
+		cure = fmt.Sprintf("did you mean %q?", best)
+	}
+	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, clip(n.Value)), cure)
+}
+
+func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
+	d, err := time.ParseDuration(n.Value)
+	if err != nil {
+		r.wrong(n, path, "a span of time, as 30s or 2m")
+		return
+	}
+	most, _ := time.ParseDuration(f.max)
+	if d < 0 || f.max != "" && d > most {
+		r.Fail(n, fmt.Sprintf("%s cannot be %s", path, clip(n.Value)), "at most "+f.max)
+		return
+	}
+	to.SetInt(int64(d))
+}
+
+func wanted(t reflect.Type) string {
+	switch {
+	case t == spanType:
+		return "a span of time, as 30s or 2m"
+	case t.Kind() == reflect.String:
+		return "text"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	}
+	return "a whole number"
+}
+
+func (r *Reader) wrong(n *yaml.Node, path, want string) {
+	cure := ""
+	if want == "text" && n.Kind == yaml.ScalarNode {
+		cure = "write it in quotes: " + strconv.Quote(clip(n.Value))
+	}
+	if path == "" {
+		path = "the document"
+	}
+	r.Fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, kindOf(n)), cure)
+}
+
+// Plain is a node as JSON would have it: string, bool, int64, float64, nil, []any, map[string]any. A date stays the text that was written.
+func (r *Reader) Plain(n *yaml.Node, path string) (any, bool) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, ok := r.Plain(n.Content[i+1], Join(path, n.Content[i].Value))
+			if !ok {
+				return nil, false
+			}
+			out[n.Content[i].Value] = v
+		}
+		return out, true
+	case yaml.SequenceNode:
+		out := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, ok := r.Plain(c, fmt.Sprintf("%s[%d]", path, i))
+			if !ok {
+				return nil, false
+			}
+			out[i] = v
+		}
+		return out, true
+	}
+	v, err := Scalar(n)
+	if err != nil {
+		r.Fail(n, path+": "+err.Error(), "")
+		return nil, false
+	}
+	return v, true
+}
+
+// Scalar is the value of a scalar node.
+func Scalar(n *yaml.Node) (any, error) {
+	switch n.Tag {
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true"), nil
+	case "!!int":
+		var v int64
+		err := n.Decode(&v)
+		return v, err
+	case "!!float":
+		var v float64
+		err := n.Decode(&v)
+		return v, err
+	}
+	return n.Value, nil
+}
+
+// Join is a path with a key below it.
+func Join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// clip keeps a value that is quoted in a message short.
+func clip(s string) string {
+	const most = 80
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
