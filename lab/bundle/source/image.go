@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"homelab/lab"
 	"homelab/lab/bundle/store"
 )
 
@@ -38,10 +39,14 @@ func (b *Builder) image(ctx context.Context, c *Component, made map[string]store
 	if err != nil {
 		return store.Meta{}, err
 	}
-	return writeImage(c, layers, filepath.Join(dir, archiveFile))
+	key, err := b.recipes.key(c)
+	if err != nil {
+		return store.Meta{}, err
+	}
+	return writeImage(c, key, layers, filepath.Join(dir, archiveFile))
 }
 
-func writeImage(c *Component, layers []v1.Layer, file string) (store.Meta, error) {
+func writeImage(c *Component, key string, layers []v1.Layer, file string) (store.Meta, error) {
 	tag, err := name.NewTag(c.Ref)
 	if err != nil {
 		return store.Meta{}, err
@@ -58,6 +63,7 @@ func writeImage(c *Component, layers []v1.Layer, file string) (store.Meta, error
 	cfg.Created = v1.Time{Time: fixedTime}
 	cfg.OS, cfg.Architecture = "linux", runtime.GOARCH
 	cfg.Config = c.config()
+	cfg.Config.Labels[lab.LabelInputs] = key
 	if img, err = mutate.ConfigFile(img, cfg); err != nil {
 		return store.Meta{}, err
 	}

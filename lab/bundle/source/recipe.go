@@ -39,6 +39,8 @@ const (
 // Recipes is every component, in the order in which `lab up` needs them.
 type Recipes struct {
 	Components []*Component `yaml:"components"`
+
+	keys map[string]string
 }
 
 // Component is one recipe. Which fields are read depends on its kind.
@@ -75,6 +77,7 @@ type Component struct {
 	Ports      []string  `yaml:"ports" json:"ports,omitempty"`
 	Volumes    []string  `yaml:"volumes" json:"volumes,omitempty"`
 	StopSignal string    `yaml:"stopsignal" json:"stopsignal,omitempty"`
+	Charts     []string  `yaml:"charts" json:"-"` // charts whose pods run the image: "NAME", or "NAME VERSION" for that version alone
 
 	// Node.
 	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // images inside the node image
@@ -119,6 +122,17 @@ func (r *Recipes) Get(name string) (*Component, bool) {
 
 func (r *Recipes) index(name string) int {
 	return slices.IndexFunc(r.Components, func(c *Component) bool { return c.Name == name })
+}
+
+// ImagesOf names the components whose images a chart's pods run.
+func (r *Recipes) ImagesOf(chart, version string) []string {
+	var names []string
+	for _, c := range r.Components {
+		if slices.Contains(c.Charts, chart) || slices.Contains(c.Charts, chart+" "+version) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // Needs lists the components that c is made from.
@@ -167,6 +181,9 @@ func Parse(file string, data []byte) (*Recipes, error) {
 	}
 	problems.Sort()
 	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if err := r.addKeys(); err != nil {
 		return nil, err
 	}
 	return &r, nil

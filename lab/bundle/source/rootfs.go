@@ -63,9 +63,14 @@ func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) er
 	if mirror := aptMirror(ctx, c.Suite); mirror != "" {
 		args = append(args, mirror)
 	}
-	cmd := exec.CommandContext(ctx, "debootstrap", args...)
-	// Debian's own tools write this instead of the day of the build.
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", fixedTime.Unix()), "LC_ALL=C")
+	// A root shell opened by plain su has Debian's folders for the administrator's programs not on PATH, and debootstrap needs more from there.
+	program, err := exec.LookPath("debootstrap")
+	if err != nil {
+		program = "/usr/sbin/debootstrap"
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C",
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", fixedTime.Unix())) // Debian's own tools write this instead of the day of the build
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 10 * time.Second

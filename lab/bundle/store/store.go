@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"homelab/lab"
 )
 
 // lockPoll is how often a lock held by another process is tried again; flock(2) has no way to wait that a context can end.
@@ -27,14 +29,16 @@ const keyChars = 16
 
 // Meta is what is kept about a result, beside its files.
 type Meta struct {
-	Name    string    `json:"name"`
-	Key     string    `json:"key"`
-	Ref     string    `json:"ref,omitempty"`     // image name, where the result is an image
-	Digest  string    `json:"digest,omitempty"`  // sha256:... of an image's configuration or of a file
-	Version string    `json:"version,omitempty"` // of what was made
-	Size    int64     `json:"size"`              // bytes of all files
-	Seconds float64   `json:"seconds"`           // how long it took to make
-	Made    time.Time `json:"made"`
+	Name    string  `json:"name"`
+	Key     string  `json:"key"`
+	Ref     string  `json:"ref,omitempty"`     // image name, where the result is an image
+	Digest  string  `json:"digest,omitempty"`  // sha256:... of an image's configuration or of a file
+	Version string  `json:"version,omitempty"` // of what was made
+	Size    int64   `json:"size"`              // bytes of all files
+	Seconds float64 `json:"seconds"`           // how long it took to make
+
+	Origin lab.Origin `json:"origin,omitempty"` // where it came from, if not from where the key says
+	Made   time.Time  `json:"made"`
 }
 
 // Entry is a result at hand.

@@ -1,0 +1,293 @@
+// Package bundle supplies a lab with images and charts: from a bundle archive, from registries, or built from source. It decides which, and says why.
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/bundle/archive"
+	"homelab/lab/bundle/registry"
+	"homelab/lab/bundle/source"
+	"homelab/lab/bundle/store"
+	"homelab/lab/docker"
+)
+
+// Mode says where images and charts come from: auto, registry, source, or bundle=FILE.
+type Mode string
+
+// The modes.
+const (
+	ModeAuto     Mode = "auto"
+	ModeRegistry Mode = "registry"
+	ModeSource   Mode = "source"
+
+	bundlePrefix = "bundle="
+)
+
+// Options of a supply.
+type Options struct {
+	Mode     Mode           // empty for auto
+	Mirror   string         // host:port of a registry that holds everything under upstream's names; empty for upstream's own
+	CacheDir string         // lab's folder for what can be made again
+	Docker   *docker.Docker // the container engine, which may hold an image already; nil for none
+}
+
+// Kind says what an item is.
+type Kind string
+
+// The kinds of items.
+const (
+	KindImage Kind = "image"
+	KindChart Kind = "chart"
+)
+
+// Item is one image or chart that a supply can bring to hand.
+type Item struct {
+	Kind    Kind
+	Name    string // component or chart
+	Version string
+	Ref     string // image: repository:tag as manifests name it; chart: NAME-VERSION
+	Key     string // what it is made from; the same key is the same content
+	Digest  string // when at hand, or pinned
+	Size    int64  // bytes, when at hand
+	Origin  lab.Origin
+	AtHand  bool
+	Seconds float64 // source: what building takes, or took, in all; 0 elsewhere
+}
+
+// Title is how a person reads the item.
+func (i Item) Title() string {
+	if i.Kind == KindChart {
+		return i.Name + " " + i.Version
+	}
+	return i.Name
+}
+
+// supplier is one way to come by images and charts. Its methods may be called at the same time.
+type supplier interface {
+	Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error)
+	Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error)
+	Items(ctx context.Context) ([]Item, error)
+}
+
+// Supply brings images and charts to hand. Its methods may be called at the same time.
+type Supply struct {
+	options Options
+	store   *store.Store
+	recipes *source.Recipes
+	from    supplier
+	origin  lab.Origin
+	why     string
+}
+
+// Open decides where images and charts come from. In mode auto that is the bundle that was loaded last; or else what auto took the last time, while its
+// node image is at hand; or else registries where they answer; or else source. Nothing is fetched and nothing is built.
+func Open(ctx context.Context, o Options) (*Supply, error) {
+	if o.Mode == "" {
+		o.Mode = ModeAuto
+	}
+	st, err := store.Open(filepath.Join(o.CacheDir, "store"))
+	if err != nil {
+		return nil, err
+	}
+	recipes, err := source.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	s := &Supply{options: o, store: st, recipes: recipes}
+	switch file, isBundle := strings.CutPrefix(string(o.Mode), bundlePrefix); {
+	case isBundle && file != "":
+		err = s.useFile(file)
+	case o.Mode == ModeAuto:
+		err = s.auto(ctx)
+	case o.Mode == ModeRegistry:
+		_, err = s.useRegistry()
+	case o.Mode == ModeSource:
+		s.useSource()
+	default:
+		err = &lab.Error{
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("images cannot come from %q", string(o.Mode)),
+			Cure: "use --images auto, registry, source or bundle=FILE",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Supply) useSource() {
+	s.from = newFromSource(s.recipes, s.store, s.options.Docker)
+	s.origin, s.why = lab.OriginSource, "images built from source"
+}
+
+func (s *Supply) useRegistry() (*registry.Registry, error) {
+	r, err := registry.New(registry.Options{Dir: filepath.Join(s.options.CacheDir, "registry"), Mirror: s.options.Mirror})
+	if err != nil {
+		return nil, err
+	}
+	s.from, s.origin, s.why = &fromRegistry{registry: r}, lab.OriginRegistry, "images from the registry"
+	if s.options.Mirror != "" {
+		s.why = "images from " + s.options.Mirror
+	}
+	return r, nil
+}
+
+func (s *Supply) useFile(file string) error {
+	b, err := openBundle(s.store, file)
+	if err != nil {
+		return err
+	}
+	s.from, s.origin, s.why = b, lab.OriginBundle, "images from bundle "+filepath.Base(file)
+	return nil
+}
+
+// Why says in a few words where images come from, and why.
+func (s *Supply) Why() string { return s.why }
+
+// Origin is where what is not at hand will come from.
+func (s *Supply) Origin() lab.Origin { return s.origin }
+
+// Builds says whether something will have to be compiled on this machine.
+func (s *Supply) Builds() bool {
+	if s.origin != lab.OriginSource {
+		return false
+	}
+	return slices.ContainsFunc(s.items(), func(i Item) bool { return !i.AtHand })
+}
+
+// Image brings a component's image to hand. It returns when that is so; where it is built, what others asked for goes first if `lab up` needs it earlier.
+func (s *Supply) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	if p == nil {
+		p = func(string) {}
+	}
+	return s.from.Image(ctx, name, p)
+}
+
+// Chart brings a chart to hand; an empty version is the one that ChartVersion names.
+func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
+	if p == nil {
+		p = func(string) {}
+	}
+	return s.from.Chart(ctx, name, version, p)
+}
+
+// List returns every image and chart, images first, in the order in which `lab up` needs them.
+func (s *Supply) List(ctx context.Context) ([]Item, error) { return s.from.Items(ctx) }
+
+// items is List for questions that have no answer without it.
+func (s *Supply) items() []Item {
+	items, err := s.from.Items(context.Background())
+	if err != nil {
+		return nil
+	}
+	return items
+}
+
+func (s *Supply) find(kind Kind, name, version string) (Item, bool) {
+	items := s.items()
+	i := slices.IndexFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == name && (version == "" || i.Version == version) })
+	if i < 0 {
+		return Item{}, false
+	}
+	return items[i], true
+}
+
+// AtHand says whether an image, or else a chart, needs neither network nor compiler any more.
+func (s *Supply) AtHand(image, chart, version string) bool {
+	if image != "" {
+		i, ok := s.find(KindImage, image, "")
+		return ok && i.AtHand
+	}
+	i, ok := s.find(KindChart, chart, version)
+	return ok && i.AtHand
+}
+
+// Ref is the name under which a component's image is known; empty for a component that there is none of.
+func (s *Supply) Ref(name string) string {
+	i, _ := s.find(KindImage, name, "")
+	return i.Ref
+}
+
+// Key stands for what a component's image is made from.
+func (s *Supply) Key(name string) string {
+	i, _ := s.find(KindImage, name, "")
+	return i.Key
+}
+
+// Version of a component's image.
+func (s *Supply) Version(name string) string {
+	i, _ := s.find(KindImage, name, "")
+	return i.Version
+}
+
+// ChartVersion is the version of a chart that lab takes where nothing names one.
+func (s *Supply) ChartVersion(chart string) string {
+	i, _ := s.find(KindChart, chart, "")
+	return i.Version
+}
+
+// HasChart says whether a chart can be brought to hand; an empty version is any.
+func (s *Supply) HasChart(chart, version string) bool {
+	_, ok := s.find(KindChart, chart, version)
+	return ok
+}
+
+// ImagesOf names the components whose images a chart's pods run.
+func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
+
+// Save writes every image and chart to one archive, bringing to hand what is not.
+func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
+	items, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	var images []lab.Image
+	var charts []lab.Chart
+	for _, i := range items {
+		switch i.Kind {
+		case KindImage:
+			img, err := s.Image(ctx, i.Name, p)
+			if err != nil {
+				return err
+			}
+			images = append(images, img)
+		case KindChart:
+			c, err := s.Chart(ctx, i.Name, i.Version, p)
+			if err != nil {
+				return err
+			}
+			charts = append(charts, c)
+		}
+	}
+	return archive.Save(ctx, file, images, charts, p)
+}
+
+// Load brings an archive's images and charts to hand. Mode auto takes them from now on, and so does this supply.
+func (s *Supply) Load(ctx context.Context, file string, p lab.Progress) error {
+	b, err := openBundle(s.store, file)
+	if err != nil {
+		return err
+	}
+	if _, err := b.load(ctx, p); err != nil {
+		return err
+	}
+	if err := s.remember(decision{Origin: lab.OriginBundle, Bundle: b.id, Why: "images from bundle " + filepath.Base(file)}); err != nil {
+		return err
+	}
+	return s.useFile(file)
+}
+
+// fileSize is 0 for a file that is not there.
+func fileSize(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
