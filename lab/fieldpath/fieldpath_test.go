@@ -33,11 +33,11 @@ spec:
 func TestGet(t *testing.T) {
 	for path, want := range map[string]any{
 		`spec.replicas`: 2,
-		`metadata.annotations["eks.amazonaws.com/role-arn"]`: "arn",
-		`["metadata"].annotations.plain`:                     "p",
-		`spec.containers[0].image`:                           "a",
-		`spec.containers[name=podinfo].image`:                "b",
-		`spec.containers[name=podinfo].env[name=X].value`:    "1",
+		`metadata.annotations["eks.amazonaws.com/role-arn"]`:                                "arn",
+		`["metadata"].annotations.plain`:                                                    "p",
+		`spec.containers[0].image`:                                                          "a",
+		`spec.containers[name=podinfo].image`:                                               "b",
+		`spec.containers[name=podinfo].env[name=X].value`:                                   "1",
 		`spec.generators[clusters.selector.matchLabels.environment=prod].clusters.values.v`: 2,
 	} {
 		p, err := Parse(path)

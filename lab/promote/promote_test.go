@@ -1,0 +1,156 @@
+package promote
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+	"homelab/lab/estate"
+)
+
+// load reads the default estate, copied to a folder of its own, with replacements in podinfo's ApplicationSet.
+func load(t *testing.T, replace ...string) *lab.Estate {
+	t.Helper()
+	dir := t.TempDir()
+	for _, folder := range []string{"addons", "clusters", "environments"} {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join("..", "..", folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "addons", "podinfo", "applicationset.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer(replace...).Replace(string(data))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	est, err := estate.Load(os.DirFS(dir), dir, "homelab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return est
+}
+
+func TestPromote(t *testing.T) {
+	est := load(t)
+	p, err := Plan(est, "podinfo", "dev", "staging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `--- a/addons/podinfo/applicationset.yaml
++++ b/addons/podinfo/applicationset.yaml
+@@ -22,7 +22,7 @@
+               values: {addonChartVersion: 6.9.2}
+           - clusters:
+               selector: {matchLabels: {environment: staging}}
+-              values: {addonChartVersion: 6.7.0}
++              values: {addonChartVersion: 6.9.2}
+           - clusters:
+               selector: {matchLabels: {environment: prod}}
+               values: {addonChartVersion: 6.7.0}
+`
+	if diff := cmp.Diff(want, p.Diff()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := p.Summary(); got != "staging: podinfo 6.7.0 -> 6.9.2" {
+		t.Error(got)
+	}
+	if err := p.Write(est.Dir); err != nil {
+		t.Fatal(err)
+	}
+	again, err := estate.Load(os.DirFS(est.Dir), est.Dir, "homelab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := again.Addon("podinfo")
+	if a.Versions["staging"] != "6.9.2" || a.Versions["prod"] != "6.7.0" {
+		t.Errorf("after: %v", a.Versions)
+	}
+	p, err = Plan(again, "podinfo", "dev", "staging")
+	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is at 6.9.2 already, as dev" {
+		t.Errorf("again: %v, %q", err, p.Summary())
+	}
+	left, err := filepath.Glob(filepath.Join(est.Dir, "addons", "podinfo", "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestWriteRefusesAFileThatChangedMeanwhile(t *testing.T) {
+	est := load(t)
+	p, err := Plan(est, "podinfo", "dev", "staging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(est.Dir, p.File)
+	if err := os.WriteFile(file, append(p.Before, "# edited\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(est.Dir); err == nil {
+		t.Error("an edit was written over")
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		addon, from, to string
+		replace         []string
+		want            string
+	}{
+		"downwards":      {"podinfo", "prod", "dev", nil, "promotion goes upwards: prod has order 3, dev has 1"},
+		"itself":         {"podinfo", "dev", "dev", nil, "from dev to dev is no promotion"},
+		"no environment": {"podinfo", "dev", "stagin", nil, `"stagin" is no environment to promote between`},
+		"default":        {"podinfo", "default", "dev", nil, `"default" is no environment to promote between`},
+		"no addon":       {"podinf", "dev", "prod", nil, "the estate has no addon podinf"},
+		"no version":     {"identity", "dev", "prod", nil, "identity pins no version in addons/identity/applicationset.yaml"},
+		"no own pin": {"podinfo", "dev", "staging", []string{`          - clusters:
+              selector: {matchLabels: {environment: staging}}
+              values: {addonChartVersion: 6.7.0}
+`, ""}, "podinfo has no version of its own in environment staging"},
+		"shared pin": {"podinfo", "dev", "staging", []string{`          - clusters:
+              selector: {matchLabels: {environment: staging}}
+              values: {addonChartVersion: 6.7.0}
+          - clusters:
+              selector: {matchLabels: {environment: prod}}`, `          - clusters:
+              selector: {matchExpressions: [{key: environment, operator: In, values: [staging, prod]}]}`},
+			"staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Plan(load(t, c.replace...), c.addon, c.from, c.to)
+			var e *lab.Error
+			if !errors.As(err, &e) || e.Message != c.want || e.Exit != lab.ExitInvalid || e.Cure == "" {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWriteStaysInTheEstate(t *testing.T) {
+	est := load(t)
+	p, err := Plan(est, "podinfo", "dev", "staging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(t.TempDir(), "outside.yaml")
+	if err := os.WriteFile(outside, p.Before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(est.Dir, p.File)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(est.Dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("wrote through a link: %v", err)
+	}
+}
