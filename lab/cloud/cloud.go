@@ -100,7 +100,7 @@ func Facts(c lab.Cloud, s Scope) []Fact {
 		}
 	case GCP:
 		return []Fact{
-			{"gcp_cluster_name", shorten(name, 40), ""},
+			{"gcp_cluster_name", shorten(letterFirst("gke-", name), 40), ""},
 			{"gcp_region", c.Region, "region"},
 			{"gcp_project_id", c.ProjectID, "projectID"},
 			{"gcp_project_number", c.ProjectNumber, "projectNumber"},
@@ -155,10 +155,7 @@ func (s Scope) project() string {
 	for _, word := range []string{"google", "ssl", "null", "undefined"} {
 		base = strings.ReplaceAll(base, word, "x")
 	}
-	if base[0] < 'a' || base[0] > 'z' {
-		base = "p-" + base
-	}
-	if len(base) > 23 {
+	if base = letterFirst("p-", base); len(base) > 23 {
 		base = base[:23]
 	}
 	return strings.TrimRight(base, "-") + "-" + s.account("gcp project").digits(6)
@@ -166,14 +163,18 @@ func (s Scope) project() string {
 
 // serviceAccount is a service account's id: 6 to 30 characters, a letter first, no hyphen last.
 func (s Scope) serviceAccount(addon string) string {
-	id := addon + "-" + s.Cluster
-	if id[0] < 'a' || id[0] > 'z' {
-		id = "a-" + id
-	}
+	id := letterFirst("a-", addon+"-"+s.Cluster)
 	if len(id) < 6 {
 		id += "-" + derive("gcp service account", id).hex(6)
 	}
 	return shorten(id, 30)
+}
+
+func letterFirst(prefix, name string) string {
+	if name[0] >= 'a' && name[0] <= 'z' {
+		return name
+	}
+	return prefix + name
 }
 
 // shorten keeps a name within limit, and names that differ different.

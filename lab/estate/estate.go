@@ -108,7 +108,7 @@ func (l *loader) environments() {
 }
 
 func (l *loader) clusters() {
-	any := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
+	found := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
 		c, problems := readCluster(file, data, l.estate.Dir)
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
@@ -119,7 +119,7 @@ func (l *loader) clusters() {
 		c.Name = folder
 		l.estate.Clusters = append(l.estate.Clusters, c)
 	})
-	if !any {
+	if !found {
 		l.fail(lab.ClusterFile("hub"), "no clusters: an estate has a hub at least", "lab init DIR writes an estate to start from")
 	}
 }
