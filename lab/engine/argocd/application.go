@@ -252,8 +252,8 @@ func (a application) message() string {
 	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" {
 		return clip(a.Status.OperationState.Message, messageLimit)
 	}
-	if r, ok := a.unhealthy(); ok {
-		return clip(fmt.Sprintf("%s %s: %s", strings.ToLower(r.Kind), r.Name, cmp.Or(r.Health.Message, strings.ToLower(r.Health.Status))), messageLimit)
+	if bad := a.unhealthy(); len(bad) > 0 {
+		return clip(bad[0].trouble(), messageLimit)
 	}
 	if a.Status.Health.Message != "" {
 		return clip(a.Status.Health.Message, messageLimit)
@@ -273,24 +273,27 @@ func (a application) message() string {
 // messageLimit keeps a message of Argo CD, which may hold a whole Helm error, to what a table or a JSON line bears.
 const messageLimit = 300
 
-// unhealthy returns the first object that is worse than on its way, else the first that is on its way.
-func (a application) unhealthy() (resource, bool) {
-	var first *resource
-	for i, r := range a.Status.Resources {
-		if r.Health == nil || r.Health.Status == "Healthy" || r.Health.Status == "" {
-			continue
-		}
-		if r.Health.Status != "Progressing" {
-			return r, true
-		}
-		if first == nil {
-			first = &a.Status.Resources[i]
+// unhealthy returns the objects that are not healthy, those that are only on their way last.
+func (a application) unhealthy() []resource {
+	var bad, onTheWay []resource
+	for _, r := range a.Status.Resources {
+		switch {
+		case r.Health == nil || r.Health.Status == "Healthy" || r.Health.Status == "":
+		case r.Health.Status == "Progressing":
+			onTheWay = append(onTheWay, r)
+		default:
+			bad = append(bad, r)
 		}
 	}
-	if first == nil {
-		return resource{}, false
-	}
-	return *first, true
+	return append(bad, onTheWay...)
+}
+
+func (r resource) title() string { return strings.ToLower(r.Kind) + " " + r.Name }
+
+// trouble says what is the matter with an unhealthy object.
+func (r resource) trouble() string {
+	message := strings.TrimPrefix(r.Health.Message, fmt.Sprintf("%s %q ", r.Kind, r.Name)) // the title says it already
+	return r.title() + ": " + cmp.Or(message, strings.ToLower(r.Health.Status))
 }
 
 // difference says which objects are not as Git wants them.
@@ -298,7 +301,7 @@ func (a application) difference() string {
 	var names []string
 	for _, r := range a.Status.Resources {
 		if r.Status == "OutOfSync" {
-			names = append(names, strings.ToLower(r.Kind)+" "+r.Name)
+			names = append(names, r.title())
 		}
 	}
 	manual := ""

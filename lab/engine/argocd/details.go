@@ -34,7 +34,7 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	}
 	var rows []row
 	wide, wideState := 0, 0
-	for _, p := range pending {
+	for _, p := range gather(pending) {
 		r := row{name: p.Application, state: p.State()}
 		r.lines = a.explain(asking, v.apps[p.Application], p)
 		rows = append(rows, r)
@@ -67,14 +67,41 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	return e
 }
 
+// gatherFrom is how many missing applications are told as one: they have one reason, which is above them.
+const gatherFrom = 4
+
+// gather makes one line of many applications that do not exist yet.
+func gather(pending []engine.Pending) []engine.Pending {
+	var names []string
+	for _, p := range pending {
+		if p.Sync == "" && p.Health == "" {
+			names = append(names, p.Application)
+		}
+	}
+	if len(names) < gatherFrom {
+		return pending
+	}
+	out := slices.DeleteFunc(slices.Clone(pending), func(p engine.Pending) bool { return slices.Contains(names, p.Application) })
+	return append(out, engine.Pending{
+		Application: fmt.Sprintf("%d more", len(names)), Reason: "are not generated yet: " + strings.Join(names, ", "),
+	})
+}
+
 // headline is the one line above the details: "1 of 11 applications is not healthy after 5m 0s".
 func headline(v view, want engine.Want, pending []engine.Pending, waited time.Duration) string {
-	bad, unhealthy := 0, 0
+	bad, unhealthy, staying := 0, 0, 0
 	for _, p := range pending {
+		if p.Application == want.RootName() && p.Sync != "Synced" {
+			return fmt.Sprintf("the root application %s is not in sync after %s", p.Application, duration(waited))
+		}
 		if p.Application == want.RootName() || strings.HasPrefix(p.Application, "applicationset ") {
 			continue
 		}
 		bad++
+		if v.apps[p.Application].terminating() || slices.Contains(want.Gone, p.Application) {
+			staying++
+			continue
+		}
 		if p.Health != "" && p.Health != "Healthy" {
 			unhealthy++
 		}
@@ -84,14 +111,20 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 		if len(pending) > 0 {
 			what = pending[0].Application + " has not converged"
 		}
+		if len(pending) > 0 && strings.HasPrefix(pending[0].Application, "applicationset ") && pending[0].State() == "Degraded" {
+			return pending[0].Application + " cannot generate its applications"
+		}
 		return what + " after " + duration(waited)
 	}
 	is, state := "are", "in sync"
 	if bad == 1 {
 		is = "is"
 	}
-	if unhealthy == bad {
+	switch bad {
+	case unhealthy:
 		state = "healthy"
+	case staying:
+		state = "removed"
 	}
 	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, duration(waited))
 }
@@ -107,13 +140,10 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 	for _, s := range a.askSpoke(ctx, app) {
 		add(s)
 	}
-	for _, r := range app.Status.Resources {
-		if r.Health == nil || r.Health.Status == "Healthy" || r.Health.Status == "" {
-			continue
-		}
-		told := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, strings.ToLower(r.Kind)+" "+r.Name+":") })
+	for _, r := range app.unhealthy() {
+		told := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, r.title()+":") })
 		if !told {
-			add(strings.TrimSuffix(fmt.Sprintf("%s %s: %s", strings.ToLower(r.Kind), r.Name, r.Health.Message), ": "))
+			add(r.trouble())
 		}
 	}
 	if len(lines) == 0 {

@@ -1,0 +1,136 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// Each file of testdata/judge is a case: what is wanted, what Argo CD has, and what a person is then told. Adding a case is adding a file.
+func TestJudge(t *testing.T) {
+	files, err := filepath.Glob("testdata/judge/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := map[string]*txtar.File{}
+			for i := range archive.Files {
+				parts[archive.Files[i].Name] = &archive.Files[i]
+			}
+			var want engine.Want
+			if err := yaml.UnmarshalStrict(parts["want.yaml"].Data, &want); err != nil {
+				t.Fatal(err)
+			}
+			v := parseView(t, parts["objects.yaml"].Data)
+			a := &ArgoCD{lab: "homelab"}
+
+			var got strings.Builder
+			pending := judge(v, want)
+			for _, p := range pending {
+				fmt.Fprintf(&got, "%s is %s: %s\n", p.Application, p.State(), p.Reason)
+			}
+			for _, app := range a.summarise(values(v.apps)) {
+				fmt.Fprintf(&got, "= %s: %s %s %s %s/%s %q\n", app.Name, app.Cluster, app.Addon, app.Version, app.Sync, app.Health, app.Message)
+			}
+			if len(pending) > 0 {
+				var e *lab.Error
+				if err := a.notConverged(t.Context(), v, want, pending, 5*time.Minute, nil); !errors.As(err, &e) {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&got, "%s\n", e.Message)
+				for _, d := range e.Details {
+					fmt.Fprintf(&got, "  %s\n", d)
+					if len([]rune(d)) > 78 {
+						t.Errorf("%d columns: %s", len([]rune(d)), d)
+					}
+				}
+				if line := progressLine(v, want, pending); len([]rune(line)) > width {
+					t.Errorf("progress is too wide: %s", line)
+				}
+			}
+			if *update {
+				parts["told"].Data = []byte(got.String())
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(parts["told"].Data), got.String()); d != "" {
+				t.Errorf("(-update rewrites the case)\n%s", d)
+			}
+		})
+	}
+}
+
+func parseView(t *testing.T, manifest []byte) view {
+	t.Helper()
+	objects, err := decode(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var apps, sets = objects[:0:0], objects[:0:0]
+	for _, o := range objects {
+		if o.GetKind() == "ApplicationSet" {
+			sets = append(sets, o)
+		} else {
+			apps = append(apps, o)
+		}
+	}
+	v, err := newView(apps, sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestComparedIgnoresEmptyFields(t *testing.T) {
+	is := map[string]any{"repoURL": "u", "helm": map[string]any{"valueFiles": []any{"a"}, "parameters": []any{}}, "directory": map[string]any{"recurse": false}}
+	was := map[string]any{"repoURL": "u", "helm": map[string]any{"valueFiles": []any{"a"}}}
+	if !sameSparse(is, was) {
+		t.Error("empty fields count")
+	}
+	was["helm"].(map[string]any)["valueFiles"] = []any{"a", "b"}
+	if sameSparse(is, was) {
+		t.Error("a difference does not count")
+	}
+}
+
+func TestClip(t *testing.T) {
+	if got := clip("a\n b   c", 10); got != "a b c" {
+		t.Errorf("%q", got)
+	}
+	if got := clip(strings.Repeat("é", 20), 5); got != "éééé…" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWrapAt(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want []string
+	}{
+		{"", []string{""}},
+		{"one two three", []string{"one two", "three"}},
+		{"muchtoolongforaline x", []string{"muchtoolongforaline", "x"}},
+	} {
+		if d := cmp.Diff(tc.want, wrapAt(tc.text, 8)); d != "" {
+			t.Errorf("%q: %s", tc.text, d)
+		}
+	}
+}
