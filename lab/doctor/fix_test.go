@@ -301,8 +301,10 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 }
 
 func TestFixReportsADaemonJSONItCannotRead(t *testing.T) {
-	for _, text := range []string{`{"mtu": 1400,}`, `[]`, `null`, `{"runtimes": []}`, `{"default-runtime": 1}`, `{"default-runtime": "gone"}`,
-		`{"default-runtime": "runsc", "runtimes": {"runsc": {"runtimeType": "io.containerd.runsc.v1"}}}`} {
+	for _, text := range []string{
+		`{"mtu": 1400,}`, `[]`, `null`, `{"runtimes": []}`, `{"default-runtime": 1}`, `{"default-runtime": "gone"}`,
+		`{"default-runtime": "runsc", "runtimes": {"runsc": {"runtimeType": "io.containerd.runsc.v1"}}}`,
+	} {
 		m := engineThatReloads(t, text)
 		_, err := fix(t, m)
 		var e *lab.Error

@@ -1,0 +1,258 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "homelab"
+
+// layers are the rooms of the house, lowest first. A room imports lower layers alone, so that rooms of one layer do not know one another. A room that is
+// not listed fails the test: whoever builds one says here where it stands.
+var layers = [][]string{
+	{"lab"},
+	{"docker", "strict", "fieldpath", "cloud", "state", "ui"},
+	adapters,
+	{"bridge", "yamledit"},
+	{"estate", "plan", "apply", "observe", "promote", "render"},
+	{"scenario"},
+	{"cli"},
+	{"e2e"},
+}
+
+// adapters each stand alone beside the others, before one thing of the outside.
+var adapters = []string{"bundle", "cluster", "doctor", "engine", "forge", "registry"}
+
+// seams are modules of others that one room alone may know, so that what changes upstream is mended in one place.
+var seams = map[string]string{
+	"code.gitea.io/sdk":            "forge",
+	"github.com/urfave/cli":        "cli",
+	"helm.sh/helm/v3/pkg/action":   "engine",
+	"sigs.k8s.io/kind/pkg/cluster": "cluster",
+}
+
+type goPackage struct {
+	Dir, ImportPath         string
+	GoFiles, IgnoredGoFiles []string
+	Imports                 []string
+}
+
+// packages lists the module's packages.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,ImportPath,GoFiles,IgnoredGoFiles,Imports", module+"/...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = errors.New(string(exit.Stderr))
+		}
+		t.Fatal(err)
+	}
+	var list []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < 10 {
+		t.Fatalf("only %d packages: this test looks at the wrong place", len(list))
+	}
+	return list
+}
+
+// room is the folder under lab that a package stands in: "engine" for homelab/lab/engine/argocd, "lab" for the vocabulary, "main" for the program.
+func room(importPath string) string {
+	rest, ok := strings.CutPrefix(importPath, module+"/lab")
+	if !ok {
+		return "main"
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	if name == "" {
+		return "lab"
+	}
+	return name
+}
+
+// forbidden says why one room may not import another; empty when it may.
+func forbidden(from, to string) string {
+	height := func(r string) int {
+		return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, r) })
+	}
+	switch {
+	case from == to:
+		return ""
+	case from == "main" && to != "cli":
+		return "the program knows lab/cli alone"
+	case from == "main":
+		return ""
+	case height(from) < 0:
+		return "lab/" + from + " has no layer: say in this test where it stands"
+	case height(to) < 0 || height(to) >= height(from):
+		return "imports point downwards"
+	case slices.Contains(adapters, to) && from != "cli" && from != "e2e":
+		return "only lab/cli brings adapters together"
+	case to == "docker" && from != "cli" && from != "e2e" && !slices.Contains(adapters, from):
+		return "only adapters and lab/cli speak to the engine"
+	case to == "ui" && from != "cli" && from != "e2e":
+		return "only lab/cli speaks to the terminal"
+	}
+	return ""
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		from := room(p.ImportPath)
+		for _, imported := range p.Imports {
+			if imported == module || strings.HasPrefix(imported, module+"/") {
+				if why := forbidden(from, room(imported)); why != "" {
+					t.Errorf("%s imports %s: %s", p.ImportPath, imported, why)
+				}
+				continue
+			}
+			if first, _, _ := strings.Cut(imported, "/"); from == "lab" && strings.Contains(first, ".") {
+				t.Errorf("%s imports %s: the vocabulary rests on the standard library alone", p.ImportPath, imported)
+			}
+			for seam, owner := range seams {
+				if (imported == seam || strings.HasPrefix(imported, seam+"/")) && from != owner {
+					t.Errorf("%s imports %s, which only lab/%s knows", p.ImportPath, imported, owner)
+				}
+			}
+		}
+	}
+}
+
+// The rule itself is tested: a rule that forbids nothing would pass any house.
+func TestImportRules(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"main", "cli", true},
+		{"main", "engine", false},
+		{"cli", "engine", true},
+		{"cli", "docker", true},
+		{"cli", "ui", true},
+		{"forge", "docker", true},
+		{"forge", "lab", true},
+		{"forge", "engine", false},
+		{"forge", "estate", false},
+		{"estate", "bridge", true},
+		{"bridge", "estate", false},
+		{"estate", "cluster", false},
+		{"plan", "docker", false},
+		{"apply", "ui", false},
+		{"lab", "docker", false},
+		{"cellar", "lab", false},
+		{"cli", "cellar", false},
+	} {
+		if why := forbidden(c.from, c.to); (why == "") != c.ok {
+			t.Errorf("%s imports %s: %q", c.from, c.to, why)
+		}
+	}
+}
+
+// Of the standard library, what a program has one of is used in one place: the exit in main.go, the terminal in lab/ui, lab/cli and main.go.
+func TestOneExitAndOneVoice(t *testing.T) {
+	for _, p := range packages(t) {
+		speaks := slices.Contains([]string{"main", "cli", "ui"}, room(p.ImportPath))
+		for _, file := range append(p.GoFiles, p.IgnoredGoFiles...) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			name := filepath.Join(p.Dir, file)
+			for _, use := range uses(t, name) {
+				switch {
+				case use.what == "os.Exit" || strings.HasPrefix(use.what, "log.Fatal"):
+					if room(p.ImportPath) != "main" || file != "main.go" {
+						t.Errorf("%s: %s: a failure is returned, main.go alone exits", use.at, use.what)
+					}
+				case slices.Contains([]string{"os.Stdout", "os.Stderr", "fmt.Print", "fmt.Printf", "fmt.Println"}, use.what), strings.HasPrefix(use.what, "log.Print"):
+					if !speaks {
+						t.Errorf("%s: %s: only lab/ui and lab/cli speak", use.at, use.what)
+					}
+				case use.what == "time.Sleep":
+					t.Errorf("%s: %s: watch, or tick, under a context", use.at, use.what)
+				case use.what == "func init":
+					t.Errorf("%s: %s: nothing happens before main", use.at, use.what)
+				}
+			}
+		}
+		if base := path.Base(p.ImportPath); slices.Contains([]string{"util", "utils", "helpers", "common"}, base) {
+			t.Errorf("%s: its name does not say what it is for", p.ImportPath)
+		}
+	}
+}
+
+type use struct {
+	what string // "os.Exit", "func init"
+	at   token.Position
+}
+
+// uses lists the selectors of imported packages that a file uses, under the packages' own names, and its init functions.
+func uses(t *testing.T, name string) []use {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := map[string]string{} // name in this file -> path
+	for _, spec := range file.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := path.Base(p)
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		imported[local] = p
+	}
+	var found []use
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Name.Name == "init" && n.Recv == nil {
+				found = append(found, use{"func init", fset.Position(n.Pos())})
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && imported[x.Name] != "" {
+				found = append(found, use{imported[x.Name] + "." + n.Sel.Name, fset.Position(n.Pos())})
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// A name may be another's here: what counts is the package behind it.
+func TestUsesAreSeen(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "room.go")
+	source := "package room\nimport (say \"fmt\"; \"os\")\nfunc init() { say.Println(); os.Exit(1) }\ntype fmt struct{}\nfunc (fmt) init() { _ = fmt.init }\n"
+	if err := os.WriteFile(name, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range uses(t, name) {
+		got = append(got, u.what)
+	}
+	if want := []string{"func init", "fmt.Println", "os.Exit"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
