@@ -1,0 +1,182 @@
+// Package cli wires everything together: flags to options, options to adapters, errors to exit codes. It is the only place that knows them all.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"homelab/lab"
+	"homelab/lab/ui"
+)
+
+// Env is what a run takes from outside.
+type Env struct {
+	Args   []string
+	Out    *os.File
+	Err    *os.File
+	Getenv func(string) string
+	Estate fs.FS // the estate that the program carries
+}
+
+// program is one run of the program.
+type program struct {
+	Env
+	ui *ui.UI
+}
+
+const exitStatus = `EXIT STATUS:
+   0    done
+   1    failed
+   2    usage, or an invalid estate: nothing was touched
+   3    not converged in time
+   4    an assertion or a drift check failed
+   130  interrupted`
+
+// Run runs the program and returns the code it should exit with.
+func Run(ctx context.Context, env Env) lab.Exit {
+	p := &program{Env: env}
+	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
+	app := p.app()
+	err := app.RunContext(ctx, env.Args)
+	if err == nil {
+		return lab.ExitDone
+	}
+	var shown exitError
+	if errors.As(err, &shown) {
+		return shown.exit
+	}
+	return p.ui.Error(err)
+}
+
+// screen makes the UI, which knows whether results are JSON.
+func (p *program) screen(json bool) {
+	opts := ui.Detect(p.Out, p.Err, p.Getenv)
+	opts.JSON = json
+	p.ui = ui.New(opts)
+}
+
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		switch a {
+		case "-o=json", "--output=json", "-output=json", "-ojson":
+			return true
+		case "-o", "--output", "-output":
+			return i+1 < len(args) && args[i+1] == "json"
+		}
+	}
+	return false
+}
+
+// exitError carries the exit code of an outcome that a command has shown already.
+type exitError struct{ exit lab.Exit }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", e.exit) }
+
+func (p *program) app() *cli.App {
+	app := &cli.App{
+		Name:                   "lab",
+		Usage:                  "a GitOps estate on one machine, behaving like the cloud",
+		Version:                version().Version,
+		HideVersion:            true,
+		Suggest:                true,
+		EnableBashCompletion:   true,
+		UseShortOptionHandling: true,
+		Writer:                 p.Out,
+		ErrWriter:              p.Err,
+		ExitErrHandler:         func(*cli.Context, error) {}, // the one exit is in main
+		OnUsageError:           usageError,
+		Action:                 noCommand,
+		Commands: []*cli.Command{
+			p.upCommand(), p.downCommand(), p.statusCommand(), p.kubeconfigCommand(), p.credsCommand(), p.gitCommand(), p.bridgeCommand(),
+			p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.completionCommand(), p.versionCommand(),
+		},
+	}
+	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + exitStatus + "\n"
+	walk(app.Commands)
+	return app
+}
+
+// walk sets what every command has: our own usage errors, and no built-in `help` child that would swallow a name.
+func walk(commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError = usageError
+		c.HideHelpCommand = true
+		if len(c.Subcommands) > 0 && c.Action == nil {
+			c.Action = noCommand
+		}
+		c.CustomHelpTemplate = cli.CommandHelpTemplate
+		walk(c.Subcommands)
+	}
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: firstToLower(err.Error()), Cure: helpFor(c)}
+}
+
+func helpFor(c *cli.Context) string {
+	name := strings.TrimSpace(c.Command.HelpName)
+	if name == "" {
+		name = "lab"
+	}
+	return "see " + name + " --help"
+}
+
+// noCommand is what `lab` and `lab bundle` do alone: show help, unless a word was given that is no command.
+func noCommand(c *cli.Context) error {
+	if word := c.Args().First(); word != "" {
+		e := &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no such command: %q", word), Cure: helpFor(c)}
+		commands := c.App.Commands
+		if len(c.Command.Subcommands) > 0 {
+			commands = c.Command.Subcommands
+		}
+		if near := cli.SuggestCommand(commands, word); near != "" {
+			e.Cure = strings.TrimSuffix(firstToLower(near), "?")
+		}
+		return e
+	}
+	if len(c.Command.Subcommands) > 0 && c.Command.Name != c.App.Name {
+		return cli.ShowSubcommandHelp(c)
+	}
+	return cli.ShowAppHelp(c)
+}
+
+func firstToLower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+// noArgs is the error for words that a command does not take.
+func noArgs(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError(c, fmt.Errorf("%s takes no argument, got %q", c.Command.HelpName, c.Args().First()), true)
+	}
+	return nil
+}
+
+// oneOf checks a flag against the words that it takes.
+func oneOf(c *cli.Context, flag string, words ...string) error {
+	if v := c.String(flag); v != "" && !slices.Contains(words, v) {
+		return usageError(c, fmt.Errorf("--%s takes %s, got %q", flag, strings.Join(words, " or "), v), true)
+	}
+	return nil
+}
+
+// examples is the Description of a command: what its help shows below the usage.
+func examples(lines ...string) string {
+	var b strings.Builder
+	b.WriteString("Examples:\n")
+	for _, l := range lines {
+		b.WriteString("  " + l + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

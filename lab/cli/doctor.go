@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/doctor"
+	"homelab/lab/ui"
+)
+
+func (p *program) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "check this machine, and cure it with --fix",
+		Description: "Without --fix nothing on the host is changed. With it, as root on Linux, what can be cured safely is cured, and said before it is done.\n\n" +
+			examples("lab doctor", "lab doctor --fix", "lab doctor -o json"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
+			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			s, err := p.open(c)
+			if err != nil {
+				return err
+			}
+			est, err := s.load()
+			if err != nil {
+				return err
+			}
+			s.supply, err = s.openSupply(c.Context, docker.New(), c)
+			if err != nil {
+				return err
+			}
+			d := s.doctor(len(est.Clusters), s.supply.Builds())
+			report := d.Run(c.Context)
+			if c.Bool("fix") && report.Fixable() {
+				if err := d.Fix(c.Context, report, p.ui.Say); err != nil {
+					return err
+				}
+				report = d.Run(c.Context)
+			}
+			return p.showReport(report)
+		},
+	}
+}
+
+func (p *program) showReport(report doctor.Report) error {
+	rows := reportRows(report)
+	if p.ui.WantsJSON() {
+		if err := p.ui.JSON(ui.NewDoctorResult(rows)); err != nil {
+			return err
+		}
+	} else {
+		p.ui.Report(rows)
+	}
+	if report.Count(doctor.StatusFail) > 0 {
+		return exitError{lab.ExitFailed}
+	}
+	return nil
+}
+
+func reportRows(report doctor.Report) []ui.Row {
+	symbols := map[doctor.Status]ui.Symbol{
+		doctor.StatusOK: ui.SymbolOK, doctor.StatusWarn: ui.SymbolWarning, doctor.StatusFail: ui.SymbolFailed, doctor.StatusSkip: ui.SymbolWaiting,
+	}
+	rows := make([]ui.Row, 0, len(report.Checks))
+	for _, c := range report.Checks {
+		rows = append(rows, ui.Row{Symbol: symbols[c.Status], Title: c.Title, Text: c.Found, Cure: c.Cure})
+	}
+	return rows
+}
+
+// doctor is set for what is still to be made: clusters that run hold their memory already.
+func (s *session) doctor(clusters int, build bool) *doctor.Doctor {
+	return doctor.New(doctor.Options{
+		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: s.cacheDir(),
+	})
+}
+
+// preflight makes the checks that come before anything is touched.
+func (s *session) preflight(ctx context.Context, d *doctor.Doctor, fix bool) (doctor.Report, error) {
+	report := d.Run(ctx)
+	if fix && report.Fixable() {
+		if err := d.Fix(ctx, report, s.ui.Say); err != nil {
+			return report, err
+		}
+		report = d.Run(ctx)
+	}
+	return report, report.Err()
+}
+
+// buildNeeds are the programs that building images from source takes.
+func buildNeeds() []doctor.Need {
+	return []doctor.Need{{Program: "go"}, {Program: "gcc", Package: "gcc"}, {Program: "debootstrap", Package: "debootstrap"}, {Program: "pkg-config", Package: "pkg-config"}, {Package: "libseccomp-dev"}}
+}

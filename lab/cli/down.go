@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/doctor"
+	"homelab/lab/ui"
+)
+
+func (p *program) downCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "down",
+		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
+		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up.\n\n" +
+			examples("lab down", "lab down --name demo", "lab down -o json"),
+		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			s, err := p.open(c)
+			if err != nil {
+				return err
+			}
+			return s.locked(c.Context, s.down)
+		},
+	}
+}
+
+// downLimit bounds the removal of one thing.
+const downLimit = 2 * time.Minute
+
+func (s *session) down(ctx context.Context) error {
+	began := time.Now()
+	existed := s.dir.Exists()
+	w, err := s.openWorld(nil, doctor.Traits{})
+	if err != nil {
+		return err
+	}
+	if _, err := w.docker.Info(ctx); err != nil {
+		if !existed { // no lab, no engine: nothing is left to remove
+			return s.downResult(nil, began, w.dir.Remove())
+		}
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer, so the lab's containers cannot be removed",
+			Cure: "start it and run lab down again", Err: err,
+		}
+	}
+	removed, err := w.removeAll(ctx)
+	if err != nil {
+		return err
+	}
+	if existed {
+		removed = append(removed, "folder "+s.dir.Path)
+	}
+	return s.downResult(removed, began, s.dir.Remove())
+}
+
+// removeAll takes down what carries the lab's name and label: clusters and forge side by side, then the network that held them.
+func (w *world) removeAll(ctx context.Context) ([]string, error) {
+	states, err := w.kind.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	forge, err := w.forge.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	var group errgroup.Group
+	var removed []string
+	for _, st := range states {
+		removed = append(removed, "cluster "+st.Name)
+		w.ui.Say("removing cluster " + st.Name)
+		group.Go(func() error { return w.kind.Delete(ctx, st.Name) })
+	}
+	if forge.Exists {
+		removed = append(removed, "forge "+lab.ForgeName(w.name))
+		w.ui.Say("removing the forge")
+	}
+	group.Go(func() error { return w.forge.Remove(ctx) })
+	if err := group.Wait(); err != nil {
+		return removed, err
+	}
+	had, err := w.kind.HasNetwork(ctx)
+	if err != nil {
+		return removed, err
+	}
+	if had {
+		removed = append(removed, "network "+lab.NetworkName(w.name))
+		err = w.kind.RemoveNetwork(ctx)
+	}
+	return removed, err
+}
+
+func (s *session) downResult(removed []string, began time.Time, err error) error {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	took := time.Since(began)
+	if s.ui.WantsJSON() {
+		return s.ui.JSON(ui.DownResult{Lab: s.name, Removed: removed, Seconds: math.Round(took.Seconds()*1000) / 1000})
+	}
+	if len(removed) == 0 {
+		s.ui.Print(fmt.Sprintf("there is no lab %s: nothing was removed", s.name))
+		return nil
+	}
+	s.ui.Print(fmt.Sprintf("lab %s is gone: %d things removed   %s", s.name, len(removed), ui.Duration(took)))
+	return nil
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/cluster"
+	"homelab/lab/engine"
+	"homelab/lab/engine/argocd"
+	"homelab/lab/forge"
+	"homelab/lab/plan"
+)
+
+// seen is what was observed, with the parts that steps use again.
+type seen struct {
+	plan.Observed
+	engine engine.State
+	forge  forge.State
+}
+
+// observe looks at everything that up may change, side by side. It changes nothing.
+func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, error) {
+	var s seen
+	s.Expected = w.expected(w.est.Clusters)
+	s.Supplied, s.Missing = w.supplied(clusters)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { s.Network, err = w.kind.HasNetwork(ctx); return err })
+	group.Go(func() error { return w.observeForge(ctx, &s) })
+	group.Go(func() error { return w.observeClusters(ctx, &s) })
+	err := group.Wait()
+	return s, err
+}
+
+// supplied counts the images and charts that are at hand, and names those that are not.
+func (w *world) supplied(clusters []lab.Cluster) (int, []string) {
+	have := 0
+	var missing []string
+	for _, n := range w.needs(clusters) {
+		if w.supply.AtHand(n.image, n.chart, n.version) {
+			have++
+		} else {
+			missing = append(missing, n.String())
+		}
+	}
+	return have, missing
+}
+
+func (w *world) observeForge(ctx context.Context, s *seen) error {
+	var err error
+	if s.forge, err = w.forge.Observe(ctx); err != nil {
+		return err
+	}
+	s.Forge = plan.Forge{Exists: s.forge.Exists, Running: s.forge.Running, Inputs: s.forge.Inputs}
+	if !s.forge.Running {
+		return nil
+	}
+	s.Estate, err = w.forge.Diff(ctx, w.tree())
+	return err
+}
+
+func (w *world) observeClusters(ctx context.Context, s *seen) error {
+	states, err := w.kind.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	s.Clusters = map[string]lab.ClusterState{}
+	for _, c := range states {
+		s.Clusters[c.Name] = c
+	}
+	if hub := s.Clusters[w.hubName()]; !hub.Running || hub.Kubernetes == "" {
+		return nil
+	}
+	e, err := w.engine()
+	if err != nil {
+		return err
+	}
+	if s.engine, err = e.Observe(ctx); err != nil {
+		return err
+	}
+	s.Engine = plan.Engine{Installed: s.engine.Revision > 0, Ready: s.engine.Ready, Inputs: s.engine.Inputs, Status: s.engine.Release}
+	s.Bridge = map[string][]string{}
+	for _, r := range s.engine.Registrations {
+		s.Registered = append(s.Registered, r.Cluster)
+		if want, err := w.registration(r.Cluster); err == nil {
+			s.Bridge[r.Cluster] = engine.Diff(want, r)
+		}
+	}
+	if !s.Engine.Installed {
+		return nil
+	}
+	if _, s.Root, err = e.RootRevision(ctx); err != nil {
+		return err
+	}
+	s.Applications, err = e.Applications(ctx)
+	return err
+}
+
+// desired is what the estate asks for, as digests of inputs that are known before anything is built.
+func (w *world) desired(ctx context.Context, clusters []lab.Cluster, o plan.Observed, prune bool, preflight string) plan.Desired {
+	d := plan.Desired{Forge: w.forgeInputs(ctx, o.Forge.Inputs), Engine: w.engineInputs(ctx, o.Engine.Inputs), Prune: prune, Preflight: preflight}
+	for _, c := range clusters {
+		d.Clusters = append(d.Clusters, plan.Cluster{Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, w.ports(c)), Images: w.imagesKey(c)})
+	}
+	return d
+}
+
+// clusterInputs leaves the node image out: a newer lab, or images from elsewhere, must not make anyone's clusters anew.
+func clusterInputs(c lab.Cluster, ports []cluster.Port) string {
+	return cluster.Inputs(cluster.Spec{Cluster: c, Ports: ports})
+}
+
+// imagesKey stands for the set of images that a cluster should hold, by what they are made from.
+func (w *world) imagesKey(c lab.Cluster) string {
+	names := w.imagesOf(c)
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		keys = append(keys, w.supply.Ref(name)+" "+w.supply.Key(name))
+	}
+	slices.Sort(keys)
+	data, err := json.Marshal(keys)
+	if err != nil { // strings alone
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// forgeInputs is what the forge should be made from. While the image is not at hand nothing is known against the one that runs.
+func (w *world) forgeInputs(ctx context.Context, observed string) string {
+	if !w.supply.AtHand(imageGitea, "", "") {
+		return observed
+	}
+	img, err := w.supply.Image(ctx, imageGitea, func(string) {})
+	if err != nil {
+		return observed
+	}
+	return w.forge.Inputs(img)
+}
+
+// engineInputs is what the engine should be made from; as for the forge, what is not at hand is held against nothing.
+func (w *world) engineInputs(ctx context.Context, observed string) string {
+	version := w.supply.ChartVersion(chartArgoCD)
+	if !w.supply.AtHand("", chartArgoCD, version) {
+		return observed
+	}
+	chart, err := w.supply.Chart(ctx, chartArgoCD, version, func(string) {})
+	if err != nil {
+		return observed
+	}
+	inputs, err := argocd.Inputs(chart, w.values())
+	if err != nil {
+		return observed
+	}
+	return inputs
+}
+
+// values are Argo CD's, with the hub's own on top.
+func (w *world) values() map[string]any {
+	return argocd.Values(argocd.Settings{
+		Lab:   w.name,
+		Image: lab.Image{Ref: w.supply.Ref(imageArgoCD)}, Redis: lab.Image{Ref: w.supply.Ref(imageRedis)},
+		PasswordHash: w.creds.ArgoCDHash, WebhookSecret: w.creds.WebhookSecret, URL: w.argocdURL(),
+	}, w.est.Hub().Engine.Values)
+}
+
+// ports are those of a cluster that listen on this machine.
+func (w *world) ports(c lab.Cluster) []cluster.Port {
+	if c.Role != lab.RoleHub {
+		return nil
+	}
+	return []cluster.Port{{Host: w.record.Ports.ArgoCD, Node: argocd.DefaultNodePort}}
+}
+
+// tree is the estate's working tree, as the forge should hold it.
+func (w *world) tree() forge.Tree { return forge.Tree{FS: w.est.FS, Dir: w.est.Dir} }
+
+// interrupted says whether a run ended because a person ended it.
+func interrupted(err error) bool { return errors.Is(err, context.Canceled) }

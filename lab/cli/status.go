@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"homelab/lab"
+	"homelab/lab/doctor"
+	"homelab/lab/ui"
+)
+
+func (p *program) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "clusters and addons, with version, sync and health",
+		Description: "Exit status 4 with --check when something is not in sync, not healthy or not ready.\n\n" +
+			examples("lab status", "lab status -o json", "lab status --check"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag,
+			&cli.BoolFlag{Name: "check", Usage: "exit with 4 unless everything is ready, in sync and healthy"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			s, err := p.existing(c)
+			if err != nil {
+				return err
+			}
+			est, err := s.load()
+			if err != nil {
+				return err
+			}
+			w, err := s.openWorld(est, doctor.Traits{})
+			if err != nil {
+				return err
+			}
+			st, err := w.status(c.Context)
+			if err != nil {
+				return err
+			}
+			if err := p.ui.Status(st); err != nil {
+				return err
+			}
+			if c.Bool("check") && !wellOff(st) {
+				return exitError{lab.ExitUnmet}
+			}
+			return nil
+		},
+	}
+}
+
+func (w *world) status(ctx context.Context) (ui.Status, error) {
+	states, err := w.kind.Observe(ctx)
+	if err != nil {
+		return ui.Status{}, err
+	}
+	byName := map[string]lab.ClusterState{}
+	for _, s := range states {
+		byName[s.Name] = s
+	}
+	st := ui.Status{
+		Lab: w.name, Clusters: ui.StatusClusters(w.states(byName)),
+		Endpoints: []ui.Endpoint{
+			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser},
+			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser},
+		},
+	}
+	hub := byName[w.hubName()]
+	if !hub.Running || hub.Kubernetes == "" {
+		return st, nil
+	}
+	e, err := w.engine()
+	if err != nil {
+		return st, err
+	}
+	seen, err := e.Observe(ctx)
+	if err != nil || !seen.Installed() {
+		return st, err
+	}
+	st.Engine = string(lab.EngineArgoCD)
+	if st.Applications, err = e.Applications(ctx); err != nil {
+		return st, err
+	}
+	st.Revision, _, err = e.RootRevision(ctx)
+	return st, err
+}
+
+func wellOff(s ui.Status) bool {
+	for _, c := range s.Clusters {
+		if !c.Ready {
+			return false
+		}
+	}
+	for _, a := range s.Applications {
+		if !a.Converged() {
+			return false
+		}
+	}
+	return len(s.Clusters) > 0 && s.Engine != ""
+}

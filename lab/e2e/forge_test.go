@@ -1,0 +1,79 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab/ui"
+)
+
+// git runs the git command line in a folder.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=A Person", "-c", "user.email=person@example.com"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// forgeCommits makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
+func forgeCommits(t *testing.T, l *testLab) {
+	clone := filepath.Join(t.TempDir(), "clone")
+	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
+	git(t, t.TempDir(), "clone", "--quiet", url, clone)
+	other := &testLab{t: t, estate: clone}
+	other.edit("environments/dev/addons/podinfo/values.yaml", "replicaCount: 1", "replicaCount: 2")
+	git(t, clone, "commit", "--quiet", "--all", "--message", "two replicas in dev")
+	pushed := time.Now()
+	git(t, clone, "push", "--quiet")
+
+	w, err := l.kube("dev").AppsV1().Deployments("podinfo").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=podinfo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	deadline := time.After(60 * time.Second)
+	for seen := false; !seen; {
+		select {
+		case e := <-w.ResultChan():
+			raw, err := json.Marshal(e.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = strings.Contains(string(raw), `"replicas":2`)
+		case <-deadline:
+			t.Fatal("the commit did not reach dev within 60s: no webhook?")
+		}
+	}
+	t.Logf("a commit in the forge reached dev after %.1fs", time.Since(pushed).Seconds())
+
+	l.edit("environments/prod/environment.yaml", "cost_center: retail", "cost_center: wholesale")
+	refused := l.run("up", "-o", "json")
+	var e ui.ErrorResult
+	if err := json.Unmarshal([]byte(refused.stdout), &e); err != nil {
+		t.Fatalf("%v in %q", err, refused.stdout)
+	}
+	if refused.code != 1 || e.Error.Code != "diverged" || !strings.Contains(e.Error.Cure, "pull") {
+		t.Errorf("exit %d, %+v, want 1, diverged, and a cure", refused.code, e.Error)
+	}
+	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
+		t.Errorf("the commit is lost:\n%s", log)
+	}
+
+	l.edit("environments/dev/addons/podinfo/values.yaml", "replicaCount: 1", "replicaCount: 2") // as a pull would
+	l.must("up")
+	l.converged(4, 10)
+	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
+		t.Errorf("the commit is lost:\n%s", log)
+	}
+}

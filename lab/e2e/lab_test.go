@@ -1,0 +1,266 @@
+//go:build e2e
+
+// Package e2e plays the whole program against real clusters: what a person would type, and what a person would then see.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// binary is the program under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "lab-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "lab")
+	build := exec.Command("go", "build", "-o", binary, "homelab")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// estateRoot is the repository, which is the default estate.
+func estateRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// testLab is a lab with a name, a state folder and an estate of its own.
+type testLab struct {
+	t      *testing.T
+	name   string
+	state  string // XDG_STATE_HOME
+	estate string
+	env    []string
+}
+
+// newLab makes nothing yet but a copy of the default estate with the named clusters (all when none are named). The lab is taken down when the test ends.
+func newLab(t *testing.T, name string, clusters ...string) *testLab {
+	t.Helper()
+	l := &testLab{t: t, name: name, state: t.TempDir(), estate: filepath.Join(t.TempDir(), "estate")}
+	for _, dir := range []string{"clusters", "environments", "addons"} {
+		copyTree(t, filepath.Join(estateRoot(t), dir), filepath.Join(l.estate, dir))
+	}
+	if len(clusters) > 0 {
+		entries, err := os.ReadDir(filepath.Join(l.estate, "clusters"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !strings.Contains(" "+strings.Join(clusters, " ")+" ", " "+e.Name()+" ") {
+				l.remove("clusters/" + e.Name())
+			}
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			l.diagnose()
+		}
+		if out := l.run("down"); out.code != 0 {
+			t.Errorf("lab down: exit %d\n%s", out.code, out.stderr)
+		}
+	})
+	return l
+}
+
+// diagnose leaves an archive of everything worth reading where CI keeps artefacts.
+func (l *testLab) diagnose() {
+	dir := os.Getenv("LAB_E2E_ARTIFACTS")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	file := filepath.Join(dir, "diagnose-"+l.name+".tar.gz")
+	if out := l.run("diagnose", file); out.code == 0 {
+		l.t.Logf("diagnose archive: %s", file)
+	} else {
+		l.t.Logf("no diagnose archive: %s", out.stderr)
+	}
+}
+
+type output struct {
+	code   int
+	stdout string
+	stderr string
+	took   time.Duration
+}
+
+// command is the program with arguments and this lab's name, state and estate, not yet started.
+func (l *testLab) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir = l.state // outside any checkout: what is under test is said by flags and environment
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "LAB_NAME="+l.name, "LAB_ESTATE="+l.estate)
+	cmd.Env = append(cmd.Env, l.env...)
+	return cmd
+}
+
+// run runs the program to its end.
+func (l *testLab) run(args ...string) output {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Minute)
+	defer cancel()
+	cmd := l.command(ctx, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	began := time.Now()
+	err := cmd.Run()
+	out := output{stdout: stdout.String(), stderr: stderr.String(), took: time.Since(began)}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		out.code = exit.ExitCode()
+	} else if err != nil {
+		l.t.Fatalf("lab %s: %v", strings.Join(args, " "), err)
+	}
+	l.t.Logf("lab %s: exit %d in %.1fs", strings.Join(args, " "), out.code, out.took.Seconds())
+	return out
+}
+
+// must is run for a command that has to succeed.
+func (l *testLab) must(args ...string) output {
+	l.t.Helper()
+	out := l.run(args...)
+	if out.code != 0 {
+		l.t.Fatalf("lab %s: exit %d\n%s%s", strings.Join(args, " "), out.code, out.stdout, out.stderr)
+	}
+	return out
+}
+
+// json is must with -o json, decoded.
+func decode[T any](l *testLab, args ...string) T {
+	l.t.Helper()
+	var v T
+	out := l.must(append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out.stdout), &v); err != nil {
+		l.t.Fatalf("lab %s: %v in %s", strings.Join(args, " "), err, out.stdout)
+	}
+	return v
+}
+
+// rest is how to reach one of the lab's clusters.
+func (l *testLab) rest(cluster string) *rest.Config {
+	l.t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(l.state, "lab", l.name, "kubeconfigs", cluster+".yaml"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	cfg.QPS = -1
+	return cfg
+}
+
+func (l *testLab) kube(cluster string) *kubernetes.Clientset {
+	l.t.Helper()
+	c, err := kubernetes.NewForConfig(l.rest(cluster))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+func (l *testLab) dynamic(cluster string) dynamic.Interface {
+	l.t.Helper()
+	c, err := dynamic.NewForConfig(l.rest(cluster))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+// edit replaces old by new in a file of the estate, which must hold it.
+func (l *testLab) edit(file, old, new string) {
+	l.t.Helper()
+	path := filepath.Join(l.estate, file)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if !strings.Contains(string(data), old) {
+		l.t.Fatalf("%s does not hold %q:\n%s", file, old, data)
+	}
+	l.write(file, strings.Replace(string(data), old, new, 1))
+}
+
+func (l *testLab) write(file, content string) {
+	l.t.Helper()
+	path := filepath.Join(l.estate, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *testLab) remove(path string) {
+	l.t.Helper()
+	if err := os.RemoveAll(filepath.Join(l.estate, path)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// docker runs the docker command line and returns what it printed.
+func docker(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("docker", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// leftovers are the containers, networks, volumes and files that still carry the lab's name.
+func (l *testLab) leftovers() []string {
+	l.t.Helper()
+	var left []string
+	for what, args := range map[string][]string{
+		"container": {"ps", "--all", "--format", "{{.Names}}"},
+		"network":   {"network", "ls", "--format", "{{.Name}}"},
+		"volume":    {"volume", "ls", "--format", "{{.Name}}"},
+	} {
+		for _, name := range strings.Fields(docker(l.t, args...)) {
+			if strings.HasPrefix(name, l.name+"-") || strings.HasPrefix(name, "lab-"+l.name) {
+				left = append(left, what+" "+name)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name)); err == nil {
+		left = append(left, "folder "+l.name)
+	}
+	return left
+}

@@ -1,0 +1,295 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab/ui"
+)
+
+// converged asserts what `lab status -o json` must say of a lab that is up.
+func (l *testLab) converged(clusters, applications int) ui.Status {
+	l.t.Helper()
+	s := decode[ui.Status](l, "status")
+	if len(s.Clusters) != clusters {
+		l.t.Errorf("%d clusters, want %d: %+v", len(s.Clusters), clusters, s.Clusters)
+	}
+	for _, c := range s.Clusters {
+		if !c.Ready {
+			l.t.Errorf("cluster %s is not ready: %+v", c.Name, c)
+		}
+	}
+	if len(s.Applications) != applications {
+		l.t.Errorf("%d applications, want %d: %+v", len(s.Applications), applications, s.Applications)
+	}
+	for _, a := range s.Applications {
+		if a.Sync != "Synced" || a.Health != "Healthy" {
+			l.t.Errorf("application %s is %s and %s: %s", a.Name, a.Sync, a.Health, a.Message)
+		}
+	}
+	return s
+}
+
+func version(s ui.Status, application string) string {
+	for _, a := range s.Applications {
+		if a.Name == application {
+			return a.Version
+		}
+	}
+	return ""
+}
+
+// TestDefaultEstate follows one lab from nothing to gone: the order of its subtests is that of a person's first day.
+func TestDefaultEstate(t *testing.T) {
+	l := newLab(t, "e2e")
+	sub := func(name string, f func(t *testing.T)) {
+		t.Helper()
+		if !t.Run(name, func(t *testing.T) { outer := l.t; l.t = t; defer func() { l.t = outer }(); f(t) }) {
+			t.FailNow()
+		}
+	}
+	sub("up", func(t *testing.T) {
+		out := decode[ui.UpResult](l, "up", "--fix")
+		if len(out.Changed) == 0 {
+			t.Error("nothing changed in the first up")
+		}
+		for _, s := range out.Steps {
+			t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
+		}
+		l.converged(4, 10)
+	})
+	sub("the versions are pinned by environment", func(t *testing.T) { pinned(t, l) })
+	sub("the values are layered", func(t *testing.T) { layered(t, l) })
+	sub("a spoke carries its bridge", func(t *testing.T) { bridged(t, l) })
+	sub("up again does nothing", func(t *testing.T) { untouched(t, l) })
+	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
+	sub("commits made in the forge are kept", func(t *testing.T) { forgeCommits(t, l) })
+	sub("a lab beside it", func(t *testing.T) { beside(t, l) })
+	sub("down leaves nothing", func(t *testing.T) {
+		l.must("down")
+		if left := l.leftovers(); len(left) > 0 {
+			t.Errorf("left over: %v", left)
+		}
+	})
+}
+
+func pinned(t *testing.T, l *testLab) {
+	s := l.converged(4, 10)
+	for cluster, want := range map[string]string{"dev": "6.9.2", "prod": "6.7.0"} {
+		if got := version(s, cluster+"-podinfo"); got != want {
+			t.Errorf("%s has podinfo %s, want %s", cluster, got, want)
+		}
+		d, err := l.kube(cluster).AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image := d.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+want) {
+			t.Errorf("%s runs %s, want %s", cluster, image, want)
+		}
+	}
+}
+
+func layered(t *testing.T, l *testLab) {
+	d, err := l.kube("prod").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *d.Spec.Replicas; got != 2 {
+		t.Errorf("prod has %d replicas, want the 2 of clusters/prod", got)
+	}
+}
+
+func roleARN(t *testing.T, l *testLab, cluster string) string {
+	t.Helper()
+	sa, err := l.kube(cluster).CoreV1().ServiceAccounts("identity").Get(t.Context(), "identity", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sa.Annotations["eks.amazonaws.com/role-arn"]
+}
+
+func bridged(t *testing.T, l *testLab) {
+	if arn := roleARN(t, l, "prod"); !strings.HasPrefix(arn, "arn:aws:iam::210987654321:role/") {
+		t.Errorf("role ARN in prod is %q", arn)
+	}
+	secrets, err := l.kube("hub").CoreV1().Secrets("argocd").List(t.Context(), metav1.ListOptions{LabelSelector: "argocd.argoproj.io/secret-type=cluster"})
+	if err != nil || len(secrets.Items) != 4 {
+		t.Fatalf("%d cluster secrets, %v", len(secrets.Items), err)
+	}
+	for _, s := range secrets.Items {
+		if name := string(s.Data["name"]); name == "prod" {
+			if server := string(s.Data["server"]); server != "https://e2e-prod-control-plane:6443" {
+				t.Errorf("prod is registered as %s", server)
+			}
+			if strings.Contains(string(s.Data["config"]), "certData") {
+				t.Error("prod is registered by a certificate, not by a token")
+			}
+			for key, want := range map[string]string{"aws_account_id": "210987654321", "environment": "prod", "cluster_name": "prod", "addons_repo_path": "addons"} {
+				if got := s.Annotations[key]; got != want {
+					t.Errorf("annotation %s is %q, want %q", key, got, want)
+				}
+			}
+		}
+	}
+}
+
+// resourceVersions of everything that lab could have touched: in the hub all that carries its label or Argo CD's, in spokes what it put there.
+func (l *testLab) resourceVersions(ctx context.Context) map[string]string {
+	l.t.Helper()
+	versions := map[string]string{}
+	for _, cluster := range []string{"hub", "dev", "staging", "prod"} {
+		for _, r := range []schema.GroupVersionResource{
+			{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "configmaps"},
+			{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "namespaces"},
+			{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+			{Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
+		} {
+			list, err := l.dynamic(cluster).Resource(r).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) {
+				continue // spokes have no ApplicationSets
+			}
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			for _, o := range list.Items {
+				versions[fmt.Sprintf("%s %s %s/%s", cluster, r.Resource, o.GetNamespace(), o.GetName())] = o.GetResourceVersion()
+			}
+		}
+	}
+	return versions
+}
+
+func helmRevisions(t *testing.T, l *testLab) []string {
+	t.Helper()
+	secrets, err := l.kube("hub").CoreV1().Secrets("argocd").List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range secrets.Items {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func untouched(t *testing.T, l *testLab) {
+	before, revisions := l.resourceVersions(t.Context()), helmRevisions(t, l)
+	out := decode[ui.UpResult](l, "up")
+	if len(out.Changed) != 0 {
+		t.Errorf("changed: %v", out.Changed)
+	}
+	t.Logf("up again took %.2fs", out.Seconds)
+	if diff := cmp.Diff(before, l.resourceVersions(t.Context())); diff != "" {
+		t.Errorf("objects were touched (-before +after):\n%s", diff)
+	}
+	if after := helmRevisions(t, l); !slices.Equal(revisions, after) {
+		t.Errorf("helm revisions %v, then %v", revisions, after)
+	}
+	if text := l.must("up"); !strings.Contains(text.stdout+text.stderr, "is up to date") {
+		t.Errorf("nothing says that it is up to date:\n%s%s", text.stdout, text.stderr)
+	}
+}
+
+// only asserts that an up changed these titles and no other.
+func only(t *testing.T, out ui.UpResult, want ...string) {
+	t.Helper()
+	got := slices.Sorted(slices.Values(out.Changed))
+	if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
+		t.Errorf("changed %v, want %v", got, want)
+	}
+}
+
+func edits(t *testing.T, l *testLab) {
+	before := roleARN(t, l, "prod")
+	devBefore := roleARN(t, l, "dev")
+	l.edit("clusters/prod/cluster.yaml", "region: eu-west-1", "region: us-east-2")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
+	after := roleARN(t, l, "prod")
+	t.Logf("role ARN: %s -> %s", before, after)
+	if !strings.Contains(after, "us-east-2") || strings.Contains(after, "eu-west-1") {
+		t.Errorf("role ARN %s, then %s, want the new region in it", before, after)
+	}
+	if got := roleARN(t, l, "dev"); got != devBefore {
+		t.Errorf("dev's role ARN changed as well: %s", got)
+	}
+
+	l.edit("clusters/prod/cluster.yaml", "podinfo: true", "podinfo: false")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
+	l.converged(4, 9)
+	l.absent(t, "prod", "podinfo", "podinfo")
+	if _, err := l.kube("dev").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{}); err != nil {
+		t.Errorf("podinfo went from dev as well: %v", err)
+	}
+
+	l.edit("clusters/prod/cluster.yaml", "podinfo: false", "podinfo: true")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
+	l.converged(4, 10)
+
+	l.edit("clusters/prod/addons/podinfo/values.yaml", "replicaCount: 2", "replicaCount: 3")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
+	d, err := l.kube("prod").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
+	if err != nil || *d.Spec.Replicas != 3 || d.Status.ReadyReplicas != 3 {
+		t.Errorf("replicas after up: %+v, %v", d.Status, err)
+	}
+}
+
+// absent waits until a deployment is gone: Argo CD forgets an Application when the spoke has taken the deletion, which ends a moment later.
+func (l *testLab) absent(t *testing.T, cluster, namespace, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(500 * time.Millisecond); ; {
+		_, err := l.kube(cluster).AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("deployment %s is still in %s: %v", name, cluster, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// beside brings up a second lab and takes it down: the first must not notice.
+func beside(t *testing.T, first *testLab) {
+	before := containers(t, first.name+"-", "lab-"+first.name)
+	second := newLab(t, "e2e-two", "hub", "dev")
+	second.must("up")
+	second.converged(2, 4)
+	first.converged(4, 10)
+	second.must("down")
+	if left := second.leftovers(); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+	if diff := cmp.Diff(before, containers(t, first.name+"-", "lab-"+first.name)); diff != "" {
+		t.Errorf("the first lab's containers changed:\n%s", diff)
+	}
+	first.converged(4, 10)
+}
+
+// containers that start with a prefix and belong to no lab of a longer name, with what would change if they were made anew or started again.
+func containers(t *testing.T, prefixes ...string) []string {
+	t.Helper()
+	var list []string
+	for line := range strings.Lines(docker(t, "ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.ID}} {{.State}}")) {
+		name, _, _ := strings.Cut(line, " ")
+		if !strings.Contains(name, "e2e-two") && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
