@@ -29,7 +29,7 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // image puts an image together from what was built before it.
 func (b *Builder) image(ctx context.Context, c *Component, made map[string]store.Entry, dir string, say func(string)) (store.Meta, error) {
 	say("packing " + c.Name)
-	work, err := os.MkdirTemp("", "lab-image-")
+	work, err := store.WorkDir(dir)
 	if err != nil {
 		return store.Meta{}, err
 	}

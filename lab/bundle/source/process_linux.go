@@ -6,9 +6,10 @@ import (
 	"syscall"
 )
 
-// group puts a program into a process group of its own, so that cancelling it reaches what it started.
+// group puts a program into a process group of its own, so that cancelling it reaches what it started. It does not outlive lab, however lab ends: the
+// next run would otherwise build beside it.
 func group(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 

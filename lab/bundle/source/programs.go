@@ -66,7 +66,7 @@ func (b *Builder) module(ctx context.Context, at string) (string, error) {
 
 // programs compiles the component's programs into dir.
 func (b *Builder) programs(ctx context.Context, c *Component, dir string, say func(string)) (store.Meta, error) {
-	work, err := os.MkdirTemp("", "lab-build-")
+	work, err := store.WorkDir(dir)
 	if err != nil {
 		return store.Meta{}, err
 	}

@@ -22,7 +22,7 @@ const layerFile = "layer.tar"
 
 // rootfs makes a Debian root file system and keeps it as one layer.
 func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func(string)) (store.Meta, error) {
-	work, err := os.MkdirTemp("", "lab-rootfs-")
+	work, err := store.WorkDir(dir)
 	if err != nil {
 		return store.Meta{}, err
 	}

@@ -159,21 +159,39 @@ func (s *Store) make(ctx context.Context, name, key string, build func(ctx conte
 	return Entry{Meta: meta, Dir: dir}, nil
 }
 
-// sweep removes what killed builds of the same result left; the caller holds its lock.
+// sweep removes what killed builds left: of the same result, whose lock the caller holds, and of any other whose lock nobody holds.
 func (s *Store) sweep(name, key string) error {
 	left, err := os.ReadDir(s.work())
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	for _, e := range left {
-		if !strings.HasPrefix(e.Name(), folder(name, key)+".") {
-			continue
+		of, _, _ := cutLast(e.Name(), ".")
+		if of != folder(name, key) {
+			lock := flock.New(filepath.Join(s.locks(), of))
+			if ok, err := lock.TryLock(); err != nil || !ok {
+				continue // it is being made
+			}
+			defer func() { _ = lock.Unlock() }()
 		}
 		if err := os.RemoveAll(filepath.Join(s.work(), e.Name())); err != nil {
 			return fmt.Errorf("store: left by a killed build: %w", err)
 		}
 	}
 	return nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// WorkDir makes a folder for what a build needs for a while, beside the folder that Make gave it. The build removes it; after one that was killed, the
+// store does.
+func WorkDir(dir string) (string, error) {
+	return os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+"-")
 }
 
 // Remove forgets a result.

@@ -1,0 +1,170 @@
+package source
+
+import (
+	"archive/zip"
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// goProxy serves one module from a folder, so that programs are built without a network.
+func goProxy(t *testing.T, module, version string, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	at := filepath.Join(dir, module, "@v")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	z := zip.NewWriter(&buf)
+	for name, content := range files {
+		w, err := z.Create(module + "@" + version + "/" + name)
+		if err == nil {
+			_, err = w.Write([]byte(content))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{".info": []byte(`{"Version":"` + version + `"}`), ".mod": []byte(files["go.mod"]), ".zip": buf.Bytes()} {
+		if err := os.WriteFile(filepath.Join(at, version+name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := t.TempDir()
+	t.Cleanup(func() { // the go command takes the write bits away
+		_ = filepath.WalkDir(cache, func(p string, _ fs.DirEntry, _ error) error { return os.Chmod(p, 0o755) })
+	})
+	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(dir))
+	t.Setenv("GOSUMDB", "off")
+	t.Setenv("GOMODCACHE", cache)
+}
+
+const helloRecipes = `components:
+- {name: hello, kind: programs, module: example.com/hello, version: v1.2.3, packages: [./cmd/hello], ldflags: [-X main.version=v1.2.3]}
+- {name: a, kind: image, ref: "a:1", contents: [{from: hello, paths: [hello], to: /hello}, {module: example.com/hello@v1.2.3, path: ui, to: /ui}]}
+- {name: b, kind: image, ref: "b:1", contents: [{from: hello, paths: [hello], to: /hello}]}
+`
+
+func TestProgramsAreBuiltOnceForAll(t *testing.T) {
+	if Possible() != nil {
+		t.Skip("nothing is built here")
+	}
+	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
+		"go.mod":            "module example.com/hello\n\ngo 1.21\n\nreplace example.com/x => ./x\n",
+		"cmd/hello/main.go": "package main\n\nvar version string\n\nfunc main() { print(version) }\n",
+		"ui/index.html":     "<p>hi</p>",
+	})
+	r, err := Parse("recipes.yaml", []byte(helloRecipes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t)
+	b := New(r, s)
+	var mu sync.Mutex
+	var said []string
+	say := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, line)
+	}
+	var group sync.WaitGroup
+	for _, name := range []string{"a", "b", "a"} {
+		group.Go(func() {
+			if _, err := b.Image(t.Context(), name, say); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	group.Wait()
+	compiled := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !strings.HasPrefix(line, "compiling hello,") })
+	if len(compiled) != 1 {
+		t.Errorf("said %q", said)
+	}
+	program, err := b.Program(t.Context(), "hello", "hello", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t.Context(), "", nil, "sh", "-c", "exec "+program+" 2>&1")
+	if err != nil || string(out) != "v1.2.3" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.Dir(), ".work")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	items, err := b.Items()
+	if err != nil || len(items) != 3 || !items[0].AtHand || !items[2].AtHand {
+		t.Errorf("%+v, %v", items, err)
+	}
+}
+
+func TestBuildFailureNamesTheComponentAndTheCause(t *testing.T) {
+	if Possible() != nil {
+		t.Skip("nothing is built here")
+	}
+	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
+		"go.mod": "module example.com/hello\n\ngo 1.21\n", "cmd/hello/main.go": "package main\n\nfunc main() { undefinedHere() }\n",
+	})
+	r, err := Parse("recipes.yaml", []byte(helloRecipes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(r, newStore(t)).Image(t.Context(), "b", nil)
+	if err == nil || !strings.Contains(err.Error(), "build hello:") || !strings.Contains(err.Error(), "undefinedHere") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnknownImage(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := New(r, newStore(t))
+	for _, name := range []string{"nothing", "kubernetes"} {
+		if _, err := b.Image(t.Context(), name, nil); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWatchTellsTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Parse("recipes.yaml", []byte(strings.ReplaceAll(helloRecipes, "module: example.com/hello, ", "module: example.com/hello, seconds: 100, ")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, _ := r.Get("a")
+		hello, _ := r.Get("hello")
+		var said []string
+		w, err := New(r, newStore(t)).newWatch(img, func(s string) { said = append(said, s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.say(hello, "compiling hello")
+		time.Sleep(31 * time.Second)
+		w.done(hello)
+		w.say(img, "packing a")
+		w.stop()
+		want := []string{
+			"compiling hello, 0 of 2 made, 0s so far, about 1m40s left",
+			"compiling hello, 0 of 2 made, 30s so far, about 1m10s left",
+			"packing a, 1 of 2 made, 31s so far",
+		}
+		for _, line := range want {
+			if !slices.Contains(said, line) {
+				t.Errorf("%q is not among %q", line, said)
+			}
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package source
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"homelab/lab"
+)
+
+var update = flag.Bool("update", false, "write what was got into testdata")
+
+func TestBuiltin(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.index("node") > r.index("gitea") || r.index("gitea") > r.index("argocd") {
+		t.Error("components do not stand in the order in which `lab up` needs them")
+	}
+	refs := map[string]string{}
+	for _, c := range r.Components {
+		if c.Ref == "" {
+			continue
+		}
+		if other, ok := refs[c.Ref]; ok {
+			t.Errorf("%s and %s have the same ref %s", other, c.Name, c.Ref)
+		}
+		refs[c.Ref] = c.Name
+		if c.Kind == KindImage && len(c.Entrypoint) == 0 && len(c.Cmd) == 0 && !strings.Contains(c.Ref, "kube-") && c.Name != "etcd" {
+			t.Errorf("%s has no command, and no manifest of kubeadm's gives it one", c.Name)
+		}
+	}
+	if got := r.ImagesOf("podinfo", "6.7.0"); !slices.Equal(got, []string{"podinfo-old"}) {
+		t.Errorf("podinfo 6.7.0 runs %v", got)
+	}
+	if got := r.ImagesOf("argo-cd", "9.9.9"); !slices.Equal(got, []string{"argocd", "redis"}) {
+		t.Errorf("argo-cd runs %v", got)
+	}
+}
+
+// The storage class of the node image names two images; the node must have them inside.
+func TestNodeHoldsTheImagesOfItsManifests(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := embedded.ReadFile("files/default-storage.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, _ := r.Get("node")
+	var refs []string
+	for _, p := range node.Preload {
+		c, _ := r.Get(p)
+		refs = append(refs, c.Ref)
+	}
+	for line := range strings.Lines(string(manifest)) {
+		if _, image, ok := strings.Cut(strings.TrimSpace(line), "image: "); ok && !slices.Contains(refs, image) {
+			t.Errorf("%s is not preloaded", image)
+		}
+	}
+}
+
+// Each file of testdata/recipes holds broken recipes and every problem that must be told of them.
+func TestProblems(t *testing.T) {
+	files, err := filepath.Glob("testdata/recipes/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse("recipes.yaml", a.Files[0].Data)
+			var problems lab.Problems
+			if !errors.As(err, &problems) {
+				t.Fatalf("got %v, want problems", err)
+			}
+			golden(t, file, a, problems.Error()+"\n")
+		})
+	}
+}
+
+// golden compares what was got with the second file of an archive.
+func golden(t *testing.T, file string, a *txtar.Archive, got string) {
+	t.Helper()
+	if *update {
+		a.Files = append(a.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
+		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(a.Files[1].Data), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestGoMod(t *testing.T) {
+	tests := map[string]*Component{
+		"kubernetes": {Name: "kubernetes", Module: "k8s.io/kubernetes", Version: "v1.36.3", Local: "v0.36.3"},
+		"drop":       {Name: "argocd", Module: "github.com/argoproj/argo-cd/v3", Version: "v3.2.11"},
+		"override":   {Name: "flannel", Module: "example.com/flannel", Version: "v0.1.0", Replace: map[string]string{"example.com/cloud": "example.com/cloud@v1.3.103"}},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join("testdata", "gomod", name+".txtar")
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := goMod(c, a.Files[0].Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, file, a, string(got))
+		})
+	}
+}
+
+func TestGoModRefusesWhatIsNone(t *testing.T) {
+	c := &Component{Name: "x", Module: "example.com/x", Version: "v1.0.0"}
+	if _, err := goMod(c, []byte("this is no go.mod")); err == nil {
+		t.Error("no error")
+	}
+	c.Replace = map[string]string{"example.com/y": "no version"}
+	if _, err := goMod(c, []byte("module example.com/x\n")); err == nil {
+		t.Error("a replacement without a version is taken")
+	}
+}
+
+const keyRecipes = `components:
+- {name: root, kind: rootfs, suite: bookworm, debian: [bash], seconds: 5}
+- {name: other, kind: programs, module: example.com/other, version: v1.0.0, packages: [.]}
+- {name: prog, kind: programs, module: example.com/prog, version: v1.0.0, packages: [.], cgo: true, tags: [a], ldflags: [-X x=y]}
+- name: img
+  kind: image
+  ref: example.com/img:1
+  base: root
+  contents: [{from: prog, paths: [prog], to: /prog}, {file: su-exec, to: /su-exec, mode: "0755"}]
+  cmd: [/prog]
+`
+
+func keysOf(t *testing.T, recipes string) map[string]string {
+	t.Helper()
+	r, err := Parse("recipes.yaml", []byte(recipes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.keys
+}
+
+func TestKeysAreStable(t *testing.T) {
+	want := keysOf(t, keyRecipes)
+	// Estimates, comments and what the image is of use for change nothing of what is built.
+	same := "# a comment\n" + strings.Replace(keyRecipes, "seconds: 5", "seconds: 50", 1) + "  charts: [x]\n"
+	if diff := cmp.Diff(want, keysOf(t, same)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestKeysAreSensitive(t *testing.T) {
+	before := keysOf(t, keyRecipes)
+	tests := []struct {
+		old, new string
+		changes  []string
+	}{
+		{"suite: bookworm", "suite: trixie", []string{"img", "root"}},
+		{"debian: [bash]", "debian: [bash, git]", []string{"img", "root"}},
+		{"prog, version: v1.0.0", "prog, version: v1.0.1", []string{"img", "prog"}},
+		{"cgo: true", "cgo: false", []string{"img", "prog"}},
+		{"tags: [a]", "tags: [b]", []string{"img", "prog"}},
+		{"x=y", "x=z", []string{"img", "prog"}},
+		{"other, version: v1.0.0", "other, version: v1.0.1", []string{"other"}},
+		{"file: su-exec", "file: redis-entrypoint", []string{"img"}},
+		{`mode: "0755"`, `mode: "0750"`, []string{"img"}},
+		{"img:1", "img:2", []string{"img"}},
+		{"base: root\n", "base: root\n  user: \"1\"\n", []string{"img"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.new, func(t *testing.T) {
+			after := keysOf(t, strings.Replace(keyRecipes, tt.old, tt.new, 1))
+			var changed []string
+			for name := range after {
+				if after[name] != before[name] {
+					changed = append(changed, name)
+				}
+			}
+			slices.Sort(changed)
+			if !slices.Equal(changed, tt.changes) {
+				t.Errorf("changed: %v, want %v", changed, tt.changes)
+			}
+		})
+	}
+}
+
+func TestNodeRefCarriesItsKey(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, _ := r.Get("node")
+	ref, err := r.Ref(node)
+	if err != nil || ref != "lab/node:v1.36.3-"+r.keys["node"][:12] {
+		t.Errorf("%s, %v", ref, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(keyRecipes))
+	f.Add([]byte("components: [null, {name: a, kind: node}]"))
+	f.Add([]byte("components: {a: b}"))
+	f.Add([]byte("components:\n- &a {name: x, contents: [*a]}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Parse("f", data)
+		if err != nil {
+			var problems lab.Problems
+			if !errors.As(err, &problems) {
+				t.Errorf("%T is told without a place: %v", err, err)
+			}
+			return
+		}
+		for _, c := range r.Components {
+			if key, err := r.Key(c.Name); err != nil || len(key) != 64 {
+				t.Errorf("%s: key %q, %v", c.Name, key, err)
+			}
+		}
+	})
+}
+
+func BenchmarkItems(b *testing.B) {
+	r, err := Builtin()
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newStore(b)
+	for b.Loop() {
+		if _, err := New(r, s).Items(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
