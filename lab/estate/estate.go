@@ -70,7 +70,28 @@ func invalid(ps lab.Problems) error {
 	if len(ps) > 1 {
 		count = fmt.Sprintf("%d problems", len(ps))
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: count + " in the estate, nothing was touched", Problems: ps}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: count + " in the estate, nothing was touched", Problems: bounded(ps)}
+}
+
+// bounded keeps the first problems of each file: beyond them a file is not what it was taken for, and the other files' would be lost in the crowd.
+func bounded(ps lab.Problems) lab.Problems {
+	const most = 50
+	inFile := map[string]int{}
+	for _, p := range ps {
+		inFile[p.File]++
+	}
+	var kept lab.Problems
+	seen := map[string]int{}
+	for _, p := range ps {
+		switch seen[p.File]++; {
+		case seen[p.File] <= most:
+			kept = append(kept, p)
+		case seen[p.File] == most+1:
+			p.Message, p.Cure = fmt.Sprintf("and %d more in this file", inFile[p.File]-most), ""
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
 
 type loader struct {

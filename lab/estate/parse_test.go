@@ -2,6 +2,7 @@ package estate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,23 @@ func TestParseBounds(t *testing.T) {
 	}
 	if _, problems = parse("x.yaml", []byte(strings.Repeat("a: 1\n---\n", maxDocs+1))); len(problems) != 1 {
 		t.Errorf("many documents: %v", problems)
+	}
+}
+
+func TestManyProblems(t *testing.T) {
+	var file strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&file, "key%d: 1\n", i)
+	}
+	dir, fsys := build(t, &txtar.Archive{Files: []txtar.File{{Name: "clusters/dev/cluster.yaml", Data: []byte(file.String())},
+		{Name: "environments/dev/environment.yaml", Data: []byte("a: 1\n")}}})
+	_, err := Load(fsys, dir, "homelab")
+	var failed *lab.Error
+	if !errors.As(err, &failed) || !strings.HasPrefix(failed.Message, "208 problems") {
+		t.Fatalf("%v", err)
+	}
+	if got := failed.Problems[50].String(); len(failed.Problems) != 55 || !strings.Contains(got, "and 154 more in this file") {
+		t.Errorf("%d problems, after the most: %s", len(failed.Problems), got)
 	}
 }
 
