@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -140,7 +142,20 @@ func onDisk(dir string) (source, error) {
 
 // load reads and checks the estate.
 func (s *session) load(options ...estate.Option) (*lab.Estate, error) {
-	return estate.Load(s.estate.fsys, s.estate.dir, s.name, options...)
+	est, err := estate.Load(s.estate.fsys, s.estate.dir, s.name, options...)
+	if err != nil {
+		return nil, err
+	}
+	order := func(c lab.Cluster) int {
+		if c.Role == lab.RoleHub {
+			return -1
+		}
+		env, _ := est.Environment(c.Environment)
+		return env.Order
+	}
+	// as a person reads them: the hub, then the spokes in the order of promotion
+	slices.SortStableFunc(est.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
+	return est, nil
 }
 
 const maxName = 30 // a node's container name is <lab>-<cluster>-control-plane, and a host name has 63 characters

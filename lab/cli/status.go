@@ -60,8 +60,9 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	for _, s := range states {
 		byName[s.Name] = s
 	}
+	w.seenLast = w.states(byName)
 	st := ui.Status{
-		Lab: w.name, Clusters: ui.StatusClusters(w.states(byName)),
+		Lab: w.name, Clusters: ui.StatusClusters(w.seenLast),
 		Endpoints: []ui.Endpoint{
 			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser},
 			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser},

@@ -168,6 +168,9 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, clust
 		return s.upResult(nil, time.Since(began), nil)
 	}
 	r := &run{world: w, clusters: clusters, seen: seen, timeout: c.Duration("timeout"), expected: w.expected(clusters), gone: w.gone(clusters)}
+	if len(seen.Missing) > 0 {
+		s.ui.Say(w.supply.Why())
+	}
 	s.ui.Begin(w.header(clusters), steps)
 	result, err := apply.Runner{Executors: r.executors(), Events: s.ui.Event}.Run(ctx, steps)
 	s.ui.End()
@@ -237,7 +240,12 @@ func (w *world) header(clusters []lab.Cluster) string {
 	if len(clusters) != 1 {
 		n = fmt.Sprintf("%d clusters", len(clusters))
 	}
-	return fmt.Sprintf("lab %s · %s · %s · %s", w.name, lab.EngineArgoCD, n, w.supply.Why())
+	return fmt.Sprintf("lab %s · %s · %s · %s", w.name, lab.EngineArgoCD, n, origins[w.supply.Origin()])
+}
+
+// origins says in a word or two where images come from; Supply.Why says at length.
+var origins = map[lab.Origin]string{
+	lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
 }
 
 func changedTitles(steps []lab.Step, result apply.Result) []string {
@@ -262,11 +270,7 @@ func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result
 	if r.ui.WantsJSON() {
 		return nil
 	}
-	e, err := r.engine()
-	if err != nil {
-		return err
-	}
-	apps, err := e.Applications(ctx)
+	st, err := r.status(ctx)
 	if err != nil {
 		return err
 	}
@@ -275,7 +279,7 @@ func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result
 		times[steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
 	}
 	r.ui.Summary(ui.Summary{
-		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: r.states(nil), Applications: apps, Addons: addonNames(r.est),
+		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: r.seenLast, Applications: st.Applications, Addons: addonNames(r.est),
 		Endpoints: []ui.Entry{
 			{Name: "argo cd", Text: r.argocdURL(), Note: "user " + r.creds.ArgoCDUser + ", password: lab creds argocd"},
 			{Name: "forge", Text: r.forgeURL(), Note: "user " + r.creds.ForgeUser + ", password: lab creds forge"},
