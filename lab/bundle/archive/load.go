@@ -21,24 +21,25 @@ import (
 
 // reader reads an archive, entry by entry.
 type reader struct {
-	zr    *zstd.Decoder
+	raw   io.Reader // the tar
 	tr    *tar.Reader
 	index index
 }
 
-// newReader reads the index, which is the first entry.
-func newReader(r io.Reader) (*reader, error) {
+// decompress reads the tar within an archive.
+func decompress(r io.Reader) (io.ReadCloser, error) {
 	// The window is what a frame may ask this machine to keep in memory; Save's is a small part of it.
 	zr, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
 		return nil, err
 	}
-	a := &reader{zr: zr, tr: tar.NewReader(zr)}
-	if err := a.readIndex(); err != nil {
-		zr.Close()
-		return nil, err
-	}
-	return a, nil
+	return zr.IOReadCloser(), nil
+}
+
+// newReader reads the index, which is the first entry of the tar.
+func newReader(r io.Reader) (*reader, error) {
+	a := &reader{raw: r, tr: tar.NewReader(r)}
+	return a, a.readIndex()
 }
 
 func (a *reader) readIndex() error {
@@ -74,11 +75,15 @@ func Inspect(file string) (Contents, error) {
 		return Contents{}, err
 	}
 	defer f.Close()
-	a, err := newReader(f)
+	zr, err := decompress(f)
 	if err != nil {
 		return Contents{}, bad(context.Background(), file, err)
 	}
-	defer a.zr.Close()
+	defer zr.Close()
+	a, err := newReader(zr)
+	if err != nil {
+		return Contents{}, bad(context.Background(), file, err)
+	}
 	return a.index.Contents, nil
 }
 
@@ -115,7 +120,12 @@ func Load(ctx context.Context, file, destDir string, p lab.Progress) ([]lab.Imag
 		return nil, nil, err
 	}
 	defer os.RemoveAll(stage)
-	images, charts, err := load(ctx, meter.New("loading "+filepath.Base(file), info.Size(), p).Reader(interruptible{ctx, f}), stage)
+	zr, err := decompress(meter.New("loading "+filepath.Base(file), info.Size(), p).Reader(interruptible{ctx, f}))
+	if err != nil {
+		return nil, nil, bad(ctx, file, err)
+	}
+	defer zr.Close()
+	images, charts, err := unpack(zr, stage)
 	if err != nil {
 		return nil, nil, bad(ctx, file, err)
 	}
@@ -137,13 +147,12 @@ func move(file, dir string) (string, error) {
 	return to, os.Rename(file, to)
 }
 
-// load reads everything into dir.
-func load(ctx context.Context, r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
+// unpack reads everything of a tar into dir.
+func unpack(r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
 	a, err := newReader(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer a.zr.Close()
 	if err := enoughRoom(dir, a.index.Contents); err != nil {
 		return nil, nil, err
 	}
@@ -168,13 +177,10 @@ func load(ctx context.Context, r io.Reader, dir string) ([]lab.Image, []lab.Char
 		}
 	}
 	// To the very end: what follows the tar is padding, and the checksum of the compressed stream comes last.
-	if n, err := io.Copy(io.Discard, io.LimitReader(a.zr, maxIndex)); err != nil {
+	if n, err := io.Copy(io.Discard, io.LimitReader(a.raw, maxIndex)); err != nil {
 		return nil, nil, err
 	} else if n == maxIndex {
 		return nil, nil, errors.New("something follows its end")
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
 	}
 	return w.finish()
 }

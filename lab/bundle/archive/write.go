@@ -39,7 +39,7 @@ type imageFile struct {
 func newWriter(wanted Contents, dir string) (*writer, error) {
 	w := &writer{
 		dir: dir, wanted: wanted, users: map[string][]*imageFile{}, blobs: map[string]Blob{}, charts: map[string]Chart{}, shared: map[string]string{},
-		small: map[string]bool{layoutFile: true, ociIndex: true}, buf: make([]byte, 1<<20),
+		small: map[string]bool{layoutFile: true, ociIndex: true}, buf: make([]byte, 256<<10),
 	}
 	for _, img := range wanted.Images {
 		f, err := os.Create(filepath.Join(dir, img.Name+"-"+short(img.Digest)+".tar"))
