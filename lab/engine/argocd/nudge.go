@@ -64,8 +64,8 @@ func (n *nudger) look(ctx context.Context, v view, pending []engine.Pending) (bo
 			return asked, err
 		}
 	}
-	if _, waiting := unconverged(root, n.want, estate); waiting && root.Status.Sync.Status != "Synced" || lags(root, n.want, estate) != "" {
-		return false, nil // what the root holds is about to change
+	if root.Status.Sync.Status != "Synced" || hasKey(root.Metadata.Annotations, refreshApplication) || lags(root, n.want, estate) != "" {
+		return false, nil // what the root holds may be about to change
 	}
 	if n.want.Changed {
 		if asked, err := n.sets(ctx, v); asked || err != nil {

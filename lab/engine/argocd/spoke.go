@@ -79,7 +79,7 @@ func awaitToken(ctx context.Context, spoke dynamic.Interface) (credential, error
 	defer cancel()
 	one := fields.OneTermEqualSelector("metadata.name", spokeToken).String()
 	objects := spoke.Resource(secrets).Namespace(SpokeNamespace)
-	lw := &cache.ListWatch{
+	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = one
 			return objects.List(ctx, o)
@@ -88,7 +88,7 @@ func awaitToken(ctx context.Context, spoke dynamic.Interface) (credential, error
 			o.FieldSelector = one
 			return objects.Watch(ctx, o)
 		},
-	}
+	}, spoke)
 	var found credential
 	_, err := watchtools.UntilWithSync(within, lw, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
 		o, isObject := e.Object.(*unstructured.Unstructured)

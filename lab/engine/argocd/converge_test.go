@@ -1,0 +1,230 @@
+package argocd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+const (
+	oldCommit = "aaaaaaaaaa"
+	newCommit = "bbbbbbbbbb"
+)
+
+// object is an Application of the estate's own, compared at a commit.
+func object(name, commit, sync, health, more string) string {
+	part := ""
+	if name == "addons" {
+		part = ", lab.homelab/part: root"
+	}
+	source := fmt.Sprintf("{repoURL: http://forge/estate.git, targetRevision: main, path: %s}", name)
+	return fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s, labels: {app.kubernetes.io/instance: addons%s}}
+spec:
+  source: %s
+  destination: {name: prod, namespace: podinfo}
+  syncPolicy: {automated: {prune: true}, syncOptions: [CreateNamespace=true]}
+status:
+  sync: {status: %s, revision: %s, comparedTo: {source: %s, destination: {name: prod, namespace: podinfo}}}
+  health: {status: %s}
+%s`, name, part, source, sync, commit, source, health, more)
+}
+
+func set(more string) string {
+	return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: podinfo}\n" + more
+}
+
+func converged() string {
+	return object("addons", newCommit, "Synced", "Healthy", "") + "---" + object("prod-podinfo", newCommit, "Synced", "Healthy", "") + "---\n" + set("")
+}
+
+func (c *cluster) patch(t *testing.T, r schema.GroupVersionResource, name string, patch map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: "argocd"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unannotate(key string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: nil}}}
+}
+
+func comparedAt(commit string) map[string]any {
+	p := unannotate(refreshApplication)
+	p["status"] = map[string]any{"sync": map[string]any{"revision": commit}}
+	return p
+}
+
+func TestWaitBelievesAConvergedLab(t *testing.T) {
+	a, hub, _ := newFake(t, converged())
+	apps, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(s string) { t.Errorf("told %q", s) })
+	if err != nil || len(apps) != 1 || !apps[0].Converged() {
+		t.Errorf("%+v, %v", apps, err)
+	}
+	for _, act := range hub.Actions() {
+		if act.GetVerb() != "list" {
+			t.Errorf("%s %s", act.GetVerb(), act.GetResource().Resource)
+		}
+	}
+}
+
+// After a change everything looks converged for a moment: the wait has to ask, in this order, and to see each answer.
+func TestWaitAsksAfterAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, converged())
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}, Changed: true}, func(string) {})
+			done <- err
+		}()
+		step := func(want ...string) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			select {
+			case err := <-done:
+				t.Fatalf("it ended before %v: %v", want, err)
+			default:
+			}
+			if w := hub.writes(); !slices.Equal(w, want) {
+				t.Fatalf("written %v, want %v", w, want)
+			}
+		}
+		step("patch applications addons")
+		hub.patch(t, applications, "addons", comparedAt(newCommit))
+		hub.writes()
+		step("patch applicationsets podinfo")
+		hub.patch(t, applicationSets, "podinfo", unannotate(refreshApplicationSet))
+		hub.writes()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if w := hub.writes(); len(w) != 0 {
+			t.Errorf("written in the end: %v", w)
+		}
+	})
+}
+
+func TestWaitRefreshesWhatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, object("addons", oldCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", ""))
+		var told []string
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) })
+			done <- err
+		}()
+		for _, name := range []string{"addons", "prod-podinfo"} {
+			time.Sleep(5 * time.Second)
+			if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
+				t.Fatalf("written %v, want a refresh of %s alone", w, name)
+			}
+			hub.patch(t, applications, name, comparedAt(newCommit))
+			hub.writes()
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"0 of 1 in sync and healthy, addons: is at aaaaaaa, wanted bbbbbbb", "0 of 1 in sync and healthy, addons: is being compared",
+			"0 of 1 in sync and healthy, prod-podinfo: is at aaaaaaa, wanted bbbbbbb", "0 of 1 in sync and healthy, prod-podinfo: is being compared",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.
+func TestWaitSyncsWhatGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed, message: no such kind}\n")
+		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+failed)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {})
+		var e *lab.Error
+		if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), "no such kind") {
+			t.Errorf("%v", err)
+		}
+		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
+			t.Errorf("written %v, want one sync", w)
+		}
+		got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"])
+		want := "initiatedBy:\n  username: lab\nsync:\n  prune: true\n  syncOptions:\n  - CreateNamespace=true"
+		if got != want {
+			t.Errorf("operation\n%s", got)
+		}
+	})
+}
+
+func TestWaitEndsEarlyWhenGitCannotBeGenerated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := set(`status: {conditions: [{type: ErrorOccurred, status: "True", message: 'map has no entry for key "aws_vpc"'}]}`)
+		a, _, _ := newFake(t, object("addons", newCommit, "Synced", "Degraded", "")+"---\n"+broken)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(string) {})
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(strings.Join(e.Details, " "), "aws_vpc") {
+			t.Fatalf("%v", err)
+		}
+		if waited := time.Since(start); waited < brokenFor || waited > 2*brokenFor {
+			t.Errorf("ended after %s", waited)
+		}
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		if _, err := a.WaitConverged(ctx, engine.Want{Expected: []string{"never"}}, func(string) {}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestWaitOutlivesAnAPIServerThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, converged())
+		refused := errors.New("connection refused")
+		hub.refuse["list applications"] = refused
+		time.AfterFunc(20*time.Second, func() {
+			hub.mu.Lock()
+			defer hub.mu.Unlock()
+			delete(hub.refuse, "list applications")
+		})
+		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(string) {}); err != nil {
+			t.Error(err)
+		}
+		hub.mu.Lock()
+		hub.refuse["list applications"] = refused
+		hub.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {}); !errors.Is(err, refused) {
+			t.Errorf("the cause is not told: %v", err)
+		}
+	})
+}

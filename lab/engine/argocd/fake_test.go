@@ -1,0 +1,185 @@
+package argocd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/engine/helm"
+)
+
+// cluster is a Kubernetes API in memory that knows server-side apply and counts resourceVersions as the real one does.
+type cluster struct {
+	*dynamicfake.FakeDynamicClient
+	typed   *fake.Clientset
+	mu      sync.Mutex
+	version int
+	// refuse makes a request fail: verb and resource, "patch secrets" -> error.
+	refuse map[string]error
+}
+
+var kinds = map[schema.GroupVersionResource]string{
+	applications: "Application", applicationSets: "ApplicationSet", appProjects: "AppProject", namespaces: "Namespace",
+	secrets: "Secret", serviceAccounts: "ServiceAccount", roleBindings: "ClusterRoleBinding",
+}
+
+func newCluster(t *testing.T, manifests ...string) *cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	lists := map[schema.GroupVersionResource]string{}
+	for r, kind := range kinds {
+		gvk := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind}
+		scheme.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind + "List"}, &unstructured.UnstructuredList{})
+		lists[r] = kind + "List"
+	}
+	c := &cluster{FakeDynamicClient: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), typed: fake.NewClientset(), refuse: map[string]error{}}
+	tracker := clienttesting.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter())
+	react := clienttesting.ObjectReaction(tracker)
+	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.refuse[a.GetVerb()+" "+a.GetResource().Resource]; err != nil {
+			return true, nil, err
+		}
+		handled, o, err := react(a)
+		if u, ok := o.(*unstructured.Unstructured); ok && err == nil && (a.GetVerb() == "patch" || a.GetVerb() == "create" || a.GetVerb() == "update") {
+			// The tracker names one Go type by any of its kinds, and all of these are Unstructured.
+			u.SetGroupVersionKind(a.GetResource().GroupVersion().WithKind(kinds[a.GetResource()]))
+			c.version++
+			u.SetResourceVersion(strconv.Itoa(c.version))
+			if err := tracker.Update(a.GetResource(), u.DeepCopy(), u.GetNamespace()); err != nil {
+				return true, nil, err
+			}
+		}
+		return handled, o, err
+	})
+	c.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
+		return true, w, err
+	})
+	for _, m := range manifests {
+		c.create(t, m)
+	}
+	c.ClearActions()
+	return c
+}
+
+// create adds the documents of a manifest, as someone other than lab.
+func (c *cluster) create(t *testing.T, manifest string) {
+	t.Helper()
+	objects, err := decode([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		for r, kind := range kinds {
+			if kind != o.GetKind() {
+				continue
+			}
+			if o.GetNamespace() == "" && (r == applications || r == applicationSets) {
+				o.SetNamespace(Namespace)
+			}
+			if _, err := c.Resource(r).Namespace(o.GetNamespace()).Create(context.Background(), o, metav1.CreateOptions{FieldManager: "someone"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// get returns an object as YAML without what the API server adds.
+func (c *cluster) get(t *testing.T, r schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
+	t.Helper()
+	o, err := c.Resource(r).Namespace(ns).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// writes are the requests since the last call that change something.
+func (c *cluster) writes() []string {
+	var out []string
+	for _, a := range c.Actions() {
+		switch a.GetVerb() {
+		case "get", "list", "watch":
+		default:
+			name := ""
+			if p, ok := a.(clienttesting.PatchAction); ok {
+				name = " " + p.GetName()
+			}
+			out = append(out, a.GetVerb()+" "+a.GetResource().Resource+name)
+		}
+	}
+	c.ClearActions()
+	return out
+}
+
+func (c *cluster) clients() clients { return clients{dynamic: c, typed: c.typed} }
+
+// fakeRelease is a Helm release in memory.
+type fakeRelease struct {
+	state helm.State
+	fail  error
+	calls int
+}
+
+func (r *fakeRelease) Observe(context.Context, string) (helm.State, error) { return r.state, r.fail }
+
+func (r *fakeRelease) Ensure(_ context.Context, want helm.Release, p lab.Progress) (helm.Result, error) {
+	if r.fail != nil {
+		return helm.Result{}, r.fail
+	}
+	inputs, err := helm.Inputs(want.Chart, want.Values)
+	if err != nil {
+		return helm.Result{}, err
+	}
+	reason := "chart or values changed"
+	if r.state.Inputs == inputs {
+		if reason, err = want.Repair(r.state); err != nil || reason == "" {
+			return helm.Result{State: r.state}, err
+		}
+	}
+	p(fmt.Sprintf("%s %s: upgrading, %s", want.Chart.Name, want.Chart.Version, reason))
+	r.calls++
+	r.state.Revision++
+	r.state.Inputs, r.state.Status, r.state.App, r.state.Chart = inputs, "deployed", "v3.2.11", want.Chart.Version
+	return helm.Result{State: r.state, Changed: true, Reason: reason}, nil
+}
+
+// newFake returns an engine over a hub and one spoke in memory.
+func newFake(t *testing.T, manifests ...string) (a *ArgoCD, hub, spoke *cluster) {
+	t.Helper()
+	hub, spoke = newCluster(t, manifests...), newCluster(t)
+	a = &ArgoCD{
+		lab: "homelab", hub: hub.clients(), release: &fakeRelease{},
+		connect: func(*rest.Config) (clients, error) { return spoke.clients(), nil },
+	}
+	return a, hub, spoke
+}
+
+func toYAML(t *testing.T, v any) string {
+	t.Helper()
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,112 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab"
+)
+
+var chart = lab.Chart{Name: "argo-cd", Version: "9.1.0", Digest: "sha256:x"}
+
+func server(ready int32) *appsv1.Deployment {
+	one := int32(1)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "argocd-server", Namespace: Namespace},
+		Spec:       appsv1.DeploymentSpec{Replicas: &one},
+		Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: ready, AvailableReplicas: ready},
+	}
+}
+
+func TestInstall(t *testing.T) {
+	a, hub, _ := newFake(t)
+	rel := &fakeRelease{}
+	rel.state.Workloads = []string{"Deployment/argocd-server"}
+	a.release = rel
+	if err := hub.typed.Tracker().Add(server(1)); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	install := func(want bool) {
+		t.Helper()
+		changed, err := a.Install(t.Context(), chart, map[string]any{"a": 1}, func(s string) { told = append(told, s) })
+		if err != nil || changed != want {
+			t.Fatalf("changed %v, want %v, %v", changed, want, err)
+		}
+	}
+	install(true)
+	password := secretField(hub.get(t, secrets, Namespace, redisSecret), "auth")
+	if len(password) < 20 {
+		t.Errorf("the password of Redis is %q", password)
+	}
+	hub.writes()
+	install(false)
+	if w := hub.writes(); len(w) != 0 {
+		t.Errorf("written although nothing changed: %v", w)
+	}
+	s, err := a.Observe(t.Context())
+	if err != nil || !s.Installed() || !s.Ready || s.Revision != 1 || s.Version != "v3.2.11" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if inputs, err := Inputs(chart, map[string]any{"a": 1}); err != nil || inputs != s.Inputs {
+		t.Errorf("a plan would see %q, the release has %q, %v", inputs, s.Inputs, err)
+	}
+
+	if err := hub.typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err = a.Observe(t.Context())
+	if err != nil || s.Ready || s.Waiting != "server is missing" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told = nil
+	_, err = a.Install(ctx, chart, map[string]any{"a": 1}, func(s string) {
+		if told = append(told, s); len(told) == 2 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || rel.calls != 2 {
+		t.Errorf("%d calls, %v", rel.calls, err)
+	}
+	if want := []string{"argo cd: upgrading, argocd-server is missing", "argo cd 3.2.11: server is missing"}; !slices.Equal(told, want) {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestInstallTellsWhatIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t)
+		rel := &fakeRelease{}
+		rel.state.Workloads = []string{"Deployment/argocd-server"}
+		a.release = rel
+		if err := hub.typed.Tracker().Add(server(0)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		changed, err := a.Install(t.Context(), chart, nil, func(string) {})
+		var e *lab.Error
+		if !changed || !errors.As(err, &e) || e.Exit != lab.ExitTimeout || e.Code != "engine_not_ready" {
+			t.Fatalf("changed %v, %v", changed, err)
+		}
+		if e.Message != "argo cd 3.2.11 is not ready after 5m 0s: server 0 of 1 ready" || time.Since(start) != readyWithin {
+			t.Errorf("%q after %s", e.Message, time.Since(start))
+		}
+	})
+}
+
+func TestInstallTellsWhatHelmSays(t *testing.T) {
+	a, _, _ := newFake(t)
+	a.release = &fakeRelease{fail: errors.New("no space left")}
+	if _, err := a.Install(t.Context(), chart, nil, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), "argo cd: ") {
+		t.Errorf("%v", err)
+	}
+}

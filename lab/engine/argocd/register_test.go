@@ -1,0 +1,241 @@
+package argocd
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// issue does what the token controller does.
+func issue(t *testing.T, spoke *cluster, token string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{
+		"token": base64.StdEncoding.EncodeToString([]byte(token)), "ca.crt": base64.StdEncoding.EncodeToString([]byte("PEM")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = spoke.Resource(secrets).Namespace(SpokeNamespace).Patch(context.Background(), spokeToken, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "controller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func prod(change func(labels, annotations map[string]lab.Value)) lab.Registration {
+	r := lab.Registration{
+		Cluster: "prod", Server: "https://homelab-prod-control-plane:6443",
+		Labels:      map[string]lab.Value{"environment": {Value: "prod"}, "enable_podinfo": {Value: "true"}},
+		Annotations: map[string]lab.Value{"aws_region": {Value: "eu-west-1"}, "addons_repo_path": {Value: ""}},
+	}
+	if change != nil {
+		change(r.Labels, r.Annotations)
+	}
+	return r
+}
+
+// registered returns an engine that knows prod.
+func registered(t *testing.T) (a *ArgoCD, hub, spoke *cluster) {
+	t.Helper()
+	a, hub, spoke = newFake(t)
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan error, 1)
+		go func() {
+			lines, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+			if err == nil && !slices.Equal(lines, []string{"registered as https://homelab-prod-control-plane:6443"}) {
+				err = errors.New(strings.Join(lines, "\n"))
+			}
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		issue(t, spoke, "token-1")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+	return a, hub, spoke
+}
+
+func TestRegisterWritesWhatArgoCDReads(t *testing.T) {
+	_, hub, spoke := registered(t)
+	o := hub.get(t, secrets, Namespace, "cluster-prod")
+	labels := o.GetLabels()
+	for k, v := range map[string]string{
+		secretType: "cluster", "environment": "prod", "enable_podinfo": "true", lab.LabelName: "homelab", lab.LabelPart: "registration",
+	} {
+		if labels[k] != v {
+			t.Errorf("label %s is %q, want %q", k, labels[k], v)
+		}
+	}
+	if _, has := o.GetAnnotations()["addons_repo_path"]; !has || o.GetAnnotations()["aws_region"] != "eu-west-1" {
+		t.Errorf("annotations %v", o.GetAnnotations())
+	}
+	want := `{"bearerToken":"token-1","tlsClientConfig":{"insecure":false,"caData":"UEVN"}}`
+	if got := secretField(o, "config"); got != want {
+		t.Errorf("config %s, want %s", got, want)
+	}
+	if secretField(o, "name") != "prod" || secretField(o, "server") != "https://homelab-prod-control-plane:6443" {
+		t.Errorf("%v", o.Object["data"])
+	}
+
+	binding := spoke.get(t, roleBindings, "", "lab-argocd-manager")
+	if got := toYAML(t, binding.Object["subjects"]); got != "- kind: ServiceAccount\n  name: argocd-manager\n  namespace: lab-system" {
+		t.Error(got)
+	}
+	for _, o := range []*unstructured.Unstructured{
+		spoke.get(t, serviceAccounts, SpokeNamespace, "argocd-manager"), spoke.get(t, secrets, SpokeNamespace, "argocd-manager-token"), binding,
+	} {
+		if o.GetLabels()[lab.LabelName] != "homelab" {
+			t.Errorf("%s %s is not labelled as the lab's", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+func TestRegisterAgainWritesNothing(t *testing.T) {
+	a, hub, spoke := registered(t)
+	hub.writes()
+	spoke.writes()
+	lines, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+	if err != nil || len(lines) != 0 {
+		t.Errorf("%v, %v", lines, err)
+	}
+	if w := append(hub.writes(), spoke.writes()...); len(w) != 0 {
+		t.Errorf("written: %v", w)
+	}
+}
+
+func TestRegisterTellsWhatChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(labels, annotations map[string]lab.Value)
+		want   []string
+	}{
+		"value":   {func(_, a map[string]lab.Value) { a["aws_region"] = lab.Value{Value: "eu-central-1"} }, []string{"annotation aws_region: eu-west-1 -> eu-central-1"}},
+		"emptied": {func(_, a map[string]lab.Value) { a["aws_region"] = lab.Value{} }, []string{`annotation aws_region: eu-west-1 -> ""`}},
+		"added":   {func(l, _ map[string]lab.Value) { l["tier"] = lab.Value{Value: "gold"} }, []string{"label tier: gold"}},
+		"removed": {func(l, a map[string]lab.Value) { delete(l, "enable_podinfo"); delete(a, "addons_repo_path") },
+			[]string{"label enable_podinfo: removed", "annotation addons_repo_path: removed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, hub, _ := registered(t)
+			lines, err := a.Register(t.Context(), prod(tc.change), &rest.Config{})
+			if err != nil || !slices.Equal(lines, tc.want) {
+				t.Errorf("%q, %v", lines, err)
+			}
+			o := hub.get(t, secrets, Namespace, "cluster-prod")
+			if d := engine.Diff(prod(tc.change), a.registered(o)); len(d) != 0 {
+				t.Errorf("not so in the secret: %v", d)
+			}
+			if again, err := a.Register(t.Context(), prod(tc.change), &rest.Config{}); err != nil || len(again) != 0 {
+				t.Errorf("again: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// Argo CD and people annotate cluster Secrets too.
+func TestRegisterLeavesOthersKeysAlone(t *testing.T) {
+	a, hub, _ := registered(t)
+	patch := []byte(`{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"now"},"labels":{"mine":"x"}}}`)
+	if _, err := hub.Resource(secrets).Namespace(Namespace).Patch(t.Context(), "cluster-prod", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"}); err != nil {
+		t.Fatal(err)
+	}
+	hub.writes()
+	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || len(lines) != 0 || len(hub.writes()) != 0 {
+		t.Errorf("someone else's key was taken for a difference: %v, %v", lines, err)
+	}
+	change := func(l, _ map[string]lab.Value) { delete(l, "environment") }
+	if _, err := a.Register(t.Context(), prod(change), &rest.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	o := hub.get(t, secrets, Namespace, "cluster-prod")
+	if o.GetLabels()["mine"] != "x" || o.GetAnnotations()["argocd.argoproj.io/refresh"] != "now" {
+		t.Errorf("labels %v, annotations %v", o.GetLabels(), o.GetAnnotations())
+	}
+	if _, has := o.GetLabels()["environment"]; has {
+		t.Error("lab's own label stayed")
+	}
+}
+
+// A cluster that was made anew under its old name has other credentials.
+func TestRegisterRenewsCredentials(t *testing.T) {
+	a, _, spoke := registered(t)
+	issue(t, spoke, "token-2")
+	lines, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+	if err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
+		t.Errorf("%v, %v", lines, err)
+	}
+	for _, l := range lines {
+		if strings.Contains(l, "token-") {
+			t.Errorf("a token is told: %s", l)
+		}
+	}
+}
+
+func TestRegisterTheHubItself(t *testing.T) {
+	a, hub, spoke := newFake(t)
+	reg := lab.Registration{Cluster: "hub", Server: InCluster}
+	for i, want := range [][]string{{"registered as " + InCluster}, nil} {
+		lines, err := a.Register(t.Context(), reg, nil)
+		if err != nil || !slices.Equal(lines, want) {
+			t.Errorf("time %d: %v, %v", i+1, lines, err)
+		}
+	}
+	if got := secretField(hub.get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
+		t.Error(got)
+	}
+	if w := spoke.writes(); len(w) != 0 {
+		t.Errorf("a spoke was touched: %v", w)
+	}
+}
+
+func TestRegisterGivesUpOnAToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t)
+		start := time.Now()
+		_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+		if !errors.Is(err, errNoToken) || !strings.Contains(err.Error(), "cluster prod") || time.Since(start) != tokenWithin {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		if _, err := hub.Resource(secrets).Namespace(Namespace).Get(t.Context(), "cluster-prod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("it was registered without credentials: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Register(ctx, prod(nil), &rest.Config{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's own end is told as %v", err)
+		}
+	})
+}
+
+func TestRegistrationsAreThisLabsOwn(t *testing.T) {
+	a, hub, _ := registered(t)
+	hub.create(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: cluster-other, namespace: argocd, labels: {argocd.argoproj.io/secret-type: cluster}}
+`)
+	s, err := a.Observe(t.Context())
+	if err != nil || len(s.Registrations) != 1 || s.Registrations[0].Cluster != "prod" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if d := engine.Diff(prod(nil), s.Registrations[0]); len(d) != 0 {
+		t.Errorf("%v", d)
+	}
+	if s.Installed() || s.Ready {
+		t.Errorf("%+v", s)
+	}
+}

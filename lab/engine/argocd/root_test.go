@@ -1,0 +1,110 @@
+package argocd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+const rootManifest = `
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: estate}
+spec: {sourceRepos: ["*"]}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: addons, labels: {team: platform}}
+spec:
+  source: {repoURL: http://forge/estate.git, targetRevision: main, path: addons}
+  destination: {server: https://kubernetes.default.svc, namespace: argocd}
+  syncPolicy: {retry: {limit: 10}}
+`
+
+func TestApplyRoot(t *testing.T) {
+	a, hub, _ := newFake(t)
+	apply := func(manifest string, want bool) {
+		t.Helper()
+		if changed, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(manifest)}); err != nil || changed != want {
+			t.Fatalf("changed %v, want %v, %v", changed, want, err)
+		}
+	}
+	apply(rootManifest, true)
+	o := hub.get(t, applications, Namespace, "addons")
+	if l := o.GetLabels(); l["team"] != "platform" || l[lab.LabelName] != "homelab" || l[lab.LabelPart] != "root" {
+		t.Errorf("labels %v", l)
+	}
+
+	// Argo CD writes into the object as it works.
+	hub.patch(t, applications, "addons", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{refreshApplication: "normal"}},
+		"status":   map[string]any{"sync": map[string]any{"status": "Synced"}}, "operation": map[string]any{"sync": map[string]any{}},
+	})
+	hub.writes()
+	apply(rootManifest, false)
+	if w := hub.writes(); len(w) != 0 {
+		t.Errorf("written although nothing changed: %v", w)
+	}
+
+	apply(strings.Replace(rootManifest, "targetRevision: main", "targetRevision: other", 1), true)
+	apply(strings.Replace(strings.Replace(rootManifest, "targetRevision: main", "targetRevision: other", 1), "  syncPolicy: {retry: {limit: 10}}\n", "", 1), true)
+	spec := toYAML(t, hub.get(t, applications, Namespace, "addons").Object["spec"])
+	if !strings.Contains(spec, "targetRevision: other") || strings.Contains(spec, "retry") {
+		t.Errorf("spec\n%s", spec)
+	}
+	if hub.get(t, applications, Namespace, "addons").Object["status"] == nil {
+		t.Error("the status went")
+	}
+}
+
+func TestApplyRootRefusesOtherKinds(t *testing.T) {
+	a, hub, _ := newFake(t)
+	_, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n")})
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Exit != lab.ExitInvalid || !strings.Contains(e.Message, `Secret "x"`) {
+		t.Errorf("%v", err)
+	}
+	for _, bad := range []string{"", "---\n", "a: [", "text"} {
+		if _, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(bad)}); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+	if w := hub.writes(); len(w) != 0 {
+		t.Errorf("written %v", w)
+	}
+}
+
+func TestApplyRepositories(t *testing.T) {
+	a, hub, _ := newFake(t)
+	hub.create(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: repo-mine, namespace: argocd, labels: {argocd.argoproj.io/secret-type: repository}}\n")
+	git := engine.Repository{Name: "estate", Type: "git", URL: "http://forge/estate.git", Username: "lab", Password: "hush"}
+	charts := engine.Repository{Name: "charts", Type: "helm", URL: "http://forge/helm"}
+	moved, renewed := git, git
+	moved.URL, renewed.Password = "http://other/estate.git", "other"
+	for i, step := range []struct {
+		repos []engine.Repository
+		want  []string
+	}{
+		{[]engine.Repository{git, charts}, []string{"repository charts: http://forge/helm", "repository estate: http://forge/estate.git"}},
+		{[]engine.Repository{git, charts}, nil},
+		{[]engine.Repository{renewed, charts}, []string{"repository estate: credentials renewed"}},
+		{[]engine.Repository{moved}, []string{"repository charts: removed", "repository estate: http://forge/estate.git -> http://other/estate.git"}},
+		{nil, []string{"repository estate: removed"}},
+	} {
+		got, err := a.ApplyRepositories(t.Context(), step.repos)
+		if err != nil || !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %q, %v; want %q", i, got, err, step.want)
+		}
+		if i == 0 {
+			o := hub.get(t, secrets, Namespace, "repo-estate")
+			if o.GetLabels()[secretType] != "repository" || secretField(o, "password") != "hush" || secretField(o, "type") != "git" {
+				t.Errorf("%v", o.Object)
+			}
+		}
+	}
+	hub.get(t, secrets, Namespace, "repo-mine") // someone else's stays
+}

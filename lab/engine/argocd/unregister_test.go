@@ -1,0 +1,119 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab"
+)
+
+func clusterSecret(name, labName string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata:
+  name: cluster-%s
+  namespace: argocd
+  labels: {argocd.argoproj.io/secret-type: cluster, lab.homelab/name: %s, lab.homelab/part: registration, enable_podinfo: "true", environment: prod}
+data: {name: cHJvZA==, server: aHR0cHM6Ly9wcm9k}
+`, name, labName)
+}
+
+func gone(t *testing.T, hub *cluster) bool {
+	t.Helper()
+	_, err := hub.Resource(secrets).Namespace(Namespace).Get(t.Context(), "cluster-prod", metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
+}
+
+// The registration must outlive the applications: Argo CD enters the cluster with it to delete what they made.
+func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
+		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
+		var lines, told []string
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			lines, err = a.Unregister(t.Context(), "prod", true, func(s string) { told = append(told, s) })
+			done <- err
+		}()
+		time.Sleep(5 * time.Second)
+		labels := hub.get(t, secrets, Namespace, "cluster-prod").GetLabels()
+		if _, on := labels["enable_podinfo"]; on || labels["environment"] != "prod" {
+			t.Errorf("labels %v", labels)
+		}
+		now := "2026-01-01T00:00:00Z"
+		hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": now}})
+		hub.patch(t, applicationSets, "podinfo", unannotate(refreshApplicationSet))
+		time.Sleep(5 * time.Second)
+		if gone(t, hub) {
+			t.Fatal("the registration went before the application")
+		}
+		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil || !slices.Equal(lines, []string{"cluster prod is no longer registered"}) {
+			t.Errorf("%v, %v", lines, err)
+		}
+		if !gone(t, hub) {
+			t.Error("the registration is still there")
+		}
+		if !slices.Equal(told, []string{"removing 1 applications of prod: prod-podinfo"}) {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestUnregisterSaysWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), clusterSecret("prod", "homelab"))
+		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
+		start := time.Now()
+		lines, err := a.Unregister(t.Context(), "prod", true, func(string) {})
+		want := []string{"cluster prod keeps what prod-podinfo made there", "cluster prod is no longer registered"}
+		if err != nil || !slices.Equal(lines, want) {
+			t.Errorf("%q, %v", lines, err)
+		}
+		if waited := time.Since(start); waited > 5*time.Second {
+			t.Errorf("it waited %s for what nobody removes", waited)
+		}
+	})
+}
+
+func TestUnregisterAClusterThatIsGone(t *testing.T) {
+	a, hub, _ := newFake(t, clusterSecret("prod", "homelab"), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), object("addons", newCommit, "Synced", "Healthy", ""))
+	hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
+	hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{
+		"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []string{"resources-finalizer.argocd.argoproj.io"},
+	}})
+	lines, err := a.Unregister(t.Context(), "prod", false, func(string) {})
+	want := []string{"cluster prod is no longer registered", "application prod-podinfo is let go, what it made stays where it was"}
+	if err != nil || !slices.Equal(lines, want) || !gone(t, hub) {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if f := hub.get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(f) != 0 {
+		t.Errorf("finalizers %v", f)
+	}
+}
+
+func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
+	a, hub, _ := newFake(t, clusterSecret("prod", "other"))
+	_, err := a.Unregister(t.Context(), "prod", true, func(string) {})
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "" {
+		t.Errorf("%v", err)
+	}
+	if w := hub.writes(); len(w) != 0 {
+		t.Errorf("written %v", w)
+	}
+	if lines, err := a.Unregister(t.Context(), "nobody", true, func(string) {}); err != nil || len(lines) != 0 {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
