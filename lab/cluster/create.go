@@ -84,6 +84,9 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		}
 		limited, cancel := context.WithTimeout(ctx, readyLimit)
 		defer cancel()
+		if err := k.oneDNS(limited, name); err != nil {
+			return err
+		}
 		return k.settle(limited, name, p)
 	})
 	group.Go(func() error { return k.loadWhenSteady(ctx, spec, steady, p) })

@@ -3,10 +3,12 @@
 package cluster_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -17,11 +19,18 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/cluster/clustertest"
 	"homelab/lab/docker"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// nodeRef is the node image that the engine has: the one that `lab bundle build` made last.
+// nodeRef is the node image to test with: LAB_E2E_NODE, or what the engine has.
 func nodeRef(t *testing.T, d *docker.Docker) string {
 	t.Helper()
+	if ref := os.Getenv("LAB_E2E_NODE"); ref != "" {
+		return ref
+	}
 	out, err := d.Output(t.Context(), nil, "image", "ls", "--filter", "reference=lab/node", "--filter", "reference=kindest/node", "--format", "{{.Repository}}:{{.Tag}}")
 	if err != nil {
 		t.Fatal(err)
@@ -46,12 +55,12 @@ func host(t *testing.T, d *docker.Docker) cluster.Host {
 // archive makes a tiny image in the engine, saves it, and returns it as the supply would.
 func archive(t *testing.T, d *docker.Docker, ref string) lab.Image {
 	t.Helper()
-	if _, err := d.Output(t.Context(), strings.NewReader(""), "import", "-", ref); err == nil {
-		t.Fatal("docker imported an empty archive")
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "empty", Mode: 0o644}), w.Close()); err != nil {
+		t.Fatal(err)
 	}
-	var empty bytes.Buffer
-	empty.Write(make([]byte, 1024)) // the end of a tar archive
-	if _, err := d.Output(t.Context(), &empty, "import", "-", ref); err != nil {
+	if _, err := d.Output(t.Context(), &layer, "import", "-", ref); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = d.Output(context.Background(), nil, "image", "rm", ref) })
@@ -135,6 +144,120 @@ func TestTimes(t *testing.T) {
 	began = time.Now()
 	states, err := k.Observe(t.Context())
 	t.Logf("observed in %s: %+v, %v", time.Since(began), states, err)
+}
+
+// Pods on two nodes reach each other, also after the nodes have come back with other addresses.
+func TestPodsOnTwoNodes(t *testing.T) {
+	const labName, name = "e2e-m", "two"
+	ctx := t.Context()
+	d := docker.New()
+	k := cluster.NewKind(labName, t.TempDir(), d, host(t, d))
+	image := lab.Image{Ref: os.Getenv("LAB_E2E_POD_REF"), Digest: "sha256:0", Archive: os.Getenv("LAB_E2E_POD_ARCHIVE")}
+	if image.Ref == "" {
+		t.Skip("LAB_E2E_POD_REF and LAB_E2E_POD_ARCHIVE name no image that serves HTTP on 9898 (podinfo)")
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(k.Delete(context.Background(), name), k.RemoveNetwork(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	spec := cluster.Spec{
+		Cluster: lab.Cluster{Name: name, Kind: []byte("nodes: [{role: control-plane}, {role: worker}]")}, NodeRef: nodeRef(t, d),
+		Images: func(context.Context) ([]lab.Image, error) { return []lab.Image{image}, nil },
+	}
+	if err := k.Create(ctx, spec, say(t)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := k.RESTConfig(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []string{lab.KindName(labName, name) + "-control-plane", lab.KindName(labName, name) + "-worker"}
+	for i, node := range nodes {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod%d", i), Namespace: "default"},
+			Spec: corev1.PodSpec{
+				NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Containers: []corev1.Container{{Name: "web", Image: image.Ref, ImagePullPolicy: corev1.PullNever}},
+			},
+		}
+		if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reach := func() {
+		t.Helper()
+		for i, node := range nodes {
+			ip := podIP(t, client, fmt.Sprintf("pod%d", i))
+			other := nodes[1-i]
+			eventually(t, func() error { // from the other node, by way of its route
+				_, err := d.Exec(ctx, other, nil, "bash", "-c", "exec 3<>/dev/tcp/"+ip+"/9898")
+				return err
+			})
+			eventually(t, func() error { // and from the pod there
+				_, err := d.Exec(ctx, other, nil, "bash", "-c",
+					`exec nsenter -t "$(crictl inspect -o go-template --template '{{.info.pid}}' "$(crictl ps -q --name web)")" -n bash -c 'exec 3<>/dev/tcp/`+ip+`/9898'`)
+				return err
+			})
+			t.Logf("pod on %s at %s is reached from %s", node, ip, other)
+		}
+	}
+	reach()
+	for _, node := range nodes {
+		if _, err := d.Output(ctx, nil, "stop", node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Output(ctx, nil, "start", nodes[1]); err != nil { // the worker first: it gets the address that the control plane had
+		t.Fatal(err)
+	}
+	if err := k.Start(ctx, name, say(t)); err != nil {
+		t.Fatal(err)
+	}
+	reach()
+}
+
+// podIP waits until a pod is ready and tells its address.
+func podIP(t *testing.T, client kubernetes.Interface, name string) string {
+	t.Helper()
+	var ip string
+	eventually(t, func() error {
+		pod, err := client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				ip = pod.Status.PodIP
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %s is %s", name, pod.Status.Phase)
+	})
+	return ip
+}
+
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-again.C:
+		}
+	}
 }
 
 // processorTime is what a container has used so far, on a machine with cgroup v1 whose engine is local; else 0.

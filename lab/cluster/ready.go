@@ -15,10 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 )
 
 // system is the namespace of a cluster's own workloads.
@@ -27,44 +29,80 @@ const system = metav1.NamespaceSystem
 // own are the workloads that kubeadm and kind put there; what else stands beside them (metrics-server, say) is the engine's to wait for.
 var own = []string{"coredns", "kube-proxy", "kindnet"}
 
-// settle brings a cluster whose control plane answers to rest: one DNS server where one node is all there is, routes between nodes, and then the wait.
+const ownPods = "k8s-app in (kube-dns, kube-proxy, kindnet)"
+
+// settle brings a cluster whose nodes run to rest: routes between nodes, and then the wait until all is ready.
 func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
 	client, err := k.client(name)
 	if err != nil {
 		return err
 	}
-	nodes, err := k.nodes(ctx, name)
+	since, err := k.startTimes(ctx, name)
 	if err != nil {
 		return err
 	}
-	want := 0
-	for _, n := range nodes {
-		if n.Labels[kindRoleLabel] != "external-load-balancer" {
-			want++
-		}
-	}
-	if want == 1 { // kubeadm's second replica could only run beside the first; it costs 15 MiB and a pod's start
-		_, err := client.AppsV1().Deployments(system).Patch(ctx, "coredns", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
-		if err != nil {
-			return fmt.Errorf("coredns: %w", err)
-		}
-	}
-	if want > 1 {
-		if err := k.route(ctx, client, want, p); err != nil {
+	if len(since) > 1 {
+		if err := k.route(ctx, client, len(since), p); err != nil {
 			return err
 		}
 	}
-	return waitReady(ctx, client, want, p)
+	return waitReady(ctx, client, since, p)
 }
 
-// waitReady waits until so many nodes are ready and kubeadm's own workloads run. kind's own wait is of no use: it returns nil when its time is up.
-func waitReady(ctx context.Context, client kubernetes.Interface, nodes int, p lab.Progress) error {
-	seen := func(s snapshot) (bool, string) {
-		missing := s.missing(nodes)
-		if len(missing) == 0 {
-			return true, ""
+// oneDNS leaves one DNS server where one node is all there is: kubeadm's second replica could only run beside the first; it costs 15 MiB and a pod's start.
+func (k *Kind) oneDNS(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil || len(nodes) != 1 {
+		return err
+	}
+	client, err := k.client(name)
+	if err != nil {
+		return err
+	}
+	// A young API server on a busy machine may not answer at first.
+	again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
+	err = retry.OnError(again, func(error) bool { return ctx.Err() == nil }, func() error {
+		_, err := client.AppsV1().Deployments(system).Patch(ctx, "coredns", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("coredns: %w", err)
+	}
+	return nil
+}
+
+// startTimes says when each Kubernetes node of a cluster was started last.
+func (k *Kind) startTimes(ctx context.Context, name string) (map[string]time.Time, error) {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"container", "inspect", "--format", "{{.Name}} {{.State.StartedAt}}"}
+	for _, n := range nodes {
+		if n.Labels[kindRoleLabel] != "external-load-balancer" {
+			args = append(args, n.ID)
 		}
-		return false, strings.Join(missing, ", ")
+	}
+	out, err := k.docker.Output(ctx, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	since := map[string]time.Time{}
+	for line := range strings.Lines(string(out)) {
+		node, at, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if since[strings.TrimPrefix(node, "/")], err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return nil, err
+		}
+	}
+	return since, nil
+}
+
+// waitReady waits until all nodes are ready and kubeadm's own workloads run, started since their nodes were: what the API says of a node that has just come
+// back may be from before. kind's own wait is of no use: it returns nil when its time is up.
+func waitReady(ctx context.Context, client kubernetes.Interface, since map[string]time.Time, p lab.Progress) error {
+	seen := func(s snapshot) (bool, string) {
+		missing := s.missing(since)
+		return len(missing) == 0, strings.Join(missing, ", ")
 	}
 	return watch(ctx, client, seen, p)
 }
@@ -74,13 +112,14 @@ type snapshot struct {
 	nodes       []*corev1.Node
 	deployments []*appsv1.Deployment
 	daemonSets  []*appsv1.DaemonSet
+	pods        []*corev1.Pod // of both
 }
 
 // missing names what is not ready yet, with what is known about it.
-func (s snapshot) missing(nodes int) []string {
+func (s snapshot) missing(since map[string]time.Time) []string {
 	var missing []string
-	if len(s.nodes) < nodes {
-		missing = append(missing, fmt.Sprintf("%d of %d nodes joined", len(s.nodes), nodes))
+	if len(s.nodes) < len(since) {
+		missing = append(missing, fmt.Sprintf("%d of %d nodes joined", len(s.nodes), len(since)))
 	}
 	for _, n := range s.nodes {
 		if ok, why := nodeReady(n); !ok {
@@ -107,7 +146,22 @@ func (s snapshot) missing(nodes int) []string {
 			missing = append(missing, fmt.Sprintf("daemonset %s %d/%d", d.Name, st.NumberReady, st.DesiredNumberScheduled))
 		}
 	}
+	for _, pod := range s.pods {
+		if pod.DeletionTimestamp == nil && stale(pod, since[pod.Spec.NodeName]) {
+			missing = append(missing, "pod "+pod.Name+" not started again")
+		}
+	}
 	return missing
+}
+
+// stale says whether what the API tells of a running pod is from before its node was started.
+func stale(pod *corev1.Pod, since time.Time) bool {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil && c.State.Running.StartedAt.Time.Before(since.Truncate(time.Second)) { // the API tells whole seconds
+			return true
+		}
+	}
+	return false
 }
 
 func nodeReady(n *corev1.Node) (bool, string) {
@@ -129,6 +183,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 	nodes := coreinformers.NewNodeInformer(client, 0, nil)
 	deployments := appsinformers.NewDeploymentInformer(client, system, 0, nil)
 	daemonSets := appsinformers.NewDaemonSetInformer(client, system, 0, nil)
+	pods := coreinformers.NewFilteredPodInformer(client, system, 0, nil, func(o *metav1.ListOptions) { o.LabelSelector = ownPods })
 	changed := make(chan struct{}, 1)
 	notify := func() {
 		select {
@@ -137,7 +192,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 		}
 	}
 	var synced []cache.DoneChecker
-	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets} {
+	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets, pods} {
 		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 		})
@@ -156,7 +211,10 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 		return notReady(ctx, began, last)
 	}
 	for {
-		ok, state := seen(snapshot{nodes: stored[*corev1.Node](nodes), deployments: stored[*appsv1.Deployment](deployments), daemonSets: stored[*appsv1.DaemonSet](daemonSets)})
+		ok, state := seen(snapshot{
+			nodes: stored[*corev1.Node](nodes), deployments: stored[*appsv1.Deployment](deployments), daemonSets: stored[*appsv1.DaemonSet](daemonSets),
+			pods: stored[*corev1.Pod](pods),
+		})
 		if ok {
 			return nil
 		}

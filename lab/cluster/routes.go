@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"golang.org/x/sync/errgroup"
@@ -52,12 +51,10 @@ systemctl restart lab-routes.service`
 
 // route gives every node routes to the pods of the others, unless a network daemon of kind's own does that. It may be repeated.
 func (k *Kind) route(ctx context.Context, client kubernetes.Interface, nodes int, seen func(string)) error {
-	_, err := client.AppsV1().DaemonSets(system).Get(ctx, "kindnet", metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return err
-	}
 	var list []*corev1.Node
-	err = watch(ctx, client, func(s snapshot) (bool, string) { // pod networks are given out as nodes join
+	kindnet := false
+	err := watch(ctx, client, func(s snapshot) (bool, string) { // pod networks are given out as nodes join
+		kindnet = slices.ContainsFunc(s.daemonSets, func(d *appsv1.DaemonSet) bool { return d.Name == "kindnet" })
 		list = s.nodes
 		have := 0
 		for _, n := range list {
@@ -65,9 +62,9 @@ func (k *Kind) route(ctx context.Context, client kubernetes.Interface, nodes int
 				have++
 			}
 		}
-		return have == nodes, fmt.Sprintf("pod networks: %d of %d nodes have one", have, nodes)
+		return kindnet || have == nodes, fmt.Sprintf("pod networks: %d of %d nodes have one", have, nodes)
 	}, seen)
-	if err != nil {
+	if err != nil || kindnet {
 		return err
 	}
 	var group errgroup.Group

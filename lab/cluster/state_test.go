@@ -89,7 +89,7 @@ func TestMissing(t *testing.T) {
 		nodes: []*corev1.Node{node("a", corev1.ConditionTrue), node("b", corev1.ConditionFalse)}, deployments: []*appsv1.Deployment{deployment("coredns", 0)},
 		daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 0)},
 	}
-	got := strings.Join(s.missing(3), "; ")
+	got := strings.Join(s.missing(map[string]time.Time{"a": {}, "b": {}, "c": {}}), "; ")
 	want := "2 of 3 nodes joined; node b not ready: network plugin is missing; deployment coredns 0/1; daemonset kube-proxy 0/1"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -98,8 +98,29 @@ func TestMissing(t *testing.T) {
 		nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, deployments: []*appsv1.Deployment{deployment("coredns", 1), deployment("metrics-server", 0)},
 		daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 1)},
 	}
-	if got := whole.missing(1); len(got) != 0 {
+	if got := whole.missing(map[string]time.Time{"a": {}}); len(got) != 0 {
 		t.Errorf("a whole cluster lacks %q", got)
+	}
+}
+
+// After a restart of its node a pod looks as it did before, until the kubelet has been there.
+func TestMissingKnowsStalePods(t *testing.T) {
+	restart := time.Date(2026, 1, 1, 12, 0, 0, 500, time.UTC)
+	pod := func(started time.Time) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "kube-proxy-x"}, Spec: corev1.PodSpec{NodeName: "a"},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}}},
+			}},
+		}
+	}
+	s := snapshot{nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, pods: []*corev1.Pod{pod(restart.Add(-time.Minute))}}
+	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "not started again") {
+		t.Errorf("missing %q: want the pod from before the restart", got)
+	}
+	s.pods = []*corev1.Pod{pod(restart.Truncate(time.Second))}
+	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 0 {
+		t.Errorf("missing %q of a pod that started within the second of its node", got)
 	}
 }
 
@@ -114,7 +135,7 @@ func TestWaitReadySeesAChange(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := waitReady(ctx, client, 1, func(s string) { said <- s }); err != nil {
+	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, func(s string) { said <- s }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -123,7 +144,7 @@ func TestWaitReadyTellsWhatItLastSaw(t *testing.T) {
 	client := fake.NewClientset(node("a", corev1.ConditionTrue), deployment("coredns", 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := waitReady(ctx, client, 1, orSilent(nil))
+	err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orSilent(nil))
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(strings.Join(e.Details, ""), "deployment coredns 0/1") {
 		t.Errorf("error %#v: want a time-out that names coredns", err)
@@ -134,7 +155,7 @@ func TestWaitReadyInterrupted(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := waitReady(ctx, client, 1, orSilent(nil)); !errors.Is(err, context.Canceled) {
+	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orSilent(nil)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled as it is", err)
 	}
 }
