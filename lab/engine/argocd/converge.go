@@ -57,7 +57,11 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			return a.summarise(values(v.apps)), err
 		}
 		if len(pending) == 0 && !asked {
-			return a.summarise(values(v.apps)), nil
+			// The two watches do not run in step: one may show an ApplicationSet as done before the other shows what it did. A read shows both.
+			if now, err := a.look(ctx); err == nil && len(judge(now, want)) == 0 {
+				return a.summarise(values(now.apps)), nil
+			}
+			continue
 		}
 		if line := progressLine(v, want, pending); line != told {
 			told = line

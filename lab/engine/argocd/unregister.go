@@ -102,7 +102,13 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 			return left, err
 		}
 		if !asked && !removing(v, left) {
-			return left, nil
+			// The two watches do not run in step: a read shows whether an ApplicationSet that is done has removed anything.
+			if v, err = a.look(ctx); err != nil {
+				return left, err
+			}
+			if left = aimedAt(v, cluster, server); !removing(v, left) {
+				return left, nil
+			}
 		}
 		if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != told {
 			told = line
