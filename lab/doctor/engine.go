@@ -95,8 +95,9 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 		err := d.answers(ctx)
 		select {
 		case end := <-ended:
-			if err == nil {
-				return nil // another one, started meanwhile, does
+			// Debian's init script may have started one as it was installed, and two do not share a pid file: then that one is waited for.
+			if _, other := d.o.Host.dockerd(); err == nil || other {
+				return err
 			}
 			return final{fmt.Errorf("dockerd ended at once: %w", cmp.Or(end, errors.New("exit status 0")))}
 		default:

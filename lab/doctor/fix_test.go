@@ -99,6 +99,23 @@ func TestFixTellsWhyDockerdEnded(t *testing.T) {
 	}
 }
 
+// Installing docker.io may start it, by Debian's init script: then ours ends, for the pid file is taken, and that one is waited for.
+func TestFixWaitsForAnEngineThatStartsMeanwhile(t *testing.T) {
+	m := bare(t, "echo pid file found; exit 1")
+	m.runs(t)
+	asked := 0
+	up := m.onInfo
+	m.onInfo = func(info *docker.Info) error {
+		if asked++; asked == 8 {
+			write(t, m.path("up"), "")
+		}
+		return up(info)
+	}
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFixLeavesStartingToSystemd(t *testing.T) {
 	m := bare(t, "exit 1")
 	m.Programs = append(m.Programs, "docker", "dockerd")
