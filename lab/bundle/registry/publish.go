@@ -56,13 +56,17 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	for _, img := range images {
 		total += img.Size
 	}
-	count := meter.New("publishing to "+mirror, total, p)
+	dir, err := os.MkdirTemp("", "lab-publish-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	pack := &packer{dir: dir, count: meter.New("publishing to "+mirror, total, p), done: map[v1.Hash]packed{}}
 	for _, img := range images {
-		pin, err := publishImage(mirror, img, opts)
+		pin, err := publishImage(mirror, img, pack, opts)
 		if err != nil {
 			return failed(ctx, "image "+img.Ref+" was not published to "+mirror, err)
 		}
-		count.Add(img.Size)
 		held.Images = put(held.Images, pin, func(x ImagePin) bool { return x.Name == pin.Name })
 	}
 	for _, c := range charts {
@@ -93,9 +97,12 @@ func put[T any](list []T, x T, same func(T) bool) []T {
 	return append(list, x)
 }
 
-func publishImage(mirror string, image lab.Image, opts []remote.Option) (ImagePin, error) {
+func publishImage(mirror string, image lab.Image, pack *packer, opts []remote.Option) (ImagePin, error) {
 	img, err := archived(image)
 	if err != nil {
+		return ImagePin{}, err
+	}
+	if img, err = pack.image(img); err != nil {
 		return ImagePin{}, err
 	}
 	tag, err := mirrored(mirror, image.Ref)
