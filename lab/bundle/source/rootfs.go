@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/bundle/store"
 )
 
@@ -59,6 +60,11 @@ func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func
 }
 
 func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) error {
+	if os.Geteuid() != 0 {
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_root", Message: "a Debian root file system can only be made by root", Cure: "run lab as root, or use --images registry or bundle=FILE",
+		}
+	}
 	args := []string{"--variant=minbase", "--include=" + strings.Join(c.Debian, ","), c.Suite, root}
 	if mirror := aptMirror(ctx, c.Suite); mirror != "" {
 		args = append(args, mirror)
