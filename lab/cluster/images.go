@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -71,7 +72,7 @@ func (k *Kind) load(ctx context.Context, name string, images []lab.Image, p lab.
 
 // loadNode loads one archive after the other: unpacking is bound by the node's disk and processors.
 func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image, p lab.Progress) error {
-	have, err := k.imageIDs(ctx, node.String())
+	have, err := k.imagesOnceUp(ctx, node.String())
 	if err != nil {
 		return err
 	}
@@ -85,6 +86,31 @@ func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image
 		}
 	}
 	return nil
+}
+
+// containerdLimit is how long a node's containerd may take to answer after the restart that kind's patches cause.
+const containerdLimit = time.Minute
+
+// imagesOnceUp asks for the images of a node until its containerd answers: kind restarts it, and on a busy machine that takes its time.
+func (k *Kind) imagesOnceUp(ctx context.Context, node string) (map[string][]string, error) {
+	limited, cancel := context.WithTimeout(ctx, containerdLimit)
+	defer cancel()
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	for {
+		have, err := k.imageIDs(limited, node)
+		if err == nil {
+			return have, nil
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, fmt.Errorf("containerd did not answer within %s: %w", containerdLimit, err)
+		case <-again.C:
+		}
+	}
 }
 
 func loadArchive(ctx context.Context, node nodes.Node, archive string) error {
