@@ -19,6 +19,8 @@ import (
 const (
 	bundleEntry = "bundle"
 	bundleIndex = "bundle.json"
+
+	keepBundles = 2 // the one that is used, and the one before it
 )
 
 // fromBundle takes images and charts out of an archive, which is unpacked into the store when the first of them is asked for.
@@ -112,6 +114,9 @@ func (b *fromBundle) load(ctx context.Context, p lab.Progress) (loaded, error) {
 		return store.Meta{}, os.WriteFile(filepath.Join(dir, bundleIndex), data, 0o644)
 	})
 	if err != nil {
+		return loaded{}, err
+	}
+	if err := b.store.Prune(bundleEntry, keepBundles); err != nil {
 		return loaded{}, err
 	}
 	return readLoaded(e)

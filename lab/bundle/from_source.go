@@ -52,13 +52,18 @@ func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
 	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
 }
 
+// keepCharts is how many programs' results of one chart stay in the store.
+const keepCharts = 4
+
 func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
 	r, err := chart.Find(name, version)
 	if err != nil {
 		return lab.Chart{}, err
 	}
 	entry, key := f.chartKey(r)
+	made := false
 	e, err := f.store.Make(ctx, entry, key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
+		made = true
 		p("making chart " + r.Name + " " + r.Version)
 		module, err := chart.Download(ctx, r)
 		if err != nil {
@@ -72,6 +77,11 @@ func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Prog
 	})
 	if err != nil {
 		return lab.Chart{}, err
+	}
+	if made {
+		if err := f.store.Prune(entry, keepCharts); err != nil {
+			return lab.Chart{}, err
+		}
 	}
 	return lab.Chart{Name: r.Name, Version: r.Version, Digest: e.Digest, Archive: e.Path(e.Ref), Origin: lab.OriginSource}, nil
 }

@@ -107,6 +107,9 @@ func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (sto
 	return b.make(ctx, c, w)
 }
 
+// keepVersions is how many results of one component stay in the store: this lab's, and that of one that is newer or older.
+const keepVersions = 2
+
 // make builds what c needs, side by side, and then c.
 func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry, error) {
 	key, err := b.recipes.key(c)
@@ -136,9 +139,11 @@ func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry
 		return store.Entry{}, err
 	}
 	var e store.Entry
+	built := false
 	waiting := func() { w.say(c, "waiting for another lab to build "+c.Name) }
 	err = b.alone(key).do(ctx, 0, func() (err error) {
 		e, err = b.store.Make(ctx, c.Name, key, waiting, func(ctx context.Context, dir string) (store.Meta, error) {
+			built = true
 			return b.build(ctx, c, made, dir, func(what string) { w.say(c, what) })
 		})
 		return err
@@ -147,7 +152,10 @@ func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry
 	if err != nil && ctx.Err() == nil {
 		return e, fmt.Errorf("build %s: %w", c.Name, err)
 	}
-	return e, err
+	if err != nil || !built {
+		return e, err
+	}
+	return e, b.store.Prune(c.Name, keepVersions)
 }
 
 func (b *Builder) alone(key string) *turn {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,7 @@ func (s *Store) make(ctx context.Context, name, key string, build func(ctx conte
 		return Entry{}, err
 	}
 	meta.Name, meta.Key = name, key
-	meta.Made = start.UTC().Truncate(time.Second)
+	meta.Made = start.UTC()
 	if meta.Seconds == 0 {
 		meta.Seconds = time.Since(start).Seconds()
 	}
@@ -205,6 +206,23 @@ func (s *Store) Remove(e Entry) error {
 		return errors.Join(fmt.Errorf("store: %w", err), os.Remove(tmp))
 	}
 	return os.RemoveAll(tmp)
+}
+
+// Prune forgets all results of that name but the newest ones. A program that is at another version of its recipes may have to make its own again; it
+// does not find half of one.
+func (s *Store) Prune(name string, keep int) error {
+	all, err := s.Entries()
+	if err != nil {
+		return err
+	}
+	of := slices.DeleteFunc(all, func(e Entry) bool { return e.Name != name })
+	slices.SortFunc(of, func(a, b Entry) int { return b.Made.Compare(a.Made) })
+	for _, e := range of[min(keep, len(of)):] {
+		if err := s.Remove(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Entries lists every result, in order of folder name.

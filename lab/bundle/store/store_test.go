@@ -182,6 +182,30 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	}
 }
 
+func TestPruneKeepsTheNewest(t *testing.T) {
+	s := open(t)
+	keys := []string{"aaaaaaaaaaaaaaaaaaaa", "cccccccccccccccccccc", "bbbbbbbbbbbbbbbbbbbb"} // in the order in which they are made
+	for _, k := range keys {
+		if _, err := s.Make(t.Context(), "x", k, nil, writes("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Make(t.Context(), "x-y", keys[0], nil, writes("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prune("x", 2); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, true} {
+		if _, ok, err := s.Lookup("x", keys[i]); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", keys[i], ok, err)
+		}
+	}
+	if _, ok, _ := s.Lookup("x-y", keys[0]); !ok {
+		t.Error("another name's result is gone")
+	}
+}
+
 func TestBrokenMetaIsTold(t *testing.T) {
 	s := open(t)
 	e, err := s.Make(t.Context(), "x", key, nil, writes("a"))
