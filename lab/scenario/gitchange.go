@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// touched is what the story changed on one branch.
+type touched struct {
+	existed bool
+	before  map[string]*File // path -> what was there; nil for nothing
+	after   map[string]*File // path -> what the story left there
+}
+
+// Commit commits to the forge, and sees to it that the branch is put back at the end. It sets ${commit}.
+func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
+	for name := range change.Files {
+		if err := InEstate(name); err != nil {
+			return "", err
+		}
+	}
+	t, err := c.touch(ctx, change)
+	if err != nil {
+		return "", err
+	}
+	maps.Copy(t.after, change.Files)
+	commit, err := c.Forge.Commit(ctx, change)
+	if err != nil {
+		return "", err
+	}
+	c.Vars["commit"] = commit
+	c.Note(Lane{Name: "git " + change.Branch}, change.Author+": "+change.Message)
+	return commit, nil
+}
+
+// touch remembers what is there before it is changed.
+func (c *Call) touch(ctx context.Context, change Change) (*touched, error) {
+	t := c.playing.touched[change.Branch]
+	if t == nil {
+		branches, err := c.Branches.Branches(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, existed := branches[change.Branch]
+		t = &touched{existed: existed, before: map[string]*File{}, after: map[string]*File{}}
+		c.playing.touched[change.Branch] = t
+		c.Undo("git "+change.Branch, func(ctx context.Context) error { return c.playing.restore(ctx, change.Branch) })
+	}
+	if !t.existed {
+		return t, nil
+	}
+	tree, err := c.Forge.Tree(ctx, change.Branch)
+	if err != nil {
+		return nil, err
+	}
+	for name := range change.Files {
+		if _, known := t.before[name]; known {
+			continue
+		}
+		if t.before[name], err = fileAt(tree.FS, name); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// fileAt reads a file of a tree, nil where there is none.
+func fileAt(fsys fs.FS, name string) (*File, error) {
+	info, err := fs.Lstat(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file in the forge", name)
+	}
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return &File{Content: data, Executable: info.Mode()&0o111 != 0}, nil
+}
+
+// restore puts a branch back by a commit; what somebody else changed meanwhile is left to them.
+func (p *playing) restore(ctx context.Context, branch string) error {
+	t := p.touched[branch]
+	if !t.existed {
+		return p.world.Branches.RemoveBranch(ctx, branch)
+	}
+	tree, err := p.world.Forge.Tree(ctx, branch)
+	if err != nil {
+		return err
+	}
+	back := map[string]*File{}
+	var theirs []string
+	for _, name := range slices.Sorted(maps.Keys(t.before)) {
+		now, err := fileAt(tree.FS, name)
+		switch {
+		case err != nil:
+			return err
+		case same(now, t.before[name]):
+		case same(now, t.after[name]):
+			back[name] = t.before[name]
+		default:
+			theirs = append(theirs, name)
+		}
+	}
+	if len(back) > 0 {
+		commit, err := p.world.Forge.Commit(ctx, Change{Branch: branch, Author: "lab", Message: "put back what scenario " + p.scenario.Name + " changed", Files: back})
+		if err != nil {
+			return err
+		}
+		p.vars["commit"] = commit
+		p.recorder.note(Lane{Name: "git " + branch}, "lab: put back")
+	}
+	if len(theirs) > 0 {
+		return fmt.Errorf("somebody else changed %s meanwhile, which is left as they have it", strings.Join(theirs, ", "))
+	}
+	return nil
+}
+
+func same(a, b *File) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Executable == b.Executable && bytes.Equal(a.Content, b.Content)
+}

@@ -1,0 +1,178 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab/fieldpath"
+	"homelab/lab/yamledit"
+)
+
+// leave undoes what the story did and has not undone itself, and compares the lab with how it was found.
+func (p *playing) leave(ctx context.Context) {
+	now := time.Now()
+	r := StepResult{Number: len(p.steps()) + 1, Title: asItWas, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
+	p.tell(r)
+	left := p.undo(ctx)
+	if len(left) == 0 {
+		left = p.compare(ctx)
+	}
+	r.Took, r.Verdict = time.Since(now), Passed
+	if len(left) > 0 {
+		p.result.Left = left
+		r.Verdict = Failed
+		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: left[1:]}
+		if p.result.Verdict == Passed {
+			p.result.Verdict = Failed
+		}
+	}
+	p.result.Steps = append(p.result.Steps, r)
+	p.tell(r)
+}
+
+// undo goes through what is to be undone, the last first. What fails is said, and the rest goes on.
+func (p *playing) undo(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), undoWithin, errTimeUp)
+	defer cancel()
+	var left []string
+	for _, u := range slices.Backward(p.undos) {
+		if err := u.do(ctx); err != nil {
+			left = append(left, u.title+": "+err.Error())
+		}
+	}
+	p.undos = nil
+	return left
+}
+
+// compare waits until the engine has followed, and says what is not as it was.
+func (p *playing) compare(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), leaveWithin+undoWithin, errTimeUp)
+	defer cancel()
+	now := newSnapshot()
+	if err := now.ask(ctx, p.world); err != nil {
+		return []string{err.Error()}
+	}
+	if left := p.before.askedChanged(now); len(left) > 0 {
+		return left
+	}
+	var left []string
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(leaveWithin), Judge: func(v View) Judgement {
+		left = p.before.changed(v)
+		return Judgement{Met: len(left) == 0, Seen: strings.Join(left, "; ")}
+	}})
+	switch {
+	case err != nil:
+		return append(left, err.Error())
+	case out.Met:
+		return nil
+	}
+	return left
+}
+
+// lacks says what of the requirements the lab does not have; empty when it has all.
+func (p *playing) lacks(ctx context.Context) string {
+	need := p.scenario.Requires
+	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
+		return fmt.Sprintf("it is for %s, and the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
+	}
+	for _, name := range need.Clusters {
+		if _, ok := p.world.Estate.Cluster(name); !ok {
+			return fmt.Sprintf("the estate has no cluster %s", name)
+		}
+		if err := p.answers(ctx, name); err != nil {
+			return fmt.Sprintf("cluster %s does not answer: %v", name, err)
+		}
+	}
+	for _, addon := range slices.Sorted(maps.Keys(need.Addons)) {
+		for _, name := range need.Addons[addon] {
+			if c, ok := p.world.Estate.Cluster(name); !ok || !c.Addons[addon] {
+				return fmt.Sprintf("cluster %s does not have the addon %s", name, addon)
+			}
+		}
+	}
+	return ""
+}
+
+func (p *playing) answers(ctx context.Context, cluster string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := p.world.Clusters.Client(cluster)
+	if err != nil {
+		return err
+	}
+	_, err = client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(ctx, metav1.ListOptions{Limit: 1})
+	return err
+}
+
+// settled waits until the applications that the story is about are as Git wants them: what moves by itself could not be told from what the story moves.
+func (p *playing) settled(ctx context.Context) error {
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleWithin), Judge: func(v View) Judgement {
+		for _, addon := range slices.Sorted(maps.Keys(p.scenario.Requires.Addons)) {
+			for _, cluster := range p.scenario.Requires.Addons[addon] {
+				s := ApplicationOf(cluster, addon)
+				if a := v[s].Application; a == nil || !a.Converged() {
+					text, _ := describe(v[s], nil)
+					return Judgement{Seen: s.String() + ": " + text}
+				}
+			}
+		}
+		return Judgement{Met: true}
+	}})
+	if err != nil {
+		return err
+	}
+	if !out.Met {
+		return fmt.Errorf("%w: the lab is not at rest, %s", errTimeUp, out.Seen)
+	}
+	return nil
+}
+
+// notes say what of the engine's own state may be why an object is not as expected.
+func (p *playing) notes(ctx context.Context, s Subject) []string {
+	view := p.recorder.view(p.recorder.now())
+	var notes []string
+	for _, at := range sortedSubjects(view) {
+		a := view[at].Application
+		if a == nil || at.Cluster != s.Cluster || a.Namespace != s.Namespace && at != s {
+			continue
+		}
+		if !a.Heals {
+			notes = append(notes, fmt.Sprintf("%s has selfHeal: false%s", at, p.selfHealAt(ctx, a.Addon)))
+		}
+		if at != s && !a.Converged() {
+			notes = append(notes, fmt.Sprintf("%s is %s and %s", at, SyncWord(a.Sync), HealthWord(a.Health)))
+		}
+		if a.Message != "" {
+			notes = append(notes, Shown(a.Message))
+		}
+	}
+	return notes
+}
+
+// selfHealAt is the place in the forge's files that says so; empty where none does.
+func (p *playing) selfHealAt(ctx context.Context, addon string) string {
+	at, err := fieldpath.Parse("spec.template.spec.syncPolicy.automated.selfHeal")
+	a, known := p.world.Estate.Addon(addon)
+	if err != nil || !known {
+		return ""
+	}
+	tree, err := p.world.Forge.Tree(ctx, Branch)
+	if err != nil {
+		return ""
+	}
+	f, err := fileAt(tree.FS, a.File)
+	if err != nil || f == nil {
+		return ""
+	}
+	if line := yamledit.Line(f.Content, at); line > 0 {
+		return fmt.Sprintf(" (%s:%d)", a.File, line)
+	}
+	return ""
+}

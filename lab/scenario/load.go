@@ -1,0 +1,351 @@
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// Bounds on a scenario.
+const (
+	maxSteps       = 100
+	maxScenarios   = 200
+	defaultTimeout = 10 * time.Minute
+)
+
+// document is the file; steps are read by their verbs.
+type document struct {
+	APIVersion string   `yaml:"apiVersion" need:"true" enum:"lab/v1alpha1"`
+	Kind       string   `yaml:"kind" need:"true" enum:"Scenario"`
+	Metadata   metadata `yaml:"metadata" need:"true"`
+	Spec       spec     `yaml:"spec" need:"true"`
+}
+
+type metadata struct {
+	Name string `yaml:"name" need:"true" doc:"the name of the folder"`
+}
+
+type spec struct {
+	Title    string         `yaml:"title" need:"true" doc:"the story in one line, lower case, no full stop"`
+	Teaches  string         `yaml:"teaches" need:"true" doc:"what one takes home, in a sentence"`
+	Requires Requires       `yaml:"requires" doc:"what the lab must have; where it has not, the scenario is skipped and says so"`
+	Timeout  time.Duration  `yaml:"timeout" max:"1h" doc:"for all steps together; 10m when left out"`
+	Vars     map[string]any `yaml:"vars" doc:"variables: text, numbers, true or false; used as ${name}"`
+	Steps    []rawStep      `yaml:"steps" need:"true" doc:"what happens, in order; ends at the first step that fails"`
+	Always   []rawStep      `yaml:"always" doc:"played after the steps, however they ended"`
+}
+
+// rawStep keeps a step's node for its verb.
+type rawStep struct {
+	node *yaml.Node
+	path string
+}
+
+// ReadYAML keeps the node.
+func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node, s.path = n, path }
+
+// header is what every step has beside its verb.
+type header struct {
+	ID    string `yaml:"id" doc:"a name for other steps to speak of: since"`
+	Title string `yaml:"title" need:"true" doc:"what a person would read aloud"`
+}
+
+// List returns the names of the scenarios in an estate, sorted.
+func List(fsys fs.FS) ([]string, error) {
+	entries, err := fs.ReadDir(fsys, lab.ScenariosDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scenarios: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && len(names) < maxScenarios {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+var scenarioName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// Load reads a scenario of an estate. Everything wrong with it comes as lab.Problems in one *lab.Error.
+func Load(fsys fs.FS, name string, verbs []Verb) (*Scenario, error) {
+	if !scenarioName.MatchString(name) {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lab scenario ls"}
+	}
+	dir := path.Join(lab.ScenariosDir, name)
+	l := &loader{verbs: verbs, file: path.Join(dir, "scenario.yaml")}
+	data, err := readRegular(fsys, l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noSuch(fsys, name)
+	}
+	if err != nil {
+		return nil, invalid(name, lab.Problems{{Position: lab.Position{File: l.file}, Message: err.Error()}})
+	}
+	root, problems := strict.ParseOne(l.file, data)
+	if len(problems) > 0 {
+		return nil, invalid(name, problems)
+	}
+	if l.files, err = fs.Sub(fsys, dir); err != nil {
+		return nil, err
+	}
+	s := l.read(root, name)
+	if len(l.reader.Problems) > 0 {
+		return nil, invalid(name, l.reader.Problems)
+	}
+	return s, nil
+}
+
+func noSuch(fsys fs.FS, name string) error {
+	e := &lab.Error{Exit: lab.ExitInvalid, Code: "no_scenario", Message: "the estate has no scenario " + name, Cure: "lab scenario ls"}
+	if names, err := List(fsys); err == nil {
+		if best := strict.Closest(name, names); best != "" {
+			e.Cure = fmt.Sprintf("did you mean %q?", best)
+		}
+	}
+	return e
+}
+
+func invalid(name string, problems lab.Problems) error {
+	problems.Sort()
+	what := "1 problem"
+	if len(problems) > 1 {
+		what = fmt.Sprintf("%d problems", len(problems))
+	}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: what + " in scenario " + name + ", nothing was touched", Problems: problems}
+}
+
+// readRegular reads a file within bounds. Links are not followed: a scenario is what lies in its folder.
+func readRegular(fsys fs.FS, name string) ([]byte, error) {
+	at := ""
+	for _, part := range strings.Split(name, "/") {
+		at = path.Join(at, part)
+		info, err := fs.Lstat(fsys, at)
+		if err != nil {
+			return nil, plainError(err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%s is a link, which a scenario may not have", at)
+		}
+		if at == name && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is no file", at)
+		}
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, plainError(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, strict.MaxFile+1))
+	if err != nil {
+		return nil, plainError(err)
+	}
+	if len(data) > strict.MaxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, strict.MaxFile)
+	}
+	return data, nil
+}
+
+// plainError leaves out what the operating system calls the operation.
+func plainError(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+type loader struct {
+	verbs  []Verb
+	file   string
+	files  fs.FS
+	reader *strict.Reader
+	ids    map[string]bool
+	known  map[string]bool // variables that are set by now
+}
+
+// builtins are the variables that every scenario has.
+func builtins() []string { return []string{"lab", "scenario", "commit"} }
+
+func (l *loader) read(root *yaml.Node, name string) *Scenario {
+	l.reader = strict.NewReader(l.file)
+	var doc document
+	l.reader.Decode(root, &doc, "")
+	l.ids, l.known = map[string]bool{}, map[string]bool{}
+	for _, v := range builtins() {
+		l.known[v] = true
+	}
+	if doc.Metadata.Name != "" && doc.Metadata.Name != name {
+		l.reader.FailAt("metadata.name", fmt.Sprintf("the name is %q and the folder %q", doc.Metadata.Name, name), "call both the same")
+	}
+	l.vars(doc.Spec.Vars)
+	s := &Scenario{
+		Name: name, File: l.file, Title: doc.Spec.Title, Teaches: doc.Spec.Teaches, Requires: doc.Spec.Requires,
+		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, Files: l.files,
+	}
+	if len(doc.Spec.Steps)+len(doc.Spec.Always) > maxSteps {
+		l.reader.FailAt("spec.steps", fmt.Sprintf("more than %d steps", maxSteps), "tell two stories")
+		return s
+	}
+	s.Steps = l.steps(doc.Spec.Steps, 0)
+	s.Always = l.steps(doc.Spec.Always, len(s.Steps))
+	if _, there := l.reader.At["spec.steps"]; there && len(s.Steps) == 0 {
+		l.reader.FailAt("spec.steps", "a story without steps", "")
+	}
+	l.patience(s)
+	return s
+}
+
+func (l *loader) vars(vars map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		at := "spec.vars." + name
+		if !variableName.MatchString(name) || slices.Contains(builtins(), name) {
+			l.reader.FailAt(at, fmt.Sprintf("%q cannot be the name of a variable", name), "a-z first, then letters, digits and _; "+strings.Join(builtins(), ", ")+" are taken")
+		}
+		if why := checkVariable(vars[name]); why != "" {
+			l.reader.FailAt(at, name+" "+why, "")
+		}
+		if s, ok := vars[name].(string); ok && reference.MatchString(s) {
+			l.reader.FailAt(at, "a variable cannot be made of others", "write it where it is used")
+		}
+		l.known[name] = true
+	}
+}
+
+// patience refuses a story that waits longer than it may take.
+func (l *loader) patience(s *Scenario) {
+	total := time.Duration(0)
+	for _, step := range slices.Concat(s.Steps, s.Always) {
+		if w, ok := step.Action.(interface{ Waits() time.Duration }); ok {
+			if total += w.Waits(); total > s.Timeout {
+				l.reader.FailAt(step.path, fmt.Sprintf("the story waits longer than its timeout of %s", s.Timeout), "wait less, or raise spec.timeout")
+				return
+			}
+		}
+	}
+}
+
+func (l *loader) steps(raw []rawStep, before int) []Step {
+	steps := make([]Step, 0, len(raw))
+	for i, r := range raw {
+		if r.node == nil {
+			continue // nothing behind the dash
+		}
+		if step, ok := l.step(r); ok {
+			step.Number = before + i + 1
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// step reads one step: its header, and by its verb what stands behind that.
+func (l *loader) step(raw rawStep) (Step, bool) {
+	if raw.node.Kind != yaml.MappingNode {
+		l.reader.Fail(raw.node, raw.path+" must be a mapping", "a step has a title and a verb")
+		return Step{}, false
+	}
+	step := Step{At: strict.Position(l.file, raw.node), path: raw.path}
+	head := *raw.node
+	head.Content = nil
+	var names []string
+	for _, v := range l.verbs {
+		names = append(names, v.Name)
+	}
+	for i := 0; i+1 < len(raw.node.Content); i += 2 {
+		key, value := raw.node.Content[i], raw.node.Content[i+1]
+		switch at := slices.Index(names, key.Value); {
+		case key.Value == "id" || key.Value == "title":
+			head.Content = append(head.Content, key, value)
+		case at < 0:
+			l.reader.Unknown(key, append([]string{"title", "id"}, names...))
+		case step.node != nil:
+			l.reader.Fail(key, fmt.Sprintf("a step does one thing, this does %s and %s", step.Verb, key.Value), "make it two steps")
+		default:
+			step.Verb, step.verb, step.node = key.Value, l.verbs[at], value
+		}
+	}
+	l.header(&step, &head)
+	if step.node == nil {
+		l.reader.Fail(raw.node, "a step that does nothing", "give it one of "+strings.Join(names, ", "))
+		return step, false
+	}
+	l.action(&step)
+	return step, true
+}
+
+func (l *loader) header(step *Step, node *yaml.Node) {
+	var h header
+	l.reader.Decode(node, &h, step.path)
+	l.reader.At[step.path] = step.At
+	step.ID, step.Title = h.ID, h.Title
+	if h.ID == "" {
+		return
+	}
+	if l.ids[h.ID] {
+		l.reader.FailAt(step.path+".id", fmt.Sprintf("a second step %q", h.ID), "")
+	}
+	l.ids[h.ID] = true
+}
+
+func (l *loader) action(step *Step) {
+	below := strict.Join(step.path, step.Verb)
+	references(step.node, func(name string, at *yaml.Node) {
+		if l.known[name] {
+			return
+		}
+		cure := "set it under spec.vars, or by capture in an earlier step"
+		if best := strict.Closest(name, slices.Sorted(maps.Keys(l.known))); best != "" {
+			cure = fmt.Sprintf("did you mean ${%s}?", best)
+		}
+		l.reader.Fail(at, fmt.Sprintf("no variable ${%s}", name), cure)
+	})
+	step.Action = step.verb.New()
+	before := len(l.reader.Problems)
+	l.reader.Decode(step.node, step.Action, below)
+	if strict.IsNull(step.node) {
+		l.reader.Fail(step.node, step.Verb+" says nothing", "")
+	}
+	if len(l.reader.Problems) == before {
+		step.Action.Check(&Checker{loader: l, path: below})
+	}
+	if c, ok := step.Action.(Capturer); ok {
+		for _, name := range c.Captures() {
+			if !variableName.MatchString(name) || slices.Contains(builtins(), name) {
+				l.reader.FailAt(below, fmt.Sprintf("%q cannot be the name of a variable", name), "")
+			}
+			l.known[name] = true
+		}
+	}
+}
+
+// filled is the step's action with variables put in; lenient leaves those that are not set yet.
+func (s Step) filled(vars map[string]any, lenient bool) (Action, error) {
+	f := filler{vars: vars, lenient: lenient, left: maxStepText}
+	node, err := f.fill(s.node)
+	if err != nil {
+		return nil, fmt.Errorf("step %d: %w", s.Number, err)
+	}
+	action := s.verb.New()
+	r := strict.NewReader(s.At.File)
+	r.Decode(node, action, "")
+	if len(r.Problems) > 0 {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: fmt.Sprintf("step %d, with its variables put in", s.Number), Problems: r.Problems}
+	}
+	return action, nil
+}

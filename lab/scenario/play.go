@@ -1,0 +1,290 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How long the player is patient.
+const (
+	settleWithin = 90 * time.Second // before a story: the lab may just have come up
+	undoWithin   = 2 * time.Minute
+	leaveWithin  = 2 * time.Minute // after it: the engine follows what was put back
+)
+
+// asItWas is the title of the last step of every story.
+const asItWas = "the lab is as it was"
+
+// Player plays scenarios on a lab.
+type Player struct {
+	World World
+	// Tell hears of every step when it starts (without a verdict) and when it ended. It may be nil.
+	Tell func(StepResult)
+	// Pause is called before each step but the first that is played. It may be nil.
+	Pause func(context.Context, Step) error
+	Only  int // play this step alone; 0 for all
+	From  int // play from this step on; 0 for all
+}
+
+// errTimeUp is the cause of a context whose story has no time left.
+var errTimeUp = errors.New("the time of the story is up")
+
+type undo struct {
+	title string
+	do    func(context.Context) error
+}
+
+type started struct {
+	time  time.Time
+	title string
+}
+
+// playing is one scenario being played.
+type playing struct {
+	player   Player
+	world    World
+	scenario *Scenario
+	recorder *Recorder
+	result   *Result
+	vars     map[string]any
+	memory   map[string]any
+	undos    []undo
+	touched  map[string]*touched // by branch
+	started  map[string]started  // by id of step
+	cursor   Cursor
+	before   *snapshot
+	current  string // title of the step being played
+	first    bool   // no step was played yet
+}
+
+// Play plays a scenario and puts the lab back, whatever happens; when ctx is cancelled too.
+func (p Player) Play(ctx context.Context, s *Scenario) *Result {
+	began := time.Now()
+	r := &Result{Scenario: s.Name, Title: s.Title, Teaches: s.Teaches, Lab: p.World.Lab, Engine: p.World.Engines, Began: began, Verdict: Passed}
+	pl := &playing{
+		player: p, world: p.World, scenario: s, recorder: newRecorder(ctx, p.World, began), result: r, vars: map[string]any{}, memory: map[string]any{}, touched: map[string]*touched{},
+		started: map[string]started{}, before: newSnapshot(), first: true,
+	}
+	defer pl.recorder.Close()
+	maps.Copy(pl.vars, s.Vars)
+	pl.vars["lab"], pl.vars["scenario"], pl.vars["commit"] = p.World.Lab, s.Name, ""
+	if pl.ready(ctx) {
+		pl.play(ctx)
+	}
+	r.Marks = pl.recorder.timeline()
+	r.Took = time.Since(began)
+	return r
+}
+
+// ready checks what the story requires and takes the lab as it is found. Nothing was touched when it says no.
+func (p *playing) ready(ctx context.Context) bool {
+	if why := p.lacks(ctx); why != "" {
+		p.result.Verdict, p.result.Reason = Skipped, why
+		return false
+	}
+	err := p.open(ctx)
+	if err != nil {
+		p.result.Verdict, p.result.Reason = p.verdict(err), err.Error()
+	}
+	return err == nil
+}
+
+// open starts the watches, waits until the lab is at rest, and takes the snapshot.
+func (p *playing) open(ctx context.Context) error {
+	var subjects []Subject
+	for _, s := range p.steps() {
+		action, err := s.filled(p.vars, true)
+		if err != nil {
+			return err
+		}
+		if w, ok := action.(Watcher); ok {
+			for _, subject := range w.Subjects() {
+				p.facets(subject, action)
+				subjects = append(subjects, subject)
+			}
+		}
+	}
+	subjects = sortedSubjects(setOf(subjects))
+	if err := p.watch(ctx, subjects); err != nil {
+		return err
+	}
+	if err := p.settled(ctx); err != nil {
+		return err
+	}
+	p.cursor = p.recorder.now()
+	view := p.recorder.view(p.cursor)
+	p.before = newSnapshot()
+	p.before.keep(view, subjects)
+	p.before.keepApplications(view)
+	return p.before.ask(ctx, p.world)
+}
+
+func setOf(subjects []Subject) map[Subject]bool {
+	set := map[Subject]bool{}
+	for _, s := range subjects {
+		set[s] = true
+	}
+	return set
+}
+
+// facets tells the timeline what of an object the story speaks of.
+func (p *playing) facets(s Subject, a Action) {
+	f, ok := a.(interface{ Facets(Subject) []string })
+	if !ok {
+		return
+	}
+	p.recorder.mu.Lock()
+	defer p.recorder.mu.Unlock()
+	for _, path := range f.Facets(s) {
+		if have := p.recorder.facets[s]; !slices.Contains(have, path) && len(have) < 3 {
+			p.recorder.facets[s] = append(have, path)
+		}
+	}
+}
+
+// watch starts to watch subjects, and the engine's applications in any case: they are what the report is about.
+func (p *playing) watch(ctx context.Context, subjects []Subject) error {
+	known := []Subject{ApplicationOf("", "*")}
+	for _, s := range subjects {
+		if !strings.Contains(s.Cluster+s.Addon+s.APIVersion+s.Kind+s.Namespace+s.Name, "${") { // it is known when its step is played
+			known = append(known, s)
+		}
+	}
+	if err := p.recorder.watch(ctx, known); err != nil {
+		return err
+	}
+	p.before.keep(p.recorder.view(p.recorder.now()), known)
+	return nil
+}
+
+func (p *playing) steps() []Step { return slices.Concat(p.scenario.Steps, p.scenario.Always) }
+
+// chosen says whether a step is to be played.
+func (p *playing) chosen(s Step) bool {
+	return (p.player.Only == 0 || p.player.Only == s.Number) && s.Number >= p.player.From
+}
+
+// play plays the steps, then what is always done, and puts the lab back.
+func (p *playing) play(ctx context.Context) {
+	limited, cancel := context.WithTimeoutCause(ctx, p.scenario.Timeout, errTimeUp)
+	defer cancel()
+	var failure error
+	for _, s := range p.scenario.Steps {
+		if failure != nil || !p.chosen(s) {
+			p.result.Steps = append(p.result.Steps, StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Verdict: NotPlayed})
+			continue
+		}
+		failure = p.step(limited, s, false)
+	}
+	after, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), undoWithin, errTimeUp)
+	defer cancel()
+	for _, s := range p.scenario.Always {
+		if err := p.step(after, s, true); err != nil {
+			failure = errors.Join(failure, err)
+		}
+	}
+	if failure != nil {
+		p.result.Verdict = p.verdict(firstOf(failure))
+	}
+	p.leave(ctx)
+}
+
+// firstOf is the error that came first: what followed from it says less.
+func firstOf(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
+		return firstOf(joined.Unwrap()[0])
+	}
+	return err
+}
+
+func (p *playing) verdict(err error) Verdict {
+	var unmet *Unmet
+	switch {
+	case errors.As(err, &unmet):
+		return Failed
+	case errors.Is(err, errTimeUp), errors.Is(err, context.DeadlineExceeded):
+		return TimedOut
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	}
+	return Broken
+}
+
+// step plays one step.
+func (p *playing) step(ctx context.Context, s Step, always bool) error {
+	if p.player.Pause != nil && !p.first && !always {
+		if err := p.player.Pause(ctx, s); err != nil {
+			return err
+		}
+	}
+	p.first, p.current = false, s.Title
+	now := time.Now()
+	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always, Began: now.Sub(p.result.Began)}
+	p.tell(r)
+	err := p.act(ctx, s, &r)
+	r.Took = time.Since(now)
+	r.Verdict = Passed
+	if err != nil {
+		r.Verdict = p.verdict(err)
+		if !errors.As(err, &r.Unmet) {
+			r.Error = err.Error()
+		}
+	}
+	p.result.Steps = append(p.result.Steps, r)
+	p.tell(r)
+	return err
+}
+
+func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	action, err := s.filled(p.vars, false)
+	if err != nil {
+		return err
+	}
+	c := &Call{World: p.world, Files: p.scenario.Files, Scenario: p.scenario.Name, Vars: p.vars, Memory: p.memory, playing: p, began: time.Now()}
+	if w, ok := action.(Watcher); ok {
+		if err := p.watch(ctx, w.Subjects()); err != nil {
+			return err
+		}
+	}
+	if ch, ok := action.(Changer); ok && ch.Changes() {
+		p.cursor = p.recorder.now()
+	}
+	c.from = p.cursor
+	if s.ID != "" {
+		p.started[s.ID] = started{c.began, s.Title}
+	}
+	err = action.Do(ctx, c)
+	r.Did = c.did
+	if c.next != nil {
+		p.cursor = *c.next
+	}
+	p.recorder.forget(p.cursor)
+	return err
+}
+
+func (p *playing) tell(r StepResult) {
+	if p.player.Tell != nil {
+		p.player.Tell(r)
+	}
+}
+
+func (p *playing) measure(since string, at time.Time) {
+	from := p.started[since]
+	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
+}
+
+// explain tells what was waited for when the story's time ended before the expectation's own.
+func (p *playing) explain(err error, out Outcome) error {
+	if errors.Is(err, errTimeUp) {
+		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, p.scenario.Timeout, out.Expected, out.Seen)
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package scenariotest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/testing"
+
+	"homelab/lab/scenario"
+)
+
+// Kinds are those that the clusters know.
+func kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "ServiceAccount"},
+		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "Secret"},
+	}
+}
+
+// Clusters keeps objects in memory, one client for each cluster.
+type Clusters struct {
+	mu      sync.Mutex
+	clients map[string]*fake.FakeDynamicClient
+	mapper  meta.RESTMapper
+	version int
+	Paused  map[string]bool
+}
+
+// NewClusters makes empty clusters.
+func NewClusters(names ...string) *Clusters {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	lists := map[schema.GroupVersionResource]string{}
+	add := func(k schema.GroupVersionKind, scope meta.RESTScope) {
+		mapper.Add(k, scope)
+		resource, _ := meta.UnsafeGuessKindToResource(k)
+		lists[resource] = k.Kind + "List"
+	}
+	for _, k := range kinds() {
+		add(k, meta.RESTScopeNamespace)
+	}
+	add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	c := &Clusters{clients: map[string]*fake.FakeDynamicClient{}, mapper: mapper, version: 1000, Paused: map[string]bool{}}
+	for _, name := range names {
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+		client.PrependReactor("*", "*", c.versions(client))
+		c.clients[name] = client
+	}
+	return c
+}
+
+// versions gives objects the versions that a real API server gives them, refuses an update of an older one, and applies.
+func (c *Clusters) versions(client *fake.FakeDynamicClient) testing.ReactionFunc {
+	return func(action testing.Action) (bool, runtime.Object, error) {
+		switch a := action.(type) {
+		case testing.CreateActionImpl:
+			c.stamp(a.GetObject())
+		case testing.UpdateActionImpl:
+			o, ok := a.GetObject().(*unstructured.Unstructured)
+			now, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), o.GetName())
+			if ok && err == nil && o.GetResourceVersion() != "" && now.(*unstructured.Unstructured).GetResourceVersion() != o.GetResourceVersion() {
+				return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), o.GetName(), fmt.Errorf("it was changed"))
+			}
+			c.stamp(a.GetObject())
+		case testing.PatchActionImpl:
+			if a.GetPatchType() == types.ApplyPatchType {
+				o, err := c.apply(client, a)
+				return true, o, err
+			}
+		}
+		return false, nil, nil
+	}
+}
+
+func (c *Clusters) stamp(o runtime.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetResourceVersion(strconv.Itoa(c.version))
+		if m.GetUID() == "" {
+			m.SetUID(types.UID(strconv.Itoa(c.version)))
+		}
+	}
+}
+
+// apply lays an object over what is there.
+func (c *Clusters) apply(client *fake.FakeDynamicClient, a testing.PatchActionImpl) (runtime.Object, error) {
+	want := &unstructured.Unstructured{}
+	if err := want.UnmarshalJSON(a.GetPatch()); err != nil {
+		return nil, err
+	}
+	now, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), a.GetName())
+	if apierrors.IsNotFound(err) {
+		c.stamp(want)
+		return want, client.Tracker().Create(a.GetResource(), want, a.GetNamespace())
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := now.DeepCopyObject().(*unstructured.Unstructured)
+	overlay(o.Object, want.Object)
+	c.stamp(o)
+	return o, client.Tracker().Update(a.GetResource(), o, a.GetNamespace())
+}
+
+func overlay(under, over map[string]any) {
+	for k, v := range over {
+		m, isMap := v.(map[string]any)
+		below, wasMap := under[k].(map[string]any)
+		if isMap && wasMap {
+			overlay(below, m)
+			continue
+		}
+		under[k] = v
+	}
+}
+
+// Client leads into a cluster.
+func (c *Clusters) Client(cluster string) (scenario.Client, error) {
+	client, ok := c.clients[cluster]
+	if !ok {
+		return scenario.Client{}, fmt.Errorf("no cluster %s", cluster)
+	}
+	return scenario.Client{Dynamic: client, Mapper: c.mapper}, nil
+}
+
+// Pause notes that a cluster is paused: the engine does not reach it then.
+func (c *Clusters) Pause(_ context.Context, cluster string) error { return c.setPaused(cluster, true) }
+
+// Resume takes that back.
+func (c *Clusters) Resume(_ context.Context, cluster string) error {
+	return c.setPaused(cluster, false)
+}
+
+func (c *Clusters) setPaused(cluster string, to bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.clients[cluster]; !ok {
+		return fmt.Errorf("no cluster %s", cluster)
+	}
+	c.Paused[cluster] = to
+	return nil
+}
+
+// IsPaused says whether a cluster is paused.
+func (c *Clusters) IsPaused(cluster string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Paused[cluster]
+}

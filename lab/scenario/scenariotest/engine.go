@@ -1,0 +1,368 @@
+package scenariotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+	"homelab/lab/estate"
+	"homelab/lab/scenario"
+)
+
+// How long the engine takes for what a real one takes longer for.
+const (
+	compareTakes = 200 * time.Millisecond
+	rolloutTakes = 300 * time.Millisecond
+	patrolEvery  = 100 * time.Millisecond // stands for its watches
+)
+
+// Engine reconciles the default estate's addons: it follows pins, values and labels as Argo CD does, in as much as the stories can tell.
+type Engine struct {
+	lab      string
+	forge    *Forge
+	clusters *Clusters
+	charts   map[string][]string // chart -> versions that the forge has
+
+	mu            sync.Mutex
+	registrations map[string]scenario.Marks
+	apps          map[string]*app
+	watchers      map[int]func(scenario.Application)
+	next          int
+	wake          chan struct{}
+}
+
+// app is one application.
+type app struct {
+	scenario.Application
+	deployed string // digest of what was synced last
+	objects  []object
+	gone     bool
+}
+
+// NewEngine knows the estate's clusters by their bridge.
+func NewEngine(est *lab.Estate, forge *Forge, clusters *Clusters) *Engine {
+	e := &Engine{
+		lab: est.Name, forge: forge, clusters: clusters, charts: map[string][]string{"podinfo": {"6.7.0", "6.9.2"}, "metrics-server": {"3.13.1"}},
+		registrations: map[string]scenario.Marks{}, apps: map[string]*app{}, watchers: map[int]func(scenario.Application){}, wake: make(chan struct{}, 1),
+	}
+	def, _ := est.Environment(lab.DefaultEnvironment)
+	for _, c := range est.Clusters {
+		env, _ := est.Environment(c.Environment)
+		reg := bridge.Build(est.Name, env, def, c, bridge.DefaultInputs(est.Name, est.Addons))
+		m := scenario.Marks{Labels: map[string]*string{}, Annotations: map[string]*string{}}
+		for k, v := range reg.Labels {
+			m.Labels[k] = &v.Value
+		}
+		for k, v := range reg.Annotations {
+			m.Annotations[k] = &v.Value
+		}
+		e.registrations[c.Name] = m
+	}
+	forge.pushed = e.poke
+	return e
+}
+
+func (e *Engine) poke() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run reconciles until ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	tick := time.NewTicker(patrolEvery)
+	defer tick.Stop()
+	for {
+		if err := e.reconcile(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-e.wake:
+		}
+	}
+}
+
+// Watch tells of applications.
+func (e *Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
+	e.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(e.apps)) {
+		seen(e.apps[name].Application)
+	}
+	id := e.next
+	e.next++
+	e.watchers[id] = seen
+	e.mu.Unlock()
+	ready()
+	<-ctx.Done()
+	e.mu.Lock()
+	delete(e.watchers, id)
+	e.mu.Unlock()
+	return nil
+}
+
+// Registration is what is known of a cluster.
+func (e *Engine) Registration(_ context.Context, cluster string) (scenario.Marks, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, ok := e.registrations[cluster]
+	if !ok {
+		return scenario.Marks{}, fmt.Errorf("cluster %s is not registered", cluster)
+	}
+	return scenario.Marks{Labels: maps.Clone(m.Labels), Annotations: maps.Clone(m.Annotations)}, nil
+}
+
+// Mark changes it.
+func (e *Engine) Mark(_ context.Context, cluster string, change scenario.Marks) error {
+	e.mu.Lock()
+	m, ok := e.registrations[cluster]
+	if ok {
+		lay(m.Labels, change.Labels)
+		lay(m.Annotations, change.Annotations)
+	}
+	e.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("cluster %s is not registered", cluster)
+	}
+	e.poke()
+	return nil
+}
+
+func lay(under, over map[string]*string) {
+	for k, v := range over {
+		if v == nil {
+			delete(under, k)
+		} else {
+			under[k] = v
+		}
+	}
+}
+
+// tell passes an application on when it changed.
+func (e *Engine) tell(a *app, change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := a.Application
+	change()
+	if before == a.Application {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(e.watchers)) {
+		e.watchers[id](a.Application)
+	}
+}
+
+func (e *Engine) pass(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// reconcile looks at everything once.
+func (e *Engine) reconcile(ctx context.Context) error {
+	tree, err := e.forge.Tree(ctx, scenario.Branch)
+	if err != nil {
+		return err
+	}
+	est, err := estate.Load(tree.FS, "", e.lab)
+	if err != nil {
+		return fmt.Errorf("estate in the forge: %w", err)
+	}
+	e.mu.Lock()
+	clusters := slices.Sorted(maps.Keys(e.registrations))
+	e.mu.Unlock()
+	for _, addon := range est.Addons {
+		set, err := readSet(tree.FS, addon.File)
+		if err != nil {
+			return err
+		}
+		for _, cluster := range clusters {
+			m, err := e.Registration(ctx, cluster)
+			if err != nil {
+				return err
+			}
+			if err := e.one(ctx, tree, addon, set, cluster, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// one reconciles one addon on one cluster.
+func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set applicationSet, cluster string, m scenario.Marks) error {
+	name := cluster + "-" + addon.Name
+	e.mu.Lock()
+	a := e.apps[name]
+	e.mu.Unlock()
+	if v := m.Labels[set.label()]; v == nil || *v != "true" {
+		if a == nil {
+			return nil
+		}
+		return e.remove(ctx, name, a, set.Spec.SyncPolicy.PreserveResourcesOnDeletion || len(set.Spec.Template.Metadata.Finalizers) == 0)
+	}
+	if a == nil {
+		a = &app{Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
+		e.mu.Lock()
+		e.apps[name] = a
+		e.mu.Unlock()
+	}
+	env := ""
+	if v := m.Labels["environment"]; v != nil {
+		env = *v
+	}
+	version, _ := addon.Version(env)
+	if addon.Chart == "" {
+		version = "0.1.0"
+	}
+	heals := set.Spec.Template.Spec.SyncPolicy.Automated.SelfHeal
+	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
+		e.tell(a, func() {
+			a.Version, a.Revision, a.Heals, a.Namespace = version, tree.Commit, heals, addon.Namespace
+			a.Sync, a.Message = "Unknown", fmt.Sprintf("chart %s %s not found", addon.Chart, version)
+		})
+		return nil
+	}
+	objects := render(tree.FS, addon, set, cluster, env, version, m)
+	return e.sync(ctx, a, objects, func() {
+		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
+	})
+}
+
+// sync compares, and brings the cluster to what Git wants where it may.
+func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared func()) error {
+	if e.clusters.IsPaused(a.Cluster) {
+		e.tell(a, func() { compared(); a.Sync, a.Message = "Unknown", "cluster does not answer" })
+		return nil
+	}
+	differs, err := e.differ(ctx, a.Cluster, objects)
+	if err != nil {
+		return err
+	}
+	if !differs {
+		e.tell(a, func() {
+			compared()
+			a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
+		})
+		return nil
+	}
+	if err := e.pass(ctx, compareTakes); err != nil {
+		return err
+	}
+	e.tell(a, func() {
+		compared()
+		a.Sync = "OutOfSync"
+		if a.Health == "Unknown" {
+			a.Health = "Missing"
+		}
+	})
+	if a.deployed == digest(objects) && !a.Heals {
+		return nil
+	}
+	if err := e.pass(ctx, compareTakes); err != nil {
+		return err
+	}
+	if err := e.apply(ctx, a.Cluster, objects); err != nil {
+		return err
+	}
+	e.tell(a, func() { a.Sync, a.Health, a.deployed, a.objects = "Synced", "Progressing", digest(objects), objects })
+	if err := e.pass(ctx, rolloutTakes); err != nil {
+		return err
+	}
+	e.tell(a, func() { a.Health = "Healthy" })
+	return nil
+}
+
+func (e *Engine) remove(ctx context.Context, name string, a *app, keep bool) error {
+	if err := e.pass(ctx, compareTakes); err != nil {
+		return err
+	}
+	if !keep {
+		if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
+			return err
+		}
+	}
+	e.tell(a, func() { a.Gone = true })
+	e.mu.Lock()
+	delete(e.apps, name)
+	e.mu.Unlock()
+	return nil
+}
+
+// applicationSet is as much of one as the engine follows.
+type applicationSet struct {
+	text string
+	Spec struct {
+		SyncPolicy struct {
+			PreserveResourcesOnDeletion bool `yaml:"preserveResourcesOnDeletion"`
+		} `yaml:"syncPolicy"`
+		Template struct {
+			Metadata struct{ Finalizers []string }
+			Spec     struct {
+				SyncPolicy struct {
+					Automated struct {
+						SelfHeal bool `yaml:"selfHeal"`
+					}
+				} `yaml:"syncPolicy"`
+			}
+		}
+	}
+}
+
+func readSet(fsys fs.FS, file string) (applicationSet, error) {
+	data, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return applicationSet{}, err
+	}
+	set := applicationSet{text: string(data)}
+	return set, yaml.Unmarshal(data, &set)
+}
+
+// label is the one that the generator selects clusters by.
+func (s applicationSet) label() string {
+	_, rest, _ := strings.Cut(s.text, "{key: ")
+	label, _, _ := strings.Cut(rest, ",")
+	return label
+}
+
+var errNotYet = errors.New("the lab has not converged")
+
+// Converged waits until every application is in sync and healthy.
+func (e *Engine) Converged(ctx context.Context) error {
+	for range 1000 {
+		e.mu.Lock()
+		ok := len(e.apps) > 0
+		for _, a := range e.apps {
+			ok = ok && a.Converged()
+		}
+		e.mu.Unlock()
+		if ok {
+			return nil
+		}
+		if err := e.pass(ctx, patrolEvery); err != nil {
+			return err
+		}
+	}
+	return errNotYet
+}

@@ -1,0 +1,133 @@
+// Package scenariotest has a lab in memory for tests of scenarios: a forge, clusters that keep objects, and an engine that reconciles the default estate's
+// addons. It also has the contracts that the real ones pass as well.
+package scenariotest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"testing/fstest"
+
+	"homelab/lab/scenario"
+)
+
+// Commit is one commit of the forge.
+type Commit struct {
+	Hash, Author, Message string
+	files                 map[string]*scenario.File
+}
+
+// Forge keeps commits in memory.
+type Forge struct {
+	mu       sync.Mutex
+	branches map[string][]Commit
+	pushed   func()
+}
+
+// NewForge holds the files of an estate on the engines' branch.
+func NewForge(estate fs.FS) (*Forge, error) {
+	files := map[string]*scenario.File{}
+	for _, dir := range []string{"addons", "clusters", "environments", "scenarios"} {
+		err := fs.WalkDir(estate, dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(estate, name)
+			files[name] = &scenario.File{Content: data}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	f := &Forge{branches: map[string][]Commit{}, pushed: func() {}}
+	f.branches[scenario.Branch] = []Commit{{Hash: hashOf(files, "0"), Author: "lab", Message: "estate", files: files}}
+	return f, nil
+}
+
+// hashOf is like a tree's object name, and with a salt like a commit's.
+func hashOf(files map[string]*scenario.File, salt string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%s %t %d\n", name, files[name].Executable, len(files[name].Content))
+		h.Write(files[name].Content)
+	}
+	h.Write([]byte(salt))
+	return hex.EncodeToString(h.Sum(nil))[:40]
+}
+
+// Tree reads a branch.
+func (f *Forge) Tree(_ context.Context, branch string) (scenario.Tree, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	commits, ok := f.branches[branch]
+	if !ok {
+		return scenario.Tree{}, fmt.Errorf("no branch %s", branch)
+	}
+	head := commits[len(commits)-1]
+	tree := fstest.MapFS{}
+	for name, file := range head.files {
+		mode := fs.FileMode(0o644)
+		if file.Executable {
+			mode = 0o755
+		}
+		tree[name] = &fstest.MapFile{Data: file.Content, Mode: mode}
+	}
+	return scenario.Tree{Commit: head.Hash, FS: tree}, nil
+}
+
+// Commit commits.
+func (f *Forge) Commit(_ context.Context, c scenario.Change) (string, error) {
+	f.mu.Lock()
+	commits, ok := f.branches[c.Branch]
+	if !ok {
+		commits = slices.Clone(f.branches[scenario.Branch])
+	}
+	files := maps.Clone(commits[len(commits)-1].files)
+	for name, file := range c.Files {
+		if file == nil {
+			delete(files, name)
+		} else {
+			files[name] = file
+		}
+	}
+	hash := hashOf(files, fmt.Sprint(len(commits)))
+	f.branches[c.Branch] = append(commits, Commit{Hash: hash, Author: c.Author, Message: c.Message, files: files})
+	pushed := f.pushed
+	f.mu.Unlock()
+	if c.Branch == scenario.Branch {
+		pushed()
+	}
+	return hash, nil
+}
+
+// Branches maps names to trees.
+func (f *Forge) Branches(context.Context) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]string{}
+	for name, commits := range f.branches {
+		out[name] = hashOf(commits[len(commits)-1].files, "")
+	}
+	return out, nil
+}
+
+// RemoveBranch removes a branch.
+func (f *Forge) RemoveBranch(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.branches, name)
+	return nil
+}
+
+// Log is what was committed to a branch, the first first.
+func (f *Forge) Log(branch string) []Commit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.branches[branch])
+}

@@ -1,0 +1,184 @@
+package scenariotest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+)
+
+// object is a manifest with where it goes.
+type object struct {
+	subject scenario.Subject
+	content map[string]any
+}
+
+func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotations, rest map[string]any) object {
+	meta := map[string]any{"name": name, "namespace": namespace}
+	if len(labels) > 0 {
+		meta["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		meta["annotations"] = annotations
+	}
+	content := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
+	for k, v := range rest {
+		content[k] = v
+	}
+	return object{scenario.Subject{Cluster: cluster, APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}, content}
+}
+
+// render makes of the default estate's addons what their charts make, as far as stories look at it.
+func render(fsys fs.FS, addon lab.Addon, set applicationSet, cluster, env, version string, m scenario.Marks) []object {
+	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
+	switch addon.Name {
+	case "podinfo":
+		values := layered(fsys, addon.Name, env, cluster)
+		ui, _ := values["ui"].(map[string]any)
+		return []object{manifest(cluster, "apps/v1", "Deployment", "podinfo", "podinfo", chart, nil, map[string]any{"spec": map[string]any{
+			"replicas": int64(number(values["replicaCount"])),
+			"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+				"name": "podinfo", "image": "ghcr.io/stefanprodan/podinfo:" + version,
+				"env": []any{map[string]any{"name": "PODINFO_UI_COLOR", "value": fmt.Sprint(ui["color"])}},
+			}}}},
+		}})}
+	case "identity":
+		annotations := map[string]any{}
+		if arn := m.Annotations["identity_iam_role_arn"]; arn != nil && strings.Contains(set.text, `"identity_iam_role_arn"`) {
+			annotations["eks.amazonaws.com/role-arn"] = *arn
+		}
+		data := map[string]any{}
+		if account := m.Annotations["aws_account_id"]; account != nil {
+			data["account"] = *account
+		}
+		return []object{
+			manifest(cluster, "v1", "ServiceAccount", "identity", "identity", nil, annotations, nil),
+			manifest(cluster, "v1", "ConfigMap", "identity", "cloud", nil, nil, map[string]any{"data": data}),
+		}
+	}
+	return []object{manifest(cluster, "apps/v1", "Deployment", addon.Namespace, addon.Name, chart, nil, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
+}
+
+func number(v any) float64 {
+	if f, ok := v.(float64); ok {
+		return f
+	}
+	return 1
+}
+
+// layered are the values of an addon, the last layer wins.
+func layered(fsys fs.FS, addon, env, cluster string) map[string]any {
+	values := map[string]any{}
+	for _, dir := range []string{"environments/default", "environments/" + env, "clusters/" + cluster} {
+		data, err := fs.ReadFile(fsys, dir+"/addons/"+addon+"/values.yaml")
+		if err != nil {
+			continue
+		}
+		var layer map[string]any
+		if yaml.Unmarshal(data, &layer) == nil {
+			overlay(values, layer)
+		}
+	}
+	return values
+}
+
+func digest(objects []object) string {
+	var contents []map[string]any
+	for _, o := range objects {
+		contents = append(contents, o.content)
+	}
+	b, err := json.Marshal(contents)
+	if err != nil {
+		panic(err) // maps of texts and numbers
+	}
+	return string(b)
+}
+
+// differ says whether the cluster is not as the objects say.
+func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (bool, error) {
+	client, err := e.clusters.Client(cluster)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range objects {
+		r, err := client.Resource(o.subject)
+		if err != nil {
+			return false, err
+		}
+		live, err := r.Get(ctx, o.subject.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !covers(live.Object, o.content) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// covers says whether everything that is wanted is there.
+func covers(live, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		for k, v := range w {
+			ok = ok && covers(l[k], v)
+		}
+		return ok
+	case []any:
+		l, ok := live.([]any)
+		ok = ok && len(l) == len(w)
+		for i := range w {
+			ok = ok && covers(l[i], w[i])
+		}
+		return ok
+	}
+	return live == want
+}
+
+func (e *Engine) apply(ctx context.Context, cluster string, objects []object) error {
+	client, err := e.clusters.Client(cluster)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		r, err := client.Resource(o.subject)
+		if err != nil {
+			return err
+		}
+		u := &unstructured.Unstructured{Object: o.content}
+		if _, err := r.Apply(ctx, o.subject.Name, u.DeepCopy(), metav1.ApplyOptions{FieldManager: "engine", Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) prune(ctx context.Context, cluster string, objects []object) error {
+	client, err := e.clusters.Client(cluster)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		r, err := client.Resource(o.subject)
+		if err != nil {
+			return err
+		}
+		if err := r.Delete(ctx, o.subject.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

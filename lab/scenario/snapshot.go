@@ -1,0 +1,223 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// snapshot is the lab as it is found and as it should be left: everything that the story speaks of or touches, every application, every registration, and
+// the forge's branches.
+type snapshot struct {
+	objects  map[Subject]map[string]any // without what the API server and controllers keep in them
+	apps     map[Subject]*Application
+	marks    map[string]Marks
+	branches map[string]string
+}
+
+func newSnapshot() *snapshot {
+	return &snapshot{objects: map[Subject]map[string]any{}, apps: map[Subject]*Application{}}
+}
+
+// ask reads what is not watched.
+func (s *snapshot) ask(ctx context.Context, w World) error {
+	s.marks = map[string]Marks{}
+	for _, c := range w.Estate.Clusters {
+		m, err := w.Engine.Registration(ctx, c.Name)
+		if err != nil {
+			return fmt.Errorf("registration of %s: %w", c.Name, err)
+		}
+		s.marks[c.Name] = m
+	}
+	var err error
+	if s.branches, err = w.Branches.Branches(ctx); err != nil {
+		return fmt.Errorf("branches of the forge: %w", err)
+	}
+	return nil
+}
+
+// keep adds subjects as they are in a view, unless they are known already.
+func (s *snapshot) keep(v View, subjects []Subject) {
+	for _, subject := range subjects {
+		state := v[subject]
+		if subject.isApplication() || subject.isEvents() || !state.Known {
+			continue
+		}
+		if _, known := s.objects[subject]; !known {
+			s.objects[subject] = essence(state.Object)
+		}
+	}
+}
+
+func (s *snapshot) keepApplications(v View) {
+	for subject, state := range v {
+		if subject.isApplication() && state.Application != nil {
+			s.apps[subject] = state.Application
+		}
+	}
+}
+
+// objectsChanged says what of a view is not as it was.
+func (s *snapshot) changed(v View) []string {
+	var lines []string
+	for _, subject := range sortedSubjects(s.objects) {
+		state, ok := v[subject]
+		if !ok {
+			lines = append(lines, subject.String()+" was not seen since it was changed")
+			continue
+		}
+		lines = append(lines, differences(subject.String(), s.objects[subject], essence(state.Object))...)
+	}
+	now := map[Subject]*Application{}
+	for subject, state := range v {
+		if subject.isApplication() && state.Application != nil {
+			now[subject] = state.Application
+		}
+	}
+	for _, subject := range sortedSubjects(s.apps) {
+		if line := applicationChanged(subject, s.apps[subject], now[subject]); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for _, subject := range sortedSubjects(now) {
+		if s.apps[subject] == nil {
+			lines = append(lines, subject.String()+" was not there before")
+		}
+	}
+	return lines
+}
+
+// applicationChanged looks at what is lasting; one that was not converged before need not be so now.
+func applicationChanged(subject Subject, was, is *Application) string {
+	switch {
+	case is == nil:
+		return subject.String() + " is gone"
+	case was.Version != is.Version:
+		return fmt.Sprintf("%s: version %s -> %s", subject, was.Version, is.Version)
+	case was.Heals != is.Heals:
+		return fmt.Sprintf("%s: self-heal %t -> %t", subject, was.Heals, is.Heals)
+	case was.Converged() && !is.Converged():
+		return fmt.Sprintf("%s is %s and %s", subject, SyncWord(is.Sync), HealthWord(is.Health))
+	}
+	return ""
+}
+
+// askedChanged says what of what is not watched is not as it was.
+func (s *snapshot) askedChanged(now *snapshot) []string {
+	var lines []string
+	for _, cluster := range slices.Sorted(maps.Keys(s.marks)) {
+		was, is := s.marks[cluster], now.marks[cluster]
+		lines = append(lines, differences("registration of "+cluster, plainMarks(was), plainMarks(is))...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
+		switch tree, ok := now.branches[name]; {
+		case !ok:
+			lines = append(lines, "branch "+name+" is gone from the forge")
+		case tree != s.branches[name]:
+			lines = append(lines, "branch "+name+" of the forge holds other files than before")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.branches)) {
+		if _, ok := s.branches[name]; !ok {
+			lines = append(lines, "branch "+name+" was not in the forge before")
+		}
+	}
+	return lines
+}
+
+func plainMarks(m Marks) map[string]any {
+	plain := func(in map[string]*string) map[string]any {
+		out := map[string]any{}
+		for k, v := range in {
+			if v != nil {
+				out[k] = *v
+			}
+		}
+		return out
+	}
+	return map[string]any{"labels": plain(m.Labels), "annotations": plain(m.Annotations)}
+}
+
+// bookkeeping are annotations in which controllers and appliers keep their records of an object.
+func bookkeeping() []string {
+	return []string{"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io/restartedAt"}
+}
+
+// essence is an object without what changes by itself; nil for none.
+func essence(o map[string]any) map[string]any {
+	if o == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for k, v := range o {
+		if k != "status" && k != "metadata" {
+			out[k] = v
+		}
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	for _, k := range []string{"labels", "annotations"} {
+		m, ok := meta[k].(map[string]any)
+		if !ok {
+			continue
+		}
+		m = maps.Clone(m)
+		for _, key := range bookkeeping() {
+			delete(m, key)
+		}
+		if len(m) > 0 {
+			out["metadata."+k] = m
+		}
+	}
+	return out
+}
+
+// differences says where two values differ, three places at most.
+func differences(what string, was, is map[string]any) []string {
+	switch {
+	case was == nil && is == nil:
+		return nil
+	case was == nil:
+		return []string{what + " was not there before"}
+	case is == nil:
+		return []string{what + " is gone"}
+	}
+	var lines []string
+	walkDifferences("", was, is, func(path string, a, b any) {
+		lines = append(lines, fmt.Sprintf("%s: %s: %s -> %s", what, path, shownOrNone(a), shownOrNone(b)))
+	})
+	const most = 3
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("%s: and %d more", what, len(lines)-most))
+	}
+	return lines
+}
+
+func walkDifferences(path string, a, b any, tell func(string, any, any)) {
+	x, okX := a.(map[string]any)
+	y, okY := b.(map[string]any)
+	if !okX || !okY {
+		if !reflect.DeepEqual(a, b) {
+			tell(path, a, b)
+		}
+		return
+	}
+	keys := maps.Clone(x)
+	maps.Copy(keys, y)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		walkDifferences(strings.TrimPrefix(path+"."+k, "."), x[k], y[k], tell)
+	}
+}
+
+func shownOrNone(v any) string {
+	if v == nil {
+		return "(none)"
+	}
+	return Shown(v)
+}
+
+func sortedSubjects[V any](m map[Subject]V) []Subject {
+	return slices.SortedFunc(maps.Keys(m), func(a, b Subject) int { return strings.Compare(a.String(), b.String()) })
+}

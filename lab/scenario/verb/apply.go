@@ -1,0 +1,107 @@
+package verb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"homelab/lab/scenario"
+	"homelab/lab/strict"
+)
+
+// apply applies the objects of a file beside the scenario.
+type apply struct {
+	changes
+	Cluster   string `yaml:"cluster" need:"true"`
+	File      string `yaml:"file" need:"true" doc:"manifests beside the scenario"`
+	Namespace string `yaml:"namespace" doc:"for objects that name none"`
+}
+
+func (a *apply) Check(c *scenario.Checker) { c.Local("file", a.File) }
+
+func (a *apply) Do(ctx context.Context, c *scenario.Call) error {
+	data, err := scenario.Local(c.Files, a.File)
+	if err != nil {
+		return err
+	}
+	objects, err := a.objects(data)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, o := range objects {
+		if err := a.one(ctx, c, o); err != nil {
+			return fmt.Errorf("%s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), err)
+		}
+		names = append(names, strings.ToLower(o.GetKind())+" "+o.GetName())
+	}
+	c.Did("%s applied", strings.Join(names, ", "))
+	return nil
+}
+
+func (a *apply) objects(data []byte) ([]*unstructured.Unstructured, error) {
+	docs, problems := strict.Parse(a.File, data)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	var objects []*unstructured.Unstructured
+	for _, doc := range docs {
+		r := strict.NewReader(a.File)
+		plain, ok := r.Plain(doc, "")
+		m, isMap := plain.(map[string]any)
+		if !ok || !isMap {
+			return nil, fmt.Errorf("%s: a document that is no object", a.File)
+		}
+		o := &unstructured.Unstructured{Object: m}
+		if o.GetKind() == "" || o.GetAPIVersion() == "" || o.GetName() == "" {
+			return nil, fmt.Errorf("%s:%d: an object has apiVersion, kind and metadata.name", a.File, doc.Line)
+		}
+		if o.GetNamespace() == "" && a.Namespace != "" {
+			o.SetNamespace(a.Namespace)
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+func (a *apply) one(ctx context.Context, c *scenario.Call, o *unstructured.Unstructured) error {
+	s := scenario.Subject{Cluster: a.Cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	if err := c.Watch(ctx, s); err != nil {
+		return err
+	}
+	r, err := resource(c, s)
+	if err != nil {
+		return err
+	}
+	was, err := get(ctx, r, s.Name)
+	if err != nil {
+		return err
+	}
+	c.Undo(s.String(), func(ctx context.Context) error {
+		if was != nil {
+			return putBack(ctx, r, was)
+		}
+		return deleteObject(ctx, r, s.Name)
+	})
+	after, err := r.Apply(ctx, s.Name, o, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+	if err != nil {
+		return err
+	}
+	c.Changed(s, after.GetResourceVersion())
+	c.Note(scenario.Lane{Cluster: a.Cluster, Name: strings.ToLower(s.Kind) + " " + s.Name}, "applied by hand")
+	return nil
+}
+
+func deleteObject(ctx context.Context, r dynamic.ResourceInterface, name string) error {
+	background := metav1.DeletePropagationBackground
+	err := r.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package verb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"homelab/lab/fieldpath"
+	"homelab/lab/scenario"
+	"homelab/lab/yamledit"
+)
+
+// commit commits to the forge.
+type commit struct {
+	changes
+	Message string                    `yaml:"message" need:"true" doc:"what the commit says"`
+	Author  string                    `yaml:"author" doc:"who commits; 'a developer' when left out"`
+	Branch  string                    `yaml:"branch" doc:"main, which engines follow, when left out; another is made from it"`
+	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file beside the scenario"`
+	Remove  []string                  `yaml:"remove" doc:"paths in the estate"`
+	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; comments and layout stay"`
+}
+
+func (m *commit) Check(c *scenario.Checker) {
+	if len(m.Files)+len(m.Remove)+len(m.Set) == 0 {
+		c.Fail("", "a commit of nothing", "give it files, set or remove")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		c.InEstate("files."+name, name)
+		c.Local("files."+name, m.Files[name])
+	}
+	for i, name := range m.Remove {
+		c.InEstate(fmt.Sprintf("remove[%d]", i), name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Set)) {
+		c.InEstate("set."+name, name)
+		for _, at := range slices.Sorted(maps.Keys(m.Set[name])) {
+			c.FieldPath("set."+name+"."+at, at)
+		}
+	}
+	if m.Branch != "" && !branchName(m.Branch) {
+		c.Fail("branch", fmt.Sprintf("%q is no name of a branch", m.Branch), "a-z, 0-9, - and /")
+	}
+}
+
+// branchName is stricter than Git, and so never in doubt.
+func branchName(s string) bool {
+	if len(s) > 100 || strings.HasPrefix(s, "-") || !fs.ValidPath(s) || strings.HasSuffix(s, ".lock") || strings.Contains(s, "..") {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./${}") == ""
+}
+
+func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
+	change := scenario.Change{
+		Branch: cmp.Or(m.Branch, scenario.Branch), Author: cmp.Or(m.Author, "a developer"), Message: m.Message, Files: map[string]*scenario.File{},
+	}
+	for name, local := range m.Files {
+		data, err := scenario.Local(c.Files, local)
+		if err != nil {
+			return err
+		}
+		change.Files[name] = &scenario.File{Content: data}
+	}
+	for _, name := range m.Remove {
+		change.Files[name] = nil
+	}
+	if len(m.Set) > 0 {
+		if err := m.edit(ctx, c, change.Files); err != nil {
+			return err
+		}
+	}
+	hash, err := c.Commit(ctx, change)
+	if err != nil {
+		return err
+	}
+	c.Did("%s on %s: %s", hash[:min(7, len(hash))], change.Branch, strings.Join(slices.Sorted(maps.Keys(change.Files)), ", "))
+	return nil
+}
+
+// edit sets values in files as the forge has them.
+func (m *commit) edit(ctx context.Context, c *scenario.Call, files map[string]*scenario.File) error {
+	branch := cmp.Or(m.Branch, scenario.Branch)
+	known, err := c.Branches.Branches(ctx)
+	if err != nil {
+		return err
+	}
+	if _, there := known[branch]; !there {
+		branch = scenario.Branch
+	}
+	tree, err := c.Forge.Tree(ctx, branch)
+	if err != nil {
+		return err
+	}
+	for name, values := range m.Set {
+		if err := scenario.InEstate(name); err != nil {
+			return err
+		}
+		data, err := fs.ReadFile(tree.FS, name)
+		if err != nil {
+			return fmt.Errorf("%s: not in the forge: %w", name, err)
+		}
+		for _, text := range slices.Sorted(maps.Keys(values)) {
+			at, err := fieldpath.Parse(text)
+			if err != nil {
+				return err
+			}
+			if data, err = yamledit.Set(data, at, values[text]); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		files[name] = &scenario.File{Content: data}
+	}
+	return nil
+}

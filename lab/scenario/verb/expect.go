@@ -1,0 +1,330 @@
+package verb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"homelab/lab/scenario"
+)
+
+// expect waits until everything that it names is so at one moment.
+type expect struct {
+	check  `yaml:",inline"`
+	That   []check       `yaml:"that" doc:"several things that must be so at one moment"`
+	Within time.Duration `yaml:"within" max:"30m" doc:"how long it may take; 30s when left out"`
+	For    time.Duration `yaml:"for" max:"10m" doc:"how long it must stay so"`
+	Since  string        `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time from there is measured and reported"`
+}
+
+// check is one thing that is expected of one subject.
+type check struct {
+	Application *scenario.ApplicationRef `yaml:"application" doc:"the application that brings an addon to a cluster"`
+	Sync        string                   `yaml:"sync" enum:"synced,out-of-sync,unknown" doc:"of an application: how it stands to Git"`
+	Health      string                   `yaml:"health" enum:"healthy,progressing,degraded,missing,suspended,unknown" doc:"of an application"`
+	Revision    string                   `yaml:"revision" doc:"of an application: the Git commit that it was compared with"`
+	Version     string                   `yaml:"version" doc:"of an application: version of its chart"`
+	Heals       *bool                    `yaml:"heals" doc:"of an application: whether drift is reverted"`
+
+	Object *scenario.ObjectRef  `yaml:"object" doc:"an object in a cluster"`
+	Has    map[string]condition `yaml:"has" doc:"of an object: path -> value, or one of is, not, matches, exists, atLeast, atMost"`
+
+	Event *event `yaml:"event" doc:"something that a cluster reports after the last change"`
+
+	Absent  bool              `yaml:"absent" doc:"the application or object is not there"`
+	Capture map[string]string `yaml:"capture" doc:"variable -> path in the object, or sync, health, revision, version of the application"`
+}
+
+// event is what a cluster reports of an object.
+type event struct {
+	Cluster   string    `yaml:"cluster" need:"true"`
+	Namespace string    `yaml:"namespace" need:"true"`
+	Kind      string    `yaml:"kind" doc:"of the object that it is about"`
+	Name      condition `yaml:"name" doc:"of the object that it is about"`
+	Reason    string    `yaml:"reason" doc:"FailedScheduling, ScalingReplicaSet, ..."`
+	Message   condition `yaml:"message"`
+}
+
+func (e *expect) checks() []check {
+	if len(e.That) > 0 {
+		return e.That
+	}
+	return []check{e.check}
+}
+
+func (e *expect) Check(c *scenario.Checker) {
+	if len(e.That) > 0 && (e.Application != nil || e.Object != nil || e.Event != nil) {
+		c.Fail("that", "both one thing and a list", "put all of it into the list")
+	}
+	for i, k := range e.That {
+		k.check(c, fmt.Sprintf("that[%d].", i))
+	}
+	if len(e.That) == 0 {
+		e.check.check(c, "")
+	}
+	c.Step("since", e.Since)
+}
+
+func (k check) check(c *scenario.Checker, in string) {
+	subjects := 0
+	for _, is := range []bool{k.Application != nil, k.Object != nil, k.Event != nil} {
+		if is {
+			subjects++
+		}
+	}
+	if subjects != 1 {
+		c.Fail(strings.TrimSuffix(in, "."), "one of application, object and event is expected", "more of them go into that, as a list")
+		return
+	}
+	state := k.Sync != "" || k.Health != "" || k.Revision != "" || k.Version != "" || k.Heals != nil
+	switch {
+	case k.Application == nil && state:
+		c.Fail(in+"object", "sync, health, revision, version and heals are of an application", "")
+	case k.Object == nil && len(k.Has) > 0:
+		c.Fail(in+"has", "has is of an object", "")
+	case k.Absent && (state || len(k.Has) > 0 || len(k.Capture) > 0):
+		c.Fail(in+"absent", "what is absent has nothing else", "")
+	case k.Event != nil && (k.Absent || len(k.Capture) > 0):
+		c.Fail(in+"event", "an event is neither absent nor captured", "")
+	case k.Event != nil && k.Event.Reason == "" && k.Event.Message.op == "":
+		c.Fail(in+"event", "any event would do", "give it a reason or a message")
+	case k.Application != nil && !state && !k.Absent && len(k.Capture) == 0:
+		c.Fail(in+"application", "nothing is expected of it", "give it sync, health, revision, version, heals or absent")
+	}
+	for _, at := range slices.Sorted(maps.Keys(k.Has)) {
+		c.FieldPath(in+"has."+at, at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Capture)) {
+		at := k.Capture[name]
+		if k.Object != nil {
+			c.FieldPath(in+"capture."+name, at)
+		} else if !slices.Contains([]string{"sync", "health", "revision", "version"}, at) {
+			c.Fail(in+"capture."+name, fmt.Sprintf("an application has no %q to capture", at), "sync, health, revision or version")
+		}
+	}
+}
+
+// Captures are the variables that it sets.
+func (e *expect) Captures() []string {
+	var names []string
+	for _, k := range e.checks() {
+		names = append(names, slices.Sorted(maps.Keys(k.Capture))...)
+	}
+	return names
+}
+
+// Subjects are what it speaks of.
+func (e *expect) Subjects() []scenario.Subject {
+	var list []scenario.Subject
+	for _, k := range e.checks() {
+		if s := k.subject(); s != (scenario.Subject{}) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Facets are the paths that it looks at.
+func (e *expect) Facets(s scenario.Subject) []string {
+	for _, k := range e.checks() {
+		if k.subject() == s {
+			return slices.Sorted(maps.Keys(k.Has))
+		}
+	}
+	return nil
+}
+
+func (k check) subject() scenario.Subject {
+	switch {
+	case k.Application != nil:
+		return k.Application.Subject()
+	case k.Object != nil:
+		return k.Object.Subject()
+	case k.Event != nil:
+		return scenario.EventsIn(k.Event.Cluster, k.Event.Namespace)
+	}
+	return scenario.Subject{}
+}
+
+func (e *expect) Do(ctx context.Context, c *scenario.Call) error {
+	within := cmp.Or(e.Within, 30*time.Second)
+	checks := e.checks()
+	view, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
+		var last scenario.Judgement
+		for _, k := range checks {
+			last = k.judge(v)
+			last.Expected += e.time(within)
+			if !last.Met {
+				return last
+			}
+		}
+		return last
+	}, within, e.For, e.Since)
+	if err != nil {
+		return err
+	}
+	for _, k := range checks {
+		if err := k.capture(c, view); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *expect) time(within time.Duration) string {
+	s := " within " + span(within)
+	if e.For > 0 {
+		s += ", for " + span(e.For)
+	}
+	return s
+}
+
+// span leaves out the zeroes that Go writes: 2m, not 2m0s.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+func (k check) judge(v scenario.View) scenario.Judgement {
+	s := k.subject()
+	state := v[s]
+	j := scenario.Judgement{Subject: s}
+	switch {
+	case k.Application != nil:
+		j.Expected = s.String() + ": " + k.wanted()
+		j.Seen = shownApplication(s, state)
+		j.Met = state.Known || state.Application != nil
+		j.Met = j.Met && k.meets(state.Application)
+		if k.Absent && state.Application == nil { // the engine tells of what is there
+			j.Met = true
+		}
+	case k.Event != nil:
+		j.Expected, j.Seen = k.Event.String(), fmt.Sprintf("%d other events", len(state.Events))
+		j.Met = slices.ContainsFunc(state.Events, k.Event.is)
+	case !state.Known:
+		j.Expected, j.Seen = s.String()+k.objectWanted(), "nothing yet"
+	case k.Absent || state.Object == nil:
+		j.Expected, j.Met = s.String()+k.objectWanted(), k.Absent == (state.Object == nil)
+		j.Seen = map[bool]string{true: "not there", false: "there"}[state.Object == nil]
+	default:
+		return k.judgeFields(s, state.Object)
+	}
+	return j
+}
+
+func (k check) objectWanted() string {
+	switch {
+	case k.Absent:
+		return ": not there"
+	case len(k.Has) == 0:
+		return ": there"
+	}
+	at := slices.Min(slices.Collect(maps.Keys(k.Has)))
+	return ": " + at + " " + k.Has[at].String()
+}
+
+// judgeFields tells the first field that is not as wanted.
+func (k check) judgeFields(s scenario.Subject, object map[string]any) scenario.Judgement {
+	j := scenario.Judgement{Subject: s, Met: true, Expected: s.String() + k.objectWanted(), Seen: "there"}
+	for _, at := range slices.Sorted(maps.Keys(k.Has)) {
+		got, there, shown := lookup(object, at)
+		j.Expected, j.Seen = s.String()+": "+at+" "+k.Has[at].String(), shown
+		if !k.Has[at].holds(got, there) {
+			j.Met = false
+			return j
+		}
+	}
+	return j
+}
+
+func (k check) meets(a *scenario.Application) bool {
+	if k.Absent || a == nil {
+		return k.Absent && a == nil
+	}
+	return (k.Sync == "" || scenario.SyncWord(a.Sync) == k.Sync) && (k.Health == "" || scenario.HealthWord(a.Health) == k.Health) &&
+		(k.Revision == "" || a.Revision == k.Revision) && (k.Version == "" || a.Version == k.Version) && (k.Heals == nil || a.Heals == *k.Heals)
+}
+
+func (k check) wanted() string {
+	if k.Absent {
+		return "not there"
+	}
+	var words []string
+	for _, w := range []string{k.Sync, k.Health, k.Version} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	if k.Revision != "" {
+		words = append(words, "at commit "+short(k.Revision))
+	}
+	if k.Heals != nil {
+		words = append(words, map[bool]string{true: "reverts drift", false: "does not revert drift"}[*k.Heals])
+	}
+	return cmp.Or(strings.Join(words, ", "), "there")
+}
+
+func shownApplication(s scenario.Subject, state scenario.State) string {
+	a := state.Application
+	if a == nil {
+		return s.String() + ": not there"
+	}
+	text := fmt.Sprintf("%s: %s, %s, %s", s, scenario.SyncWord(a.Sync), scenario.HealthWord(a.Health), cmp.Or(a.Version, "no version"))
+	if a.Revision != "" {
+		text += ", at commit " + short(a.Revision)
+	}
+	if !a.Heals {
+		text += ", does not revert drift"
+	}
+	return text
+}
+
+func short(commit string) string { return commit[:min(7, len(commit))] }
+
+func (k check) capture(c *scenario.Call, v scenario.View) error {
+	state := v[k.subject()]
+	for _, name := range slices.Sorted(maps.Keys(k.Capture)) {
+		var got any
+		if a := state.Application; a != nil {
+			got = map[string]string{"sync": scenario.SyncWord(a.Sync), "health": scenario.HealthWord(a.Health), "revision": a.Revision, "version": a.Version}[k.Capture[name]]
+		} else {
+			v, there, _ := lookup(state.Object, k.Capture[name])
+			if !there {
+				return &scenario.Unmet{Expected: k.subject().String() + ": " + k.Capture[name] + ", to be kept as ${" + name + "}", LastSeen: "not set"}
+			}
+			got = v
+		}
+		if err := c.Set(name, got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *event) String() string {
+	s := "an event"
+	if e.Reason != "" {
+		s += " " + e.Reason
+	}
+	if e.Kind != "" {
+		s += " of a " + strings.ToLower(e.Kind)
+	}
+	if e.Message.op != "" {
+		s += ", message " + e.Message.String()
+	}
+	return s + fmt.Sprintf(" in namespace %s of %s", e.Namespace, e.Cluster)
+}
+
+func (e *event) is(o map[string]any) bool {
+	about, _ := o["involvedObject"].(map[string]any)
+	reason, _ := o["reason"].(string)
+	return (e.Reason == "" || reason == e.Reason) && (e.Kind == "" || about["kind"] == e.Kind) &&
+		(e.Name.op == "" || e.Name.holds(about["name"], true)) && (e.Message.op == "" || e.Message.holds(o["message"], true))
+}

@@ -1,0 +1,25 @@
+package verb
+
+import (
+	"context"
+
+	"homelab/lab/scenario"
+)
+
+// pause freezes a cluster until it is resumed, at the latest when the story ends.
+type pause struct {
+	changes
+	Cluster string `yaml:"cluster" need:"true"`
+}
+
+func (p *pause) Check(*scenario.Checker) {}
+
+func (p *pause) Do(ctx context.Context, c *scenario.Call) error {
+	c.Undo("resume "+p.Cluster, func(ctx context.Context) error { return c.Clusters.Resume(ctx, p.Cluster) })
+	if err := c.Clusters.Pause(ctx, p.Cluster); err != nil {
+		return err
+	}
+	c.Note(scenario.Lane{Cluster: p.Cluster, Name: "cluster"}, "paused")
+	c.Did("%s paused", p.Cluster)
+	return nil
+}

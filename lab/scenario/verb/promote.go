@@ -1,0 +1,109 @@
+package verb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/estate"
+	"homelab/lab/promote"
+	"homelab/lab/scenario"
+)
+
+// promotion carries an addon's version to a later environment.
+type promotion struct {
+	changes
+	Addon   string        `yaml:"addon" need:"true"`
+	From    string        `yaml:"from" need:"true" doc:"environment"`
+	To      string        `yaml:"to" need:"true" doc:"a later environment"`
+	Author  string        `yaml:"author" doc:"who commits; 'release bot' when left out"`
+	Gate    string        `yaml:"gate" enum:"healthy,none" doc:"healthy (when left out): every cluster of the earlier environment must run the version, in sync and healthy"`
+	Within  time.Duration `yaml:"within" max:"10m" doc:"how long the gate is waited for; 2m when left out"`
+	Outcome string        `yaml:"outcome" enum:"promoted,refused" doc:"what should come of it; promoted when left out"`
+}
+
+func (p *promotion) Check(c *scenario.Checker) {
+	if p.Outcome == "refused" && p.Within > 0 {
+		c.Fail("within", "a refusal is not waited for", "leave within out")
+	}
+}
+
+func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
+	tree, err := c.Forge.Tree(ctx, scenario.Branch)
+	if err != nil {
+		return err
+	}
+	// As the forge has it: the story may have changed the pins since the lab was made.
+	est, err := estate.Load(tree.FS, "", c.Estate.Name)
+	if err != nil {
+		return fmt.Errorf("the estate in the forge: %w", err)
+	}
+	plan, err := promote.Plan(est, p.Addon, p.From, p.To)
+	if err != nil {
+		return err
+	}
+	gate := p.gate(est, plan.Version)
+	if p.Outcome == "refused" {
+		return p.refused(ctx, c, plan, gate(c.Look()))
+	}
+	if p.Gate != "none" {
+		if _, err := c.Await(ctx, gate, cmp.Or(p.Within, 2*time.Minute), 0, ""); err != nil {
+			return err
+		}
+	}
+	return p.promote(ctx, c, plan)
+}
+
+// refused expects that the gate is shut.
+func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.Promotion, gate scenario.Judgement) error {
+	if p.Gate != "none" && !gate.Met {
+		c.Did("refused: %s", gate.Seen)
+		return nil
+	}
+	if err := p.promote(ctx, c, plan); err != nil {
+		return err
+	}
+	return &scenario.Unmet{
+		Expected: fmt.Sprintf("%s %s is not promoted from %s to %s", p.Addon, plan.Version, p.From, p.To), LastSeen: "it was promoted: " + plan.Summary(),
+	}
+}
+
+func (p *promotion) promote(ctx context.Context, c *scenario.Call, plan promote.Promotion) error {
+	if !plan.Changes() {
+		c.Did("%s", plan.Summary())
+		return nil
+	}
+	_, err := c.Commit(ctx, scenario.Change{
+		Branch: scenario.Branch, Author: cmp.Or(p.Author, "release bot"), Message: plan.Message(), Files: map[string]*scenario.File{plan.File: {Content: plan.After}},
+	})
+	if err == nil {
+		c.Did("%s", plan.Summary())
+	}
+	return err
+}
+
+// gate is open when every cluster of the earlier environment runs the version that is to go on.
+func (p *promotion) gate(est *lab.Estate, version string) func(scenario.View) scenario.Judgement {
+	return func(v scenario.View) scenario.Judgement {
+		j := scenario.Judgement{Expected: fmt.Sprintf("%s %s in sync and healthy in %s", p.Addon, version, p.From)}
+		any := false
+		for _, cluster := range est.Clusters {
+			if cluster.Environment != p.From || !cluster.Addons[p.Addon] {
+				continue
+			}
+			any = true
+			j.Subject = scenario.ApplicationOf(cluster.Name, p.Addon)
+			a := v[j.Subject].Application
+			if a == nil || a.Version != version || !a.Converged() {
+				j.Seen = shownApplication(j.Subject, v[j.Subject])
+				return j
+			}
+		}
+		if j.Met = any; !any {
+			j.Seen = fmt.Sprintf("no cluster of %s has %s", p.From, p.Addon)
+		}
+		return j
+	}
+}

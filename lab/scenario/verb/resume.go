@@ -1,0 +1,24 @@
+package verb
+
+import (
+	"context"
+
+	"homelab/lab/scenario"
+)
+
+// resume lets a paused cluster go on. One that is not paused is left as it is.
+type resume struct {
+	changes
+	Cluster string `yaml:"cluster" need:"true"`
+}
+
+func (r *resume) Check(*scenario.Checker) {}
+
+func (r *resume) Do(ctx context.Context, c *scenario.Call) error {
+	if err := c.Clusters.Resume(ctx, r.Cluster); err != nil {
+		return err
+	}
+	c.Note(scenario.Lane{Cluster: r.Cluster, Name: "cluster"}, "resumed")
+	c.Did("%s resumed", r.Cluster)
+	return nil
+}

@@ -1,0 +1,25 @@
+// Package verb has what a step of a scenario can do: one file for each verb. A new one is a new file and its line in All.
+package verb
+
+import "homelab/lab/scenario"
+
+// All are the verbs that there are, in the order of the documentation.
+func All() []scenario.Verb {
+	return []scenario.Verb{
+		{Name: "expect", Doc: "waits until something is so, and fails when it is not in time", New: func() scenario.Action { return &expect{} }},
+		{Name: "commit", Doc: "commits to the forge, as somebody", New: func() scenario.Action { return &commit{} }},
+		{Name: "promote", Doc: "carries an addon's version to a later environment, if the earlier one is healthy", New: func() scenario.Action { return &promotion{} }},
+		{Name: "label", Doc: "changes what a cluster says of itself: its labels, its metadata, its cloud", New: func() scenario.Action { return &label{} }},
+		{Name: "patch", Doc: "edits an object in a cluster, as a person with kubectl edit would", New: func() scenario.Action { return &patch{} }},
+		{Name: "apply", Doc: "applies a manifest to a cluster, as a person with kubectl apply would", New: func() scenario.Action { return &apply{} }},
+		{Name: "delete", Doc: "deletes an object from a cluster, as a person with kubectl delete would", New: func() scenario.Action { return &remove{} }},
+		{Name: "pause", Doc: "freezes a cluster, as if its network were gone", New: func() scenario.Action { return &pause{} }},
+		{Name: "resume", Doc: "lets a paused cluster go on", New: func() scenario.Action { return &resume{} }},
+		{Name: "wait", Doc: "lets time pass", New: func() scenario.Action { return &wait{} }},
+	}
+}
+
+// changes marks an action that changes the world.
+type changes struct{}
+
+func (changes) Changes() bool { return true }

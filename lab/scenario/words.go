@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"homelab/lab/fieldpath"
+)
+
+// SyncWord is the engine's word for how an application stands to Git, in the words of scenarios: synced, out-of-sync or unknown.
+func SyncWord(s string) string {
+	switch s {
+	case "Synced":
+		return "synced"
+	case "OutOfSync":
+		return "out-of-sync"
+	}
+	return "unknown"
+}
+
+// HealthWord is the same for health: healthy, progressing, degraded, missing, suspended or unknown.
+func HealthWord(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return strings.ToLower(s)
+}
+
+func (s Subject) short() string { return strings.ToLower(s.Kind) + " " + s.Name }
+
+// shownField is "spec.replicas = 2".
+func shownField(object map[string]any, path string) string {
+	p, err := fieldpath.Parse(path)
+	if err != nil {
+		return ""
+	}
+	v, ok := p.Get(object)
+	if !ok {
+		return lastKey(path) + " not set"
+	}
+	return lastKey(path) + " = " + Shown(v)
+}
+
+// lastKey keeps a path short on the timeline, where the lane says the rest.
+func lastKey(path string) string {
+	if i := strings.LastIndex(path, `["`); i >= 0 {
+		return strings.TrimSuffix(path[i+2:], `"]`)
+	}
+	if strings.Count(path, ".") > 2 {
+		parts := strings.Split(path, ".")
+		return strings.Join(parts[len(parts)-2:], ".")
+	}
+	return path
+}
+
+// Shown is a value as it is told to a person: one line, not too long.
+func Shown(v any) string {
+	s, ok := v.(string)
+	if !ok {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Sprint(v)
+		}
+		s = string(b)
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	const most = 120
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most-1]) + "…"
+	}
+	if s == "" {
+		return `""`
+	}
+	return s
+}
