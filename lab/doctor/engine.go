@@ -47,7 +47,14 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 		return await(ctx, startPatience, d.answers)
 	}
 	say("starting dockerd, which writes to " + d.o.Host.Log)
-	return d.startDockerd(ctx)
+	err := d.startDockerd(ctx)
+	if early := (final{}); errors.As(err, &early) {
+		// A dockerd that was killed leaves the process id of its containerd behind; where another process has that number now, the next dockerd waits for
+		// it in vain, clears it away and ends (seen with 20.10). The one after that starts.
+		say("dockerd ended: once more")
+		err = d.startDockerd(ctx)
+	}
+	return err
 }
 
 // hasPackage says whether Debian's lists, as far as they are here, know a package.
@@ -128,7 +135,7 @@ func await(ctx context.Context, limit time.Duration, ask func(context.Context) e
 			return nil
 		}
 		if stop := (final{}); errors.As(err, &stop) {
-			return stop.error
+			return err
 		}
 		select {
 		case <-ticker.C:

@@ -99,6 +99,14 @@ func TestFixTellsWhyDockerdEnded(t *testing.T) {
 	}
 }
 
+func TestFixStartsDockerdOnceMore(t *testing.T) {
+	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; touch "$1"`)
+	said, err := fix(t, m)
+	if err != nil || said[len(said)-1] != "dockerd ended: once more" {
+		t.Fatalf("%v, said %q", err, said)
+	}
+}
+
 // Installing docker.io may start it, by Debian's init script: then ours ends, for the pid file is taken, and that one is waited for.
 func TestFixWaitsForAnEngineThatStartsMeanwhile(t *testing.T) {
 	m := bare(t, "echo pid file found; exit 1")

@@ -51,7 +51,7 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.skip("not tried: " + err.Error())
 	}
-	return c.fail("refused: "+firstLine(err.Error()), "see the engine's own log", false)
+	return c.fail("a container made to try it fails: "+firstLine(err.Error()), "see the log of the engine", false)
 }
 
 // probe runs one privileged container. Its image is made on the spot and removed again: nothing is pulled, and nobody's image is needed.
