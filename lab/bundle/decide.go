@@ -71,10 +71,11 @@ func (s *Supply) auto(ctx context.Context) error {
 		return s.remember(decision{Origin: lab.OriginRegistry, Mirror: s.options.Mirror, Why: s.why})
 	}
 	if err := source.Possible(); err != nil {
-		return &lab.Error{
+		s.from, s.origin, s.why = nothing{&lab.Error{
 			Exit: lab.ExitFailed, Code: "no_images", Message: "no registry answers: " + answer.Why,
 			Cure: "check the network, or use --images bundle=FILE with an archive that `lab bundle save` made elsewhere", Err: err,
-		}
+		}}, "", "no images: "+answer.Why
+		return nil
 	}
 	s.useSource()
 	s.why += ": " + answer.Why
@@ -117,3 +118,16 @@ func (s *Supply) again(ctx context.Context, d decision) bool {
 	}
 	return false
 }
+
+// nothing is what is left where no registry answers and nothing can be built: a bundle can still be loaded.
+type nothing struct{ err error }
+
+func (n nothing) Image(context.Context, string, lab.Progress) (lab.Image, error) {
+	return lab.Image{}, n.err
+}
+
+func (n nothing) Chart(context.Context, string, string, lab.Progress) (lab.Chart, error) {
+	return lab.Chart{}, n.err
+}
+
+func (n nothing) Items(context.Context) ([]Item, error) { return nil, n.err }

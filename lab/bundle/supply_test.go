@@ -345,6 +345,23 @@ func TestAutoTakesTheLoadedBundle(t *testing.T) {
 	contract(t, again, g, lab.OriginBundle)
 }
 
+func TestWithNothingABundleCanStillBeLoaded(t *testing.T) {
+	g := makeGoods(t)
+	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
+	told := &lab.Error{Code: "no_images"}
+	s.from = nothing{told}
+	if _, err := s.Image(t.Context(), "node", nil); !errors.Is(err, told) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.List(t.Context()); !errors.Is(err, told) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Load(t.Context(), save(t, g), nil); err != nil {
+		t.Fatal(err)
+	}
+	contract(t, s, g, lab.OriginBundle)
+}
+
 func TestSaveThenLoadElsewhere(t *testing.T) {
 	g := makeGoods(t)
 	from := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
