@@ -3,17 +3,24 @@
 package forge_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
 	"homelab/lab/forge"
+	"homelab/lab/forge/forgetest"
+
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
 // image is Gitea's: by LAB_E2E_GITEA, a docker-archive, or as the engine has it.
@@ -32,28 +39,124 @@ func image(t *testing.T, d *docker.Docker) lab.Image {
 	return i
 }
 
-func TestTimes(t *testing.T) {
-	d := docker.New()
-	const name = "e2e-f"
-	g := forge.NewGitea(name, d, forge.Credentials{User: "lab", Password: rand.Text()})
-	i := image(t, d)
+// start returns a lab's forge on a network of its own, both removed when the test ends.
+func start(t *testing.T, d *docker.Docker, name string, creds forge.Credentials) *forge.Gitea {
+	t.Helper()
+	g := forge.NewGitea(name, d, creds)
 	if _, err := d.Output(t.Context(), nil, "network", "create", "--label", lab.LabelName+"="+name, lab.NetworkName(name)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_, err := d.Output(context.Background(), nil, "network", "rm", lab.NetworkName(name))
-		if err := errors.Join(err); err != nil {
+		ctx := context.Background()
+		err := g.Remove(ctx)
+		_, nerr := d.Output(ctx, nil, "network", "rm", lab.NetworkName(name))
+		if err := errors.Join(err, nerr); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(func() {
-		if os.Getenv("LAB_E2E_KEEP") != "" {
-			return
-		}
-		if err := g.Remove(context.Background()); err != nil {
-			t.Error(err)
-		}
+	return g
+}
+
+// chart packs a chart without templates.
+func chart(t *testing.T, dir, version, text string) lab.Chart {
+	t.Helper()
+	file := filepath.Join(dir, "demo-"+version+".tgz")
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	yaml := "apiVersion: v2\nname: demo\nversion: " + version + "\ndescription: " + text + "\n"
+	err := w.WriteHeader(&tar.Header{Name: "demo/Chart.yaml", Mode: 0o644, Size: int64(len(yaml))})
+	_, werr := w.Write([]byte(yaml))
+	if err := errors.Join(err, werr, w.Close(), z.Close(), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return lab.Chart{Name: "demo", Version: version, Digest: forgetest.Digest(t, file), Archive: file}
+}
+
+func TestGitea(t *testing.T) {
+	const name = "e2e-g"
+	d := docker.New()
+	creds := forge.Credentials{User: "lab", Password: rand.Text()}
+	g := start(t, d, name, creds)
+	forgetest.Contract(t, forgetest.Subject{
+		Forge: g, Image: image(t, d), Chart: chart,
+		Stop: func(t *testing.T) {
+			if _, err := d.Output(t.Context(), nil, "stop", lab.ForgeName(name)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Other: func(t *testing.T, message string, files ...string) {
+			s, err := g.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			auth := &githttp.BasicAuth{Username: creds.User, Password: creds.Password}
+			forgetest.Commit(t, s.HostRepoURL(creds.User), auth, message, files...)
+		},
 	})
+}
+
+// TestLostPassword pins that a lab whose state folder was lost gets its forge back, with the commits in it.
+func TestLostPassword(t *testing.T) {
+	const name = "e2e-p"
+	d := docker.New()
+	g := start(t, d, name, forge.Credentials{User: "lab", Password: rand.Text()})
+	i := image(t, d)
+	if err := g.Start(t.Context(), i, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	tree := forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}
+	pushed, err := g.Push(t.Context(), tree, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g = forge.NewGitea(name, d, forge.Credentials{User: "lab", Password: rand.Text()})
+	if err := g.Start(t.Context(), i, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := g.Observe(t.Context()); err != nil || s.Revision != pushed.Commit {
+		t.Errorf("seen %+v, %v; want the commit %s", s, err, pushed.Commit)
+	}
+}
+
+// TestWhatIsOpen pins that the forge answers on the loopback address alone, wants the password for changes, and shows its password to nobody.
+func TestWhatIsOpen(t *testing.T) {
+	const name = "e2e-o"
+	d := docker.New()
+	creds := forge.Credentials{User: "lab", Password: rand.Text()}
+	g := start(t, d, name, creds)
+	if err := g.Start(t.Context(), image(t, d), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.Output(t.Context(), nil, "container", "inspect", lab.ForgeName(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(out, []byte(creds.Password)) {
+		t.Error("the password stands in the container's configuration")
+	}
+	if bytes.Contains(out, []byte(`"0.0.0.0"`)) {
+		t.Error("listens beyond 127.0.0.1")
+	}
+	logs, err := d.Output(t.Context(), nil, "logs", lab.ForgeName(name))
+	if err != nil || bytes.Contains(logs, []byte(creds.Password)) {
+		t.Errorf("the log holds the password, or cannot be read: %v", err)
+	}
+	s, err := g.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: &githttp.BasicAuth{Username: creds.User, Password: "guess"}}
+	if _, err := stranger.Push(t.Context(), forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}, "x"); err == nil {
+		t.Error("pushed with a wrong password")
+	}
+}
+
+// TestTimes says how long each call takes.
+func TestTimes(t *testing.T) {
+	d := docker.New()
+	g := start(t, d, "e2e-f", forge.Credentials{User: "lab", Password: rand.Text()})
+	i := image(t, d)
 	began := time.Now()
 	lap := func(what string) {
 		t.Helper()

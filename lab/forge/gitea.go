@@ -131,7 +131,7 @@ func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 	)
 }
 
-// tip is the head of the estate's branch.
+// tip is the head of the estate's branch; tree is empty where it is not known.
 type tip struct{ commit, tree string }
 
 func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
@@ -140,8 +140,9 @@ func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
 		return tip{}, err
 	}
 	list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{ListOptions: gitea.ListOptions{PageSize: 1}, SHA: Branch})
-	if empty(resp) {
-		return tip{}, nil
+	if empty(resp) { // Gitea notices the first commit a little later than Git does
+		commit, err := g.remote(s).head(ctx)
+		return tip{commit: commit}, err
 	}
 	if err != nil {
 		return tip{}, fmt.Errorf("head of the forge: %w", err)
@@ -157,11 +158,11 @@ func empty(resp *gitea.Response) bool {
 	return resp != nil && (resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusNotFound)
 }
 
-func (g *Gitea) remote(s State) remote {
+func (g *Gitea) remote(s State) Remote {
 	u := s.HostRepoURL(g.creds.User)
-	return remote{
-		url: u, auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, now: time.Now,
-		cure: "take them over first: git pull $(lab git url) " + Branch,
+	return Remote{
+		URL: u, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Now: time.Now,
+		Cure: "take them over first: git pull $(lab git url) " + Branch,
 	}
 }
 
@@ -176,7 +177,7 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	if err != nil || same {
 		return PushResult{Commit: head.commit}, err
 	}
-	return g.remote(s).push(ctx, tree, message)
+	return g.remote(s).Push(ctx, tree, message)
 }
 
 // Diff is the paths that a push would change, sorted.
@@ -188,7 +189,7 @@ func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	if _, same, err := g.same(ctx, s, tree); err != nil || same {
 		return nil, err
 	}
-	return g.remote(s).diff(ctx, tree)
+	return g.remote(s).Diff(ctx, tree)
 }
 
 // same says whether the forge's head holds the working tree; it takes one small request instead of a fetch.

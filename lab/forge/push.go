@@ -40,17 +40,17 @@ type PushResult struct {
 	Pushed  bool     // false when the forge already held the working tree
 }
 
-// remote is the forge's repository, by whatever protocol.
-type remote struct {
-	url  string
-	auth transport.AuthMethod
-	cure string // what a person does when others' commits are in the way
-	now  func() time.Time
+// Remote is the forge's repository, by whatever protocol Git speaks.
+type Remote struct {
+	URL  string
+	Auth transport.AuthMethod // nil for none
+	Cure string               // what a person does when others' commits are in the way
+	Now  func() time.Time
 }
 
-// push commits the working tree on top of the forge's branch. Others' commits there are never lost: a push is refused unless the working tree has all
+// Push commits the working tree on top of the forge's branch. Others' commits there are never lost: a push is refused unless the working tree has all
 // that they changed. It never forces; a commit that comes in between is seen by the server.
-func (r remote) push(ctx context.Context, tree Tree, message string) (PushResult, error) {
+func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
 	store := memory.NewStorage()
 	ours, err := tree.read(store)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r remote) push(ctx context.Context, tree Tree, message string) (PushResult
 	if err := r.safe(seen, tree, ours, theirs); err != nil {
 		return PushResult{}, err
 	}
-	commit, err := seen.commit(store, root, message, r.now())
+	commit, err := seen.commit(store, root, message, r.Now())
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -84,8 +84,8 @@ func (r remote) push(ctx context.Context, tree Tree, message string) (PushResult
 	return PushResult{Commit: commit.String(), Changed: changed(theirs, ours), Pushed: true}, nil
 }
 
-// diff is what a push would change.
-func (r remote) diff(ctx context.Context, tree Tree) ([]string, error) {
+// Diff is the paths that a push would change, sorted.
+func (r Remote) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	store := memory.NewStorage()
 	ours, err := tree.read(store)
 	if err != nil {
@@ -108,14 +108,14 @@ type history struct {
 	last *object.Commit // pushed by lab
 }
 
-func (r remote) at(store *memory.Storage) *git.Remote {
-	return git.NewRemote(store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.url}})
+func (r Remote) at(store *memory.Storage) *git.Remote {
+	return git.NewRemote(store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.URL}})
 }
 
-func (r remote) fetch(ctx context.Context, store *memory.Storage) (history, error) {
+func (r Remote) fetch(ctx context.Context, store *memory.Storage) (history, error) {
 	// Patterns, as a plain name would be an error where lab never pushed.
 	specs := []config.RefSpec{"+refs/heads/" + Branch + "*:refs/heads/" + Branch + "*", "+refs/lab/*:refs/lab/*"}
-	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.auth, Tags: git.NoTags})
+	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags})
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return history{}, nil
@@ -138,8 +138,25 @@ func (r remote) fetch(ctx context.Context, store *memory.Storage) (history, erro
 	return h, nil
 }
 
+// head is the commit of the branch that engines follow, "" where there is none.
+func (r Remote) head(ctx context.Context) (string, error) {
+	refs, err := r.at(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: r.Auth})
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("head of the forge: %w", err)
+	}
+	for _, ref := range refs {
+		if ref.Name() == branchRef {
+			return ref.Hash().String(), nil
+		}
+	}
+	return "", nil
+}
+
 // safe refuses a push that would undo what others committed. Their changes are those since lab's last push, or since the commit that the person pulled.
-func (r remote) safe(h history, tree Tree, ours, theirs files) error {
+func (r Remote) safe(h history, tree Tree, ours, theirs files) error {
 	if h.head == nil || h.last != nil && h.last.Hash == h.head.Hash {
 		return nil
 	}
@@ -166,9 +183,9 @@ func (r remote) safe(h history, tree Tree, ours, theirs files) error {
 	return r.diverged(commits, lost)
 }
 
-func (r remote) diverged(commits []*object.Commit, lost []string) error {
+func (r Remote) diverged(commits []*object.Commit, lost []string) error {
 	e := &lab.Error{
-		Exit: lab.ExitFailed, Code: "diverged", Cure: r.cure,
+		Exit: lab.ExitFailed, Code: "diverged", Cure: r.Cure,
 		Message: fmt.Sprintf("the forge has %s that the working tree lacks", count(len(commits), "commit")),
 	}
 	const most = 10
@@ -224,12 +241,12 @@ func (h history) commit(store *memory.Storage, root plumbing.Hash, message strin
 	return store.SetEncodedObject(o)
 }
 
-func (r remote) send(ctx context.Context, store *memory.Storage, commit plumbing.Hash) error {
+func (r Remote) send(ctx context.Context, store *memory.Storage, commit plumbing.Hash) error {
 	if err := store.SetReference(plumbing.NewHashReference(branchRef, commit)); err != nil {
 		return err
 	}
 	err := r.at(store).PushContext(ctx, &git.PushOptions{
-		Auth: r.auth, Atomic: true,
+		Auth: r.Auth, Atomic: true,
 		// lastRef is lab's own and is only remembered there: it may jump when others rewrote the branch.
 		RefSpecs: []config.RefSpec{config.RefSpec(branchRef + ":" + branchRef), config.RefSpec("+" + branchRef + ":" + lastRef)},
 	})

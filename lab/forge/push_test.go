@@ -24,7 +24,7 @@ import (
 // bench is a bare repository in place of the forge, a working tree, and somebody else.
 type bench struct {
 	t      *testing.T
-	remote remote
+	remote Remote
 	dir    string
 	clock  time.Time
 }
@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	b.must(err)
 	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // git itself judges the objects that lab writes
 	b.must(repo.SetConfig(cfg))
-	b.remote = remote{url: bare, cure: "pull", now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
+	b.remote = Remote{URL: bare, Cure: "pull", Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
 	return b
 }
 
@@ -69,14 +69,14 @@ func (b *bench) tree() Tree { return Tree{FS: os.DirFS(b.dir), Dir: b.dir} }
 
 func (b *bench) push() (PushResult, error) {
 	b.t.Helper()
-	return b.remote.push(b.t.Context(), b.tree(), "estate")
+	return b.remote.Push(b.t.Context(), b.tree(), "estate")
 }
 
 // other lets somebody else commit to the forge.
 func (b *bench) other(message string, texts map[string]string) plumbing.Hash {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.url, ReferenceName: branchRef})
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: branchRef})
 	b.must(err)
 	b.write(dir, texts)
 	hash := commitAll(b, repo, message)
@@ -215,7 +215,7 @@ func TestPushAfterGitPull(t *testing.T) {
 	b.must(err)
 	b.other("theirs", map[string]string{"a": "9\n"})
 	b.must(os.RemoveAll(b.dir))
-	_, err = git.PlainClone(b.dir, false, &git.CloneOptions{URL: b.remote.url, ReferenceName: branchRef})
+	_, err = git.PlainClone(b.dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: branchRef})
 	b.must(err)
 	b.write(b.dir, map[string]string{"a": "10\n"})
 	got, err := b.push()
@@ -236,7 +236,7 @@ func TestPushAfterTheirForce(t *testing.T) {
 	b.must(err)
 	b.write(dir, map[string]string{"a": "1\n", "z": "z\n"})
 	commitAll(b, repo, "rewritten")
-	_, err = repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{b.remote.url}})
+	_, err = repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{b.remote.URL}})
 	b.must(err)
 	b.must(repo.Push(&git.PushOptions{Force: true, RefSpecs: []config.RefSpec{"+refs/heads/main:refs/heads/main"}}))
 	if _, err := b.push(); err == nil {
@@ -256,7 +256,7 @@ func TestFirstPushOntoOthersWork(t *testing.T) {
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()
 	b.must(err)
-	bare, err := git.PlainOpen(b.remote.url)
+	bare, err := git.PlainOpen(b.remote.URL)
 	b.must(err)
 	b.must(bare.Storer.RemoveReference(lastRef))
 	b.write(b.dir, map[string]string{"a": "2\n"})
@@ -269,7 +269,7 @@ func TestDiff(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n"})
 	for _, want := range [][]string{{"a", "b"}, nil, {"a"}} {
-		got, err := b.remote.diff(t.Context(), b.tree())
+		got, err := b.remote.Diff(t.Context(), b.tree())
 		b.must(err)
 		if !slices.Equal(got, want) {
 			t.Errorf("differs in %q, want %q", got, want)

@@ -1,0 +1,269 @@
+// Package forgetest holds what every forge must do, as one suite, and a fake that does it with a repository on disk.
+package forgetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/forge"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Forge is what the suite tests. Consumers declare smaller interfaces of their own.
+type Forge interface {
+	Observe(ctx context.Context) (forge.State, error)
+	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
+	Inputs(image lab.Image) string
+	Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error)
+	Diff(ctx context.Context, tree forge.Tree) ([]string, error)
+	Log(ctx context.Context, n int) ([]forge.Commit, error)
+	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
+	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
+	EnsureWebhook(ctx context.Context, url, secret string) (bool, error)
+	HasWebhook(ctx context.Context, url, secret string) (bool, error)
+	Remove(ctx context.Context) error
+}
+
+var _ Forge = (*forge.Gitea)(nil)
+
+// Subject is a forge under test.
+type Subject struct {
+	Forge Forge
+	Image lab.Image
+	Stop  func(t *testing.T)                                      // stops it, as a restart of the machine does
+	Other func(t *testing.T, message string, files ...string)     // somebody else commits: name, text, name, text, ...
+	Chart func(t *testing.T, dir, version, text string) lab.Chart // a chart archive of that version whose content depends on text
+}
+
+// Contract runs the suite.
+func Contract(t *testing.T, s Subject) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	tree := forge.Tree{FS: os.DirFS(dir), Dir: dir}
+	write(t, dir, "README.md", "one\n")
+	write(t, dir, ".gitignore", "*.log\n")
+	write(t, dir, "clusters/dev/cluster.yaml", "dev\n")
+	write(t, dir, "debug.log", "no\n")
+
+	t.Run("nothing yet", func(t *testing.T) {
+		if got := observe(t, s.Forge); got != (forge.State{}) {
+			t.Errorf("seen %+v", got)
+		}
+		if _, err := s.Forge.Push(ctx, tree, "first"); !hasCode(err, "no_forge") {
+			t.Errorf("push: %v", err)
+		}
+		must(t, s.Forge.Remove(ctx))
+	})
+
+	t.Run("start", func(t *testing.T) {
+		for range 2 {
+			must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+			got := observe(t, s.Forge)
+			if !got.Exists || !got.Running || !got.Answers || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
+				t.Errorf("seen %+v", got)
+			}
+			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
+				t.Errorf("listens at %q, want the loopback address alone", got.HostURL)
+			}
+		}
+	})
+
+	t.Run("push", func(t *testing.T) {
+		first, err := s.Forge.Push(ctx, tree, "first")
+		must(t, err)
+		if want := []string{".gitignore", "README.md", "clusters/dev/cluster.yaml"}; !first.Pushed || !slices.Equal(first.Changed, want) {
+			t.Errorf("pushed %+v, want %q", first, want)
+		}
+		if got := observe(t, s.Forge); got.Revision != first.Commit {
+			t.Errorf("head %s after a push of %s", got.Revision, first.Commit)
+		}
+		again, err := s.Forge.Push(ctx, tree, "again")
+		must(t, err)
+		if again.Pushed || again.Commit != first.Commit {
+			t.Errorf("nothing changed, and pushed %+v", again)
+		}
+		write(t, dir, "README.md", "two\n")
+		if diff, err := s.Forge.Diff(ctx, tree); err != nil || !slices.Equal(diff, []string{"README.md"}) {
+			t.Errorf("differs in %q, %v", diff, err)
+		}
+		second, err := s.Forge.Push(ctx, tree, "second")
+		must(t, err)
+		if diff, err := s.Forge.Diff(ctx, tree); err != nil || len(diff) != 0 || !second.Pushed {
+			t.Errorf("differs in %q, %v after %+v", diff, err, second)
+		}
+	})
+
+	t.Run("others", func(t *testing.T) {
+		s.Other(t, "theirs", "theirs.txt", "theirs\n")
+		before := observe(t, s.Forge).Revision
+		write(t, dir, "README.md", "three\n")
+		_, err := s.Forge.Push(ctx, tree, "third")
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Code != "diverged" || e.Exit != lab.ExitFailed || e.Cure == "" || !strings.Contains(strings.Join(e.Details, "\n"), "theirs.txt") {
+			t.Fatalf("error %#v, want a refusal that names theirs.txt", err)
+		}
+		if got := observe(t, s.Forge).Revision; got != before {
+			t.Errorf("a refused push moved the head from %s to %s", before, got)
+		}
+		write(t, dir, "theirs.txt", "theirs\n")
+		third, err := s.Forge.Push(ctx, tree, "third")
+		must(t, err)
+		if !slices.Equal(third.Changed, []string{"README.md"}) {
+			t.Errorf("pushed %+v", third)
+		}
+	})
+
+	t.Run("log", func(t *testing.T) {
+		commits, err := s.Forge.Log(ctx, 3)
+		must(t, err)
+		var got []string
+		for _, c := range commits {
+			by := "other"
+			if c.Lab {
+				by = "lab"
+			}
+			got = append(got, by+" "+c.Message)
+			if len(c.Hash) != 40 || c.When.IsZero() || c.Author == "" {
+				t.Errorf("commit %+v", c)
+			}
+		}
+		if want := []string{"lab third", "other theirs", "lab second"}; !slices.Equal(got, want) {
+			t.Errorf("log %q, want %q", got, want)
+		}
+		if commits[0].Hash != observe(t, s.Forge).Revision {
+			t.Error("the newest commit is not the head")
+		}
+	})
+
+	t.Run("charts", func(t *testing.T) {
+		one, two := s.Chart(t, t.TempDir(), "1.0.0", "a"), s.Chart(t, t.TempDir(), "2.0.0", "a")
+		other := s.Chart(t, t.TempDir(), "1.0.0", "b")
+		for _, step := range []struct{ charts, changed []string }{{[]string{"1a", "2a"}, []string{"1.0.0", "2.0.0"}}, {[]string{"1a", "2a"}, nil}, {[]string{"1b", "2a"}, []string{"1.0.0"}}} {
+			var charts []lab.Chart
+			for _, c := range step.charts {
+				charts = append(charts, map[string]lab.Chart{"1a": one, "2a": two, "1b": other}[c])
+			}
+			var want []string
+			for _, v := range step.changed {
+				want = append(want, one.Name+" "+v)
+			}
+			if missing, err := s.Forge.MissingCharts(ctx, charts); err != nil || !slices.Equal(missing, want) {
+				t.Errorf("missing %q, %v; want %q", missing, err, want)
+			}
+			if changed, err := s.Forge.PublishCharts(ctx, charts); err != nil || !slices.Equal(changed, want) {
+				t.Errorf("published %q, %v; want %q", changed, err, want)
+			}
+		}
+	})
+
+	t.Run("webhook", func(t *testing.T) {
+		const url = "http://172.18.0.2:30080/api/webhook"
+		for _, step := range []struct {
+			url, secret string
+			changed     bool
+		}{{url, "s1", true}, {url, "s1", false}, {url, "s2", true}, {url, "s2", false}, {url + "2", "s2", true}} {
+			if has, err := s.Forge.HasWebhook(ctx, step.url, step.secret); err != nil || has == step.changed {
+				t.Errorf("%+v: there before: %t, %v", step, has, err)
+			}
+			if changed, err := s.Forge.EnsureWebhook(ctx, step.url, step.secret); err != nil || changed != step.changed {
+				t.Errorf("%+v: changed %t, %v", step, changed, err)
+			}
+		}
+	})
+
+	t.Run("restart", func(t *testing.T) {
+		before := observe(t, s.Forge)
+		s.Stop(t)
+		if got := observe(t, s.Forge); !got.Exists || got.Running || got.Answers || got.HostURL != "" {
+			t.Errorf("stopped, and seen %+v", got)
+		}
+		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		if got := observe(t, s.Forge); got != before {
+			t.Errorf("seen %+v, before the restart %+v", got, before)
+		}
+	})
+
+	t.Run("other settings", func(t *testing.T) {
+		before := observe(t, s.Forge)
+		image := s.Image
+		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if built anew; the archive is what it was
+		must(t, s.Forge.Start(ctx, image, 0, nil))
+		got := observe(t, s.Forge)
+		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
+			t.Errorf("seen %+v, before the change %+v: want the same commits at the same address", got, before)
+		}
+	})
+
+	t.Run("remove", func(t *testing.T) {
+		for range 2 {
+			must(t, s.Forge.Remove(ctx))
+			if got := observe(t, s.Forge); got != (forge.State{}) {
+				t.Errorf("seen %+v", got)
+			}
+		}
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func observe(t *testing.T, f Forge) forge.State {
+	t.Helper()
+	s, err := f.Observe(t.Context())
+	must(t, err)
+	return s
+}
+
+func hasCode(err error, code string) bool {
+	var e *lab.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// Digest is the digest of a file, as a Chart carries it.
+func Digest(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Commit clones a repository, commits files (name, text, name, text, ...) as somebody else, and pushes.
+func Commit(t *testing.T, url string, auth transport.AuthMethod, message string, files ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: url, Auth: auth, ReferenceName: main})
+	must(t, err)
+	for pair := range slices.Chunk(files, 2) {
+		write(t, dir, pair[0], pair[1])
+	}
+	w, err := repo.Worktree()
+	must(t, err)
+	must(t, w.AddWithOptions(&git.AddOptions{All: true}))
+	_, err = w.Commit(message, &git.CommitOptions{Author: &object.Signature{Name: "ann", Email: "ann@example.org", When: time.Now()}})
+	must(t, err)
+	must(t, repo.Push(&git.PushOptions{Auth: auth}))
+}

@@ -1,0 +1,28 @@
+package forgetest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/forge/forgetest"
+)
+
+func TestFake(t *testing.T) {
+	f := &forgetest.Fake{Dir: filepath.Join(t.TempDir(), "estate.git")}
+	forgetest.Contract(t, forgetest.Subject{
+		Forge: f, Image: lab.Image{Ref: "gitea:1", Digest: "sha256:1"},
+		Stop: func(*testing.T) { f.Stop() },
+		Other: func(t *testing.T, message string, files ...string) {
+			forgetest.Commit(t, f.Dir, nil, message, files...)
+		},
+		Chart: func(t *testing.T, dir, version, text string) lab.Chart {
+			file := filepath.Join(dir, "chart.tgz")
+			if err := os.WriteFile(file, []byte(version+text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return lab.Chart{Name: "demo", Version: version, Digest: forgetest.Digest(t, file), Archive: file}
+		},
+	})
+}
