@@ -119,9 +119,13 @@ func TestFixOnARealEngine(t *testing.T) {
 		t.Errorf("daemon.json lost something:\n%s", text)
 	}
 
-	start := time.Now()
-	after := d.Run(ctx)
-	took := time.Since(start)
+	var after Report
+	took := time.Hour
+	for range 3 { // the best of three: the machine may be busy with other things
+		start := time.Now()
+		after = d.Run(ctx)
+		took = min(took, time.Since(start))
+	}
 	t.Logf("a cured host is checked in %s: %+v", took, after.Checks)
 	if c := after.Check(CheckPrivileged); c.Status != StatusOK || !strings.Contains(c.Found, runtimeName) {
 		t.Errorf("after: %+v", c)
