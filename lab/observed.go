@@ -11,7 +11,7 @@ type ClusterState struct {
 	Exists     bool     `json:"-"`
 	Running    bool     `json:"-"` // every node container runs
 	Inputs     string   `json:"-"` // digest of the document the cluster was made from; empty while half made
-	Images     string   `json:"-"` // digest of the set of images that were loaded
+	Images     []string `json:"-"` // what stands for the images that were loaded
 }
 
 // Application is what is seen of one generated Application.

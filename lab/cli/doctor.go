@@ -37,7 +37,7 @@ func (p *program) doctorCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			d := s.doctor(len(est.Clusters), s.supply.Builds())
+			d := s.doctor(s.toMake(est), s.supply.Builds())
 			report := d.Run(c.Context)
 			if c.Bool("fix") && report.Fixable() {
 				if err := d.Fix(c.Context, report, p.ui.Say); err != nil {
@@ -81,6 +81,14 @@ func (s *session) doctor(clusters int, build bool) *doctor.Doctor {
 	return doctor.New(doctor.Options{
 		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: s.cacheDir(),
 	})
+}
+
+// toMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
+func (s *session) toMake(est *lab.Estate) int {
+	if s.record.Engine != "" {
+		return 0
+	}
+	return len(est.Clusters)
 }
 
 // preflight makes the checks that come before anything is touched.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -106,7 +103,7 @@ func (w *world) observeClusters(ctx context.Context, s *seen) error {
 func (w *world) desired(ctx context.Context, clusters []lab.Cluster, o plan.Observed, prune bool, preflight string) plan.Desired {
 	d := plan.Desired{Forge: w.forgeInputs(ctx, o.Forge.Inputs), Engine: w.engineInputs(ctx, o.Engine.Inputs), Prune: prune, Preflight: preflight}
 	for _, c := range clusters {
-		d.Clusters = append(d.Clusters, plan.Cluster{Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, w.ports(c)), Images: w.imagesKey(c)})
+		d.Clusters = append(d.Clusters, plan.Cluster{Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, w.ports(c)), Images: w.imageKeys(c)})
 	}
 	return d
 }
@@ -116,20 +113,15 @@ func clusterInputs(c lab.Cluster, ports []cluster.Port) string {
 	return cluster.Inputs(cluster.Spec{Cluster: c, Ports: ports})
 }
 
-// imagesKey stands for the set of images that a cluster should hold, by what they are made from.
-func (w *world) imagesKey(c lab.Cluster) string {
+// imageKeys stand for the images that a cluster should hold, by what they are made from.
+func (w *world) imageKeys(c lab.Cluster) []string {
 	names := w.imagesOf(c)
 	keys := make([]string, 0, len(names))
 	for _, name := range names {
-		keys = append(keys, w.supply.Ref(name)+" "+w.supply.Key(name))
+		sum := sha256.Sum256([]byte(w.supply.Ref(name) + " " + w.supply.Key(name)))
+		keys = append(keys, name+"-"+hex.EncodeToString(sum[:6]))
 	}
-	slices.Sort(keys)
-	data, err := json.Marshal(keys)
-	if err != nil { // strings alone
-		panic(err)
-	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return keys
 }
 
 // forgeInputs is what the forge should be made from. While the image is not at hand nothing is known against the one that runs.
@@ -180,6 +172,3 @@ func (w *world) ports(c lab.Cluster) []cluster.Port {
 
 // tree is the estate's working tree, as the forge should hold it.
 func (w *world) tree() forge.Tree { return forge.Tree{FS: w.est.FS, Dir: w.est.Dir} }
-
-// interrupted says whether a run ended because a person ended it.
-func interrupted(err error) bool { return errors.Is(err, context.Canceled) }

@@ -120,11 +120,12 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	}
 	c, _ := r.est.Cluster(s.Cluster)
 	state := r.seen.Clusters[s.Cluster]
-	inputs, images := clusterInputs(c, r.ports(c)), r.imagesKey(c)
+	inputs, images := clusterInputs(c, r.ports(c)), r.imageKeys(c)
 	var err error
 	switch {
 	case state.Exists && state.Inputs == inputs: // whole once, and as wanted: it is started, and gets what it lacks
-		err = r.mend(ctx, c, state, images, p)
+		err = r.mend(ctx, c, state, p)
+		images = append(images, state.Images...)
 	case state.Exists:
 		p("removing what is there: " + s.Reason)
 		if err = r.kind.Delete(ctx, c.Name); err == nil {
@@ -156,14 +157,11 @@ func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {
 	}, p)
 }
 
-func (r *run) mend(ctx context.Context, c lab.Cluster, state lab.ClusterState, images string, p lab.Progress) error {
+func (r *run) mend(ctx context.Context, c lab.Cluster, state lab.ClusterState, p lab.Progress) error {
 	if !state.Running || !state.Ready {
 		if err := r.kind.Start(ctx, c.Name, p); err != nil {
 			return err
 		}
-	}
-	if state.Running && state.Images == images {
-		return nil
 	}
 	list, err := r.images(ctx, c, p)
 	if err != nil {

@@ -97,11 +97,7 @@ func (s *session) suppliable(c estate.Chart) bool {
 
 // prepare does what comes before a plan: checks the machine and remembers the lab.
 func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*world, doctor.Report, error) {
-	clusters := len(est.Clusters)
-	if s.record.Engine != "" {
-		clusters = 0 // they were made before
-	}
-	report, err := s.preflight(ctx, s.doctor(clusters, s.supply.Builds()), fix)
+	report, err := s.preflight(ctx, s.doctor(s.toMake(est), s.supply.Builds()), fix)
 	if err != nil {
 		return nil, report, err
 	}

@@ -169,10 +169,7 @@ func (w *world) needs(clusters []lab.Cluster) []need {
 			}
 		}
 	}
-	for _, c := range w.addonCharts() {
-		list = append(list, c)
-	}
-	return list
+	return append(list, w.addonCharts()...)
 }
 
 // addonCharts are the charts that the estate's addons name and that lab can supply; others are the engine's to fetch.

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"homelab/lab"
 
@@ -18,14 +20,14 @@ const (
 	markImages = "images"
 )
 
-// Mark writes the digests of what a cluster was made from and of the images it was given.
-func (k *Kind) Mark(ctx context.Context, name, inputs, images string) error {
+// Mark writes what a cluster was made from and which images it was given, each by a word of the caller's.
+func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) error {
 	client, err := k.client(name)
 	if err != nil {
 		return err
 	}
 	m := corev1.ConfigMap(markName, system).WithLabels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "cluster"}).
-		WithData(map[string]string{markInputs: inputs, markImages: images})
+		WithData(map[string]string{markInputs: inputs, markImages: strings.Join(slices.Compact(slices.Sorted(slices.Values(images))), " ")})
 	if _, err := client.CoreV1().ConfigMaps(system).Apply(ctx, m, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
 		return fmt.Errorf("cluster %s: mark: %w", name, err)
 	}

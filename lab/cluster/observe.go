@@ -100,5 +100,5 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState) {
 		return nil
 	})
 	_ = asking.Wait() // what did not answer stays empty
-	s.Kubernetes, s.Ready, s.Inputs, s.Images = version, ready, mark[markInputs], mark[markImages]
+	s.Kubernetes, s.Ready, s.Inputs, s.Images = version, ready, mark[markInputs], strings.Fields(mark[markImages])
 }

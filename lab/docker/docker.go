@@ -101,6 +101,9 @@ func (d *Docker) Info(ctx context.Context) (Info, error) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		return Info{}, fmt.Errorf("docker info: %w", err)
 	}
+	if got.ServerVersion == "" && len(got.ServerErrors) == 0 { // since 28 the client ends with 0 and an empty answer when no engine is there
+		got.ServerErrors = []string{"no engine answers"}
+	}
 	if len(got.ServerErrors) > 0 {
 		return Info{}, &Error{Args: []string{"info"}, Stderr: strings.Join(got.ServerErrors, "; "), Err: errors.New("no engine")}
 	}

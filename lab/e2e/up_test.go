@@ -74,6 +74,8 @@ func TestDefaultEstate(t *testing.T) {
 	sub("the values are layered", func(t *testing.T) { layered(t, l) })
 	sub("a spoke carries its bridge", func(t *testing.T) { bridged(t, l) })
 	sub("up again does nothing", func(t *testing.T) { untouched(t, l) })
+	sub("every command of the documents works", func(t *testing.T) { documented(t, l) })
+	sub("a broken estate is refused", func(t *testing.T) { brokenEstate(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
 	sub("commits made in the forge are kept", func(t *testing.T) { forgeCommits(t, l) })
 	sub("a lab beside it", func(t *testing.T) { beside(t, l) })

@@ -37,8 +37,8 @@ type Desired struct {
 type Cluster struct {
 	Name   string
 	Role   lab.Role
-	Inputs string // digest of the document that it is made from
-	Images string // digest of the set of images that it should hold
+	Inputs string   // digest of the document that it is made from
+	Images []string // what stands for the images that it should hold
 }
 
 // Observed is what was seen. The zero value is a machine on which the lab was never up.
@@ -147,12 +147,17 @@ func clusterStep(c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionUpdate, ReasonRemake
 	case !seen.Ready:
 		s.Action, s.Reason = lab.ActionRepair, "not ready"
-	case seen.Images != c.Images:
+	case !holds(seen.Images, c.Images):
 		s.Action, s.Reason = lab.ActionUpdate, "images changed"
 	default:
 		s.Action, s.Reason = lab.ActionNone, seen.Kubernetes
 	}
 	return s
+}
+
+// holds says whether all of want is in have. What is there besides does no harm: an addon that was switched off may come back.
+func holds(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
 // ReasonRemake is the reason of a cluster step that can only be done by making the cluster anew: kind cannot change a cluster that runs.

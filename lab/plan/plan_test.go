@@ -17,16 +17,16 @@ var update = flag.Bool("update", false, "write the golden files")
 func desired() Desired {
 	return Desired{
 		Clusters: []Cluster{
-			{Name: "hub", Role: lab.RoleHub, Inputs: "h1", Images: "i1"},
-			{Name: "dev", Role: lab.RoleSpoke, Inputs: "d1", Images: "i2"},
-			{Name: "prod", Role: lab.RoleSpoke, Inputs: "p1", Images: "i2"},
+			{Name: "hub", Role: lab.RoleHub, Inputs: "h1", Images: []string{"i1"}},
+			{Name: "dev", Role: lab.RoleSpoke, Inputs: "d1", Images: []string{"i2"}},
+			{Name: "prod", Role: lab.RoleSpoke, Inputs: "p1", Images: []string{"i2"}},
 		},
 		Forge: "f1", Engine: "e1", Prune: true, Preflight: "docker 28.3, 8 cores, 21 GiB free",
 	}
 }
 
 func ready(inputs, images string) lab.ClusterState {
-	return lab.ClusterState{Exists: true, Running: true, Ready: true, Kubernetes: "v1.36.3", Inputs: inputs, Images: images}
+	return lab.ClusterState{Exists: true, Running: true, Ready: true, Kubernetes: "v1.36.3", Inputs: inputs, Images: []string{images}}
 }
 
 func converged() Observed {
@@ -75,7 +75,8 @@ var cases = map[string]func(d *Desired, o *Observed){
 	},
 	"cluster-left":  func(d *Desired, _ *Observed) { d.Clusters = d.Clusters[:2] },
 	"kind-edited":   func(d *Desired, _ *Observed) { d.Clusters[1].Inputs = "d2" },
-	"images-edited": func(d *Desired, _ *Observed) { d.Clusters[0].Images = "i9" },
+	"addon-off":     func(d *Desired, _ *Observed) { d.Clusters[1].Images = nil },
+	"images-edited": func(d *Desired, _ *Observed) { d.Clusters[0].Images = []string{"i1", "i9"} },
 	"values-edited": func(d *Desired, _ *Observed) { d.Engine = "e2" },
 	"degraded":      func(_ *Desired, o *Observed) { o.Applications[1].Health = "Degraded" },
 	"absent-app":    func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },

@@ -21,7 +21,7 @@ type Clusters interface {
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Start(ctx context.Context, name string, p lab.Progress) error
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
-	Mark(ctx context.Context, name, inputs, images string) error
+	Mark(ctx context.Context, name, inputs string, images []string) error
 	Delete(ctx context.Context, name string) error
 	Kubeconfig(name string) string
 }
@@ -106,7 +106,7 @@ func Contract(t *testing.T, s Subject) {
 		if !got.Exists || !got.Running || !got.Ready || got.Kubernetes == "" || len(got.Nodes) != 1 {
 			t.Errorf("seen as %+v", got)
 		}
-		if got.Inputs != "" || got.Images != "" {
+		if got.Inputs != "" || len(got.Images) != 0 {
 			t.Errorf("whole without a mark: %+v", got)
 		}
 		if info, err := os.Stat(s.Clusters.Kubeconfig("dev")); err != nil || info.Mode().Perm() != 0o600 {
@@ -126,8 +126,8 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("mark", func(t *testing.T) {
 		for _, inputs := range []string{"i1", "i2"} {
-			must(t, s.Clusters.Mark(ctx, "dev", inputs, "m"))
-			if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Inputs != inputs || got.Images != "m" {
+			must(t, s.Clusters.Mark(ctx, "dev", inputs, []string{"m"}))
+			if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Inputs != inputs || !slices.Equal(got.Images, []string{"m"}) {
 				t.Errorf("marked %s/m, seen %s/%s", inputs, got.Inputs, got.Images)
 			}
 		}

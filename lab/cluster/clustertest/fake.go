@@ -97,7 +97,7 @@ func (f *Fake) Observe(context.Context) ([]lab.ClusterState, error) {
 			s := m.state
 			s.Nodes = slices.Clone(s.Nodes)
 			if !s.Running { // an API that does not answer
-				s.Ready, s.Kubernetes, s.Inputs, s.Images = false, "", "", ""
+				s.Ready, s.Kubernetes, s.Inputs, s.Images = false, "", "", nil
 			}
 			states = append(states, s)
 		}
@@ -189,7 +189,7 @@ func (f *Fake) Load(_ context.Context, name string, images []lab.Image, p lab.Pr
 }
 
 // Mark notes what the cluster was made from.
-func (f *Fake) Mark(_ context.Context, name, inputs, images string) error {
+func (f *Fake) Mark(_ context.Context, name, inputs string, images []string) error {
 	return f.with("mark", name, func(m *made) { m.state.Inputs, m.state.Images = inputs, images })
 }
 

@@ -21,12 +21,9 @@ func (a *ArgoCD) RootRevision(ctx context.Context) (revision string, exists bool
 	if err != nil {
 		return "", false, fmt.Errorf("root application: %w", err)
 	}
-	for i := range list.Items {
-		app, err := parseApplication(&list.Items[i])
-		if err != nil {
-			return "", true, err
-		}
-		return app.revision(), true, nil
+	if len(list.Items) == 0 {
+		return "", false, nil
 	}
-	return "", false, nil
+	app, err := parseApplication(&list.Items[0])
+	return app.revision(), true, err
 }

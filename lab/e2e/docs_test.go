@@ -1,0 +1,88 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// elsewhere are commands of the documents that another test runs, because they take the lab away or take a machine of their own.
+var elsewhere = map[string]string{
+	"lab up":                                "TestDefaultEstate/up_again_does_nothing",
+	"lab up --fix":                          "TestDefaultEstate/up",
+	"lab down":                              "TestDefaultEstate/down_leaves_nothing",
+	"lab init DIR":                          "lab/cli: init.txtar",
+	"lab bundle save lab.tar.zst":           "TestBundle",
+	"lab bundle load lab.tar.zst":           "TestBundle",
+	"lab bundle save FILE":                  "TestBundle",
+	"lab bundle load FILE":                  "TestBundle",
+	"lab up --images bundle=lab.tar.zst":    "TestBundle",
+	"lab up --recreate":                     "lab/plan: kind-edited.plan",
+	"lab completion bash|zsh|fish":          "lab/cli: completion.txtar",
+	"lab doctor --fix":                      "lab/doctor: TestFix",
+	"lab bundle build":                      "lab/bundle: TestSupply",
+	"lab bundle build|ls|save|load -o json": "TestBundle",
+}
+
+// commandIn finds `lab ...` in code spans and in lines of code blocks.
+var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
+
+// documented runs every command that README and docs show, on a lab that is up; a document that shows a new one gets it run.
+func documented(t *testing.T, l *testLab) {
+	files, err := filepath.Glob(filepath.Join(estateRoot(t), "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for _, file := range append(files, filepath.Join(estateRoot(t), "README.md")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range commandIn.FindAllStringSubmatch(string(text), -1) {
+			command := strings.TrimSpace(m[1] + m[2] + m[3])
+			if strings.HasPrefix(command, "lab homelab ") { // what it prints
+				continue
+			}
+			commands = append(commands, command)
+		}
+	}
+	slices.Sort(commands)
+	commands = slices.Compact(commands)
+	if len(commands) < 15 {
+		t.Fatalf("only %d commands found in the documents: %v", len(commands), commands)
+	}
+	for _, command := range commands {
+		if elsewhere[command] != "" {
+			continue
+		}
+		for _, one := range alternatives(command) {
+			if out := l.run(strings.Fields(one)[1:]...); out.code != 0 {
+				t.Errorf("%s: exit %d\n%s", one, out.code, out.stderr)
+			}
+		}
+	}
+}
+
+// alternatives spells out `lab git url|push|log`, and takes words in capitals for what stands for something.
+func alternatives(command string) []string {
+	command = strings.NewReplacer("CLUSTER", "prod", "SERVICE", "argocd").Replace(command)
+	words := strings.Fields(command)
+	for i, w := range words {
+		if !strings.Contains(w, "|") {
+			continue
+		}
+		var list []string
+		for _, alternative := range strings.Split(w, "|") {
+			words[i] = alternative
+			list = append(list, alternatives(strings.Join(words, " "))...)
+		}
+		return list
+	}
+	return []string{strings.Join(words, " ")}
+}
