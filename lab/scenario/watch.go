@@ -115,7 +115,9 @@ func (r *Recorder) inform(client Client, resource dynamic.ResourceInterface, s S
 		return err
 	}
 	r.done.Go(func() {
-		if !cache.WaitForCacheSync(r.ctx.Done(), handler.HasSynced) {
+		select {
+		case <-handler.HasSyncedChecker().Done():
+		case <-r.ctx.Done():
 			return
 		}
 		if s.Name != "" && len(informer.GetStore().List()) == 0 {

@@ -1,0 +1,96 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/scenario"
+)
+
+// Clusters leads into the kind clusters of a lab.
+type Clusters struct {
+	lab    string
+	docker *docker.Docker
+	config func(cluster string) (*rest.Config, error)
+
+	mu      sync.Mutex
+	clients map[string]scenario.Client
+}
+
+// NewClusters makes clients when they are first asked for.
+func NewClusters(labName string, d *docker.Docker, config func(cluster string) (*rest.Config, error)) *Clusters {
+	return &Clusters{lab: labName, docker: d, config: config, clients: map[string]scenario.Client{}}
+}
+
+// Client leads into a cluster.
+func (c *Clusters) Client(cluster string) (scenario.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client, ok := c.clients[cluster]; ok {
+		return client, nil
+	}
+	cfg, err := c.config(cluster)
+	if err != nil {
+		return scenario.Client{}, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // a story asks little, and is measured
+	cfg.WarningHandler = rest.NoWarnings{}
+	cfg.UserAgent = "lab"
+	d, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return scenario.Client{}, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return scenario.Client{}, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	client := scenario.Client{Dynamic: d, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}
+	c.clients[cluster] = client
+	return client, nil
+}
+
+// kindCluster is the label by which kind knows the nodes of a cluster.
+const kindCluster = "io.x-k8s.kind.cluster"
+
+// Pause freezes a cluster's nodes.
+func (c *Clusters) Pause(ctx context.Context, cluster string) error {
+	return c.nodes(ctx, cluster, "pause", func(n docker.Container) bool { return n.Status == "running" })
+}
+
+// Resume lets them go on.
+func (c *Clusters) Resume(ctx context.Context, cluster string) error {
+	return c.nodes(ctx, cluster, "unpause", func(n docker.Container) bool { return n.Status == "paused" })
+}
+
+func (c *Clusters) nodes(ctx context.Context, cluster, command string, which func(docker.Container) bool) error {
+	list, err := c.docker.Containers(ctx, "label="+kindCluster+"="+lab.KindName(c.lab, cluster), "network="+lab.NetworkName(c.lab))
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("cluster %s has no nodes", cluster)
+	}
+	args := []string{command}
+	for _, n := range list {
+		if which(n) {
+			args = append(args, n.Name)
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	if _, err := c.docker.Output(ctx, nil, args...); err != nil {
+		return fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	return nil
+}
