@@ -94,12 +94,16 @@ func registrations(t *testing.T, archive *txtar.Archive) []lab.Registration {
 func TestDiff(t *testing.T) {
 	want := lab.Registration{
 		Labels: map[string]lab.Value{"enable_podinfo": {Value: "true"}, "cloud": {Value: "aws"}, "example.com/tier": {Value: "a"}},
-		Annotations: map[string]lab.Value{"aws_region": {Value: "eu-central-1"}, "addons_repo_basepath": {Value: ""}, "same": {Value: "x"},
-			"new": {Value: "y"}},
+		Annotations: map[string]lab.Value{
+			"aws_region": {Value: "eu-central-1"}, "addons_repo_basepath": {Value: ""}, "same": {Value: "x"},
+			"new": {Value: "y"},
+		},
 	}
 	labels := map[string]string{"cloud": "aws", "enable_old": "true", "argocd.argoproj.io/secret-type": "cluster", "lab.homelab/name": "homelab"}
-	annotations := map[string]string{"aws_region": "eu-west-1", "same": "x", "gone": "", "managed-by": "argocd.argoproj.io",
-		"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+	annotations := map[string]string{
+		"aws_region": "eu-west-1", "same": "x", "gone": "", "managed-by": "argocd.argoproj.io",
+		"kubectl.kubernetes.io/last-applied-configuration": "{}",
+	}
 	got := bridge.Diff(labels, annotations, want)
 	expect := []string{
 		"label enable_old: true -> (none)",

@@ -32,8 +32,10 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 			continue // checked above, against the provider's own
 		}
 		if msgs := validation.IsValidLabelValue(v.Value); len(msgs) > 0 && v.At.File != "" {
-			ps = append(ps, lab.Problem{Position: v.At, Message: fmt.Sprintf("label %s: %q is not a label's value", k, v.Value),
-				Cure: "at most 63 letters, digits or -_. and a letter or digit at both ends"})
+			ps = append(ps, lab.Problem{
+				Position: v.At, Message: fmt.Sprintf("label %s: %q is not a label's value", k, v.Value),
+				Cure: "at most 63 letters, digits or -_. and a letter or digit at both ends",
+			})
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(reg.Annotations)) {

@@ -59,4 +59,5 @@ func (p *program) printCreds(all []ui.Credential, service string) error {
 func (s *session) argocdURL() string {
 	return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.ArgoCD)
 }
+
 func (s *session) forgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.Forge) }

@@ -138,10 +138,15 @@ func (d *diagnosis) cluster(w *world, name string) {
 		return
 	}
 	for _, r := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "nodes"}, {Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Version: "v1", Resource: "services"},
-		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+		{Version: "v1", Resource: "nodes"},
+		{Version: "v1", Resource: "pods"},
+		{Version: "v1", Resource: "events"},
+		{Version: "v1", Resource: "services"},
+		{Group: "apps", Version: "v1", Resource: "deployments"},
+		{Group: "apps", Version: "v1", Resource: "statefulsets"},
 		{Group: "apps", Version: "v1", Resource: "daemonsets"},
-		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}, {Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
+		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"},
+		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
 	} {
 		list, err := client.Resource(r).List(d.ctx, metav1.ListOptions{})
 		if err != nil && r.Group == "argoproj.io" {

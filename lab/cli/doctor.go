@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/bundle/source"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/ui"
@@ -105,5 +106,9 @@ func (s *session) preflight(ctx context.Context, d *doctor.Doctor, fix bool) (do
 
 // buildNeeds are the programs that building images from source takes.
 func buildNeeds() []doctor.Need {
-	return []doctor.Need{{Program: "go"}, {Program: "gcc", Package: "gcc"}, {Program: "debootstrap", Package: "debootstrap"}, {Program: "pkg-config", Package: "pkg-config"}, {Package: "libseccomp-dev"}}
+	var needs []doctor.Need
+	for _, n := range source.Needs() {
+		needs = append(needs, doctor.Need{Program: n.Program, Package: n.Package})
+	}
+	return needs
 }

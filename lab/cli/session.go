@@ -32,12 +32,12 @@ type session struct {
 	name   string
 	dir    *state.Dir
 	record state.Record
-	estate source
+	estate estateFiles
 	supply *bundle.Supply // where a command needs images
 }
 
-// source is where the estate's files are.
-type source struct {
+// estateFiles is where the files of an estate are.
+type estateFiles struct {
 	dir  string // empty for the embedded estate
 	fsys fs.FS
 	name string
@@ -102,14 +102,14 @@ func (p *program) output(c *cli.Context) error {
 }
 
 // source finds the estate: the folder asked for, else the nearest one around the working folder, else the embedded one.
-func (p *program) source(dir string) (source, error) {
+func (p *program) source(dir string) (estateFiles, error) {
 	if dir != "" {
 		abs, err := filepath.Abs(dir)
 		if err != nil {
-			return source{}, err
+			return estateFiles{}, err
 		}
 		if fi, err := os.Stat(abs); err != nil || !fi.IsDir() {
-			return source{}, &lab.Error{
+			return estateFiles{}, &lab.Error{
 				Exit: lab.ExitInvalid, Code: "invalid_estate", Message: "the estate " + dir + " is no folder that can be read",
 				Cure: "lab init " + dir + " makes one", Err: err,
 			}
@@ -118,7 +118,7 @@ func (p *program) source(dir string) (source, error) {
 	}
 	wd, err := os.Getwd()
 	if err != nil {
-		return source{}, fmt.Errorf("working folder: %w", err)
+		return estateFiles{}, fmt.Errorf("working folder: %w", err)
 	}
 	for at := wd; ; at = filepath.Dir(at) {
 		if fi, err := os.Stat(filepath.Join(at, lab.ClustersDir)); err == nil && fi.IsDir() {
@@ -126,18 +126,18 @@ func (p *program) source(dir string) (source, error) {
 		}
 		// a repository's root is as far as an estate reaches
 		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil || filepath.Dir(at) == at {
-			return source{fsys: p.Estate, name: "homelab"}, nil
+			return estateFiles{fsys: p.Estate, name: "homelab"}, nil
 		}
 	}
 }
 
 // onDisk is an estate in a folder; links that lead out of it are not followed.
-func onDisk(dir string) (source, error) {
+func onDisk(dir string) (estateFiles, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return source{}, fmt.Errorf("estate: %w", err)
+		return estateFiles{}, fmt.Errorf("estate: %w", err)
 	}
-	return source{dir: dir, fsys: root.FS(), name: estate.DefaultName(dir)}, nil
+	return estateFiles{dir: dir, fsys: root.FS(), name: estate.DefaultName(dir)}, nil
 }
 
 // load reads and checks the estate.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-
 	"slices"
 	"strings"
 	"testing"
@@ -153,8 +152,11 @@ func (l *testLab) resourceVersions(ctx context.Context) map[string]string {
 	versions := map[string]string{}
 	for _, cluster := range []string{"hub", "dev", "staging", "prod"} {
 		for _, r := range []schema.GroupVersionResource{
-			{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "configmaps"},
-			{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "namespaces"},
+			{Version: "v1", Resource: "secrets"},
+			{Version: "v1", Resource: "serviceaccounts"},
+			{Version: "v1", Resource: "configmaps"},
+			{Version: "v1", Resource: "services"},
+			{Version: "v1", Resource: "namespaces"},
 			{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 			{Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
 		} {

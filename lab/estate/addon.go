@@ -222,8 +222,10 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 			return // said of the path already
 		}
 		if p = path.Join(from, strings.TrimPrefix(p, "/")); !inRepository(p) {
-			ps = append(ps, lab.Problem{Position: position(file, n), Message: fmt.Sprintf("path %s leaves the repository", n.Value),
-				Cure: "a path starts at the root of the repository"})
+			ps = append(ps, lab.Problem{
+				Position: position(file, n), Message: fmt.Sprintf("path %s leaves the repository", n.Value),
+				Cure: "a path starts at the root of the repository",
+			})
 		}
 	}
 	var walk func(n *yaml.Node)

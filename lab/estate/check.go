@@ -187,8 +187,10 @@ func CheckCharts(e *lab.Estate, have func(Chart) bool) lab.Problems {
 	var ps lab.Problems
 	for _, c := range Charts(e) {
 		if !have(c) {
-			ps = append(ps, lab.Problem{Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
-				Cure: "lab bundle ls"})
+			ps = append(ps, lab.Problem{
+				Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
+				Cure: "lab bundle ls",
+			})
 		}
 	}
 	return ps

@@ -54,11 +54,15 @@ func (r *reader) name(name, folder string) {
 	}
 	switch {
 	case !isLabel(name):
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: fmt.Sprintf("%q cannot be a name", name),
-			Cure: "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends"})
+		r.problems = append(r.problems, lab.Problem{
+			Position: at, Message: fmt.Sprintf("%q cannot be a name", name),
+			Cure: "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends",
+		})
 	case name != folder:
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: fmt.Sprintf("the name is %q and the folder %q", name, folder),
-			Cure: "they are the same"})
+		r.problems = append(r.problems, lab.Problem{
+			Position: at, Message: fmt.Sprintf("the name is %q and the folder %q", name, folder),
+			Cure: "they are the same",
+		})
 	}
 }
 

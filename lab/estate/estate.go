@@ -27,8 +27,10 @@ func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveC
 // Everything wrong with the estate comes as lab.Problems in one *lab.Error.
 func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
 	if !isLabel(name) {
-		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
-			Cure: "lower-case letters, digits and hyphens: --name NAME"}
+		return nil, &lab.Error{
+			Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
+			Cure: "lower-case letters, digits and hyphens: --name NAME",
+		}
 	}
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}}
 	for _, o := range options {
@@ -134,8 +136,10 @@ func (l *loader) clusters() {
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
 		if c.Name != folder && isLabel(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
-			l.problems = append(l.problems, lab.Problem{Position: c.Position("metadata.name"), Message: fmt.Sprintf("a second cluster %s", c.Name),
-				Cure: "the name is taken by " + lab.ClusterFile(c.Name)})
+			l.problems = append(l.problems, lab.Problem{
+				Position: c.Position("metadata.name"), Message: fmt.Sprintf("a second cluster %s", c.Name),
+				Cure: "the name is taken by " + lab.ClusterFile(c.Name),
+			})
 		}
 		c.Name = folder
 		l.estate.Clusters = append(l.estate.Clusters, c)

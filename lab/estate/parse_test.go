@@ -71,8 +71,10 @@ func TestManyProblems(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&file, "key%d: 1\n", i)
 	}
-	dir, fsys := build(t, &txtar.Archive{Files: []txtar.File{{Name: "clusters/dev/cluster.yaml", Data: []byte(file.String())},
-		{Name: "environments/dev/environment.yaml", Data: []byte("a: 1\n")}}})
+	dir, fsys := build(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "clusters/dev/cluster.yaml", Data: []byte(file.String())},
+		{Name: "environments/dev/environment.yaml", Data: []byte("a: 1\n")},
+	}})
 	_, err := Load(fsys, dir, "homelab")
 	var failed *lab.Error
 	if !errors.As(err, &failed) || !strings.HasPrefix(failed.Message, "208 problems") {
@@ -162,8 +164,10 @@ containerdConfigPatches:
 
 func TestClosest(t *testing.T) {
 	known := []string{"environment", "role", "region", "podinfo", "metrics-server"}
-	for word, want := range map[string]string{"enviroment": "environment", "rloe": "role", "regoin": "region", "metrics_server": "metrics-server",
-		"Region": "region", "banana": "", "": "", "e": "", strings.Repeat("x", 1<<16): ""} {
+	for word, want := range map[string]string{
+		"enviroment": "environment", "rloe": "role", "regoin": "region", "metrics_server": "metrics-server",
+		"Region": "region", "banana": "", "": "", "e": "", strings.Repeat("x", 1<<16): "",
+	} {
 		if got := closest(word, known); got != want {
 			t.Errorf("closest to %.20q is %q, want %q", word, got, want)
 		}
@@ -171,8 +175,10 @@ func TestClosest(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for dir, want := range map[string]string{"/home/me/homelab": "homelab", "/x/My Estate_2": "my-estate-2", "/": "homelab", "/...": "homelab",
-		"/" + strings.Repeat("ab-", 20): "ab-ab-ab-ab-ab-ab-ab-ab-ab-ab"} {
+	for dir, want := range map[string]string{
+		"/home/me/homelab": "homelab", "/x/My Estate_2": "my-estate-2", "/": "homelab", "/...": "homelab",
+		"/" + strings.Repeat("ab-", 20): "ab-ab-ab-ab-ab-ab-ab-ab-ab-ab",
+	} {
 		if got := DefaultName(dir); got != want {
 			t.Errorf("name of %s is %q, want %q", dir, got, want)
 		}

@@ -26,8 +26,10 @@ const (
 func parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	p := parser{file: file, left: maxNodes, open: map[*yaml.Node]bool{}}
 	if len(data) > maxFile {
-		return nil, lab.Problems{{Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
-			Cure: fmt.Sprintf("at most %d", maxFile)}}
+		return nil, lab.Problems{{
+			Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
+			Cure: fmt.Sprintf("at most %d", maxFile),
+		}}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var docs []*yaml.Node

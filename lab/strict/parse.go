@@ -27,8 +27,10 @@ const (
 func Parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	p := parser{file: file, left: MaxNodes, open: map[*yaml.Node]bool{}}
 	if len(data) > MaxFile {
-		return nil, lab.Problems{{Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
-			Cure: fmt.Sprintf("at most %d", MaxFile)}}
+		return nil, lab.Problems{{
+			Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
+			Cure: fmt.Sprintf("at most %d", MaxFile),
+		}}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var docs []*yaml.Node

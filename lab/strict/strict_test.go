@@ -43,8 +43,10 @@ func TestDecode(t *testing.T) {
 		t.Fatal(r.Problems)
 	}
 	yes := true
-	want := thing{Name: "a", Count: 3, On: &yes, Within: 90 * time.Second, Texts: map[string]string{"k": "v"}, List: []inner{{"two"}}, inner: inner{"one"},
-		Any: map[string]any{"b": []any{int64(1), 2.5, "x", nil, "2024-01-02"}}}
+	want := thing{
+		Name: "a", Count: 3, On: &yes, Within: 90 * time.Second, Texts: map[string]string{"k": "v"}, List: []inner{{"two"}}, inner: inner{"one"},
+		Any: map[string]any{"b": []any{int64(1), 2.5, "x", nil, "2024-01-02"}},
+	}
 	if !reflect.DeepEqual(v, want) {
 		t.Errorf("got %+v", v)
 	}

@@ -88,7 +88,8 @@ func TestErrorKinds(t *testing.T) {
 		"all stopped":           {errors.Join(stopped, stopped), 130, "interrupted", "interrupted", "error: interrupted\n"},
 		"timeout without code":  {&lab.Error{Exit: lab.ExitTimeout, Message: "late"}, 3, "timeout", "late", "error: late\n"},
 		"problems alone": {
-			lab.Problems{{Position: lab.Position{File: "a.yaml", Line: 1}, Message: "bad"}}, 2, "invalid", "1 problem",
+			lab.Problems{{Position: lab.Position{File: "a.yaml", Line: 1}, Message: "bad"}},
+			2, "invalid", "1 problem",
 			"error: 1 problem\n\n  a.yaml:1  bad\n",
 		},
 		"escape sequences": {errors.New("\x1b[2Jgone"), 1, "failed", "\x1b[2Jgone", "error: gone\n"},

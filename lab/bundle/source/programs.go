@@ -134,8 +134,10 @@ func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir stri
 	if len(c.Packages) == 0 {
 		return nil
 	}
-	args := []string{"build", "-trimpath", "-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
-		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator)}
+	args := []string{
+		"build", "-trimpath", "-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
+		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
+	}
 	_, err := run(ctx, work, c.goEnv(), "go", append(args, c.packages()...)...)
 	return err
 }
