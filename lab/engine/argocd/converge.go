@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -46,6 +47,10 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		case <-tick.C:
 		}
 		if !w.synced() {
+			if line := w.silence(); line != "" && line != told {
+				told = line
+				p(line)
+			}
 			continue
 		}
 		if v, err = w.view(); err != nil {
@@ -185,6 +190,21 @@ func (w *watcher) failure() error {
 		return nil
 	}
 	return w.last
+}
+
+// silence says why nothing is seen yet; empty while that is only a matter of time.
+func (w *watcher) silence() string {
+	switch err := w.failure(); {
+	case err == nil:
+		return ""
+	case apierrors.IsNotFound(err):
+		return "argo cd is not installed yet"
+	default:
+		for errors.Unwrap(err) != nil {
+			err = errors.Unwrap(err) // addresses and resources say little to a person
+		}
+		return clip("the hub does not answer: "+err.Error(), width)
+	}
 }
 
 func (w *watcher) view() (view, error) {

@@ -215,8 +215,12 @@ func TestWaitOutlivesAnAPIServerThatComesLate(t *testing.T) {
 			defer hub.mu.Unlock()
 			delete(hub.refuse, "list applications")
 		})
-		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(string) {}); err != nil {
+		var told []string
+		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) }); err != nil {
 			t.Error(err)
+		}
+		if len(told) == 0 || told[0] != "the hub does not answer: connection refused" {
+			t.Errorf("told %q", told)
 		}
 		hub.mu.Lock()
 		hub.refuse["list applications"] = refused

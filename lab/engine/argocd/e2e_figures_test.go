@@ -68,7 +68,7 @@ func TestFigures(t *testing.T) {
 		lap("repositories", err)
 		_, err = e.ApplyRoot(ctx, root)
 		lap("root", err)
-		_, err = e.WaitConverged(ctx, want, func(string) {})
+		_, err = e.WaitConverged(ctx, want, func(s string) { t.Logf("%s %s", time.Since(start).Round(100*time.Millisecond), s) })
 		lap("converge", err)
 		t.Log(parts)
 	}
@@ -167,5 +167,26 @@ func post(t *testing.T, server, forge, before, after string) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("the webhook was answered with %s", res.Status)
+	}
+}
+
+// TestInstallGoesOn mends whatever a killed install left, and then finds nothing to do.
+func TestInstallGoesOn(t *testing.T) {
+	w := newWorld(t)
+	e, chart, values := newEngine(t, w)
+	before, err := e.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		start := time.Now()
+		changed, err := e.Install(t.Context(), chart, values, func(string) {})
+		t.Logf("found %q, changed %v in %s", before.Release, changed, time.Since(start).Round(time.Millisecond))
+		if err != nil || i == 1 && changed {
+			t.Fatalf("changed %v, %v", changed, err)
+		}
+	}
+	if s, err := e.Observe(t.Context()); err != nil || !s.Installed() || !s.Ready {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -94,13 +94,14 @@ func params() map[string]any {
 		// Plain HTTP on a loopback port: a self-signed certificate would only teach people to click warnings away.
 		"server.insecure": "true",
 
-		// Drift is healed at once, again and again. Argo CD's defaults wait 2 s, 6 s, 18 s, ... up to 5 min when the same application drifts once more
-		// within 330 s, which is right against a controller that fights back and wrong for a person who plays with drift.
+		// Drift is healed at once, and 1 s after the last time when it comes again within 5 s. Argo CD's defaults wait 2 s, 6 s, 18 s, ... up to 5 min
+		// when the same application drifts once more within 330 s, which is right against a controller that fights back and wrong for a person who
+		// plays with drift.
 		"controller.self.heal.timeout.seconds":          "0",
 		"controller.self.heal.backoff.timeout.seconds":  "1",
-		"controller.self.heal.backoff.factor":           "2",
-		"controller.self.heal.backoff.cap.seconds":      "10",
-		"controller.self.heal.backoff.cooldown.seconds": "10",
+		"controller.self.heal.backoff.factor":           "1",
+		"controller.self.heal.backoff.cap.seconds":      "1",
+		"controller.self.heal.backoff.cooldown.seconds": "5",
 		// Between sync waves the health of the earlier one is waited for; two more seconds for slow controllers are not needed.
 		"controller.sync.wave.delay.seconds": "0",
 		// Which object is unhealthy, and why, is then in the Application itself, where lab reads it.

@@ -96,6 +96,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	labels[lab.LabelInputs] = inputs
 
 	inFlight := context.WithoutCancel(ctx)
+	given := clone(want.Values) // Helm may write into what it is given
 	if last == nil {
 		p(fmt.Sprintf("%s %s: installing", want.Chart.Name, want.Chart.Version))
 		in := action.NewInstall(c.cfg)
@@ -105,7 +106,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 		in.DisableOpenAPIValidation = true // the API server validates; fetching its schema costs a second
 		in.Labels = labels
 		in.Description = "installed by lab"
-		rel, err := in.RunWithContext(inFlight, chart, want.Values)
+		rel, err := in.RunWithContext(inFlight, chart, given)
 		if err != nil {
 			return Result{}, fmt.Errorf("install %s: %w", want.Name, err)
 		}
@@ -125,7 +126,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	up.MaxHistory = history
 	up.Labels = labels
 	up.Description = "upgraded by lab: " + reason
-	rel, err := up.RunWithContext(inFlight, want.Name, chart, want.Values)
+	rel, err := up.RunWithContext(inFlight, want.Name, chart, given)
 	if err != nil {
 		return Result{}, fmt.Errorf("upgrade %s: %w", want.Name, err)
 	}
@@ -160,4 +161,16 @@ func (c *Client) settle(last *release.Release) error {
 		return fmt.Errorf("release %s, revision %d: %w", last.Name, last.Version, err)
 	}
 	return nil
+}
+
+// clone copies the maps of a tree of values.
+func clone(values map[string]any) map[string]any {
+	out := make(map[string]any, len(values))
+	for k, v := range values {
+		if m, ok := v.(map[string]any); ok {
+			v = clone(m)
+		}
+		out[k] = v
+	}
+	return out
 }

@@ -302,6 +302,22 @@ func TestEnsureKeepsLittleHistory(t *testing.T) {
 	}
 }
 
+// The caller keeps its values and makes their digest again.
+func TestEnsureLeavesTheValuesAlone(t *testing.T) {
+	f := newFixture(t)
+	f.want.Values = map[string]any{"replicas": 1, "global": map[string]any{"a": map[string]any{"b": 1}}}
+	before, _ := Inputs(f.want.Chart, f.want.Values)
+	f.ensure(t)
+	if after, _ := Inputs(f.want.Chart, f.want.Values); after != before {
+		t.Errorf("values became %v", f.want.Values)
+	}
+	copied := clone(f.want.Values)
+	copied["global"].(map[string]any)["a"].(map[string]any)["b"] = 2
+	if f.want.Values["global"].(map[string]any)["a"].(map[string]any)["b"] != 1 {
+		t.Error("a copy shares maps with its original")
+	}
+}
+
 func TestInputs(t *testing.T) {
 	chart := lab.Chart{Name: "a", Version: "1", Digest: "sha256:x", Archive: "/somewhere"}
 	values := map[string]any{"b": 1, "a": map[string]any{"y": true, "x": "1"}}
