@@ -73,7 +73,7 @@ type Mark struct {
 	Lane  Lane
 	At    time.Duration // since the scenario began
 	Text  string
-	State string // good, busy, bad, gone or plain: how it is drawn
+	State string // good, busy, bad, gone or plain, until the next mark of the lane; event for what the story did at that moment
 }
 
 // Exit is the code that the program ends with.
@@ -134,7 +134,7 @@ func (r *Recorder) mark(s Subject, state State, now time.Time) {
 func (r *Recorder) note(lane Lane, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.marks = append(r.marks, Mark{Lane: lane, At: time.Since(r.began), Text: text, State: "plain"})
+	r.marks = append(r.marks, Mark{Lane: lane, At: time.Since(r.began), Text: text, State: "event"})
 }
 
 // timeline is every mark so far, those of one lane together.

@@ -28,7 +28,7 @@ const (
 
 // Engine reconciles the default estate's addons: it follows pins, values and labels as Argo CD does, in as much as the stories can tell.
 type Engine struct {
-	lab      string
+	lab, hub string
 	forge    *Forge
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions that the forge has
@@ -52,7 +52,7 @@ type app struct {
 // NewEngine knows the estate's clusters by their bridge.
 func NewEngine(est *lab.Estate, forge *Forge, clusters *Clusters) *Engine {
 	e := &Engine{
-		lab: est.Name, forge: forge, clusters: clusters, charts: map[string][]string{"podinfo": {"6.7.0", "6.9.2"}, "metrics-server": {"3.13.1"}},
+		lab: est.Name, hub: est.Hub().Name, forge: forge, clusters: clusters, charts: map[string][]string{"podinfo": {"6.7.0", "6.9.2"}, "metrics-server": {"3.13.1"}},
 		registrations: map[string]scenario.Marks{}, apps: map[string]*app{}, watchers: map[int]func(scenario.Application){}, wake: make(chan struct{}, 1),
 	}
 	def, _ := est.Environment(lab.DefaultEnvironment)
@@ -236,6 +236,9 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	if addon.Chart == "" {
 		version = "0.1.0"
 	}
+	if err := e.publish(ctx, a, set); err != nil {
+		return err
+	}
 	heals := set.Spec.Template.Spec.SyncPolicy.Automated.SelfHeal
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
 		e.tell(a, func() {
@@ -303,11 +306,34 @@ func (e *Engine) remove(ctx context.Context, name string, a *app, keep bool) err
 			return err
 		}
 	}
+	if err := e.prune(ctx, e.hub, []object{e.manifest(a, applicationSet{})}); err != nil {
+		return err
+	}
 	e.tell(a, func() { a.Gone = true })
 	e.mu.Lock()
 	delete(e.apps, name)
 	e.mu.Unlock()
 	return nil
+}
+
+// publish keeps the application's own object on the hub, as Argo CD does.
+func (e *Engine) publish(ctx context.Context, a *app, set applicationSet) error {
+	o := []object{e.manifest(a, set)}
+	differs, err := e.differ(ctx, e.hub, o)
+	if err != nil || !differs {
+		return err
+	}
+	return e.apply(ctx, e.hub, o)
+}
+
+func (e *Engine) manifest(a *app, set applicationSet) object {
+	finalizers := []any{}
+	for _, f := range set.Spec.Template.Metadata.Finalizers {
+		finalizers = append(finalizers, f)
+	}
+	o := manifest(e.hub, "argoproj.io/v1alpha1", "Application", "argocd", a.Name, nil, nil, nil)
+	o.content["metadata"].(map[string]any)["finalizers"] = finalizers
+	return o
 }
 
 // applicationSet is as much of one as the engine follows.
