@@ -35,8 +35,9 @@ type Options struct {
 type UI struct {
 	opts Options
 
-	mu  sync.Mutex // guards run and whatever is written
-	run *run
+	mu    sync.Mutex // guards run and whatever is written
+	run   *run
+	story *story // a scenario being played
 }
 
 // New returns a UI that prints as opts says.

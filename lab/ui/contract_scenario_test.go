@@ -1,0 +1,29 @@
+package ui
+
+import "time"
+
+func scenarioShow() ScenarioShow {
+	return ScenarioShow{
+		Name: "drift", Title: "a human edits prod, and Git wins", Teaches: "What is changed by hand lasts as long as self-heal takes.",
+		File: "scenarios/drift/scenario.yaml", Engines: []string{"argocd"}, Clusters: []string{"prod"},
+		Steps: []ScenarioStep{{Number: 2, ID: "scale", Title: "a human scales podinfo in prod to 5", Verb: "patch", Line: 21}},
+	}
+}
+
+func scenarioRun() ScenarioRun {
+	return ScenarioRun{
+		Lab: "homelab", Verdict: "failed", Seconds: 31.2, Scenarios: []ScenarioResult{{
+			Name: "drift", Title: "a human edits prod, and Git wins", Verdict: "failed", Began: time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), Seconds: 31.2,
+			Steps: []ScenarioStepResult{
+				{Number: 2, ID: "scale", Title: "a human scales podinfo in prod to 5", Verb: "patch", Verdict: "passed", Since: .1, Seconds: .2, Did: "spec.replicas: 2 -> 5"},
+				{
+					Number: 4, Title: "it is healed: 2 replicas again", Verb: "expect", Verdict: "failed", Since: .9, Seconds: 30,
+					Expected: "deployment podinfo in prod: spec.replicas = 2 within 30s", LastSeen: "spec.replicas = 5", Unchanged: 29.8,
+					Notes: []string{"application prod-podinfo has selfHeal: false (addons/podinfo/applicationset.yaml:44)"},
+				},
+			},
+			Measures: []ScenarioMeasure{{"the engine sees it: out of sync", "a human scales podinfo in prod to 5", .312}},
+			Timeline: "/home/me/.local/state/lab/homelab/scenarios/drift.html",
+		}},
+	}
+}
