@@ -84,7 +84,7 @@ func (p *playing) lacks(ctx context.Context) string {
 	}
 	for _, name := range need.Clusters {
 		if _, ok := p.world.Estate.Cluster(name); !ok {
-			return fmt.Sprintf("the estate has no cluster %s", name)
+			return fmt.Sprintf("the lab has no cluster %s", name)
 		}
 		if err := p.answers(ctx, name); err != nil {
 			return fmt.Sprintf("cluster %s does not answer: %v", name, err)

@@ -263,6 +263,7 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 	step := Step{At: strict.Position(l.file, raw.node), path: raw.path}
 	head := *raw.node
 	head.Content = nil
+	misspelt := false
 	var names []string
 	for _, v := range l.verbs {
 		names = append(names, v.Name)
@@ -274,6 +275,7 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 			head.Content = append(head.Content, key, value)
 		case at < 0:
 			l.reader.Unknown(key, append([]string{"title", "id"}, names...))
+			misspelt = true
 		case step.node != nil:
 			l.reader.Fail(key, fmt.Sprintf("a step does one thing, this does %s and %s", step.Verb, key.Value), "make it two steps")
 		default:
@@ -281,8 +283,10 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 		}
 	}
 	l.header(&step, &head)
-	if step.node == nil {
+	if step.node == nil && !misspelt {
 		l.reader.Fail(raw.node, "a step that does nothing", "give it one of "+strings.Join(names, ", "))
+	}
+	if step.node == nil {
 		return step, false
 	}
 	l.action(&step)

@@ -91,17 +91,18 @@ func (r *Result) Exit() lab.Exit {
 	return lab.ExitFailed
 }
 
-// Worst is the exit code of several results: an interrupt tells most, then what failed to work, then what was not as expected.
-func Worst(results []*Result) lab.Exit {
-	order := []lab.Exit{lab.ExitInterrupted, lab.ExitFailed, lab.ExitUnmet, lab.ExitTimeout, lab.ExitDone}
-	worst := lab.ExitDone
+// WorstVerdict is the one of several results that tells most: an interrupt, then what failed to work, then what was not as expected.
+func WorstVerdict(results []*Result) Verdict {
+	order := []Verdict{Interrupted, Broken, Failed, TimedOut, Passed, Skipped}
+	worst := len(order) - 1
 	for _, r := range results {
-		if slices.Index(order, r.Exit()) < slices.Index(order, worst) {
-			worst = r.Exit()
-		}
+		worst = min(worst, slices.Index(order, r.Verdict))
 	}
-	return worst
+	return order[worst]
 }
+
+// Worst is the exit code of several results.
+func Worst(results []*Result) lab.Exit { return (&Result{Verdict: WorstVerdict(results)}).Exit() }
 
 // FailedStep is the first step that did not end well.
 func (r *Result) FailedStep() (StepResult, bool) {

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
+// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is.
+func flagsFirst(app *cli.App, args []string) []string {
+	if len(args) == 0 || args[len(args)-1] == "--generate-bash-completion" {
+		return args
+	}
+	command, at := leaf(app, args)
+	if command == nil {
+		return args
+	}
+	var flags, words []string
+	rest := args[at:]
+	for i := 0; i < len(rest); i++ {
+		switch word := rest[i]; {
+		case word == "--":
+			words = append(words, rest[i+1:]...)
+			i = len(rest)
+		case len(word) < 2 || word[0] != '-':
+			words = append(words, word)
+		default:
+			flags = append(flags, word)
+			if takesValue(command, word) && i+1 < len(rest) {
+				i++
+				flags = append(flags, rest[i])
+			}
+		}
+	}
+	out := append(slices.Clone(args[:at]), flags...)
+	if slices.ContainsFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' }) {
+		out = append(out, "--")
+	}
+	return append(out, words...)
+}
+
+// leaf is the command that the first words name, and where what it is given begins; nil where they name none, or one that only has commands below it.
+func leaf(app *cli.App, args []string) (*cli.Command, int) {
+	commands := app.Commands
+	var command *cli.Command
+	for at := 1; at < len(args); at++ {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[at]) })
+		if i < 0 {
+			return nil, 0
+		}
+		if command, commands = commands[i], commands[i].Subcommands; len(commands) == 0 {
+			return command, at + 1
+		}
+	}
+	return nil, 0
+}
+
+// takesValue says whether the word after a flag is its value. Of -xyz, z decides.
+func takesValue(c *cli.Command, word string) bool {
+	name := strings.TrimLeft(word, "-")
+	if strings.Contains(name, "=") {
+		return false
+	}
+	known := func(name string) (bool, bool) {
+		for _, f := range c.Flags {
+			if slices.Contains(f.Names(), name) {
+				_, isBool := f.(*cli.BoolFlag)
+				return true, !isBool
+			}
+		}
+		return false, false
+	}
+	if is, takes := known(name); is {
+		return takes
+	}
+	if strings.HasPrefix(word, "--") {
+		return false
+	}
+	_, takes := known(name[len(name)-1:])
+	return takes
+}
