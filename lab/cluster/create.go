@@ -19,7 +19,7 @@ import (
 
 const (
 	cleanUpLimit = 90 * time.Second // to remove what a failed or cancelled Create left
-	readyLimit   = 5 * time.Minute  // from a running control plane to a whole cluster, on a slow machine
+	readyLimit   = 5 * time.Minute  // from configured nodes to a whole cluster, on a slow machine
 )
 
 // Create makes a cluster and returns when its nodes are ready, its own workloads run and its images are loaded. What failed or was cancelled is removed
@@ -60,6 +60,14 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		return err
 	}
 
+	own, err := k.assembles(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if own {
+		cfg.KubeadmConfigPatches = append([]string{patchesV1beta4}, cfg.KubeadmConfigPatches...)
+	}
+
 	// containerd is patched and restarted before the control plane starts; from then on it takes images.
 	var once sync.Once
 	steady := make(chan struct{})
@@ -77,13 +85,20 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		defer settle()
 		err := kindCreate(ctx, func(ctx context.Context) error { return k.Delete(ctx, name) }, func() error {
 			return provider.Create(cfg.Name, kind.CreateWithV1Alpha4Config(cfg), kind.CreateWithKubeconfigPath(k.Kubeconfig(name)),
-				kind.CreateWithRetain(true), kind.CreateWithDisplayUsage(false), kind.CreateWithDisplaySalutation(false))
+				kind.CreateWithRetain(true), kind.CreateWithStopBeforeSettingUpKubernetes(own),
+				kind.CreateWithDisplayUsage(false), kind.CreateWithDisplaySalutation(false))
 		})
 		if err != nil {
 			return err
 		}
+		settle()
 		limited, cancel := context.WithTimeout(ctx, readyLimit)
 		defer cancel()
+		if own {
+			if err := k.assemble(limited, name, provider, p); err != nil {
+				return err
+			}
+		}
 		if err := k.oneDNS(limited, name); err != nil {
 			return err
 		}

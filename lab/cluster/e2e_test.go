@@ -114,9 +114,7 @@ func TestKind(t *testing.T) {
 // TestTimes makes a cluster with the images named in LAB_E2E_IMAGES (REF=ARCHIVE ...) and says when what happened.
 func TestTimes(t *testing.T) {
 	d := docker.New()
-	h := host(t, d)
-	h.NoOOMAdjust = os.Getenv("LAB_E2E_OOM") != ""
-	k := cluster.NewKind("e2e-t", t.TempDir(), d, h)
+	k := cluster.NewKind("e2e-t", t.TempDir(), d, host(t, d))
 	spec := cluster.Spec{Cluster: lab.Cluster{Name: "dev", Kind: []byte(os.Getenv("LAB_E2E_KIND"))}, NodeRef: nodeRef(t, d), Images: func(context.Context) ([]lab.Image, error) {
 		var images []lab.Image
 		for _, pair := range strings.Fields(os.Getenv("LAB_E2E_IMAGES")) {

@@ -59,9 +59,7 @@ func (k *Kind) oneDNS(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// A young API server on a busy machine may not answer at first.
-	again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
-	err = retry.OnError(again, func(error) bool { return ctx.Err() == nil }, func() error {
+	err = retryAPI(ctx, func() error {
 		_, err := client.AppsV1().Deployments(system).Patch(ctx, "coredns", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
 		return err
 	})
@@ -69,6 +67,12 @@ func (k *Kind) oneDNS(ctx context.Context, name string) error {
 		return fmt.Errorf("coredns: %w", err)
 	}
 	return nil
+}
+
+// retryAPI tries again for a few seconds: a young API server on a busy machine may not answer at first.
+func retryAPI(ctx context.Context, try func() error) error {
+	again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
+	return retry.OnError(again, func(error) bool { return ctx.Err() == nil }, try)
 }
 
 // startTimes says when each Kubernetes node of a cluster was started last.
