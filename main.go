@@ -13,7 +13,7 @@ import (
 
 // The repository is itself the default estate; the program carries it.
 //
-//go:embed all:clusters all:environments all:addons
+//go:embed all:clusters all:environments all:addons all:scenarios
 var estate embed.FS
 
 func main() {

@@ -44,7 +44,7 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	p := &program{Env: env}
 	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
 	app := p.app()
-	err := app.RunContext(ctx, env.Args)
+	err := app.RunContext(ctx, flagsFirst(app, env.Args))
 	if err == nil {
 		return lab.ExitDone
 	}
@@ -95,7 +95,7 @@ func (p *program) app() *cli.App {
 		Action:                 noCommand,
 		Commands: []*cli.Command{
 			p.upCommand(), p.downCommand(), p.statusCommand(), p.kubeconfigCommand(), p.credsCommand(), p.gitCommand(), p.bridgeCommand(),
-			p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.completionCommand(), p.versionCommand(),
+			p.scenarioCommand(), p.promoteCommand(), p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.completionCommand(), p.versionCommand(),
 		},
 	}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + exitStatus + "\n"
