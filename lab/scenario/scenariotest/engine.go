@@ -39,6 +39,15 @@ type Engine struct {
 	watchers      map[int]func(scenario.Application)
 	next          int
 	wake          chan struct{}
+	passes        int // how often everything was looked at
+	read          *reading
+}
+
+// reading is what the engine read from a commit.
+type reading struct {
+	commit string
+	addons []lab.Addon
+	sets   []applicationSet
 }
 
 // app is one application.
@@ -185,29 +194,45 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	est, err := estate.Load(tree.FS, "", e.lab)
-	if err != nil {
-		return fmt.Errorf("estate in the forge: %w", err)
+	if e.read == nil || e.read.commit != tree.Commit {
+		if e.read, err = e.readEstate(tree); err != nil {
+			return err
+		}
 	}
 	e.mu.Lock()
 	clusters := slices.Sorted(maps.Keys(e.registrations))
 	e.mu.Unlock()
-	for _, addon := range est.Addons {
-		set, err := readSet(tree.FS, addon.File)
-		if err != nil {
-			return err
-		}
+	for i, addon := range e.read.addons {
 		for _, cluster := range clusters {
 			m, err := e.Registration(ctx, cluster)
 			if err != nil {
 				return err
 			}
-			if err := e.one(ctx, tree, addon, set, cluster, m); err != nil {
+			if err := e.one(ctx, tree, addon, e.read.sets[i], cluster, m); err != nil {
 				return err
 			}
 		}
 	}
+	e.mu.Lock()
+	e.passes++
+	e.mu.Unlock()
 	return nil
+}
+
+func (e *Engine) readEstate(tree scenario.Tree) (*reading, error) {
+	est, err := estate.Load(tree.FS, "", e.lab)
+	if err != nil {
+		return nil, fmt.Errorf("estate in the forge: %w", err)
+	}
+	r := &reading{commit: tree.Commit, addons: est.Addons}
+	for _, addon := range est.Addons {
+		set, err := readSet(tree.FS, addon.File)
+		if err != nil {
+			return nil, err
+		}
+		r.sets = append(r.sets, set)
+	}
+	return r, nil
 }
 
 // one reconciles one addon on one cluster.
@@ -378,7 +403,7 @@ var errNotYet = errors.New("the lab has not converged")
 func (e *Engine) Converged(ctx context.Context) error {
 	for range 1000 {
 		e.mu.Lock()
-		ok := len(e.apps) > 0
+		ok := e.passes > 0
 		for _, a := range e.apps {
 			ok = ok && a.Converged()
 		}
