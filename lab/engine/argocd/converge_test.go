@@ -59,7 +59,7 @@ func (c *cluster) patch(t *testing.T, r schema.GroupVersionResource, name string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: "argocd"}); err != nil {
+	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: theEngine}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -110,10 +110,8 @@ func TestWaitAsksAfterAChange(t *testing.T) {
 		}
 		step("patch applications addons")
 		hub.patch(t, applications, "addons", comparedAt(newCommit))
-		hub.writes()
 		step("patch applicationsets podinfo")
 		hub.patch(t, applicationSets, "podinfo", unannotate(refreshApplicationSet))
-		hub.writes()
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +136,6 @@ func TestWaitRefreshesWhatLags(t *testing.T) {
 				t.Fatalf("written %v, want a refresh of %s alone", w, name)
 			}
 			hub.patch(t, applications, name, comparedAt(newCommit))
-			hub.writes()
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -161,11 +161,16 @@ func newEngine(t *testing.T, w *world) (*argocd.ArgoCD, lab.Chart, map[string]an
 	sum := sha256.Sum256(b)
 	images := strings.Fields(env(t, "LAB_E2E_IMAGES"))
 	chart := lab.Chart{Name: "argo-cd", Version: "3.2.11", Digest: hex.EncodeToString(sum[:]), Archive: archive}
+	// LAB_E2E_BANNER makes values that differ, for upgrades that are killed by hand.
+	over := map[string]any{}
+	if banner := os.Getenv("LAB_E2E_BANNER"); banner != "" {
+		over = map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": banner}}}
+	}
 	return e, chart, argocd.Values(argocd.Settings{
 		Lab: "engdev", Image: lab.Image{Ref: images[0]}, Redis: lab.Image{Ref: images[1]},
 		PasswordHash:  "$2a$10$eFJHrYvSJVdq1k2Jv8zHSOyYIRvWmeoBWgPU6v2hJ9g1c9hQ8UCiq",
 		WebhookSecret: webhookSecret, URL: "http://127.0.0.1:8080",
-	}, nil)
+	}, over)
 }
 
 const webhookSecret = "hush"

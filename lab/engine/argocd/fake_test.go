@@ -114,7 +114,10 @@ func (c *cluster) get(t *testing.T, r schema.GroupVersionResource, ns, name stri
 	return o
 }
 
-// writes are the requests since the last call that change something.
+// theEngine is the field manager of what a test does in Argo CD's name.
+const theEngine = "argocd"
+
+// writes are lab's requests since the last call that change something.
 func (c *cluster) writes() []string {
 	var out []string
 	for _, a := range c.Actions() {
@@ -122,7 +125,10 @@ func (c *cluster) writes() []string {
 		case "get", "list", "watch":
 		default:
 			name := ""
-			if p, ok := a.(clienttesting.PatchAction); ok {
+			if p, ok := a.(clienttesting.PatchActionImpl); ok {
+				if p.PatchOptions.FieldManager == theEngine {
+					continue
+				}
 				name = " " + p.GetName()
 			}
 			out = append(out, a.GetVerb()+" "+a.GetResource().Resource+name)
