@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/urfave/cli/v2"
+	"k8s.io/klog/v2"
 
 	"homelab/lab"
 	"homelab/lab/ui"
@@ -41,6 +45,7 @@ const exitStatus = `EXIT STATUS:
 
 // Run runs the program and returns the code it should exit with.
 func Run(ctx context.Context, env Env) lab.Exit {
+	silence()
 	p := &program{Env: env}
 	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
 	app := p.app()
@@ -53,6 +58,13 @@ func Run(ctx context.Context, env Env) lab.Exit {
 		return shown.exit
 	}
 	return p.ui.Error(err)
+}
+
+// silence keeps libraries from printing by themselves: client-go's watchers through klog, Helm's merging of values through the standard logger. What they would say
+// comes back as errors, too.
+func silence() {
+	klog.SetLogger(logr.Discard())
+	log.SetOutput(io.Discard)
 }
 
 // screen makes the UI, which knows whether results are JSON.

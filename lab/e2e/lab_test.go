@@ -69,7 +69,7 @@ type testLab struct {
 func newLab(t *testing.T, name string, clusters ...string) *testLab {
 	t.Helper()
 	l := &testLab{t: t, name: name, state: t.TempDir(), estate: filepath.Join(t.TempDir(), "estate")}
-	for _, dir := range []string{"clusters", "environments", "addons"} {
+	for _, dir := range []string{"clusters", "environments", "addons", "scenarios"} {
 		copyTree(t, filepath.Join(estateRoot(t), dir), filepath.Join(l.estate, dir))
 	}
 	if len(clusters) > 0 {
