@@ -54,6 +54,7 @@ type reading struct {
 type app struct {
 	scenario.Application
 	deployed string // digest of what was synced last
+	synced   string // commit of the last sync
 	objects  []object
 	gone     bool
 }
@@ -305,7 +306,8 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 			a.Health = "Missing"
 		}
 	})
-	if a.deployed == digest(objects) && !a.Heals {
+	// As Argo CD's autoSync has it: without self-heal, a commit that was synced to is not synced to again; one that was not is, drift included.
+	if a.deployed == digest(objects) && a.synced == a.Revision && !a.Heals {
 		return nil
 	}
 	if err := e.pass(ctx, compareTakes); err != nil {
@@ -314,7 +316,9 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.apply(ctx, a.Cluster, objects); err != nil {
 		return err
 	}
-	e.tell(a, func() { a.Sync, a.Health, a.deployed, a.objects = "Synced", "Progressing", digest(objects), objects })
+	e.tell(a, func() {
+		a.Sync, a.Health, a.deployed, a.objects, a.synced = "Synced", "Progressing", digest(objects), objects, a.Revision
+	})
 	if err := e.pass(ctx, rolloutTakes); err != nil {
 		return err
 	}
