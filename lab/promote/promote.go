@@ -52,8 +52,10 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 		return Promotion{}, fmt.Errorf("promote %s: %w", addon, err)
 	}
 	if p.After, err = yamledit.ReplaceScalar(p.Before, pin.Line, pin.Column, version); err != nil {
-		return Promotion{}, &lab.Error{Exit: lab.ExitFailed, Code: "edit", Message: fmt.Sprintf("the version at %s cannot be changed in place", pin),
-			Cure: "write it on one line, without an anchor", Err: err}
+		return Promotion{}, &lab.Error{
+			Exit: lab.ExitFailed, Code: "edit", Message: fmt.Sprintf("the version at %s cannot be changed in place", pin),
+			Cure: "write it on one line, without an anchor", Err: err,
+		}
 	}
 	return p, nil
 }

@@ -115,13 +115,16 @@ func TestPlanRefuses(t *testing.T) {
               selector: {matchLabels: {environment: staging}}
               values: {addonChartVersion: 6.7.0}
 `, ""}, "podinfo has no version of its own in environment staging"},
-		"shared pin": {"podinfo", "dev", "staging", []string{`          - clusters:
+		"shared pin": {
+			"podinfo", "dev", "staging",
+			[]string{`          - clusters:
               selector: {matchLabels: {environment: staging}}
               values: {addonChartVersion: 6.7.0}
           - clusters:
               selector: {matchLabels: {environment: prod}}`, `          - clusters:
               selector: {matchExpressions: [{key: environment, operator: In, values: [staging, prod]}]}`},
-			"staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43"},
+			"staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Plan(load(t, c.replace...), c.addon, c.from, c.to)

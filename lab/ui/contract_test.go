@@ -72,8 +72,10 @@ func contract() map[string]any {
 		"scenario-ls":   ScenarioList{[]ScenarioSummary{{"drift", "a human edits prod, and Git wins", "What is changed by hand lasts as long as self-heal takes.", 12}}},
 		"scenario-show": scenarioShow(),
 		"scenario-run":  scenarioRun(),
-		"promote": PromoteResult{"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml", true, true,
-			"--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit},
+		"promote": PromoteResult{
+			"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml", true, true,
+			"--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
+		},
 		"init":    InitResult{"/home/me/estate"},
 		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
 	}

@@ -13,12 +13,14 @@ func tellStory(u *UI) {
 	u.StoryStep(StoryLine{Number: 1, Title: "prod runs podinfo with 2 replicas"})
 	u.StoryStep(StoryLine{Number: 1, Title: "prod runs podinfo with 2 replicas", Symbol: SymbolOK, Took: 100 * ms, Since: 100 * ms})
 	u.StoryStep(StoryLine{Number: 2, Title: "a human scales podinfo in prod to 5", Symbol: SymbolOK, Took: 200 * ms, Since: 300 * ms})
-	u.StoryStep(StoryLine{Number: 3, Title: "it is healed: 2 replicas again, \x1b[31mhowever long this title is, it must fit into its line", Symbol: SymbolFailed,
+	u.StoryStep(StoryLine{
+		Number: 3, Title: "it is healed: 2 replicas again, \x1b[31mhowever long this title is, it must fit into its line", Symbol: SymbolFailed,
 		Took: 30 * time.Second, Since: 30300 * ms, Detail: []Entry{
 			{Name: "expected", Text: "deployment podinfo in prod: spec.replicas = 2 within 30s"},
 			{Name: "last seen", Text: "spec.replicas = 5, unchanged for 29.8s"},
 			{Name: "note", Text: "application prod-podinfo has selfHeal: false (addons/podinfo/applicationset.yaml:44)"},
-		}})
+		},
+	})
 	u.StoryPrompt("enter: go on")
 	u.StoryStep(StoryLine{Number: 10, Title: "the lab is as it was", Symbol: SymbolOK, Took: 400 * ms, Since: 30700 * ms})
 	u.StoryEnd("failed in 30.7s   timeline: drift.html")

@@ -84,7 +84,7 @@ func parseView(t *testing.T, manifest []byte) view {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var apps, sets = objects[:0:0], objects[:0:0]
+	apps, sets := objects[:0:0], objects[:0:0]
 	for _, o := range objects {
 		if o.GetKind() == "ApplicationSet" {
 			sets = append(sets, o)

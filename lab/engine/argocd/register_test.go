@@ -126,8 +126,10 @@ func TestRegisterTellsWhatChanged(t *testing.T) {
 		"value":   {func(_, a map[string]lab.Value) { a["aws_region"] = lab.Value{Value: "eu-central-1"} }, []string{"annotation aws_region: eu-west-1 -> eu-central-1"}},
 		"emptied": {func(_, a map[string]lab.Value) { a["aws_region"] = lab.Value{} }, []string{`annotation aws_region: eu-west-1 -> ""`}},
 		"added":   {func(l, _ map[string]lab.Value) { l["tier"] = lab.Value{Value: "gold"} }, []string{"label tier: gold"}},
-		"removed": {func(l, a map[string]lab.Value) { delete(l, "enable_podinfo"); delete(a, "addons_repo_path") },
-			[]string{"label enable_podinfo: removed", "annotation addons_repo_path: removed"}},
+		"removed": {
+			func(l, a map[string]lab.Value) { delete(l, "enable_podinfo"); delete(a, "addons_repo_path") },
+			[]string{"label enable_podinfo: removed", "annotation addons_repo_path: removed"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, hub, _ := registered(t)

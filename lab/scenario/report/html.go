@@ -174,8 +174,10 @@ func percent(at, total time.Duration) string {
 func ticks(total time.Duration) []tick {
 	const most = 8
 	every := time.Second
-	for _, round := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
-		10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute} {
+	for _, round := range []time.Duration{
+		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+		10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute,
+	} {
 		if every = round; total/round <= most {
 			break
 		}

@@ -138,8 +138,19 @@ func TestHTMLContrast(t *testing.T) {
 			colors[m[1]] = m[2]
 		}
 		for _, pair := range [][2]string{
-			{"ink", "page"}, {"soft", "page"}, {"ink", "card"}, {"soft", "card"}, {"good", "page"}, {"bad", "page"}, {"busy", "page"}, {"link", "page"},
-			{"ink", "good-fill"}, {"ink", "bad-fill"}, {"ink", "busy-fill"}, {"ink", "plain-fill"}, {"ink", "tint"},
+			{"ink", "page"},
+			{"soft", "page"},
+			{"ink", "card"},
+			{"soft", "card"},
+			{"good", "page"},
+			{"bad", "page"},
+			{"busy", "page"},
+			{"link", "page"},
+			{"ink", "good-fill"},
+			{"ink", "bad-fill"},
+			{"ink", "busy-fill"},
+			{"ink", "plain-fill"},
+			{"ink", "tint"},
 		} {
 			if c := contrast(t, colors[pair[0]], colors[pair[1]]); c < 4.5 {
 				t.Errorf("%s: %s on %s has a contrast of %.2f", name, pair[0], pair[1], c)

@@ -21,8 +21,12 @@ import (
 // Kinds are those that the clusters know.
 func kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "ServiceAccount"},
-		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "Secret"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Version: "v1", Kind: "ConfigMap"},
+		{Version: "v1", Kind: "ServiceAccount"},
+		{Version: "v1", Kind: "Event"},
+		{Version: "v1", Kind: "Service"},
+		{Version: "v1", Kind: "Secret"},
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
 	}
 }
