@@ -81,7 +81,7 @@ func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image
 			continue
 		}
 		p("loading image " + image.Ref)
-		if err := loadArchive(ctx, node, image.Archive); err != nil {
+		if err := k.loadArchive(ctx, node, image.Archive); err != nil {
 			return fmt.Errorf("image %s into %s: %w", image.Ref, node, err)
 		}
 	}
@@ -113,12 +113,25 @@ func (k *Kind) imagesOnceUp(ctx context.Context, node string) (map[string][]stri
 	}
 }
 
-func loadArchive(ctx context.Context, node nodes.Node, archive string) error {
+// importScript streams an archive into containerd. Without --local ctr hands the stream over to containerd piece by piece, and Argo CD's 370 MB cost 11 s of
+// processor time, the engine's share included; with it 5 s. The snapshotter is the one that the node's entrypoint has chosen.
+const importScript = `snapshotter=$(sed -n 's/^ *snapshotter = "\(.*\)"/\1/p' /etc/containerd/config.toml | head -n 1)
+exec ctr --namespace=k8s.io images import --local --all-platforms --digests --snapshotter="${snapshotter:-overlayfs}" -`
+
+func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node.String(), "sh", "-c", importScript)
+	if !stderrHas(err, "flag provided but not defined") {
+		return err
+	}
+	// A node image with a containerd before 1.7: kind's way.
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
 	err = nodeutils.LoadImageArchive(node, contextReader{ctx, f})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
