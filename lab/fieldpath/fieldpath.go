@@ -151,6 +151,19 @@ func (p Path) Set(in map[string]any, value any) error {
 	return p.change(in, func(m map[string]any, key string) { m[key] = value }, func(list []any, i int) { list[i] = value }, true)
 }
 
+// Missing is the shortest beginning of the path that leads nowhere: what Set would make. false where the whole path leads to a value.
+func (p Path) Missing(from any) (Path, bool) {
+	at := from
+	for i, s := range p.steps {
+		next, ok := s.get(at)
+		if !ok {
+			return Path{text: p.text, steps: p.steps[:i+1]}, true
+		}
+		at = next
+	}
+	return Path{}, false
+}
+
 // Remove takes the value out; what is not there is no error. An element of a list cannot be taken out.
 func (p Path) Remove(from map[string]any) error {
 	if _, ok := p.Get(from); !ok {

@@ -100,6 +100,19 @@ func TestSetAndRemove(t *testing.T) {
 			t.Errorf("%s was set", path)
 		}
 	}
+	// What Set made for a path goes again with the shortest beginning that was missing.
+	before, fresh := value(t, object), value(t, object)
+	deep, _ := Parse("spec.made.up.key")
+	made, ok := deep.Missing(fresh)
+	if err := deep.Set(fresh, 1); err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	if _, missing := deep.Missing(fresh); missing {
+		t.Error("missing still")
+	}
+	if err := made.Remove(fresh); err != nil || !reflect.DeepEqual(before, fresh) {
+		t.Errorf("%v: %v", err, fresh)
+	}
 	p, _ := Parse("spec.new.deep.key")
 	if err := p.Remove(v); err != nil {
 		t.Fatal(err)

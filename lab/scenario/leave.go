@@ -64,7 +64,7 @@ func (p *playing) compare(ctx context.Context) []string {
 	}
 	var left []string
 	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(leaveWithin), Judge: func(v View) Judgement {
-		left = p.before.changed(v)
+		left = p.before.changed(v, now.head)
 		return Judgement{Met: len(left) == 0, Seen: strings.Join(left, "; ")}
 	}})
 	switch {
@@ -117,7 +117,7 @@ func (p *playing) settled(ctx context.Context) error {
 		for _, addon := range slices.Sorted(maps.Keys(p.scenario.Requires.Addons)) {
 			for _, cluster := range p.scenario.Requires.Addons[addon] {
 				s := ApplicationOf(cluster, addon)
-				if a := v[s].Application; a == nil || !a.Converged() {
+				if a := v[s].Application; a != nil && !a.Converged() { // that one is missing is the story's to say
 					text, _ := describe(v[s], nil)
 					return Judgement{Seen: s.String() + ": " + text}
 				}

@@ -16,6 +16,7 @@ type snapshot struct {
 	apps     map[Subject]*Application
 	marks    map[string]Marks
 	branches map[string]string
+	head     string // commit of the branch that engines follow
 }
 
 func newSnapshot() *snapshot {
@@ -36,7 +37,9 @@ func (s *snapshot) ask(ctx context.Context, w World) error {
 	if s.branches, err = w.Branches.Branches(ctx); err != nil {
 		return fmt.Errorf("branches of the forge: %w", err)
 	}
-	return nil
+	tree, err := w.Forge.Tree(ctx, Branch)
+	s.head = tree.Commit
+	return err
 }
 
 // keep adds subjects as they are in a view, unless they are known already.
@@ -60,8 +63,8 @@ func (s *snapshot) keepApplications(v View) {
 	}
 }
 
-// objectsChanged says what of a view is not as it was.
-func (s *snapshot) changed(v View) []string {
+// changed says what of a view is not as it was. head is where the engines' branch is now: an application that was at its head before has followed it.
+func (s *snapshot) changed(v View, head string) []string {
 	var lines []string
 	for _, subject := range sortedSubjects(s.objects) {
 		state, ok := v[subject]
@@ -78,7 +81,7 @@ func (s *snapshot) changed(v View) []string {
 		}
 	}
 	for _, subject := range sortedSubjects(s.apps) {
-		if line := applicationChanged(subject, s.apps[subject], now[subject]); line != "" {
+		if line := s.applicationChanged(subject, now[subject], head); line != "" {
 			lines = append(lines, line)
 		}
 	}
@@ -91,7 +94,8 @@ func (s *snapshot) changed(v View) []string {
 }
 
 // applicationChanged looks at what is lasting; one that was not converged before need not be so now.
-func applicationChanged(subject Subject, was, is *Application) string {
+func (s *snapshot) applicationChanged(subject Subject, is *Application, head string) string {
+	was := s.apps[subject]
 	switch {
 	case is == nil:
 		return subject.String() + " is gone"
@@ -99,6 +103,10 @@ func applicationChanged(subject Subject, was, is *Application) string {
 		return fmt.Sprintf("%s: version %s -> %s", subject, was.Version, is.Version)
 	case was.Heals != is.Heals:
 		return fmt.Sprintf("%s: self-heal %t -> %t", subject, was.Heals, is.Heals)
+	case was.Definition != is.Definition:
+		return subject.String() + " is defined otherwise"
+	case was.Revision == s.head && is.Revision != head:
+		return fmt.Sprintf("%s is at commit %s, and the forge at %s", subject, is.Revision[:min(7, len(is.Revision))], head[:min(7, len(head))])
 	case was.Converged() && !is.Converged():
 		return fmt.Sprintf("%s is %s and %s", subject, SyncWord(is.Sync), HealthWord(is.Health))
 	}
@@ -158,6 +166,9 @@ func essence(o map[string]any) map[string]any {
 		}
 	}
 	meta, _ := o["metadata"].(map[string]any)
+	if list, ok := meta["finalizers"].([]any); ok && len(list) > 0 {
+		out["metadata.finalizers"] = list
+	}
 	for _, k := range []string{"labels", "annotations"} {
 		m, ok := meta[k].(map[string]any)
 		if !ok {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/scenariotest"
 	"homelab/lab/scenario/verb"
@@ -46,15 +49,61 @@ func TestStories(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				lab := scenariotest.New(t, root())
-				r := scenario.Player{World: lab.World}.Play(t.Context(), load(t, root(), name))
+				l := scenariotest.New(t, root())
+				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, root(), name))
 				if r.Verdict != scenario.Passed {
 					t.Fatal(story(r))
 				}
-				t.Log(story(r))
-				for _, m := range r.Measures {
-					t.Log(m)
+				unchanged(t, l)
+			})
+		})
+	}
+}
+
+// unchanged checks, by what the lab itself holds, that a story left no trace.
+func unchanged(t *testing.T, l *scenariotest.Lab) {
+	t.Helper()
+	log := l.Forge.Log(scenario.Branch)
+	if first, last := log[0], log[len(log)-1]; first.Tree() != last.Tree() {
+		t.Errorf("the forge holds other files than before: %d commits, the last %q", len(log), last.Message)
+	}
+	if branches, err := l.Forge.Branches(t.Context()); err != nil || len(branches) != 1 {
+		t.Errorf("branches: %v, %v", branches, err)
+	}
+	if diff := cmp.Diff(l.Found, l.Objects(t)); diff != "" {
+		t.Errorf("objects (-before +after):\n%s", diff)
+	}
+}
+
+// Each way to break the estate makes its story fail, at the step that says what broke.
+func TestSabotage(t *testing.T) {
+	cases, err := filepath.Glob("testdata/sabotage/*.txtar")
+	if err != nil || len(cases) < 5 {
+		t.Fatal("no cases", err)
+	}
+	for _, file := range cases {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sabotage, err := scenariotest.ReadSabotage(name, data, root())
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				files := scenariotest.Files(t, root(), sabotage.Files)
+				l := scenariotest.New(t, files)
+				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, files, sabotage.Story))
+				failed, ok := r.FailedStep()
+				if r.Exit() != lab.ExitUnmet || !ok || failed.Title != sabotage.Unmet || !strings.Contains(story(r), sabotage.Says) {
+					t.Fatalf("exit %d at %q, want %q and %q said\n%s", r.Exit(), failed.Title, sabotage.Unmet, sabotage.Says, story(r))
 				}
+				if len(r.Left) > 0 {
+					t.Errorf("left: %q", r.Left)
+				}
+				unchanged(t, l)
 			})
 		})
 	}

@@ -42,7 +42,8 @@ type filler struct {
 	left    int  // bytes that the step may still take
 }
 
-// fill copies a tree with variables put in. A value that is nothing but a variable takes its type too: ${replicas} may be a number.
+// fill copies a tree with variables put in. A value that is nothing but a variable, in quotes or
+// not, takes its type too: "${replicas}" may be a number.
 func (f *filler) fill(n *yaml.Node) (*yaml.Node, error) {
 	out := *n
 	if n.Kind == yaml.ScalarNode {
@@ -63,7 +64,7 @@ func (f *filler) scalar(n *yaml.Node) error {
 	if m == nil {
 		return nil
 	}
-	if v, ok := f.vars[m[1]]; ok && m[0] == n.Value && !strings.HasPrefix(m[0], "$$") && n.Style == 0 {
+	if v, ok := f.vars[m[1]]; ok && m[0] == n.Value && !strings.HasPrefix(m[0], "$$") {
 		n.Value, n.Tag = variableText(v), variableTag(v)
 	} else {
 		var err error

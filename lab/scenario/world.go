@@ -86,8 +86,9 @@ type Engine interface {
 // Application is what is seen of an application.
 type Application struct {
 	lab.Application
-	Gone  bool
-	Heals bool // drift is reverted
+	Gone       bool
+	Heals      bool   // drift is reverted
+	Definition string // digest of how the engine has it defined
 }
 
 // Marks are labels and annotations of a cluster's registration. In a change, nil removes one and what is not named stays.

@@ -2,6 +2,9 @@ package argocd
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +19,9 @@ import (
 
 // Observed is what a watch tells beyond lab.Application.
 type Observed struct {
-	SelfHeal bool
-	Gone     bool
+	SelfHeal   bool
+	Gone       bool
+	Definition string // digest of what the ApplicationSet gave it: spec, labels and finalizers
 }
 
 // Watch tells of every application as it is, calls ready, and goes on telling of each change, in order, until ctx ends. The root application is not among them.
@@ -38,7 +42,7 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, Observed)
 		}
 		heals, _, _ := unstructured.NestedBool(u.Object, "spec", "syncPolicy", "automated", "selfHeal")
 		for _, s := range a.summarise([]application{app}) {
-			seen(s, Observed{SelfHeal: heals && app.automated(), Gone: gone})
+			seen(s, Observed{SelfHeal: heals && app.automated(), Gone: gone, Definition: definition(u)})
 		}
 	}
 	// A watch that breaks is taken up again by the informer, which would log it.
@@ -62,6 +66,16 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, Observed)
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// definition is a digest of what is asked of an application, whatever became of it.
+func definition(u *unstructured.Unstructured) string {
+	b, err := json.Marshal([]any{u.Object["spec"], u.GetLabels(), u.GetFinalizers()})
+	if err != nil {
+		return "" // it came as JSON
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // Registration reads what Argo CD knows of a cluster, as far as lab set it.

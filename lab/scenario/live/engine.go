@@ -15,7 +15,7 @@ type Engine struct{ ArgoCD *argocd.ArgoCD }
 // Watch tells of applications.
 func (e Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
 	return e.ArgoCD.Watch(ctx, func(a lab.Application, o argocd.Observed) {
-		seen(scenario.Application{Application: a, Gone: o.Gone, Heals: o.SelfHeal})
+		seen(scenario.Application{Application: a, Gone: o.Gone, Heals: o.SelfHeal, Definition: o.Definition})
 	}, ready)
 }
 

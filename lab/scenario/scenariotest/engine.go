@@ -265,6 +265,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	if err := e.publish(ctx, a, set); err != nil {
 		return err
 	}
+	e.tell(a, func() { a.Definition = strings.Join(set.Spec.Template.Metadata.Finalizers, ",") })
 	heals := set.Spec.Template.Spec.SyncPolicy.Automated.SelfHeal
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
 		e.tell(a, func() {
@@ -392,6 +393,13 @@ func readSet(fsys fs.FS, file string) (applicationSet, error) {
 	}
 	set := applicationSet{text: string(data)}
 	return set, yaml.Unmarshal(data, &set)
+}
+
+// roleARN is what the identity addon passes to its chart.
+func (s applicationSet) roleARN() string {
+	_, rest, _ := strings.Cut(s.text, "roleARN: ")
+	role, _, _ := strings.Cut(rest, "\n")
+	return role
 }
 
 // label is the one that the generator selects clusters by.

@@ -22,6 +22,9 @@ type Commit struct {
 	files                 map[string]*scenario.File
 }
 
+// Tree is the name of the commit's tree.
+func (c Commit) Tree() string { return hashOf(c.files, "") }
+
 // Forge keeps commits in memory.
 type Forge struct {
 	mu       sync.Mutex

@@ -53,9 +53,11 @@ func render(fsys fs.FS, addon lab.Addon, set applicationSet, cluster, env, versi
 		}})}
 	case "identity":
 		annotations := map[string]any{}
-		if arn := m.Annotations["identity_iam_role_arn"]; arn != nil && strings.Contains(set.text, `"identity_iam_role_arn"`) {
-			annotations["eks.amazonaws.com/role-arn"] = *arn
+		role := set.roleARN()
+		if arn := m.Annotations["identity_iam_role_arn"]; arn != nil && strings.Contains(role, `"identity_iam_role_arn"`) {
+			role = *arn
 		}
+		annotations["eks.amazonaws.com/role-arn"] = role
 		data := map[string]any{}
 		if account := m.Annotations["aws_account_id"]; account != nil {
 			data["account"] = *account

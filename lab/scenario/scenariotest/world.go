@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/scenario"
@@ -16,6 +18,7 @@ type Lab struct {
 	Forge    *Forge
 	Clusters *Clusters
 	Engine   *Engine
+	Found    map[string]string // Objects, when the lab had converged
 }
 
 // New brings an estate up in memory and waits until it has converged. It ends with the test.
@@ -47,10 +50,44 @@ func New(t *testing.T, files fs.FS) *Lab {
 	if err := engine.Converged(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return &Lab{
+	l := &Lab{
 		World: scenario.World{
 			Lab: est.Name, Estate: est, Engines: lab.EngineArgoCD, Forge: forge, Branches: forge, Clusters: clusters, Engine: engine,
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
+	l.Found = l.Objects(t)
+	return l
+}
+
+// Objects is everything in every cluster, without versions and ids.
+func (l *Lab) Objects(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, c := range l.Estate.Clusters {
+		client, err := l.Clusters.Client(c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range kinds() {
+			mapping, err := client.Mapper.RESTMapping(k.GroupKind(), k.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := client.Dynamic.Resource(mapping.Resource).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range list.Items {
+				o.SetResourceVersion("")
+				o.SetUID("")
+				text, err := o.MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[c.Name+" "+k.Kind+" "+o.GetNamespace()+"/"+o.GetName()] = string(text)
+			}
+		}
+	}
+	return out
 }

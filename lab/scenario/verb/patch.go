@@ -110,6 +110,9 @@ func have(o *unstructured.Unstructured, wanted []value) []value {
 	for i, w := range wanted {
 		v, ok := w.at.Get(o.Object)
 		list[i] = value{w.at, v, ok}
+		if missing, yes := w.at.Missing(o.Object); yes {
+			list[i].at = missing // what is made on the way goes again too
+		}
 	}
 	return list
 }

@@ -1,0 +1,447 @@
+package scenario_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+)
+
+const (
+	podinfo = "cluster: prod, apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo"
+	set     = "addons/podinfo/applicationset.yaml"
+)
+
+// bench plays the story named test, whose steps are given, on a lab in memory.
+type bench struct {
+	*scenariotest.Lab
+	t      *testing.T
+	player scenario.Player
+	story  *scenario.Scenario
+}
+
+func stage(t *testing.T, spec string, more map[string]string, then func(b *bench)) {
+	t.Helper()
+	files := map[string]string{"scenarios/test/scenario.yaml": "apiVersion: lab/v1alpha1\nkind: Scenario\nmetadata: {name: test}\nspec:\n  title: t\n  teaches: t\n" + spec}
+	for name, text := range more {
+		files["scenarios/test/"+name] = text
+	}
+	fsys := scenariotest.Files(t, root(), files)
+	synctest.Test(t, func(t *testing.T) {
+		l := scenariotest.New(t, fsys)
+		then(&bench{Lab: l, t: t, player: scenario.Player{World: l.World}, story: load(t, fsys, "test")})
+	})
+}
+
+func (b *bench) play() *scenario.Result { return b.player.Play(b.t.Context(), b.story) }
+
+// want fails unless the story ended so and left no trace.
+func (b *bench) want(r *scenario.Result, v scenario.Verdict) {
+	b.t.Helper()
+	if r.Verdict != v || len(r.Left) > 0 {
+		b.t.Fatalf("want %s\n%s", v, story(r))
+	}
+	unchanged(b.t, b.Lab)
+}
+
+// Whatever a story does and however it ends, the lab is put back: every verb that changes something, then a step that fails.
+func TestEverythingIsPutBackAfterAFailure(t *testing.T) {
+	stage(t, `
+  timeout: 5m
+  steps:
+    - title: a commit
+      commit: {message: m, files: {new/file: beside.txt}, remove: [environments/dev/addons/podinfo/values.yaml], set: {`+set+`: {spec.template.spec.syncPolicy.automated.selfHeal: false}}}
+    - title: another on a branch
+      commit: {message: m, branch: feature/x, files: {y: beside.txt}}
+    - title: a label
+      label: {cluster: dev, addons: {podinfo: false}, labels: {team: x}, annotations: {aws_region: null}, cloud: {accountID: "111111111111"}}
+    - title: a patch
+      patch: {`+podinfo+`, set: {spec.replicas: 7, metadata.annotations.note: x}, unset: [metadata.labels]}
+    - title: objects by hand
+      apply: {cluster: prod, file: objects.yaml, namespace: podinfo}
+    - title: one is deleted
+      delete: {cluster: staging, apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo}
+    - title: a cluster is paused
+      pause: {cluster: hub}
+    - title: it fails
+      expect: {object: {`+podinfo+`}, absent: true, within: 1s}
+    - title: not played
+      wait: {for: 1s}
+`, map[string]string{"beside.txt": "text\n", "objects.yaml": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: mine}
+data: {a: b}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: podinfo}
+spec: {replicas: 9}
+`}, func(b *bench) {
+		r := b.play()
+		b.want(r, scenario.Failed)
+		step, _ := r.FailedStep()
+		if step.Number != 8 || step.Unmet == nil || step.Unmet.Expected != "deployment podinfo in prod: not there within 1s" || step.Unmet.LastSeen != "there" {
+			t.Error(story(r))
+		}
+		if last := r.Steps[8]; last.Verdict != scenario.NotPlayed || r.Exit() != lab.ExitUnmet {
+			t.Error(story(r))
+		}
+		if b.Clusters.IsPaused("hub") {
+			t.Error("the hub is paused still")
+		}
+	})
+}
+
+// Ctrl-C in the middle of a wait ends the story, and what it did is put back under a context of its own.
+func TestInterruptPutsBack(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: self-heal off
+      commit: {message: m, set: {`+set+`: {spec.template.spec.syncPolicy.automated.selfHeal: false}, clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: four
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}}
+    - title: by hand
+      patch: {`+podinfo+`, set: {spec.replicas: 7}}
+    - title: wait
+      wait: {for: 4m}
+  always:
+    - title: always
+      wait: {for: 1s}
+`, nil, func(b *bench) {
+		ctx, cancel := context.WithCancel(b.t.Context())
+		time.AfterFunc(30*time.Second, cancel)
+		began := time.Now()
+		r := b.player.Play(ctx, b.story)
+		b.want(r, scenario.Interrupted)
+		if r.Exit() != lab.ExitInterrupted || time.Since(began) > 2*time.Minute {
+			t.Errorf("exit %d after %s", r.Exit(), time.Since(began))
+		}
+		if s := r.Steps[4]; !s.Always || s.Verdict != scenario.Passed {
+			t.Errorf("the always step: %+v", s)
+		}
+	})
+}
+
+func TestTimeOfTheStory(t *testing.T) {
+	stage(t, `
+  timeout: 10s
+  steps:
+    - title: by hand
+      patch: {`+podinfo+`, set: {metadata.annotations.note: x}}
+    - title: never
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 99}, within: 20m}
+`, nil, func(b *bench) {
+		r := b.play()
+		b.want(r, scenario.TimedOut)
+		if step, _ := r.FailedStep(); r.Exit() != lab.ExitTimeout || !strings.Contains(step.Error, "expected deployment podinfo in prod: spec.replicas = 99 within 20m, last seen spec.replicas = 2") {
+			t.Error(story(r))
+		}
+	})
+}
+
+// The engine heals within half a second; who looks seconds later still finds what was so for a moment.
+func TestAStateThatHeldForAMomentIsNotMissed(t *testing.T) {
+	stage(t, `
+  steps:
+    - id: edit
+      title: by hand
+      patch: {`+podinfo+`, set: {spec.replicas: 7}}
+    - title: long after it was healed
+      wait: {for: 20s}
+    - title: it was out of sync
+      expect: {application: {cluster: prod, addon: podinfo}, sync: out-of-sync, since: edit}
+    - title: and healed after that
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, since: edit}
+`, nil, func(b *bench) {
+		r := b.play()
+		b.want(r, scenario.Passed)
+		for i, m := range r.Measures {
+			if m.From != "by hand" || m.Took <= 0 || m.Took > 2*time.Second {
+				t.Errorf("measure %d: %+v", i, m)
+			}
+		}
+		if len(r.Measures) != 2 || r.Measures[0].Took > r.Measures[1].Took {
+			t.Errorf("measures %+v", r.Measures)
+		}
+	})
+}
+
+// What was so before the story's own change does not meet what is expected after it.
+func TestWhatWasSoBeforeAChangeDoesNotCount(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: self-heal off, and synced so
+      commit: {message: m, set: {`+set+`: {spec.template.spec.syncPolicy.automated.selfHeal: false}, clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: four
+      expect: {that: [{object: {`+podinfo+`}, has: {spec.replicas: 4}}, {application: {cluster: prod, addon: podinfo}, heals: false, sync: synced, health: healthy}]}
+    - title: by hand
+      patch: {`+podinfo+`, set: {spec.replicas: 7}}
+    - title: it had four before, and has them no more
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}, within: 5s}
+`, nil, func(b *bench) {
+		r := b.play()
+		b.want(r, scenario.Failed)
+		step, _ := r.FailedStep()
+		if u := step.Unmet; step.Number != 4 || u.LastSeen != "spec.replicas = 7" || !slices.Contains(u.Notes, "application prod-podinfo has selfHeal: false ("+set+":59)") {
+			t.Error(story(r))
+		}
+	})
+}
+
+// What must stay so is looked at for that long after the change, not before it.
+func TestStays(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: by hand
+      patch: {`+podinfo+`, set: {metadata.annotations.note: x}}
+    - title: it stays
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, for: 10s}
+    - title: for as long as nobody changes it
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, within: 12s, for: 10s}
+`, nil, func(b *bench) {
+		time.AfterFunc(15*time.Second, func() { // in the middle of the second, and once more before its time is over
+			r := b.object("prod", "podinfo")
+			_ = unstructured.SetNestedField(r.Object, int64(3), "spec", "replicas")
+			b.update("prod", r)
+		})
+		r := b.play()
+		if s := r.Steps[1]; s.Verdict != scenario.Passed || s.Took < 10*time.Second {
+			t.Error(story(r))
+		}
+		if s := r.Steps[2]; s.Verdict != scenario.Passed || s.Took < 14*time.Second {
+			t.Errorf("healed 5 s into the stay, it has to stay for another 10 s: %s", story(r))
+		}
+	})
+}
+
+func (b *bench) object(cluster, name string) *unstructured.Unstructured {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Error(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: "apps/v1", Kind: "Deployment", Namespace: name, Name: name})
+	if err != nil {
+		b.t.Error(err)
+	}
+	o, err := r.Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Error(err)
+	}
+	return o
+}
+
+func (b *bench) update(cluster string, o *unstructured.Unstructured) {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Error(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
+	if err != nil {
+		b.t.Error(err)
+	}
+	if _, err := r.Update(context.Background(), o, metav1.UpdateOptions{}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// What somebody else commits to the same file meanwhile is left to them, and said.
+func TestWhatOthersChangedMeanwhileIsLeft(t *testing.T) {
+	const file = "clusters/prod/addons/podinfo/values.yaml"
+	stage(t, `
+  steps:
+    - title: a commit
+      commit: {message: m, set: {`+file+`: {replicaCount: 3}}}
+    - title: time for somebody else
+      wait: {for: 10s}
+`, nil, func(b *bench) {
+		time.AfterFunc(5*time.Second, func() {
+			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: scenario.Branch, Author: "somebody", Message: "theirs", Files: map[string]*scenario.File{file: {Content: []byte("replicaCount: 5\n")}}})
+			if err != nil {
+				b.t.Error(err)
+			}
+		})
+		r := b.play()
+		if r.Verdict != scenario.Failed || r.Exit() != lab.ExitUnmet || len(r.Left) != 1 || !strings.Contains(r.Left[0], "somebody else changed "+file) {
+			t.Error(story(r))
+		}
+		if log := b.Forge.Log(scenario.Branch); log[len(log)-1].Message != "theirs" {
+			t.Errorf("their commit was written over by %q", log[len(log)-1].Message)
+		}
+	})
+}
+
+// A trace that a story leaves is found: here of a forge whose branch cannot be removed.
+func TestATraceIsFound(t *testing.T) {
+	stage(t, "  steps:\n    - title: a branch\n      commit: {message: m, branch: mine, files: {x: x.txt}}\n", map[string]string{"x.txt": "x"}, func(b *bench) {
+		b.player.World.Branches = stuck{b.Forge}
+		r := b.play()
+		if r.Verdict != scenario.Failed || len(r.Left) != 1 || !strings.Contains(r.Left[0], "git mine: it is protected") {
+			t.Error(story(r))
+		}
+		last := r.Steps[len(r.Steps)-1]
+		if last.Title != "the lab is as it was" || last.Verdict != scenario.Failed {
+			t.Error(story(r))
+		}
+	})
+}
+
+type stuck struct{ *scenariotest.Forge }
+
+func (stuck) RemoveBranch(context.Context, string) error { return errors.New("it is protected") }
+
+func TestSkipped(t *testing.T) {
+	for requires, why := range map[string]string{
+		"engine: [flux]":                   "it is for flux, and the lab runs argocd",
+		"clusters: [dev, moon]":            "the lab has no cluster moon",
+		"addons: {podinfo: [hub]}":         "cluster hub does not have the addon podinfo",
+		"addons: {identity: [dev, other]}": "cluster other does not have the addon identity",
+	} {
+		stage(t, "  requires: {"+requires+"}\n  steps:\n    - title: never\n      pause: {cluster: dev}\n", nil, func(b *bench) {
+			r := b.play()
+			b.want(r, scenario.Skipped)
+			if r.Reason != why || len(r.Steps) != 0 || r.Exit() != lab.ExitDone {
+				t.Errorf("%s: %s, %+v", requires, r.Reason, r.Steps)
+			}
+		})
+	}
+}
+
+func TestAPartIsPlayed(t *testing.T) {
+	const spec = `
+  steps:
+    - {title: one, wait: {for: 1s}}
+    - {title: two, wait: {for: 1s}}
+    - {title: three, wait: {for: 1s}}
+`
+	played := func(r *scenario.Result) string {
+		var titles []string
+		for _, s := range r.Steps {
+			if s.Verdict == scenario.Passed {
+				titles = append(titles, s.Title)
+			}
+		}
+		return strings.Join(titles, ", ")
+	}
+	for _, c := range []struct {
+		only, from int
+		want       string
+	}{{0, 2, "two, three, the lab is as it was"}, {2, 0, "two, the lab is as it was"}, {0, 0, "one, two, three, the lab is as it was"}} {
+		stage(t, spec, nil, func(b *bench) {
+			b.player.Only, b.player.From = c.only, c.from
+			if got := played(b.play()); got != c.want {
+				t.Errorf("step %d, from %d: %s", c.only, c.from, got)
+			}
+		})
+	}
+	stage(t, spec, nil, func(b *bench) {
+		var asked []string
+		b.player.Pause = func(_ context.Context, s scenario.Step) error {
+			asked = append(asked, s.Title)
+			if s.Title == "three" {
+				return context.Canceled
+			}
+			return nil
+		}
+		r := b.play()
+		b.want(r, scenario.Interrupted)
+		if !slices.Equal(asked, []string{"two", "three"}) || played(r) != "one, two, the lab is as it was" {
+			t.Errorf("asked before %q; %s", asked, story(r))
+		}
+	})
+}
+
+func TestVariablesAndCaptures(t *testing.T) {
+	stage(t, `
+  vars: {cluster: prod, wanted: 2}
+  steps:
+    - title: typed, captured
+      expect:
+        object: {cluster: "${cluster}", apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo}
+        has: {spec.replicas: "${wanted}"}
+        capture: {image: "spec.template.spec.containers[0].image", n: spec.replicas}
+    - title: used
+      patch: {`+podinfo+`, set: {metadata.annotations.note: "${image} x ${n} $${image} in ${lab}, ${scenario}"}}
+    - title: seen
+      expect:
+        object: {`+podinfo+`}
+        has: {metadata.annotations.note: {matches: "^ghcr.io/stefanprodan/podinfo:6.7.0 x 2 .{8} in homelab, test$"}, spec.replicas: "${n}"}
+`, nil, func(b *bench) { b.want(b.play(), scenario.Passed) })
+	stage(t, `
+  steps:
+    - {title: sets, expect: {object: {`+podinfo+`}, capture: {n: spec.replicas}}}
+    - {title: uses, patch: {`+podinfo+`, set: {metadata.annotations.note: "${n}"}}}
+`, nil, func(b *bench) {
+		b.player.From = 2
+		r := b.play()
+		if r.Verdict != scenario.Broken || !strings.Contains(story(r), "step 2: ${n} is not set") {
+			t.Error(story(r))
+		}
+	})
+}
+
+func TestEvents(t *testing.T) {
+	stage(t, `
+  steps:
+    - {title: a change, patch: {`+podinfo+`, set: {metadata.annotations.note: x}}}
+    - title: it is reported
+      expect: {event: {cluster: prod, namespace: podinfo, kind: Pod, reason: Failed, message: {matches: "^no "}}, within: 10s}
+    - title: once
+      expect: {event: {cluster: prod, namespace: podinfo, reason: Failed}, within: 3s}
+`, nil, func(b *bench) {
+		report := func(name string) {
+			c, err := b.Clusters.Client("prod")
+			if err != nil {
+				b.t.Error(err)
+			}
+			r, err := c.Resource(scenario.EventsIn("prod", "podinfo"))
+			if err != nil {
+				b.t.Error(err)
+			}
+			_, err = r.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": name, "namespace": "podinfo"},
+				"involvedObject": map[string]any{"kind": "Pod", "name": "podinfo-1"}, "reason": "Failed", "message": "no image",
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				b.t.Error(err)
+			}
+		}
+		report("before") // not what follows from the change
+		time.AfterFunc(6*time.Second, func() { report("after") })
+		r := b.play()
+		if s := r.Steps[1]; s.Verdict != scenario.Passed || s.Took < 5*time.Second {
+			t.Errorf("met by what was reported before: %s", story(r))
+		}
+		if s := r.Steps[2]; s.Verdict != scenario.Failed || !strings.HasPrefix(s.Unmet.Expected, "an event Failed in namespace podinfo of prod") {
+			t.Errorf("the same event twice: %s", story(r))
+		}
+	})
+}
+
+func TestAnEngineThatFailsIsTold(t *testing.T) {
+	stage(t, "  steps:\n    - {title: x, wait: {for: 1s}}\n", nil, func(b *bench) {
+		b.player.World.Engine = deaf{b.Engine}
+		r := b.play()
+		if r.Verdict != scenario.Broken || !strings.Contains(r.Reason, "watch application -*: the hub is gone") {
+			t.Errorf("%s: %s", r.Verdict, r.Reason)
+		}
+	})
+}
+
+type deaf struct{ *scenariotest.Engine }
+
+func (deaf) Watch(context.Context, func(scenario.Application), func()) error {
+	return errors.New("the hub is gone")
+}

@@ -1,0 +1,70 @@
+package scenariotest
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/tools/txtar"
+)
+
+// Files copies an estate into memory, with more files laid over it.
+func Files(t *testing.T, estate fs.FS, more map[string]string) fstest.MapFS {
+	t.Helper()
+	out := fstest.MapFS{}
+	for _, dir := range []string{"addons", "clusters", "environments", "scenarios"} {
+		err := fs.WalkDir(estate, dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(estate, name)
+			out[name] = &fstest.MapFile{Data: data, Mode: 0o644}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range more {
+		out[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	return out
+}
+
+// Sabotage is a change of the estate that makes a story fail: what it must then say.
+type Sabotage struct {
+	Name  string
+	Story string
+	Unmet string            // title of the step that fails
+	Says  string            // part of what is told of it
+	Files map[string]string // path -> content, changed
+}
+
+// ReadSabotage reads a txtar: story, unmet, says, and under a path of the estate what is replaced, =>, and by what.
+func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
+	s := Sabotage{Name: name, Files: map[string]string{}}
+	for _, f := range txtar.Parse(data).Files {
+		text := string(f.Data)
+		switch f.Name {
+		case "story":
+			s.Story = strings.TrimSpace(text)
+		case "unmet":
+			s.Unmet = strings.TrimSpace(text)
+		case "says":
+			s.Says = strings.TrimSpace(text)
+		default:
+			was, is, ok := strings.Cut(strings.TrimSuffix(text, "\n"), "\n=>\n")
+			whole, err := fs.ReadFile(estate, f.Name)
+			if err != nil {
+				return s, err
+			}
+			if !ok || strings.Count(string(whole), was) != 1 {
+				return s, fmt.Errorf("%s: %q is not in %s once", name, was, f.Name)
+			}
+			s.Files[f.Name] = strings.Replace(string(whole), was, is, 1)
+		}
+	}
+	return s, nil
+}
