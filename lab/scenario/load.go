@@ -233,7 +233,7 @@ func (l *loader) patience(s *Scenario) {
 	for _, step := range slices.Concat(s.Steps, s.Always) {
 		if w, ok := step.Action.(interface{ Waits() time.Duration }); ok {
 			if total += w.Waits(); total > s.Timeout {
-				l.reader.FailAt(step.path, fmt.Sprintf("the story waits longer than its timeout of %s", s.Timeout), "wait less, or raise spec.timeout")
+				l.reader.FailAt(step.path, fmt.Sprintf("the story waits longer than its timeout of %s", Span(s.Timeout)), "wait less, or raise spec.timeout")
 				return
 			}
 		}
@@ -244,7 +244,7 @@ func (l *loader) steps(raw []rawStep, before int) []Step {
 	steps := make([]Step, 0, len(raw))
 	for i, r := range raw {
 		if r.node == nil {
-			continue // nothing behind the dash
+			continue // nothing behind the dash, which was told
 		}
 		if step, ok := l.step(r); ok {
 			step.Number = before + i + 1

@@ -284,7 +284,7 @@ func (p *playing) measure(since string, at time.Time) {
 // explain tells what was waited for when the story's time ended before the expectation's own.
 func (p *playing) explain(err error, out Outcome) error {
 	if errors.Is(err, errTimeUp) {
-		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, p.scenario.Timeout, out.Expected, out.Seen)
+		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)
 	}
 	return err
 }

@@ -242,6 +242,21 @@ func (b *bench) object(cluster, name string) *unstructured.Unstructured {
 	return o
 }
 
+func (b *bench) create(cluster string, o *unstructured.Unstructured) {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := r.Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *bench) update(cluster string, o *unstructured.Unstructured) {
 	b.t.Helper()
 	c, err := b.Clusters.Client(cluster)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"homelab/lab/fieldpath"
 )
@@ -71,6 +72,18 @@ func Shown(v any) string {
 	}
 	if s == "" {
 		return `""`
+	}
+	return s
+}
+
+// Span is a span of time as it is written in a scenario: 2m, where Go says 2m0s.
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
 	}
 	return s
 }

@@ -189,7 +189,12 @@ func (r *Reader) list(n *yaml.Node, to reflect.Value, f field, path string) {
 	}
 	out := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		r.value(c, out.Index(i), f, fmt.Sprintf("%s[%d]", path, i))
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if IsNull(c) && to.Type().Elem().Kind() != reflect.Interface {
+			r.Fail(c, at+" is empty", "")
+			continue
+		}
+		r.value(c, out.Index(i), f, at)
 	}
 	to.Set(out)
 }

@@ -176,18 +176,9 @@ func (e *expect) Do(ctx context.Context, c *scenario.Call) error {
 }
 
 func (e *expect) time(within time.Duration) string {
-	s := " within " + span(within)
+	s := " within " + scenario.Span(within)
 	if e.For > 0 {
-		s += ", for " + span(e.For)
-	}
-	return s
-}
-
-// span leaves out the zeroes that Go writes: 2m, not 2m0s.
-func span(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
+		s += ", for " + scenario.Span(e.For)
 	}
 	return s
 }
