@@ -92,7 +92,7 @@ func leftover(live, want *unstructured.Unstructured) bool {
 			continue
 		}
 		var owned map[string]any
-		if json.Unmarshal(e.FieldsV1.Raw, &owned) != nil {
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &owned) != nil {
 			return true
 		}
 		return !within(owned, want.Object)
@@ -130,7 +130,7 @@ func ownedKeys(o *unstructured.Unstructured, field string) map[string]bool {
 		var owned struct {
 			Metadata map[string]map[string]json.RawMessage `json:"f:metadata"`
 		}
-		if json.Unmarshal(e.FieldsV1.Raw, &owned) != nil {
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &owned) != nil {
 			continue
 		}
 		for k := range owned.Metadata["f:"+field] {

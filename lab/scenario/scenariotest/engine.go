@@ -56,7 +56,6 @@ type app struct {
 	deployed string // digest of what was synced last
 	synced   string // commit of the last sync
 	objects  []object
-	gone     bool
 }
 
 // NewEngine knows the estate's clusters by their bridge.
