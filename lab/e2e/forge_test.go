@@ -26,13 +26,15 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// forgeCommits makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
-func forgeCommits(t *testing.T, l *testLab) {
+// TestCommitsInTheForge makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
+func TestCommitsInTheForge(t *testing.T) {
+	l := newLab(t, "e2e-forge", "hub", "dev")
+	l.must("up", "--fix")
 	clone := filepath.Join(t.TempDir(), "clone")
 	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
 	git(t, t.TempDir(), "clone", "--quiet", url, clone)
 	other := &testLab{t: t, estate: clone}
-	other.edit("environments/dev/addons/podinfo/values.yaml", "replicaCount: 1", "replicaCount: 2")
+	other.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:")
 	git(t, clone, "commit", "--quiet", "--all", "--message", "two replicas in dev")
 	pushed := time.Now()
 	git(t, clone, "push", "--quiet")
@@ -70,9 +72,9 @@ func forgeCommits(t *testing.T, l *testLab) {
 		t.Errorf("the commit is lost:\n%s", log)
 	}
 
-	l.edit("environments/dev/addons/podinfo/values.yaml", "replicaCount: 1", "replicaCount: 2") // as a pull would
+	l.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:") // as a pull would
 	l.must("up")
-	l.converged(4, 10)
+	l.converged(2, 4)
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
 		t.Errorf("the commit is lost:\n%s", log)
 	}

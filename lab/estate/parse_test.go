@@ -218,7 +218,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(source, dir); err != nil {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 5 {
 		t.Errorf("an empty folder now holds %v, %v", entries, err)
 	}
 

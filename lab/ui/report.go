@@ -95,7 +95,7 @@ func summaryText(s Summary, columns int, p paint) string {
 	var legs []string
 	for _, l := range s.Longest {
 		if l.Took >= time.Second {
-			legs = append(legs, l.Title+" "+wholeSeconds(l.Took))
+			legs = append(legs, l.Title+" "+lab.WholeSeconds(l.Took))
 		}
 	}
 	if len(legs) > 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"homelab/lab"
 )
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)`)
@@ -137,33 +139,13 @@ func hangLast(s string, n int) string {
 	return hang(s[:at], s[at:], n)
 }
 
-// Duration is how a person reads a span of time: 0.4s, 17.8s, 1m 12s, 2h 5m.
-func Duration(d time.Duration) string {
-	if d < 0 {
-		d = 0
-	}
-	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
-		return fmt.Sprintf("%.1fs", tenths.Seconds())
-	}
-	return wholeSeconds(d)
-}
-
-// wholeSeconds leaves the tenths out: 18s, 1m 12s, 2h 5m.
-func wholeSeconds(d time.Duration) string {
-	s := int64(math.Round(max(0, d.Seconds())))
-	switch {
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm %ds", s/60, s%60)
-	}
-	return fmt.Sprintf("%dh %dm", s/3600, s%3600/60)
-}
+// Duration is lab.Duration, for those who draw.
+func Duration(d time.Duration) string { return lab.Duration(d) }
 
 // roughly is for estimates, which are never good to the second: 40s, 15m.
 func roughly(d time.Duration) string {
 	if d < time.Minute {
-		return wholeSeconds(max(d.Round(5*time.Second), 5*time.Second))
+		return lab.WholeSeconds(max(d.Round(5*time.Second), 5*time.Second))
 	}
 	return fmt.Sprintf("%dm", int(math.Round(d.Minutes())))
 }

@@ -38,6 +38,7 @@ type UI struct {
 	mu    sync.Mutex // guards run and whatever is written
 	run   *run
 	story *story // a scenario being played
+	told  bool   // one was played before
 }
 
 // New returns a UI that prints as opts says.

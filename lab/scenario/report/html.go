@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
-	"homelab/lab/ui"
 )
 
 //go:embed page.html.tmpl
@@ -91,7 +91,7 @@ func newPage(r *scenario.Result) page {
 	p := page{
 		Name: r.Scenario, Title: r.Title, Teaches: r.Teaches, Verdict: string(r.Verdict), Symbol: sign(r.Verdict), Good: r.Verdict == scenario.Passed,
 		Reason: r.Reason, Left: r.Left,
-		Facts: []fact{{"lab", r.Lab}, {"engine", string(r.Engine)}, {"played", r.Began.UTC().Format("2006-01-02 15:04:05 UTC")}, {"took", ui.Duration(r.Took)}},
+		Facts: []fact{{"lab", r.Lab}, {"engine", string(r.Engine)}, {"played", r.Began.UTC().Format("2006-01-02 15:04:05 UTC")}, {"took", lab.Duration(r.Took)}},
 	}
 	for _, m := range r.Measures {
 		p.Measures = append(p.Measures, measure{precise(m.Took), m.Name, m.From})
@@ -111,7 +111,7 @@ func newStep(s scenario.StepResult) step {
 		Number: s.Number, Title: s.Title, Verb: s.Verb, Class: class(s.Verdict), Sign: sign(s.Verdict), Verdict: string(s.Verdict), Did: s.Did, Error: s.Error,
 	}
 	if s.Verdict != scenario.NotPlayed {
-		out.Took, out.Played = ui.Duration(s.Took), true
+		out.Took, out.Played = lab.Duration(s.Took), true
 	}
 	if u := s.Unmet; u != nil {
 		out.Expected, out.Seen, out.Notes = u.Expected, lastSeen(u), u.Notes
@@ -163,7 +163,7 @@ func precise(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.2fs", d.Seconds())
 	}
-	return ui.Duration(d)
+	return lab.Duration(d)
 }
 
 func percent(at, total time.Duration) string {
@@ -252,7 +252,7 @@ func newLane(name string, marks []scenario.Mark, total time.Duration) lane {
 	l := lane{Name: name}
 	var states []scenario.Mark
 	for _, m := range marks {
-		l.Words = append(l.Words, fact{ui.Duration(m.At), m.Text})
+		l.Words = append(l.Words, fact{lab.Duration(m.At), m.Text})
 		if m.State == "event" {
 			l.Events = append(l.Events, event{percent(m.At, total), m.Text})
 		} else {

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
-	"homelab/lab/ui"
 )
 
 // The elements of JUnit's XML that CI systems read (https://github.com/testmoapp/junitxml).
@@ -135,7 +135,7 @@ func outcome(c testCase, v scenario.Verdict, why string) testCase {
 func lastSeen(u *scenario.Unmet) string {
 	s := u.LastSeen
 	if u.Unchanged >= time.Second {
-		s += ", unchanged for " + ui.Duration(u.Unchanged)
+		s += ", unchanged for " + lab.Duration(u.Unchanged)
 	}
 	return s
 }
