@@ -67,6 +67,10 @@ func (l *label) Do(ctx context.Context, c *scenario.Call) error {
 	}
 	did := append(told("label", was.Labels, m.Labels), told("annotation", was.Annotations, m.Annotations)...)
 	c.Note(scenario.Lane{Cluster: l.Cluster, Name: "registration"}, did[0])
+	const most = 2
+	if len(did) > most {
+		did = append(did[:most], fmt.Sprintf("and %d more", len(did)-most))
+	}
 	c.Did("%s", strings.Join(did, ", "))
 	return nil
 }
