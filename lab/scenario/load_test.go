@@ -148,12 +148,18 @@ func write(t *testing.T, file, text string) {
 func TestVariablesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for name, c := range map[string]struct{ spec, want string }{
-		"a bomb": {"  vars: {v: " + long + "}\n  steps: [{title: t, patch: {" + podinfo + ", set: {metadata.annotations.a: \"" + strings.Repeat("${v}", 1000) + "\"}}}]\n",
-			"longer than 65536 bytes"},
-		"many": {"  vars: {v: " + long + "}\n  steps: [{title: t, patch: {" + podinfo + ", set: {metadata.annotations: [" + strings.Repeat(`"${v}",`, 100) + "]}}}]\n",
-			"variables make this step longer than 262144 bytes"},
-		"too long a variable": {"  steps: [{title: t, expect: {object: {cluster: prod, kind: ConfigMap, namespace: identity, name: big}, capture: {v: data.big}}}]\n",
-			"${v} is longer than 4096 bytes"},
+		"a bomb": {
+			"  vars: {v: " + long + "}\n  steps: [{title: t, patch: {" + podinfo + ", set: {metadata.annotations.a: \"" + strings.Repeat("${v}", 1000) + "\"}}}]\n",
+			"longer than 65536 bytes",
+		},
+		"many": {
+			"  vars: {v: " + long + "}\n  steps: [{title: t, patch: {" + podinfo + ", set: {metadata.annotations: [" + strings.Repeat(`"${v}",`, 100) + "]}}}]\n",
+			"variables make this step longer than 262144 bytes",
+		},
+		"too long a variable": {
+			"  steps: [{title: t, expect: {object: {cluster: prod, kind: ConfigMap, namespace: identity, name: big}, capture: {v: data.big}}}]\n",
+			"${v} is longer than 4096 bytes",
+		},
 		"out of the estate": {"  vars: {up: ..}\n  steps: [{title: t, commit: {message: m, set: {\"${up}/x\": {a: 1}}}}]\n", `"../x" leaves the estate`},
 	} {
 		t.Run(name, func(t *testing.T) {
