@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -22,37 +21,23 @@ type fromSource struct {
 	builder *source.Builder
 	recipes *source.Recipes
 	store   *store.Store
-	program string // stands for this very program: charts depend on its code
 }
 
 func newFromSource(r *source.Recipes, s *store.Store, d *docker.Docker) *fromSource {
-	return &fromSource{builder: source.New(r, s, source.WithEngine(d)), recipes: r, store: s, program: programID()}
-}
-
-// programID changes with the program. Charts are made by code, in a second or less: another program makes them again rather than trusting that its code is
-// the same. The same code gives the same bytes, so nothing that was installed changes.
-func programID() string {
-	file, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+	return &fromSource{builder: source.New(r, s, source.WithEngine(d)), recipes: r, store: s}
 }
 
 func (f *fromSource) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
 	return f.builder.Image(ctx, name, p)
 }
 
+// chartKey changes with the recipe and with the code that makes charts of recipes. The same code gives the same bytes.
 func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", fmt.Sprint(r), f.program))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", fmt.Sprint(r), chart.Code()))
 	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
 }
 
-// keepCharts is how many programs' results of one chart stay in the store.
+// keepCharts is how many results of one chart stay in the store: of this lab's code, and of others'.
 const keepCharts = 4
 
 func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {

@@ -177,6 +177,14 @@ func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress
 	return s.from.Chart(ctx, name, version, p)
 }
 
+// Expect names images that will be asked for one after another, so that progress can be told of all of them.
+func (s *Supply) Expect(names ...string) error {
+	if f, ok := s.from.(*fromSource); ok {
+		return f.builder.Expect(names...)
+	}
+	return nil
+}
+
 // List returns every image and chart, images first, in the order in which `lab up` needs them.
 func (s *Supply) List(ctx context.Context) ([]Item, error) { return s.from.Items(ctx) }
 
@@ -241,11 +249,20 @@ func (s *Supply) HasChart(chart, version string) bool {
 // ImagesOf names the components whose images a chart's pods run.
 func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
 
-// Save writes every image and chart to one archive, bringing to hand what is not.
-func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
+// all brings every image and chart to hand.
+func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Chart, error) {
 	items, err := s.List(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
+	}
+	var names []string
+	for _, i := range items {
+		if i.Kind == KindImage {
+			names = append(names, i.Name)
+		}
+	}
+	if err := s.Expect(names...); err != nil {
+		return nil, nil, err
 	}
 	var images []lab.Image
 	var charts []lab.Chart
@@ -254,18 +271,36 @@ func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
 		case KindImage:
 			img, err := s.Image(ctx, i.Name, p)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			images = append(images, img)
 		case KindChart:
 			c, err := s.Chart(ctx, i.Name, i.Version, p)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			charts = append(charts, c)
 		}
 	}
+	return images, charts, nil
+}
+
+// Save writes every image and chart to one archive, bringing to hand what is not.
+func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
+	images, charts, err := s.all(ctx, p)
+	if err != nil {
+		return err
+	}
 	return archive.Save(ctx, file, images, charts, p)
+}
+
+// Push fills a registry with every image under its own name, and with every chart, bringing to hand what is not: a mirror for others.
+func (s *Supply) Push(ctx context.Context, mirror string, p lab.Progress) error {
+	images, charts, err := s.all(ctx, p)
+	if err != nil {
+		return err
+	}
+	return registry.Publish(ctx, mirror, images, charts, p)
 }
 
 // Load brings an archive's images and charts to hand. Mode auto takes them from now on, and so does this supply.

@@ -47,6 +47,13 @@ func (p *program) bundleCommand() *cli.Command {
 				Flags:       []cli.Flag{outputFlag},
 				Action:      p.withSupply(p.bundleLoad),
 			},
+			{
+				Name: "push", Usage: "fill a registry with every image and chart, as a mirror for other machines", ArgsUsage: "HOST[:PORT]",
+				Description: "Images keep their names under the mirror's; charts go to charts/. Credentials are those of docker login. What is pushed says its own digests.\n\n" +
+					examples("lab bundle push registry.example.com", "lab up --images registry --registry-mirror registry.example.com"),
+				Flags:  flags,
+				Action: p.withSupply(p.bundlePush),
+			},
 		},
 	}
 }
@@ -151,6 +158,16 @@ func (p *program) bundleSave(c *cli.Context, supply *bundle.Supply) error {
 		return err
 	}
 	if err := supply.Save(c.Context, file, p.narrate()); err != nil {
+		return err
+	}
+	return p.bundleList(c, supply)
+}
+
+func (p *program) bundlePush(c *cli.Context, supply *bundle.Supply) error {
+	if c.NArg() != 1 {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab bundle push takes one registry", Cure: "lab bundle push registry.example.com"}
+	}
+	if err := supply.Push(c.Context, c.Args().First(), p.narrate()); err != nil {
 		return err
 	}
 	return p.bundleList(c, supply)

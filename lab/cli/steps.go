@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -30,6 +31,7 @@ type run struct {
 	timeout  time.Duration // for the addons to converge
 	expected []string
 	gone     []string
+	loads    singleflight.Group // by image
 
 	commit string // of the forge, after step estate; read by addons, which needs it
 }
@@ -50,7 +52,15 @@ func (r *run) executors() map[string]apply.Executor {
 // doImages gets everything that is missing, in the order in which it is needed; steps that need an image wait for that one alone.
 func (r *run) doImages(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	needs := r.needs(r.clusters)
-	var changes []string
+	var images, changes []string
+	for _, n := range needs {
+		if n.image != "" {
+			images = append(images, n.image)
+		}
+	}
+	if err := r.supply.Expect(images...); err != nil {
+		return apply.Outcome{}, err
+	}
 	for _, n := range needs {
 		if r.supply.AtHand(n.image, n.chart, n.version) {
 			continue
@@ -91,23 +101,34 @@ func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Ou
 	return apply.Outcome{Detail: r.forgeURL(), Changes: []string{s.Reason}}, nil
 }
 
-// inEngine gets an image and loads it into the container engine, unless it is there.
+// image waits until an image is at hand. How it is made is told by the step images, once.
+func (r *run) image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	if !r.supply.AtHand(name, "", "") {
+		p("waiting for image " + name)
+	}
+	return r.supply.Image(ctx, name, func(string) {})
+}
+
+// inEngine gets an image and loads it into the container engine, unless it is there: once, for all who want it.
 func (r *run) inEngine(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
-	img, err := r.supply.Image(ctx, name, p)
+	img, err := r.image(ctx, name, p)
 	if err != nil {
 		return img, err
 	}
-	id, ok, err := r.docker.ImageID(ctx, img.Ref)
-	if err != nil || ok && id == img.Digest {
-		return img, err
-	}
-	p("loading " + img.Ref)
-	f, err := os.Open(img.Archive)
-	if err != nil {
-		return img, fmt.Errorf("image %s: %w", name, err)
-	}
-	defer f.Close()
-	_, err = r.docker.Output(ctx, f, "load", "--quiet")
+	_, err, _ = r.loads.Do(name, func() (any, error) {
+		id, ok, err := r.docker.ImageID(ctx, img.Ref)
+		if err != nil || ok && id == img.Digest {
+			return nil, err
+		}
+		p("loading " + img.Ref)
+		f, err := os.Open(img.Archive)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", name, err)
+		}
+		defer f.Close()
+		_, err = r.docker.Output(ctx, f, "load", "--quiet")
+		return nil, err
+	})
 	return img, err
 }
 
@@ -174,7 +195,7 @@ func (r *run) mend(ctx context.Context, c lab.Cluster, state lab.ClusterState, p
 func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.Image, error) {
 	var list []lab.Image
 	for _, name := range r.imagesOf(c) {
-		img, err := r.supply.Image(ctx, name, p)
+		img, err := r.image(ctx, name, p)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,24 +25,7 @@ func TestBundle(t *testing.T) {
 	}
 	t.Logf("saved %d MB in %.1fs", info.Size()/1e6, saved.took.Seconds())
 
-	// the machine that the bundle comes to: no compiler, no cache, no image, no way out
-	bin := t.TempDir()
-	for _, program := range []string{"docker", "git"} {
-		path, err := exec.LookPath(program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(bin, program)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l.env = append(l.env, "PATH="+bin, "XDG_CACHE_HOME="+t.TempDir(), "GOPROXY=off", "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9")
-	for _, ref := range strings.Fields(docker(t, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}")) {
-		if strings.HasPrefix(ref, "lab/node:") || strings.HasPrefix(ref, "docker.gitea.com/gitea:") {
-			docker(t, "image", "rm", "--force", ref)
-		}
-	}
-
+	l.onAnotherMachine()
 	loaded := l.must("bundle", "load", file)
 	t.Logf("loaded in %.1fs", loaded.took.Seconds())
 	out := decode[ui.UpResult](l, "up", "--images", "bundle="+file)
@@ -51,4 +36,74 @@ func TestBundle(t *testing.T) {
 			t.Errorf("%s %s is from %s, at hand %v", i.Kind, i.Name, i.Origin, i.AtHand)
 		}
 	}
+}
+
+// onAnotherMachine makes of this machine the one that a bundle comes to: no compiler, no cache, no image, no way out but the loopback.
+func (l *testLab) onAnotherMachine() {
+	l.t.Helper()
+	bin := l.t.TempDir()
+	for _, program := range []string{"docker", "git"} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(bin, program)); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.env = append(l.env, "PATH="+bin, "XDG_CACHE_HOME="+l.t.TempDir(), "GOPROXY=off", "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9")
+	for _, ref := range strings.Fields(docker(l.t, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}")) {
+		if strings.HasPrefix(ref, "lab/node:") || strings.HasPrefix(ref, "docker.gitea.com/gitea:") {
+			docker(l.t, "image", "rm", "--force", ref)
+		}
+	}
+}
+
+// TestRegistry fills a real registry, forgets everything that was built, and brings a lab up from that registry alone.
+func TestRegistry(t *testing.T) {
+	mirror := startRegistry(t)
+	l := newLab(t, "e2e-registry", "hub", "dev")
+	pushed := l.must("bundle", "push", mirror)
+	t.Logf("pushed in %.1fs", pushed.took.Seconds())
+	l.onAnotherMachine()
+	out := decode[ui.UpResult](l, "up", "--images", "registry", "--registry-mirror", mirror)
+	t.Logf("up from the registry in %.1fs", out.Seconds)
+	l.converged(2, 4)
+	for _, i := range decode[ui.BundleResult](l, "bundle", "ls", "--images", "registry", "--registry-mirror", mirror).Items {
+		if i.Origin != "registry" || !i.AtHand && i.Name != "podinfo-old" {
+			t.Errorf("%s %s is from %s, at hand %v", i.Kind, i.Name, i.Origin, i.AtHand)
+		}
+	}
+	if again := decode[ui.UpResult](l, "up", "--images", "registry", "--registry-mirror", mirror); len(again.Changed) > 0 {
+		t.Errorf("up again changed %v", again.Changed)
+	}
+}
+
+// startRegistry builds distribution's registry, starts it on the loopback, and ends it with the test.
+func startRegistry(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	install := exec.Command("go", "install", "github.com/distribution/distribution/v3/cmd/registry@v3.1.2")
+	install.Env = append(os.Environ(), "GOBIN="+bin)
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("build the registry: %v\n%s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	config := filepath.Join(t.TempDir(), "config.yml")
+	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\n", t.TempDir(), addr)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "registry"), "serve", config)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return addr
 }

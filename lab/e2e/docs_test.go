@@ -27,6 +27,7 @@ var elsewhere = map[string]string{
 	"lab doctor --fix":                      "lab/doctor: TestFix",
 	"lab bundle build":                      "lab/bundle: TestSupply",
 	"lab bundle build|ls|save|load -o json": "TestBundle",
+	"lab bundle push HOST:PORT":             "TestRegistry",
 }
 
 // commandIn finds `lab ...` in code spans and in lines of code blocks.

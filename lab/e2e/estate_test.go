@@ -46,6 +46,7 @@ func brokenEstate(t *testing.T, l *testLab) {
 	for _, file := range []string{
 		"clusters/prod/cluster.yaml", "clusters/dev/cluster.yaml", "clusters/staging/cluster.yaml", "clusters/twin/cluster.yaml",
 		"environments/qa/environment.yaml", "environments/dev/addons/podinfo/leak.yaml",
+		"addons/podinfo/applicationset.yaml",
 	} {
 		if at[file] == 0 {
 			t.Errorf("nothing is said of %s", file)

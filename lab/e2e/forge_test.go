@@ -26,10 +26,9 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestCommitsInTheForge makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
-func TestCommitsInTheForge(t *testing.T) {
-	l := newLab(t, "e2e-forge", "hub", "dev")
-	l.must("up", "--fix")
+// commitsInTheForge makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
+func commitsInTheForge(t *testing.T, l *testLab) {
+	l.must("up")
 	clone := filepath.Join(t.TempDir(), "clone")
 	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
 	git(t, t.TempDir(), "clone", "--quiet", url, clone)
@@ -74,7 +73,7 @@ func TestCommitsInTheForge(t *testing.T) {
 
 	l.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:") // as a pull would
 	l.must("up")
-	l.converged(2, 4)
+	l.converged(4, 10)
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
 		t.Errorf("the commit is lost:\n%s", log)
 	}

@@ -55,7 +55,7 @@ func TestDefaultEstate(t *testing.T) {
 	l := newLab(t, "e2e")
 	sub := func(name string, f func(t *testing.T)) {
 		t.Helper()
-		if !t.Run(name, func(t *testing.T) { outer := l.t; l.t = t; defer func() { l.t = outer }(); f(t) }) {
+		if !t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, _ *testLab) { f(t) }) }) {
 			t.FailNow()
 		}
 	}
@@ -75,6 +75,10 @@ func TestDefaultEstate(t *testing.T) {
 	sub("up again does nothing", func(t *testing.T) { untouched(t, l) })
 	sub("every command of the documents works", func(t *testing.T) { documented(t, l) })
 	sub("a broken estate is refused", func(t *testing.T) { brokenEstate(t, l) })
+	sub("another lab beside it", func(t *testing.T) { secondLab(t, l) })
+	sub("every story is played", func(t *testing.T) { stories(t, l) })
+	sub("sabotage is noticed", func(t *testing.T) { sabotage(t, l) })
+	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
 		l.must("down")
@@ -265,24 +269,24 @@ func (l *testLab) absent(t *testing.T, cluster, namespace, name string) {
 	}
 }
 
-// TestLabsSideBySide brings up a second lab and takes it down: the first must not notice.
-func TestLabsSideBySide(t *testing.T) {
-	first := newLab(t, "e2e-one", "hub", "dev")
-	first.must("up", "--fix")
-	first.converged(2, 4)
-	before := containers(t, first.name+"-", "lab-"+first.name)
-	second := newLab(t, "e2e-two", "hub", "dev")
+// secondLab brings up another lab and takes it down: the first must not notice.
+func secondLab(t *testing.T, first *testLab) {
+	before, objects := containers(t, first.name+"-", "lab-"+first.name+"-"), first.resourceVersions(t.Context())
+	second := newLab(t, "e2e-two", "hub")
 	second.must("up")
-	second.converged(2, 4)
-	first.converged(2, 4)
+	second.converged(1, 1)
+	first.converged(4, 10)
 	second.must("down")
 	if left := second.leftovers(); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
-	if diff := cmp.Diff(before, containers(t, first.name+"-", "lab-"+first.name)); diff != "" {
+	if diff := cmp.Diff(before, containers(t, first.name+"-", "lab-"+first.name+"-")); diff != "" {
 		t.Errorf("the first lab's containers changed:\n%s", diff)
 	}
-	first.converged(2, 4)
+	if diff := cmp.Diff(objects, first.resourceVersions(t.Context())); diff != "" {
+		t.Errorf("the first lab's objects changed (-before +after):\n%s", diff)
+	}
+	first.converged(4, 10)
 }
 
 // containers that start with a prefix and belong to no lab of a longer name, with what would change if they were made anew or started again.

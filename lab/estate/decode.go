@@ -174,7 +174,7 @@ func (r *reader) truths(to *map[string]bool) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		*to = map[string]bool{}
 		r.each(n, path, func(key string, n *yaml.Node, path string) {
-			var v bool
+			v := true // a switch that cannot be read counts as on: what hangs on it is checked in the same run
 			r.truth(&v)(n, path)
 			(*to)[key] = v
 		})

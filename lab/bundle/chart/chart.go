@@ -5,14 +5,19 @@ package chart
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 	helmchart "helm.sh/helm/v3/pkg/chart"
@@ -23,6 +28,35 @@ import (
 
 //go:embed recipes.yaml
 var recipesYAML []byte
+
+//go:embed *.go argocd
+var code embed.FS
+
+// Code stands for everything that charts depend on beside their recipes: it changes with the code of this package, with the libraries that write YAML and
+// charts, and with Go, and with nothing else.
+var Code = sync.OnceValue(func() string {
+	h := sha256.New()
+	err := fs.WalkDir(code, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		data, err := code.ReadFile(name)
+		fmt.Fprintf(h, "%s %d\n%s", name, len(data), data)
+		return err
+	})
+	if err != nil {
+		panic(err) // what was embedded can be read
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		fmt.Fprintln(h, info.GoVersion)
+		for _, d := range info.Deps {
+			if d.Path == "helm.sh/helm/v3" || d.Path == "go.yaml.in/yaml/v3" {
+				fmt.Fprintln(h, d.Path, d.Version, d.Sum)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+})
 
 // Kind is how a recipe's chart comes out of its module.
 type Kind string

@@ -22,6 +22,7 @@ type Builder struct {
 	engine  *docker.Docker // nil for none
 
 	builds, downloads, roots *turn
+	board                    *board
 
 	mu     sync.Mutex
 	making map[string]*turn // by key of what is being made: within one process nobody need wait for a file lock
@@ -37,7 +38,7 @@ func WithEngine(d *docker.Docker) Option {
 
 // New returns a builder of the given recipes.
 func New(r *Recipes, s *store.Store, options ...Option) *Builder {
-	b := &Builder{recipes: r, store: s, builds: newTurn(), downloads: newTurn(), roots: newTurn(), making: map[string]*turn{}}
+	b := &Builder{recipes: r, store: s, builds: newTurn(), downloads: newTurn(), roots: newTurn(), board: newBoard(), making: map[string]*turn{}}
 	for _, o := range options {
 		o(b)
 	}
@@ -93,30 +94,72 @@ func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (sto
 	if e, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
 		return e, err
 	}
+	missing := map[string]*Component{}
+	if err := b.missing(c, missing); err != nil {
+		return store.Entry{}, err
+	}
 	if e, ok, err := b.fromEngine(ctx, c, key); ok || err != nil {
+		b.board.forget(missing)
 		return e, err
 	}
 	if err := Possible(); err != nil {
 		return store.Entry{}, err
 	}
-	w, err := b.newWatch(c, p)
-	if err != nil {
-		return store.Entry{}, err
+	b.board.expect(missing)
+	if p != nil {
+		defer b.board.watch(p).stop()
 	}
-	defer w.stop()
-	return b.make(ctx, c, w)
+	return b.make(ctx, c)
+}
+
+// Expect names images that will be asked for, so that how far the builds are is told of all of them. What is unknown or at hand counts for nothing.
+func (b *Builder) Expect(names ...string) error {
+	missing := map[string]*Component{}
+	for _, name := range names {
+		if c, ok := b.recipes.Get(name); ok {
+			if err := b.missing(c, missing); err != nil {
+				return err
+			}
+		}
+	}
+	b.board.expect(missing)
+	return nil
+}
+
+// missing collects c and everything it needs that is not in the store.
+func (b *Builder) missing(c *Component, into map[string]*Component) error {
+	if _, ok := into[c.Name]; ok {
+		return nil
+	}
+	key, err := b.recipes.key(c)
+	if err != nil {
+		return err
+	}
+	if _, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
+		return err
+	}
+	into[c.Name] = c
+	for _, need := range c.Needs() {
+		if n, ok := b.recipes.Get(need); ok {
+			if err := b.missing(n, into); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // keepVersions is how many results of one component stay in the store: this lab's, and that of one that is newer or older.
 const keepVersions = 2
 
 // make builds what c needs, side by side, and then c.
-func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry, error) {
+func (b *Builder) make(ctx context.Context, c *Component) (store.Entry, error) {
 	key, err := b.recipes.key(c)
 	if err != nil {
 		return store.Entry{}, err
 	}
 	if e, ok, err := b.store.Lookup(c.Name, key); ok || err != nil {
+		b.board.done(c)
 		return e, err
 	}
 	var mu sync.Mutex
@@ -128,7 +171,7 @@ func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry
 			return store.Entry{}, fmt.Errorf("no recipe for %q", need)
 		}
 		group.Go(func() error {
-			e, err := b.make(groupCtx, component, w)
+			e, err := b.make(groupCtx, component)
 			mu.Lock()
 			defer mu.Unlock()
 			made[need] = e
@@ -140,15 +183,15 @@ func (b *Builder) make(ctx context.Context, c *Component, w *watch) (store.Entry
 	}
 	var e store.Entry
 	built := false
-	waiting := func() { w.say(c, "waiting for another lab to build "+c.Name) }
+	waiting := func() { b.board.say(c, "waiting for another lab to build "+c.Name) }
 	err = b.alone(key).do(ctx, 0, func() (err error) {
 		e, err = b.store.Make(ctx, c.Name, key, waiting, func(ctx context.Context, dir string) (store.Meta, error) {
 			built = true
-			return b.build(ctx, c, made, dir, func(what string) { w.say(c, what) })
+			return b.build(ctx, c, made, dir, func(what string) { b.board.say(c, what) })
 		})
 		return err
 	})
-	w.done(c)
+	b.board.done(c)
 	if err != nil && ctx.Err() == nil {
 		return e, fmt.Errorf("build %s: %w", c.Name, err)
 	}

@@ -78,10 +78,12 @@ func TestProgramsAreBuiltOnceForAll(t *testing.T) {
 		defer mu.Unlock()
 		said = append(said, line)
 	}
+	w := b.board.watch(say)
+	defer w.stop()
 	var group sync.WaitGroup
 	for _, name := range []string{"a", "b", "a"} {
 		group.Go(func() {
-			if _, err := b.Image(t.Context(), name, say); err != nil {
+			if _, err := b.Image(t.Context(), name, nil); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -138,7 +140,7 @@ func TestUnknownImage(t *testing.T) {
 	}
 }
 
-func TestWatchTellsTimes(t *testing.T) {
+func TestTheBoardTellsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := Parse("recipes.yaml", []byte(strings.ReplaceAll(helloRecipes, "module: example.com/hello, ", "module: example.com/hello, seconds: 100, ")))
 		if err != nil {
@@ -146,24 +148,30 @@ func TestWatchTellsTimes(t *testing.T) {
 		}
 		img, _ := r.Get("a")
 		hello, _ := r.Get("hello")
-		var said []string
-		w, err := New(r, newStore(t)).newWatch(img, func(s string) { said = append(said, s) })
-		if err != nil {
+		b := New(r, newStore(t))
+		if err := b.Expect("a", "b", "a", "nothing"); err != nil {
 			t.Fatal(err)
 		}
-		w.say(hello, "compiling hello")
+		var said, other []string
+		w := b.board.watch(func(s string) { said = append(said, s) })
+		b.board.say(hello, "compiling hello")
+		late := b.board.watch(func(s string) { other = append(other, s) }) // waits for b, and is told of what is before it
 		time.Sleep(31 * time.Second)
-		w.done(hello)
-		w.say(img, "packing a")
+		b.board.done(hello)
+		b.board.say(img, "packing a")
 		w.stop()
+		late.stop()
 		want := []string{
-			"compiling hello, 0 of 2 made, 0s so far, about 1m40s left",
-			"compiling hello, 0 of 2 made, 30s so far, about 1m10s left",
-			"packing a, 1 of 2 made, 31s so far",
+			"compiling hello, 0 of 3 made, 0s so far, about 1m40s left",
+			"compiling hello, 0 of 3 made, 30s so far, about 1m10s left",
+			"packing a, 1 of 3 made, 31s so far",
 		}
-		for _, line := range want {
+		for i, line := range want {
 			if !slices.Contains(said, line) {
 				t.Errorf("%q is not among %q", line, said)
+			}
+			if i > 0 && !slices.Contains(other, line) {
+				t.Errorf("%q is not among %q", line, other)
 			}
 		}
 	})

@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+	"homelab/lab/scenario/scenariotest"
+	"homelab/lab/ui"
+)
+
+// stories plays every story of the estate on real clusters, LAB_E2E_ROUNDS times (once when unset).
+func stories(t *testing.T, l *testLab) {
+	rounds := 1
+	if n, err := strconv.Atoi(os.Getenv("LAB_E2E_ROUNDS")); err == nil {
+		rounds = n
+	}
+	for range rounds {
+		playAll(t, l)
+	}
+}
+
+// sabotage plays each story on an estate that was broken for it.
+func sabotage(t *testing.T, l *testLab) {
+	cases, err := filepath.Glob("../scenario/testdata/sabotage/*.txtar")
+	if err != nil || len(cases) < 5 {
+		t.Fatal("no sabotage", err)
+	}
+	for _, file := range cases {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { sabotaged(t, l, name, file) }) })
+	}
+}
+
+// within lends the lab to a subtest.
+func (l *testLab) within(t *testing.T, f func(*testing.T, *testLab)) {
+	outer := l.t
+	l.t = t
+	defer func() { l.t = outer }()
+	f(t, l)
+}
+
+// junit is what a CI system reads of a JUnit file.
+type junit struct {
+	Tests    int `xml:"tests,attr"`
+	Failures int `xml:"failures,attr"`
+	Errors   int `xml:"errors,attr"`
+	Skipped  int `xml:"skipped,attr"`
+	Suites   []struct {
+		Name  string `xml:"name,attr"`
+		Time  string `xml:"time,attr"`
+		Cases []struct {
+			Name    string `xml:"name,attr"`
+			Failure *struct {
+				Text string `xml:",chardata"`
+			} `xml:"failure"`
+		} `xml:"testcase"`
+	} `xml:"testsuite"`
+}
+
+func readJUnit(t *testing.T, file string) junit {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var j junit
+	if err := xml.Unmarshal(data, &j); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	return j
+}
+
+// artifacts is where what CI should keep is put.
+func artifacts(t *testing.T) string {
+	if dir := os.Getenv("LAB_E2E_ARTIFACTS"); dir != "" {
+		return dir
+	}
+	return t.TempDir()
+}
+
+// playAll plays all stories. The verdict is read from the JUnit file, as CI does.
+func playAll(t *testing.T, l *testLab) {
+	before := l.resourceVersions(t.Context())
+	dir := artifacts(t)
+	file := filepath.Join(dir, "scenarios.xml")
+	out := l.run("scenario", "run", "--all", "--junit", file, "--report", dir, "-o", "json")
+	j := readJUnit(t, file)
+	if out.code != 0 || len(j.Suites) < 5 || j.Tests < 40 || j.Failures+j.Errors+j.Skipped != 0 {
+		t.Errorf("exit %d, %d stories, %d steps, %d failed, %d broken, %d skipped\n%s%s", out.code, len(j.Suites), j.Tests, j.Failures, j.Errors, j.Skipped, out.stdout, out.stderr)
+	}
+	var r ui.ScenarioRun
+	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {
+		t.Fatalf("%v in %q", err, out.stdout)
+	}
+	for _, s := range r.Scenarios {
+		t.Logf("%-16s %7.1fs  %s", s.Name, s.Seconds, s.Verdict)
+		for _, m := range s.Measures {
+			t.Logf("%16s %7.1fs  from %q to %q", "", m.Seconds, m.From, m.Name)
+		}
+	}
+	l.converged(4, 10)
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("the stories left something for lab up to do: %v", up.Changed)
+	}
+	after := l.resourceVersions(t.Context())
+	if diff := cmp.Diff(keys(before), keys(after)); diff != "" {
+		t.Errorf("objects before and after the stories (-before +after):\n%s", diff)
+	}
+}
+
+// keys are the names of objects; what is in them the player has compared itself.
+func keys(m map[string]string) map[string]bool {
+	names := map[string]bool{}
+	for name := range m {
+		if !strings.Contains(name, "secrets argocd/sh.helm.release") {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// sabotaged breaks the estate, and plays the story that must notice: exit 4, and the right expectation named.
+func sabotaged(t *testing.T, l *testLab, name, file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenariotest.ReadSabotage(name, data, os.DirFS(l.estate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range s.Files {
+		was, err := os.ReadFile(filepath.Join(l.estate, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.write(path, content)
+		defer l.write(path, string(was))
+	}
+	l.must("up")
+	report := filepath.Join(t.TempDir(), "junit.xml")
+	out := l.run("scenario", "run", s.Story, "--junit", report, "-o", "json")
+	if out.code != int(lab.ExitUnmet) {
+		t.Fatalf("exit %d, want %d\n%s%s", out.code, lab.ExitUnmet, out.stdout, out.stderr)
+	}
+	unmet, says := "", ""
+	for _, suite := range readJUnit(t, report).Suites {
+		for _, c := range suite.Cases {
+			if c.Failure != nil && unmet == "" {
+				_, unmet, _ = strings.Cut(c.Name, " ") // past the number of the step
+				says = c.Failure.Text
+			}
+		}
+	}
+	t.Logf("unmet: %s\n%s", unmet, says)
+	if unmet != s.Unmet || !strings.Contains(says, s.Says) {
+		t.Errorf("unmet %q, want %q; says %q, want %q in it", unmet, s.Unmet, says, s.Says)
+	}
+	var r ui.ScenarioRun
+	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {
+		t.Fatalf("%v in %q", err, out.stdout)
+	}
+	for _, one := range r.Scenarios {
+		if len(one.Left) > 0 {
+			t.Errorf("not as it was: %q", one.Left)
+		}
+	}
+}
