@@ -232,7 +232,11 @@ func (s *session) page(c *cli.Context, r *scenario.Result) (string, error) {
 	if len(r.Steps) == 0 {
 		return "", nil
 	}
-	dir := cmp.Or(c.String("report"), filepath.Join(s.dir.Path, lab.ScenariosDir))
+	home := s.dir.Path
+	if c.Bool("fresh") { // the lab's folder goes with the lab
+		home = s.cacheDir()
+	}
+	dir := cmp.Or(c.String("report"), filepath.Join(home, lab.ScenariosDir))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("timeline: %w", err)
 	}
@@ -281,11 +285,9 @@ func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
 		return cl.Role != lab.RoleHub && !slices.ContainsFunc(list, func(one *scenario.Scenario) bool { return slices.Contains(one.Requires.Clusters, cl.Name) })
 	})
 	return f.locked(c.Context, func(ctx context.Context) (err error) {
-		defer func() { err = errors.Join(err, f.down(context.WithoutCancel(ctx))) }()
 		quiet := *f
-		silent := *f.program
-		silent.screen(false) // the result is the story's
-		quiet.program = &silent
+		defer func() { err = errors.Join(err, quiet.down(context.WithoutCancel(ctx))) }()
+		quiet.program = &program{Env: f.Env, ui: f.ui.Aside()} // the result is the story's
 		if err := quiet.up(ctx, c, est, clusters); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.IntFlag{Name: "from", Usage: "play from step `N` on"},
 			&cli.BoolFlag{Name: "fresh", Usage: "on a lab that is made for it and removed again, with the clusters that the scenarios require"},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML, for CI"},
-			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder)"},
+			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
 		Action:       p.scenarioRun,

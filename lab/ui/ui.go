@@ -100,6 +100,13 @@ func modes(outTerm, errTerm bool, env func(string) string) (tty, outTTY, color, 
 	return tty, outTTY, color, outColor
 }
 
+// Aside is a UI on the same screen for what is done on the way to a result: it narrates, and its own results are not shown.
+func (u *UI) Aside() *UI {
+	opts := u.opts
+	opts.Out, opts.JSON = io.Discard, false
+	return New(opts)
+}
+
 // Print writes one line of data.
 func (u *UI) Print(line string) {
 	u.mu.Lock()

@@ -120,7 +120,7 @@ func newStep(s scenario.StepResult) step {
 }
 
 func markers(steps []scenario.StepResult, total time.Duration) []marker {
-	const near = 0.022 // of the axis: the width of a number
+	const near = 0.045 // of the axis: the width of two numbers
 	var list []marker
 	var first scenario.StepResult
 	for _, s := range steps {
