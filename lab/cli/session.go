@@ -76,6 +76,14 @@ func (p *program) open(c *cli.Context) (*session, error) {
 	return s, nil
 }
 
+// command is a command line about this lab, as a person would type it here.
+func (s *session) command(line string) string {
+	if s.name == s.estate.name || s.name == s.Getenv("LAB_NAME") {
+		return line
+	}
+	return line + " --name " + s.name
+}
+
 // existing is open for a command that needs a lab that was brought up.
 func (p *program) existing(c *cli.Context) (*session, error) {
 	s, err := p.open(c)

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
 	"homelab/lab/plan"
+	"homelab/lab/scenario"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 )
@@ -277,13 +281,33 @@ func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result
 	r.ui.Summary(ui.Summary{
 		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: r.seenLast, Applications: st.Applications, Addons: addonNames(r.est),
 		Endpoints: []ui.Entry{
-			{Name: "argo cd", Text: r.argocdURL(), Note: "user " + r.creds.ArgoCDUser + ", password: lab creds argocd"},
-			{Name: "forge", Text: r.forgeURL(), Note: "user " + r.creds.ForgeUser + ", password: lab creds forge"},
-			{Name: "kubectl", Text: "export KUBECONFIG=$(lab kubeconfig)"},
+			{Name: "argo cd", Text: r.argocdURL(), Note: "user " + r.creds.ArgoCDUser + ", password: " + r.command("lab creds argocd")},
+			{Name: "forge", Text: r.forgeURL(), Note: "user " + r.creds.ForgeUser + ", password: " + r.command("lab creds forge")},
+			{Name: "kubectl", Text: "export KUBECONFIG=$(" + r.command("lab kubeconfig") + ")"},
 		},
-		Next: "edit environments/dev/addons/podinfo/values.yaml and run lab up",
+		Next: r.next(),
 	})
 	return nil
+}
+
+// next is what a person may want to try on this estate: a layer of values to edit, a story to play.
+func (r *run) next() string {
+	var ideas []string
+	for _, e := range slices.SortedFunc(slices.Values(r.est.Environments), func(a, b lab.Environment) int { return cmp.Compare(a.Order, b.Order) }) {
+		values, err := fs.Glob(r.est.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
+		if err == nil && len(values) > 0 && e.Order > 0 {
+			ideas = append(ideas, "edit "+values[0]+" and run "+r.command("lab up"))
+			break
+		}
+	}
+	if stories, err := scenario.List(r.est.FS); err == nil && len(stories) > 0 {
+		story := stories[0]
+		if slices.Contains(stories, "drift") {
+			story = "drift"
+		}
+		ideas = append(ideas, "play a story: "+r.command("lab scenario run "+story))
+	}
+	return strings.Join(ideas, ", or ")
 }
 
 func addonNames(est *lab.Estate) []string {

@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -174,5 +177,36 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 		if len(one.Left) > 0 {
 			t.Errorf("not as it was: %q", one.Left)
 		}
+	}
+}
+
+// interrupted presses Ctrl-C in the middle of a story: it ends with 130, and the lab is as it was.
+func interrupted(t *testing.T, l *testLab) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := l.command(ctx, "scenario", "run", "drift")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for s := bufio.NewScanner(stderr); s.Scan(); {
+		all.WriteString(s.Text() + "\n")
+		if strings.Contains(s.Text(), "self-heal is switched off") { // it was committed
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != int(lab.ExitInterrupted) || !strings.Contains(all.String(), "✓ the lab is as it was") {
+		t.Errorf("exit %d\n%s", code, all.String())
+	}
+	l.converged(4, 10)
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("the story left something for lab up to do: %v", up.Changed)
 	}
 }

@@ -45,17 +45,17 @@ func (u *UI) StoryBegin(head, right string) {
 	u.write(u.opts.Err, p.text(bold, head)+spaces(gap)+p.text(dim, right)+"\n\n")
 	s := &story{ui: u, screen: screen{out: u.opts.Err}, start: u.opts.Clock(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	u.story = s
-	if !u.opts.TTY {
-		close(s.stopped)
-		return
-	}
 	go s.tick()
 }
 
-// tick turns the spinner. StoryEnd waits for it.
+// tick turns the spinner, or tells of a step that takes long. StoryEnd waits for it.
 func (s *story) tick() {
 	defer close(s.stopped)
-	ticker := time.NewTicker(frameEvery)
+	every, show := frameEvery, s.draw
+	if !s.ui.opts.TTY {
+		every, show = sayEvery, s.goesOn
+	}
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -63,9 +63,22 @@ func (s *story) tick() {
 			return
 		case <-ticker.C:
 			s.ui.mu.Lock()
-			s.draw()
+			show()
 			s.ui.mu.Unlock()
 		}
+	}
+}
+
+// goesOn writes a line about a step that was under way the last time too.
+func (s *story) goesOn() {
+	if s.current == nil {
+		return
+	}
+	now := s.ui.opts.Clock()
+	if took := now.Sub(s.began); took >= sayEvery/2 {
+		l := *s.current
+		l.Symbol, l.Took, l.Since = SymbolWaiting, took, now.Sub(s.start)
+		s.ui.write(s.ui.opts.Err, s.ended(l))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -59,4 +60,27 @@ func TestStoryLeavesOutToJSON(t *testing.T) {
 	if o.Len() > 0 || !strings.Contains(e.String(), "it is healed") {
 		t.Errorf("stdout %q, stderr %q", o.String(), e.String())
 	}
+}
+
+// Where nothing can be redrawn, a step that takes long is told of from time to time.
+func TestALongStepIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e bytes.Buffer
+		u := New(Options{Err: &e})
+		u.StoryBegin("drift", "lab homelab")
+		u.StoryStep(StoryLine{Number: 1, Title: "it is healed"})
+		time.Sleep(21 * time.Second)
+		u.StoryStep(StoryLine{Number: 1, Title: "it is healed", Symbol: SymbolOK, Took: 21 * time.Second, Since: 21 * time.Second})
+		time.Sleep(21 * time.Second)
+		u.StoryEnd("passed")
+		var times []string
+		for line := range strings.Lines(e.String()) {
+			if strings.Contains(line, "it is healed") {
+				times = append(times, strings.Fields(line)[0]+strings.Fields(line)[2])
+			}
+		}
+		if got, want := strings.Join(times, " "), "10.0s· 20.0s· 21.0s✓"; got != want {
+			t.Errorf("told %q, want %q in\n%s", got, want, e.String())
+		}
+	})
 }

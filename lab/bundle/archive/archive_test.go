@@ -106,13 +106,12 @@ func fakeChart(t testing.TB, chart, version string) lab.Chart {
 
 func sample(t testing.TB) ([]lab.Image, []lab.Chart) {
 	base, own := content(1, 300_000), content(2, 70_000)
-	return []lab.Image{
+	images := []lab.Image{
 		fake{component: "gitea", ref: "docker.gitea.com/gitea:1.26.0", layers: [][]byte{base, content(3, 50_000)}}.write(t),
 		fake{component: "argocd", ref: "quay.io/argoproj/argocd:v3.2.11", layers: [][]byte{base, own, {}, own}, isGzip: true}.write(t),
 		fake{component: "node", ref: "lab/node:v1.36.3-abc", layers: [][]byte{content(4, 10_000)}, isLinked: true}.write(t),
-	}, []lab.Chart{
-		fakeChart(t, "podinfo", "6.9.2"), fakeChart(t, "podinfo", "6.7.0"),
 	}
+	return images, []lab.Chart{fakeChart(t, "podinfo", "6.9.2"), fakeChart(t, "podinfo", "6.7.0")}
 }
 
 func save(t testing.TB, images []lab.Image, charts []lab.Chart) string {
