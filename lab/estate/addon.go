@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // applicationSet is one ApplicationSet document of an addon, read for what lab wants to know: nothing in it is lab's language, so nothing in it is strict.
@@ -104,7 +105,7 @@ func (a applicationSet) resolve(s string) string {
 func (a applicationSet) describe(addon *lab.Addon) {
 	if n := get(a.spec, "template", "spec", "destination", "namespace"); n != nil && addon.Namespace == "" && !templated(a.resolve(n.Value)) {
 		addon.Namespace = a.resolve(n.Value)
-		addon.Positions["namespace"] = position(a.file, n)
+		addon.Positions["namespace"] = strict.Position(a.file, n)
 	}
 	for _, s := range a.sources() {
 		if chart := get(s, "chart"); chart != nil && addon.Chart == "" {
@@ -112,7 +113,7 @@ func (a applicationSet) describe(addon *lab.Addon) {
 				addon.Chart = ""
 				continue
 			}
-			addon.Positions["chart"] = position(a.file, chart)
+			addon.Positions["chart"] = strict.Position(a.file, chart)
 			if repo := a.resolve(text(s, "repoURL")); !strings.Contains(repo, "addons_chart_repo_url") {
 				addon.Repository = repo
 			}
@@ -121,7 +122,7 @@ func (a applicationSet) describe(addon *lab.Addon) {
 		if p := get(s, "path"); p != nil && addon.Path == "" && a.ownRepository(s) {
 			if at := a.estatePath(p.Value); !templated(at) {
 				addon.Path = path.Clean(at)
-				addon.Positions["path"] = position(a.file, p)
+				addon.Positions["path"] = strict.Position(a.file, p)
 			}
 		}
 	}
@@ -136,18 +137,18 @@ func (a applicationSet) versions(addon *lab.Addon, revision *yaml.Node) {
 	if m == nil {
 		if !templated(revision.Value) {
 			addon.Versions[""] = revision.Value
-			addon.Positions["version"] = position(a.file, revision)
+			addon.Positions["version"] = strict.Position(a.file, revision)
 		}
 		return
 	}
 	if n := a.base[m[1]]; n != nil {
 		addon.Versions[""] = n.Value
-		addon.Positions["version"] = position(a.file, n)
+		addon.Positions["version"] = strict.Position(a.file, n)
 	}
 	for env, values := range a.pins {
 		if n := values[m[1]]; n != nil {
 			addon.Versions[env] = n.Value
-			addon.Positions["version."+env] = position(a.file, n)
+			addon.Positions["version."+env] = strict.Position(a.file, n)
 		}
 	}
 }
@@ -179,7 +180,7 @@ func (a applicationSet) reads() []lab.Read {
 		}
 		for _, m := range action.FindAllStringSubmatch(n.Value, -1) {
 			for _, ref := range plain.FindAllStringSubmatch(m[1], -1) {
-				r := lab.Read{Key: ref[2], Label: ref[1] == "labels", At: position(a.file, n)}
+				r := lab.Read{Key: ref[2], Label: ref[1] == "labels", At: strict.Position(a.file, n)}
 				if !slices.ContainsFunc(reads, func(x lab.Read) bool { return x.Key == r.Key && x.Label == r.Label }) {
 					reads = append(reads, r)
 				}
@@ -223,7 +224,7 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 		}
 		if p = path.Join(from, strings.TrimPrefix(p, "/")); !inRepository(p) {
 			ps = append(ps, lab.Problem{
-				Position: position(file, n), Message: fmt.Sprintf("path %s leaves the repository", n.Value),
+				Position: strict.Position(file, n), Message: fmt.Sprintf("path %s leaves the repository", n.Value),
 				Cure: "a path starts at the root of the repository",
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 	"homelab/lab/bridge"
 )
 
@@ -49,7 +50,7 @@ func (l *loader) cluster(c lab.Cluster) {
 		if len(addons) > 0 {
 			cure = "there are " + strings.Join(addons, ", ")
 		}
-		if best := closest(name, addons); best != "" {
+		if best := strict.Closest(name, addons); best != "" {
 			cure = fmt.Sprintf("did you mean %q?", best)
 		}
 		l.at(c.Position("spec.addons."+name), fmt.Sprintf("no addon %s", name), cure)
@@ -87,7 +88,7 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 		return lab.Environment{}, false
 	}
 	if env, ok = l.estate.Environment(c.Environment); !ok {
-		if best := closest(c.Environment, names); best != "" {
+		if best := strict.Closest(c.Environment, names); best != "" {
 			there = fmt.Sprintf("did you mean %q?", best)
 		}
 		l.at(at, fmt.Sprintf("no environment %s", c.Environment), there)

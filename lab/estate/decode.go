@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // reader decodes one document strictly: what it does not know, or what has the wrong type, is a problem with its position.
@@ -25,7 +26,7 @@ type entry struct {
 }
 
 func (r *reader) fail(n *yaml.Node, message, cure string) {
-	r.problems = append(r.problems, lab.Problem{Position: position(r.file, n), Message: message, Cure: cure})
+	r.problems = append(r.problems, lab.Problem{Position: strict.Position(r.file, n), Message: message, Cure: cure})
 }
 
 // mapping reads the keys of n that entries name; any other is a problem. A key without a value is as if it were not there.
@@ -60,10 +61,10 @@ func (r *reader) each(n *yaml.Node, path string, read func(key string, n *yaml.N
 }
 
 func (r *reader) read(n *yaml.Node, path string, read func(*yaml.Node, string)) {
-	if isNull(n) {
+	if strict.IsNull(n) {
 		return
 	}
-	r.at[path] = position(r.file, n)
+	r.at[path] = strict.Position(r.file, n)
 	read(n, path)
 }
 
@@ -77,10 +78,10 @@ func (r *reader) isMapping(n *yaml.Node, path string) bool {
 
 func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 	cure := "known: " + strings.Join(known, ", ")
-	if best := closest(key.Value, known); best != "" {
+	if best := strict.Closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
 		if _, ok := r.at[join(path, best)]; !ok {
-			r.at[join(path, best)] = position(r.file, key) // it is there, if misspelt: one slip is one problem
+			r.at[join(path, best)] = strict.Position(r.file, key) // it is there, if misspelt: one slip is one problem
 		}
 	}
 	r.fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
@@ -94,7 +95,7 @@ func (r *reader) wrong(n *yaml.Node, path, want string) {
 	if path == "" {
 		path = "the document"
 	}
-	r.fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, kindOf(n)), cure)
+	r.fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, strict.KindOf(n)), cure)
 }
 
 func (r *reader) text(to *string) func(*yaml.Node, string) {
@@ -116,7 +117,7 @@ func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
 			return
 		}
 		cure := strings.Join(words, " or ")
-		if best := closest(*to, words); best != "" {
+		if best := strict.Closest(*to, words); best != "" {
 			cure = fmt.Sprintf("did you mean %q?", best)
 		}
 		r.fail(n, fmt.Sprintf("%s cannot be %q", path, *to), cure)
@@ -206,70 +207,9 @@ func steps(keys []string) []any {
 	return path
 }
 
-func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	}
-	switch n.Tag {
-	case "!!str":
-		return "text"
-	case "!!int", "!!float":
-		return "a number"
-	case "!!bool":
-		return "true or false"
-	case "!!timestamp":
-		return "a date"
-	case "!!null":
-		return "nothing"
-	}
-	return n.Tag
-}
-
 func join(path, key string) string {
 	if path == "" {
 		return key
 	}
 	return path + "." + key
-}
-
-// closest is the word nearest to what was written, if it is near enough to be a slip.
-func closest(word string, known []string) string {
-	if len(word) > 64 {
-		return ""
-	}
-	best, least := "", max(1, min(3, len(word)/3))+1
-	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to add, drop, change or swap (Damerau-Levenshtein, adjacent swaps).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

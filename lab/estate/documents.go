@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // APIVersion of the documents that lab reads.
@@ -16,7 +17,7 @@ const APIVersion = "lab/v1alpha1"
 
 // document reads the one document of a cluster.yaml or environment.yaml, whose spec is left to the caller.
 func (r *reader) document(data []byte, kind string, name *string, spec entry) *yaml.Node {
-	docs, problems := parse(r.file, data)
+	docs, problems := strict.Parse(r.file, data)
 	r.problems = append(r.problems, problems...)
 	if len(problems) > 0 {
 		return nil
@@ -25,7 +26,7 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 		at := lab.Position{File: r.file, Line: 1}
 		message := "the file is empty"
 		if len(docs) > 1 {
-			at, message = position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
+			at, message = strict.Position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
 		}
 		r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: "it holds one " + kind})
 		return nil

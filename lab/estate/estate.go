@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // Option changes how an estate is read.
@@ -167,7 +168,7 @@ func (l *loader) documentsOf(file string) []*yaml.Node {
 	if data == nil {
 		return nil
 	}
-	docs, problems := parse(file, data)
+	docs, problems := strict.Parse(file, data)
 	l.problems = append(l.problems, problems...)
 	return docs
 }
@@ -188,7 +189,7 @@ func (l *loader) addon(folder string) {
 			set := newApplicationSet(file, doc)
 			if addon.File == "" {
 				addon.File = file
-				addon.Positions[""] = position(file, doc)
+				addon.Positions[""] = strict.Position(file, doc)
 			}
 			set.describe(&addon)
 			addon.Reads = append(addon.Reads, set.reads()...)
@@ -211,11 +212,11 @@ func (l *loader) values(file string) {
 	}
 	for _, doc := range l.documentsOf(file) {
 		if doc.Kind != yaml.MappingNode {
-			l.problems = append(l.problems, lab.Problem{Position: position(file, doc), Message: "values are a mapping, not " + kindOf(doc)})
+			l.problems = append(l.problems, lab.Problem{Position: strict.Position(file, doc), Message: "values are a mapping, not " + strict.KindOf(doc)})
 		}
 	}
 	names := l.addonNames()
-	if best := closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
+	if best := strict.Closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
 		l.fail(file, fmt.Sprintf("values for an addon %s that is not there", m[1]), fmt.Sprintf("did you mean %q?", best))
 	}
 }

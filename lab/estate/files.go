@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // files reads an estate's files, and notes what cannot be read once for each file.
@@ -30,7 +31,7 @@ func (f *files) read(file string) []byte {
 	if err == nil {
 		defer src.Close()
 		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(src, maxFile+1)); err == nil {
+		if data, err = io.ReadAll(io.LimitReader(src, strict.MaxFile+1)); err == nil {
 			return append([]byte{}, data...)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 const kindAPIVersion = "kind.x-k8s.io/v1alpha4"
@@ -49,10 +50,10 @@ func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 
 // typed walks n along a Go type with yaml tags, as a strict decoder would, and goes on after a problem.
 func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
-	if isNull(n) {
+	if strict.IsNull(n) {
 		return
 	}
-	r.at[at] = position(r.file, n)
+	r.at[at] = strict.Position(r.file, n)
 	switch t.Kind() {
 	case reflect.Pointer:
 		r.typed(n, t.Elem(), at)

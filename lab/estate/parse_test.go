@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // Whatever a file holds, reading it ends, and what it finds lies within the file.
@@ -41,7 +42,7 @@ func FuzzDocuments(f *testing.F) {
 		if len(more) == 0 && e.Name != "dev" {
 			t.Errorf("no problem with %+v", e)
 		}
-		docs, rest := parse("addons/x/applicationset.yaml", data)
+		docs, rest := strict.Parse("addons/x/applicationset.yaml", data)
 		for _, doc := range docs {
 			rest = append(rest, escapes("addons/x/applicationset.yaml", doc)...)
 			set := newApplicationSet("addons/x/applicationset.yaml", doc)
@@ -57,11 +58,11 @@ func FuzzDocuments(f *testing.F) {
 }
 
 func TestParseBounds(t *testing.T) {
-	_, problems := parse("x.yaml", make([]byte, maxFile+1))
+	_, problems := strict.Parse("x.yaml", make([]byte, strict.MaxFile+1))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "too much") {
 		t.Errorf("a huge file: %v", problems)
 	}
-	if _, problems = parse("x.yaml", []byte(strings.Repeat("a: 1\n---\n", maxDocs+1))); len(problems) != 1 {
+	if _, problems = strict.Parse("x.yaml", []byte(strings.Repeat("a: 1\n---\n", strict.MaxDocs+1))); len(problems) != 1 {
 		t.Errorf("many documents: %v", problems)
 	}
 }
@@ -86,7 +87,7 @@ func TestManyProblems(t *testing.T) {
 }
 
 func TestMergeKeys(t *testing.T) {
-	docs, problems := parse("x.yaml", []byte("base: &b {a: 1, c: 2}\nmore: {<<: [*b, {d: 4}], c: 3}\n"))
+	docs, problems := strict.Parse("x.yaml", []byte("base: &b {a: 1, c: 2}\nmore: {<<: [*b, {d: 4}], c: 3}\n"))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -168,7 +169,7 @@ func TestClosest(t *testing.T) {
 		"enviroment": "environment", "rloe": "role", "regoin": "region", "metrics_server": "metrics-server",
 		"Region": "region", "banana": "", "": "", "e": "", strings.Repeat("x", 1<<16): "",
 	} {
-		if got := closest(word, known); got != want {
+		if got := strict.Closest(word, known); got != want {
 			t.Errorf("closest to %.20q is %q, want %q", word, got, want)
 		}
 	}

@@ -273,7 +273,7 @@ func (r *Reader) wrong(n *yaml.Node, path, want string) {
 	if path == "" {
 		path = "the document"
 	}
-	r.Fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, kindOf(n)), cure)
+	r.Fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, KindOf(n)), cure)
 }
 
 // Plain is a node as JSON would have it: string, bool, int64, float64, nil, []any, map[string]any. A date stays the text that was written.

@@ -45,8 +45,8 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// kindOf is what a person calls what they wrote.
-func kindOf(n *yaml.Node) string {
+// KindOf is what a person calls what they wrote.
+func KindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
