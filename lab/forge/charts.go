@@ -22,11 +22,7 @@ const helm = "helm" // Gitea's name for the kind of package
 // PublishCharts puts charts into the forge's Helm repository and returns those that were not there as they are, "podinfo 6.9.2". A version whose content
 // changed is replaced.
 func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	api, err := g.api(ctx, s)
+	s, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +42,7 @@ func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string
 
 // MissingCharts are those of the charts that the forge has not, or not as they are.
 func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	api, err := g.api(ctx, s)
+	_, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +102,7 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 
 // EnsureWebhook makes the forge tell url of every push to the estate, and returns whether anything had to be changed. The secret signs what is sent.
 func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return false, err
-	}
-	api, err := g.api(ctx, s)
+	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -142,11 +130,7 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (bool, er
 
 // HasWebhook says whether EnsureWebhook would change nothing.
 func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (bool, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return false, err
-	}
-	api, err := g.api(ctx, s)
+	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -124,6 +124,16 @@ func (g *Gitea) running(ctx context.Context) (State, error) {
 	return s, err
 }
 
+// dial is the forge as it runs, and its API.
+func (g *Gitea) dial(ctx context.Context) (State, *gitea.Client, error) {
+	s, err := g.running(ctx)
+	if err != nil {
+		return State{}, nil, err
+	}
+	api, err := g.api(ctx, s)
+	return s, api, err
+}
+
 func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 	return gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetBasicAuth(g.creds.User, g.creds.Password), gitea.SetUserAgent("lab"),
 		gitea.SetGiteaVersion(""), // saves the question: the image is pinned
@@ -204,11 +214,7 @@ func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error)
 
 // Log is the last n commits of the estate's branch, newest first.
 func (g *Gitea) Log(ctx context.Context, n int) ([]Commit, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	api, err := g.api(ctx, s)
+	_, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
