@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"homelab/lab"
-	"homelab/lab/strict"
 	"homelab/lab/bridge"
+	"homelab/lab/strict"
 )
 
 // hub checks that there is exactly one, as far as the roles could be read.
