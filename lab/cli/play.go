@@ -21,7 +21,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/estate"
 	"homelab/lab/forge"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
@@ -277,7 +276,7 @@ func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
 	if f.supply, err = f.openSupply(c.Context, docker.New(), c); err != nil {
 		return err
 	}
-	est, err := f.load(estate.WithCharts(f.suppliable))
+	est, err := f.load(f.limits()...)
 	if err != nil {
 		return err
 	}

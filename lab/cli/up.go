@@ -55,7 +55,7 @@ func (p *program) upCommand() *cli.Command {
 			if s.supply, err = s.openSupply(c.Context, docker.New(), c); err != nil {
 				return err
 			}
-			est, err := s.load(estate.WithCharts(s.suppliable))
+			est, err := s.load(s.limits()...)
 			if err != nil {
 				return err
 			}
@@ -92,6 +92,15 @@ func selected(c *cli.Context, est *lab.Estate) ([]lab.Cluster, error) {
 		}
 	}
 	return list, nil
+}
+
+// limits are what an estate can have where images come from.
+func (s *session) limits() []estate.Option {
+	options := []estate.Option{estate.WithCharts(s.suppliable)}
+	if s.supply.Origin() != lab.OriginRegistry {
+		options = append(options, estate.WithoutLoadBalancer())
+	}
+	return options
 }
 
 // suppliable says whether a chart of the estate can be had; one from a repository that is not lab's is the engine's to fetch.

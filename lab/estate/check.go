@@ -113,6 +113,10 @@ func (l *loader) nodeNames(c lab.Cluster) {
 	suffix := "-control-plane"
 	if c.ControlPlanes > 1 {
 		suffix = "-external-load-balancer"
+		if l.noLoadBalancer {
+			l.at(c.Position("spec.kind.nodes"),
+				fmt.Sprintf("%d control planes need kind's load balancer, whose image only a registry has", c.ControlPlanes), "one control plane, or --images registry")
+		}
 	}
 	if node := lab.KindName(l.estate.Name, c.Name) + suffix; len(node) > 63 {
 		l.at(c.Position("metadata.name"), fmt.Sprintf("the node %s has %d characters, a host name at most 63", node, len(node)),

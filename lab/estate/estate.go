@@ -22,6 +22,9 @@ type Option func(*loader)
 // WithCharts also checks that every chart that a cluster of the estate gets can be had.
 func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
 
+// WithoutLoadBalancer refuses clusters of several control planes: kind puts a load balancer before them, whose image only registries have.
+func WithoutLoadBalancer() Option { return func(l *loader) { l.noLoadBalancer = true } }
+
 // Load reads the estate in fsys. dir is its absolute path on disk, empty for an embedded one; name is the lab's name, which is part of every container's.
 //
 // On disk, let fsys be os.OpenRoot(dir).FS(): links that lead out of the estate are problems then, and never followed.
@@ -101,7 +104,10 @@ type loader struct {
 	files
 	estate    *lab.Estate
 	haveChart func(Chart) bool
-	roles     map[string]bool // cluster -> its role could be read
+
+	noLoadBalancer bool
+
+	roles map[string]bool // cluster -> its role could be read
 }
 
 // documents reads the file of every folder in dir.
