@@ -18,6 +18,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/scenario/scenariotest"
+	"homelab/lab/scenario/verb"
 	"homelab/lab/ui"
 )
 
@@ -207,6 +208,29 @@ func interrupted(t *testing.T, l *testLab) {
 	if code := cmd.ProcessState.ExitCode(); code != int(lab.ExitInterrupted) || !strings.Contains(all.String(), "✓ the lab is as it was") {
 		t.Errorf("exit %d\n%s", code, all.String())
 	}
+	l.converged(4, 10)
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("the story left something for lab up to do: %v", up.Changed)
+	}
+}
+
+// everyVerb plays a story that is no lesson: all that stories can do and expect, so that nothing is left to the lab in memory alone.
+func everyVerb(t *testing.T, l *testLab) {
+	text, err := os.ReadFile("testdata/every-verb/scenario.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range verb.All() {
+		if !strings.Contains(string(text), "\n      "+verb.Name+":") {
+			t.Errorf("%s is not played", verb.Name)
+		}
+	}
+	copyTree(t, "testdata/every-verb", filepath.Join(l.estate, "scenarios", "every-verb"))
+	defer l.remove("scenarios/every-verb")
+	if out := l.run("scenario", "run", "every-verb"); out.code != 0 {
+		t.Errorf("exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	l.remove("scenarios/every-verb")
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
 		t.Errorf("the story left something for lab up to do: %v", up.Changed)

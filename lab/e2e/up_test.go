@@ -77,6 +77,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a broken estate is refused", func(t *testing.T) { brokenEstate(t, l) })
 	sub("another lab beside it", func(t *testing.T) { secondLab(t, l) })
 	sub("every story is played", func(t *testing.T) { stories(t, l) })
+	sub("every verb is played", func(t *testing.T) { everyVerb(t, l) })
 	sub("an interrupted story leaves the lab as it was", func(t *testing.T) { interrupted(t, l) })
 	sub("sabotage is noticed", func(t *testing.T) { sabotage(t, l) })
 	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
