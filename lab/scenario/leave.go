@@ -28,7 +28,7 @@ func (p *playing) leave(ctx context.Context) {
 	if len(left) > 0 {
 		p.result.Left = left
 		r.Verdict = Failed
-		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: left[1:]}
+		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
 		if p.result.Verdict == Passed {
 			p.result.Verdict = Failed
 		}
@@ -62,6 +62,7 @@ func (p *playing) compare(ctx context.Context) []string {
 	if left := p.before.askedChanged(now); len(left) > 0 {
 		return left
 	}
+	go p.remind(ctx)
 	var left []string
 	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(leaveWithin), Judge: func(v View) Judgement {
 		left = p.before.changed(v, now.head)
@@ -74,6 +75,24 @@ func (p *playing) compare(ctx context.Context) []string {
 		return nil
 	}
 	return left
+}
+
+// remindEvery is how long an engine may take to follow what was put back before it is reminded.
+const remindEvery = 3 * time.Second
+
+// remind asks the engine to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit while it looks at the one before may
+// miss it, and would look by itself minutes later; a story's own expectations have to do without.
+func (p *playing) remind(ctx context.Context) {
+	tick := time.NewTicker(remindEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = p.world.Engine.Refresh(ctx) // what the engine does not follow is told by the comparison
+		}
+	}
 }
 
 // lacks says what of the requirements the lab does not have; empty when it has all.

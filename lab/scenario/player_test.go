@@ -133,6 +133,28 @@ func TestInterruptPutsBack(t *testing.T) {
 	})
 }
 
+// An engine that missed the commit by which a story is put back is asked to look.
+func TestAnEngineThatMissedACommitIsReminded(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: four
+      commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: they are
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}}
+`, nil, func(b *bench) {
+		b.player.Tell = func(r scenario.StepResult) {
+			if r.Title == "the lab is as it was" && r.Verdict == "" {
+				b.Engine.Miss()
+			}
+		}
+		r := b.play()
+		b.want(r, scenario.Passed)
+		if last := r.Steps[len(r.Steps)-1]; last.Took < 3*time.Second || last.Took > 10*time.Second {
+			t.Errorf("put back in %s", last.Took)
+		}
+	})
+}
+
 func TestTimeOfTheStory(t *testing.T) {
 	stage(t, `
   timeout: 10s

@@ -81,6 +81,8 @@ type Engine interface {
 	Registration(ctx context.Context, cluster string) (Marks, error)
 	// Mark changes what the engine knows of a cluster, as lab itself would: the next `lab up` takes it for its own.
 	Mark(ctx context.Context, cluster string, m Marks) error
+	// Refresh asks the engine to look at Git now.
+	Refresh(ctx context.Context) error
 }
 
 // Application is what is seen of an application.

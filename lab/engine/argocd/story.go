@@ -138,3 +138,18 @@ func plainValues(m map[string]string) map[string]any {
 	}
 	return out
 }
+
+// Refresh asks Argo CD to look at Git for every Application, as the button does. It removes the request once it has looked.
+func (a *ArgoCD) Refresh(ctx context.Context) error {
+	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("applications: %w", err)
+	}
+	n := newNudger(a, engine.Want{})
+	for _, o := range list.Items {
+		if _, err := n.annotate(ctx, applications, o.GetName(), refreshApplication, "normal"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -30,6 +30,9 @@ func (e Engine) Mark(ctx context.Context, cluster string, m scenario.Marks) erro
 	return e.ArgoCD.Mark(ctx, cluster, engine.Marks{Labels: m.Labels, Annotations: m.Annotations})
 }
 
+// Refresh asks Argo CD to look at Git.
+func (e Engine) Refresh(ctx context.Context) error { return e.ArgoCD.Refresh(ctx) }
+
 func pointers(m map[string]string) map[string]*string {
 	out := make(map[string]*string, len(m))
 	for k, v := range m {

@@ -2,20 +2,14 @@ package scenariotest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"homelab/lab"
 	"homelab/lab/bridge"
-	"homelab/lab/estate"
 	"homelab/lab/scenario"
 )
 
@@ -41,11 +35,13 @@ type Engine struct {
 	wake          chan struct{}
 	passes        int // how often everything was looked at
 	read          *reading
+	missed        bool
 }
 
 // reading is what the engine read from a commit.
 type reading struct {
 	commit string
+	tree   scenario.Tree
 	addons []lab.Addon
 	sets   []applicationSet
 }
@@ -153,6 +149,22 @@ func (e *Engine) Mark(_ context.Context, cluster string, change scenario.Marks) 
 	return nil
 }
 
+// Refresh looks at Git.
+func (e *Engine) Refresh(context.Context) error {
+	e.mu.Lock()
+	e.missed = false
+	e.mu.Unlock()
+	e.poke()
+	return nil
+}
+
+// Miss makes the engine miss every commit until it is asked to look, as Argo CD does when it is told of one while it looks at the one before.
+func (e *Engine) Miss() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missed = true
+}
+
 func lay(under, over map[string]*string) {
 	for k, v := range over {
 		if v == nil {
@@ -187,228 +199,6 @@ func (e *Engine) pass(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// reconcile looks at everything once.
-func (e *Engine) reconcile(ctx context.Context) error {
-	tree, err := e.forge.Tree(ctx, scenario.Branch)
-	if err != nil {
-		return err
-	}
-	if e.read == nil || e.read.commit != tree.Commit {
-		if e.read, err = e.readEstate(tree); err != nil {
-			return err
-		}
-	}
-	e.mu.Lock()
-	clusters := slices.Sorted(maps.Keys(e.registrations))
-	e.mu.Unlock()
-	for i, addon := range e.read.addons {
-		for _, cluster := range clusters {
-			m, err := e.Registration(ctx, cluster)
-			if err != nil {
-				return err
-			}
-			if err := e.one(ctx, tree, addon, e.read.sets[i], cluster, m); err != nil {
-				return err
-			}
-		}
-	}
-	e.mu.Lock()
-	e.passes++
-	e.mu.Unlock()
-	return nil
-}
-
-func (e *Engine) readEstate(tree scenario.Tree) (*reading, error) {
-	est, err := estate.Load(tree.FS, "", e.lab)
-	if err != nil {
-		return nil, fmt.Errorf("estate in the forge: %w", err)
-	}
-	r := &reading{commit: tree.Commit, addons: est.Addons}
-	for _, addon := range est.Addons {
-		set, err := readSet(tree.FS, addon.File)
-		if err != nil {
-			return nil, err
-		}
-		r.sets = append(r.sets, set)
-	}
-	return r, nil
-}
-
-// one reconciles one addon on one cluster.
-func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set applicationSet, cluster string, m scenario.Marks) error {
-	name := cluster + "-" + addon.Name
-	e.mu.Lock()
-	a := e.apps[name]
-	e.mu.Unlock()
-	if v := m.Labels[set.label()]; v == nil || *v != "true" {
-		if a == nil {
-			return nil
-		}
-		return e.remove(ctx, name, a, set.Spec.SyncPolicy.PreserveResourcesOnDeletion || len(set.Spec.Template.Metadata.Finalizers) == 0)
-	}
-	if a == nil {
-		a = &app{Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
-		e.mu.Lock()
-		e.apps[name] = a
-		e.mu.Unlock()
-	}
-	env := ""
-	if v := m.Labels["environment"]; v != nil {
-		env = *v
-	}
-	version, _ := addon.Version(env)
-	if addon.Chart == "" {
-		version = "0.1.0"
-	}
-	if err := e.publish(ctx, a, set); err != nil {
-		return err
-	}
-	e.tell(a, func() { a.Definition = strings.Join(set.Spec.Template.Metadata.Finalizers, ",") })
-	heals := set.Spec.Template.Spec.SyncPolicy.Automated.SelfHeal
-	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
-		e.tell(a, func() {
-			a.Version, a.Revision, a.Heals, a.Namespace = version, tree.Commit, heals, addon.Namespace
-			a.Sync, a.Message = "Unknown", fmt.Sprintf("chart %s %s not found", addon.Chart, version)
-		})
-		return nil
-	}
-	objects := render(tree.FS, addon, set, cluster, env, version, m)
-	return e.sync(ctx, a, objects, func() {
-		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
-	})
-}
-
-// sync compares, and brings the cluster to what Git wants where it may.
-func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared func()) error {
-	if e.clusters.IsPaused(a.Cluster) {
-		e.tell(a, func() { compared(); a.Sync, a.Message = "Unknown", "cluster does not answer" })
-		return nil
-	}
-	differs, err := e.differ(ctx, a.Cluster, objects)
-	if err != nil {
-		return err
-	}
-	if !differs {
-		e.tell(a, func() {
-			compared()
-			a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
-		})
-		return nil
-	}
-	if err := e.pass(ctx, compareTakes); err != nil {
-		return err
-	}
-	e.tell(a, func() {
-		compared()
-		a.Sync = "OutOfSync"
-		if a.Health == "Unknown" {
-			a.Health = "Missing"
-		}
-	})
-	// As Argo CD's autoSync has it: without self-heal, a commit that was synced to is not synced to again; one that was not is, drift included.
-	if a.deployed == digest(objects) && a.synced == a.Revision && !a.Heals {
-		return nil
-	}
-	if err := e.pass(ctx, compareTakes); err != nil {
-		return err
-	}
-	if err := e.apply(ctx, a.Cluster, objects); err != nil {
-		return err
-	}
-	e.tell(a, func() {
-		a.Sync, a.Health, a.deployed, a.objects, a.synced = "Synced", "Progressing", digest(objects), objects, a.Revision
-	})
-	if err := e.pass(ctx, rolloutTakes); err != nil {
-		return err
-	}
-	e.tell(a, func() { a.Health = "Healthy" })
-	return nil
-}
-
-func (e *Engine) remove(ctx context.Context, name string, a *app, keep bool) error {
-	if err := e.pass(ctx, compareTakes); err != nil {
-		return err
-	}
-	if !keep {
-		if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
-			return err
-		}
-	}
-	if err := e.prune(ctx, e.hub, []object{e.manifest(a, applicationSet{})}); err != nil {
-		return err
-	}
-	e.tell(a, func() { a.Gone = true })
-	e.mu.Lock()
-	delete(e.apps, name)
-	e.mu.Unlock()
-	return nil
-}
-
-// publish keeps the application's own object on the hub, as Argo CD does.
-func (e *Engine) publish(ctx context.Context, a *app, set applicationSet) error {
-	o := []object{e.manifest(a, set)}
-	differs, err := e.differ(ctx, e.hub, o)
-	if err != nil || !differs {
-		return err
-	}
-	return e.apply(ctx, e.hub, o)
-}
-
-func (e *Engine) manifest(a *app, set applicationSet) object {
-	finalizers := []any{}
-	for _, f := range set.Spec.Template.Metadata.Finalizers {
-		finalizers = append(finalizers, f)
-	}
-	o := manifest(e.hub, "argoproj.io/v1alpha1", "Application", "argocd", a.Name, nil, nil, nil)
-	o.content["metadata"].(map[string]any)["finalizers"] = finalizers
-	return o
-}
-
-// applicationSet is as much of one as the engine follows.
-type applicationSet struct {
-	text string
-	Spec struct {
-		SyncPolicy struct {
-			PreserveResourcesOnDeletion bool `yaml:"preserveResourcesOnDeletion"`
-		} `yaml:"syncPolicy"`
-		Template struct {
-			Metadata struct{ Finalizers []string }
-			Spec     struct {
-				SyncPolicy struct {
-					Automated struct {
-						SelfHeal bool `yaml:"selfHeal"`
-					}
-				} `yaml:"syncPolicy"`
-			}
-		}
-	}
-}
-
-func readSet(fsys fs.FS, file string) (applicationSet, error) {
-	data, err := fs.ReadFile(fsys, file)
-	if err != nil {
-		return applicationSet{}, err
-	}
-	set := applicationSet{text: string(data)}
-	return set, yaml.Unmarshal(data, &set)
-}
-
-// roleARN is what the identity addon passes to its chart.
-func (s applicationSet) roleARN() string {
-	_, rest, _ := strings.Cut(s.text, "roleARN: ")
-	role, _, _ := strings.Cut(rest, "\n")
-	return role
-}
-
-// label is the one that the generator selects clusters by.
-func (s applicationSet) label() string {
-	_, rest, _ := strings.Cut(s.text, "{key: ")
-	label, _, _ := strings.Cut(rest, ",")
-	return label
-}
-
-var errNotYet = errors.New("the lab has not converged")
 
 // Converged waits until every application is in sync and healthy.
 func (e *Engine) Converged(ctx context.Context) error {
