@@ -65,6 +65,9 @@ func (s *session) promote(ctx context.Context, est *lab.Estate, plan promote.Pro
 	if est.Dir == "" {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
 	}
+	if push && !s.dir.Exists() {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", s.name), Cure: "lab up makes it; without --push the file alone is changed"}
+	}
 	if err := plan.Write(est.Dir); err != nil {
 		return err
 	}
@@ -129,9 +132,6 @@ func (s *session) standing(ctx context.Context, est *lab.Estate, plan promote.Pr
 
 // pushPromotion commits the estate as it is now to the forge.
 func (s *session) pushPromotion(ctx context.Context, plan promote.Promotion) (string, error) {
-	if !s.dir.Exists() {
-		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to; the file is changed", s.name), Cure: "lab up makes it"}
-	}
 	est, err := s.load()
 	if err != nil {
 		return "", err

@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +82,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("every verb is played", func(t *testing.T) { everyVerb(t, l) })
 	sub("an interrupted story leaves the lab as it was", func(t *testing.T) { interrupted(t, l) })
 	sub("sabotage is noticed", func(t *testing.T) { sabotage(t, l) })
+	sub("a version is promoted", func(t *testing.T) { promoted(t, l) })
 	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
@@ -250,6 +253,32 @@ func edits(t *testing.T, l *testLab) {
 	d, err := l.kube("prod").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
 	if err != nil || *d.Spec.Replicas != 3 || d.Status.ReadyReplicas != 3 {
 		t.Errorf("replicas after up: %+v, %v", d.Status, err)
+	}
+}
+
+// promoted carries dev's version to staging by the command, in the estate's file and in the forge at once, and back by hand.
+func promoted(t *testing.T, l *testLab) {
+	const file = "addons/podinfo/applicationset.yaml"
+	before, err := os.ReadFile(filepath.Join(l.estate, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dry := l.must("promote", "podinfo", "--from", "dev", "--to", "staging", "--dry-run")
+	if !strings.Contains(dry.stdout, "staging: podinfo 6.7.0 -> 6.9.2, as dev runs it (healthy)") || !strings.Contains(dry.stdout, "+++ b/"+file) {
+		t.Errorf("dry run:\n%s", dry.stdout)
+	}
+	res := decode[ui.PromoteResult](l, "promote", "podinfo", "--from", "dev", "--to", "staging", "--push")
+	if !res.Written || res.Commit == "" || res.Version != "6.9.2" {
+		t.Errorf("%+v", res)
+	}
+	l.must("up") // waits until Argo CD has followed
+	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.9.2" {
+		t.Errorf("staging has podinfo %s", got)
+	}
+	l.write(file, string(before))
+	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
+	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
+		t.Errorf("staging has podinfo %s after going back", got)
 	}
 }
 
