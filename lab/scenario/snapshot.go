@@ -13,6 +13,7 @@ import (
 // the forge's branches.
 type snapshot struct {
 	objects  map[Subject]map[string]any // without what the API server and controllers keep in them
+	uids     map[Subject]any
 	apps     map[Subject]*Application
 	marks    map[string]Marks
 	branches map[string]string
@@ -20,7 +21,7 @@ type snapshot struct {
 }
 
 func newSnapshot() *snapshot {
-	return &snapshot{objects: map[Subject]map[string]any{}, apps: map[Subject]*Application{}}
+	return &snapshot{objects: map[Subject]map[string]any{}, uids: map[Subject]any{}, apps: map[Subject]*Application{}}
 }
 
 // ask reads what is not watched.
@@ -50,7 +51,7 @@ func (s *snapshot) keep(v View, subjects []Subject) {
 			continue
 		}
 		if _, known := s.objects[subject]; !known {
-			s.objects[subject] = essence(state.Object)
+			s.objects[subject], s.uids[subject] = essence(state.Object), identity(state.Object)
 		}
 	}
 }
@@ -72,7 +73,11 @@ func (s *snapshot) changed(v View, head string) []string {
 			lines = append(lines, subject.String()+" was not seen since it was changed")
 			continue
 		}
-		lines = append(lines, differences(subject.String(), s.objects[subject], essence(state.Object))...)
+		was, is := s.objects[subject], essence(state.Object)
+		if s.uids[subject] != identity(state.Object) { // it was made anew
+			was, is = withoutAllocated(was), withoutAllocated(is)
+		}
+		lines = append(lines, differences(subject.String(), was, is)...)
 	}
 	now := map[Subject]*Application{}
 	for subject, state := range v {
