@@ -89,8 +89,15 @@ func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 
 func (r *reader) wrong(n *yaml.Node, path, want string) {
 	cure := ""
-	if want == "text" && n.Kind == yaml.ScalarNode {
-		cure = "write it in quotes: " + strconv.Quote(n.Value)
+	if n.Kind == yaml.ScalarNode {
+		switch word := strings.ToLower(n.Value); {
+		case want == "text":
+			cure = "write it in quotes: " + strconv.Quote(n.Value)
+		case want == "true or false" && slices.Contains([]string{"true", "yes", "on"}, word):
+			cure = "write true, without quotes"
+		case want == "true or false" && slices.Contains([]string{"false", "no", "off"}, word):
+			cure = "write false, without quotes"
+		}
 	}
 	if path == "" {
 		path = "the document"
