@@ -85,6 +85,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a version is promoted", func(t *testing.T) { promoted(t, l) })
 	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
+	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
 		l.must("down")
 		if left := l.leftovers(); len(left) > 0 {
@@ -279,6 +280,19 @@ func promoted(t *testing.T, l *testLab) {
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
 		t.Errorf("staging has podinfo %s after going back", got)
+	}
+}
+
+// rebooted ends every container of the lab at once, as a machine does that goes off; the next up starts them again.
+func rebooted(t *testing.T, l *testLab) {
+	docker(t, append([]string{"kill"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
+	if s := decode[ui.Status](l, "status"); len(s.Clusters) != 4 || s.Clusters[0].Ready {
+		t.Errorf("status of a lab that is off: %+v", s)
+	}
+	l.must("up")
+	l.converged(4, 10)
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("up again changed %v", up.Changed)
 	}
 }
 
