@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -153,7 +154,10 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 			err = r.create(ctx, c, p)
 		}
 	default:
-		err = r.create(ctx, c, p)
+		err = createAbsent(func() error { return r.create(ctx, c, p) }, func() error {
+			p("removing what a killed run had begun")
+			return r.kind.Delete(ctx, c.Name)
+		})
 	}
 	if err != nil {
 		return apply.Outcome{}, err
@@ -165,6 +169,19 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 		r.forgetEngine()
 	}
 	return apply.Outcome{Detail: r.supply.Version(imageNode), Changes: []string{s.Reason}}, nil
+}
+
+// createAbsent creates a cluster that was absent when the plan was made. What a killed run had begun may have come into being since: it is removed, once.
+func createAbsent(create, remove func() error) error {
+	err := create()
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Code != cluster.CodeLeftOver {
+		return err
+	}
+	if err := remove(); err != nil {
+		return err
+	}
+	return create()
 }
 
 func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,12 +116,19 @@ func (k *Kind) free(ctx context.Context, name string) error {
 	if err != nil || len(taken) == 0 {
 		return err
 	}
-	cure := "choose another --name, or remove it: kind delete cluster --name " + kindName
-	if _, ours := taken[0].Addresses[lab.NetworkName(k.lab)]; ours {
-		cure = "remove it first"
+	e := &lab.Error{
+		Exit: lab.ExitFailed, Code: "exists", Message: "a kind cluster called " + kindName + " exists already",
+		Cure: "choose another --name, or remove it: kind delete cluster --name " + kindName, Err: errTaken,
 	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "a kind cluster called " + kindName + " exists already", Cure: cure, Err: errTaken}
+	if _, ours := taken[0].Addresses[lab.NetworkName(k.lab)]; ours {
+		e.Code, e.Cure = CodeLeftOver, "run lab up again"
+	}
+	return e
 }
+
+// CodeLeftOver is the code of the error that a cluster of this lab is there, whole or in part, although it was to be made. Where it was absent a moment ago, a run
+// that was killed had begun it: the docker command goes on by itself. Delete removes it.
+const CodeLeftOver = "left_over"
 
 // kindCreate runs kind's Create, which takes no context. When ctx ends first, the nodes are taken away under it, which makes it fail soon; it may be making
 // another one meanwhile, so that is repeated until it has returned.
@@ -157,7 +165,11 @@ func explain(err error) error {
 	if run == nil {
 		return err
 	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
+	if bytes.Contains(run.Output, []byte("is already in use by container")) {
+		e.Code, e.Cure = CodeLeftOver, "run lab up again"
+	}
+	return e
 }
 
 // frame is a line of a stack trace, which kubeadm prints after its error.

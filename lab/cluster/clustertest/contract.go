@@ -3,6 +3,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -116,8 +117,9 @@ func Contract(t *testing.T, s Subject) {
 	})
 
 	t.Run("create again", func(t *testing.T) {
-		if err := s.Clusters.Create(ctx, spec, nil); err == nil {
-			t.Fatal("created twice")
+		var e *lab.Error
+		if err := s.Clusters.Create(ctx, spec, nil); !errors.As(err, &e) || e.Code != cluster.CodeLeftOver {
+			t.Fatalf("created twice: %v, want the code %s", err, cluster.CodeLeftOver)
 		}
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Ready {
 			t.Errorf("the refused Create harmed what was there: %+v", got)

@@ -117,7 +117,7 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 	_, exists := f.engine.clusters[key]
 	f.engine.mu.Unlock()
 	if exists {
-		return fmt.Errorf("a kind cluster called %s exists already", key)
+		return &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: fmt.Sprintf("a kind cluster called %s exists already", key)}
 	}
 	if p != nil {
 		p("preparing nodes")
