@@ -23,16 +23,30 @@ type seen struct {
 }
 
 // observe looks at everything that up may change, side by side. It changes nothing.
-func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, error) {
+func (w *world) observe(parent context.Context, clusters []lab.Cluster) (seen, error) {
 	var s seen
 	s.Expected = w.expected(w.est.Clusters)
 	s.Supplied, s.Missing = w.supplied(clusters)
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(parent)
 	group.Go(func() (err error) { s.Network, err = w.kind.HasNetwork(ctx); return err })
 	group.Go(func() error { return w.observeForge(ctx, &s) })
 	group.Go(func() error { return w.observeClusters(ctx, &s) })
-	err := group.Wait()
-	return s, err
+	if err := group.Wait(); err != nil {
+		return s, err
+	}
+	return s, w.observeBehind(parent, &s)
+}
+
+// observeBehind finds out whether the engine has seen the forge's head: somebody may have pushed a moment ago.
+func (w *world) observeBehind(ctx context.Context, s *seen) error {
+	if !s.Root || s.forge.Revision == "" {
+		return nil
+	}
+	e, err := w.engine()
+	if err == nil {
+		s.Behind, err = e.Behind(ctx, s.forge.Revision)
+	}
+	return err
 }
 
 // supplied counts the images and charts that are at hand, and names those that are not.

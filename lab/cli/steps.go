@@ -34,7 +34,7 @@ type run struct {
 	gone     []string
 	loads    singleflight.Group // by image
 
-	commit string // of the forge, after step estate; read by addons, which needs it
+	commit string // of the forge: as seen, or as step estate pushed it; read by addons, which needs that
 }
 
 func (r *run) executors() map[string]apply.Executor {

@@ -176,7 +176,7 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, clust
 		s.ui.UpToDate(s.name, len(clusters), len(seen.Applications), time.Since(began))
 		return s.upResult(nil, time.Since(began), nil)
 	}
-	r := &run{world: w, clusters: clusters, seen: seen, timeout: c.Duration("timeout"), expected: w.expected(clusters), gone: w.gone(clusters)}
+	r := &run{world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), expected: w.expected(clusters), gone: w.gone(clusters)}
 	if len(seen.Missing) > 0 {
 		s.ui.Say(w.supply.Why())
 	}

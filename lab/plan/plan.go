@@ -54,6 +54,7 @@ type Observed struct {
 	Estate       []string            // how the forge differs from the working tree, charts and webhook included
 	Root         bool                // the root application stands as wanted
 	Applications []lab.Application
+	Behind       []string // names of those that were compared with an older commit than the forge's head
 	Expected     []string // names of the applications that should be
 }
 
@@ -280,6 +281,8 @@ func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab
 	case changes(before, KindEstate), slices.ContainsFunc(bridged, func(b string) bool { return changes(before, b) }),
 		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
 		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
+	case len(o.Behind) > 0:
+		s.Action, s.Reason = lab.ActionRepair, "not yet at the forge's commit: "+summary(o.Behind)
 	case len(waiting) > 0:
 		s.Action, s.Reason = lab.ActionRepair, "not in sync: "+summary(waiting)
 	default:

@@ -79,6 +79,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"images-edited": func(d *Desired, _ *Observed) { d.Clusters[0].Images = []string{"i1", "i9"} },
 	"values-edited": func(d *Desired, _ *Observed) { d.Engine = "e2" },
 	"degraded":      func(_ *Desired, o *Observed) { o.Applications[1].Health = "Degraded" },
+	"behind":        func(_ *Desired, o *Observed) { o.Behind = []string{"addons", "dev-podinfo"} },
 	"absent-app":    func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },
 	"only-leaves-others-alone": func(d *Desired, o *Observed) {
 		d.Clusters, d.Prune = d.Clusters[:2], false

@@ -102,6 +102,14 @@ func parseApplication(o *unstructured.Unstructured) (application, error) {
 
 // Applications lists what Argo CD has, by name; the root application is not among them.
 func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
+	parsed, err := a.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.summarise(parsed), nil
+}
+
+func (a *ArgoCD) list(ctx context.Context) ([]application, error) {
 	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("applications: %w", err)
@@ -114,7 +122,7 @@ func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 		}
 		parsed = append(parsed, app)
 	}
-	return a.summarise(parsed), nil
+	return parsed, nil
 }
 
 // summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.

@@ -108,3 +108,22 @@ func TestApplyRepositories(t *testing.T) {
 	}
 	hub.get(t, secrets, Namespace, "repo-mine") // someone else's stays
 }
+
+// Somebody pushed, and Argo CD has not looked yet.
+func TestBehind(t *testing.T) {
+	a, hub, _ := newFake(t)
+	if _, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(rootManifest)}); err != nil {
+		t.Fatal(err)
+	}
+	at := func(revision string) {
+		hub.patch(t, applications, "addons", map[string]any{"status": map[string]any{"sync": map[string]any{"revision": revision}}})
+	}
+	at("c1")
+	if names, err := a.Behind(t.Context(), "c2"); err != nil || !slices.Equal(names, []string{"addons"}) {
+		t.Errorf("behind: %v, %v", names, err)
+	}
+	at("c2")
+	if names, err := a.Behind(t.Context(), "c2"); err != nil || len(names) > 0 {
+		t.Errorf("at the head: %v, %v", names, err)
+	}
+}

@@ -3,11 +3,13 @@ package argocd
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 )
 
 // RootRevision says whether the lab's root application is there, and which commit Argo CD last compared it with; empty before the first time.
@@ -26,4 +28,25 @@ func (a *ArgoCD) RootRevision(ctx context.Context) (revision string, exists bool
 	}
 	app, err := parseApplication(&list.Items[0])
 	return app.revision(), true, err
+}
+
+// Behind names the applications, the root among them, that Argo CD last compared with another commit of the estate than revision.
+func (a *ArgoCD) Behind(ctx context.Context, revision string) ([]string, error) {
+	apps, err := a.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root := slices.IndexFunc(apps, application.root)
+	if root < 0 {
+		return nil, nil
+	}
+	estate := estateSource(apps[root])
+	var names []string
+	for _, app := range apps {
+		if (app.root() || app.generated()) && lags(app, engine.Want{Revision: revision}, estate) != "" {
+			names = append(names, app.Metadata.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
