@@ -46,6 +46,9 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 		}
 		return await(ctx, startPatience, d.answers)
 	}
+	if err := d.clearPIDFile(say); err != nil {
+		return err
+	}
 	say("starting dockerd, which writes to " + d.o.Host.Log)
 	err := d.startDockerd(ctx)
 	if early := (final{}); errors.As(err, &early) {
@@ -55,6 +58,18 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 		err = d.startDockerd(ctx)
 	}
 	return err
+}
+
+// clearPIDFile removes the pid file of a dockerd that was killed: a new one refuses to start while a process has that number, or had it a moment ago.
+func (d *Doctor) clearPIDFile(say func(string)) error {
+	if _, err := os.Stat(d.o.Host.PIDFile); err != nil {
+		return nil
+	}
+	if _, lives := d.o.Host.dockerd(); lives {
+		return nil
+	}
+	say("removing " + d.o.Host.PIDFile + ", which a dockerd that was killed left behind")
+	return os.Remove(d.o.Host.PIDFile)
 }
 
 // hasPackage says whether Debian's lists, as far as they are here, know a package.

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -380,12 +381,28 @@ func TestConfigFileOfARunningDockerd(t *testing.T) {
 	}
 }
 
-func TestPIDFileOfAnotherProcess(t *testing.T) {
-	m := newMachine(t)
-	m.runs(t)
-	pids, _ := filepath.Glob(m.path("proc/*/comm"))
-	write(t, pids[0], "bash\n") // dockerd was killed, and its number went to another
-	if pid, ok := m.doctor().o.Host.dockerd(); ok {
-		t.Errorf("%d would get the engine's signals", pid)
+// dockerd was killed: its number went to another, or nobody has waited for it yet.
+func TestPIDFileOfADeadDockerd(t *testing.T) {
+	for file, content := range map[string]string{"comm": "bash\n", "status": "Name:\tdockerd\nState:\tZ (zombie)\n"} {
+		m := newMachine(t)
+		m.runs(t)
+		files, _ := filepath.Glob(m.path("proc/*/" + file))
+		write(t, files[0], content)
+		if pid, ok := m.doctor().o.Host.dockerd(); ok {
+			t.Errorf("%s: %d would get the engine's signals", file, pid)
+		}
+	}
+}
+
+// A pid file that a killed dockerd left would keep the next from starting.
+func TestFixRemovesThePIDFileOfADeadDockerd(t *testing.T) {
+	m := bare(t, `touch "$1"`)
+	write(t, m.path("run/docker.pid"), "4194304")
+	said, err := fix(t, m)
+	if err != nil || !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "removing ") }) {
+		t.Errorf("%v, said %q", err, said)
+	}
+	if _, err := os.Stat(m.path("run/docker.pid")); err == nil {
+		t.Error("it is still there")
 	}
 }

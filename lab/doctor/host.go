@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -173,7 +174,8 @@ func (h Host) capabilities() capabilities {
 	return capabilities{}
 }
 
-// dockerd returns the process id in the engine's pid file, when a dockerd has it: the file outlives a dockerd that was killed.
+// dockerd returns the process id in the engine's pid file, when a dockerd has it that lives: the file outlives a dockerd that was killed, and for as long as nobody
+// has waited for it so does its entry in /proc.
 func (h Host) dockerd() (pid int, ok bool) {
 	data, err := os.ReadFile(h.PIDFile)
 	if err != nil {
@@ -184,8 +186,15 @@ func (h Host) dockerd() (pid int, ok bool) {
 		return 0, false
 	}
 	comm, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "comm"))
-	return pid, err == nil && strings.TrimSpace(string(comm)) == "dockerd"
+	if err != nil || strings.TrimSpace(string(comm)) != "dockerd" {
+		return 0, false
+	}
+	status, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "status"))
+	return pid, err != nil || !zombie.Match(status)
 }
+
+// zombie matches the status of a process that has ended and was not waited for: proc_pid_status(5).
+var zombie = regexp.MustCompile(`(?m)^State:\s+[ZX]`)
 
 // number reads a kernel setting; false where the kernel has none.
 func (h Host) number(setting string) (int, bool) {
