@@ -18,35 +18,27 @@ import (
 // seen is what was observed, with the parts that steps use again.
 type seen struct {
 	plan.Observed
-	engine engine.State
-	forge  forge.State
+	engine   engine.State
+	standing argocd.Standing
+	forge    forge.State
 }
 
 // observe looks at everything that up may change, side by side. It changes nothing.
-func (w *world) observe(parent context.Context, clusters []lab.Cluster) (seen, error) {
+func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, error) {
 	var s seen
 	s.Expected = w.expected(w.est.Clusters)
 	s.Supplied, s.Missing = w.supplied(clusters)
-	group, ctx := errgroup.WithContext(parent)
+	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { s.Network, err = w.kind.HasNetwork(ctx); return err })
 	group.Go(func() error { return w.observeForge(ctx, &s) })
 	group.Go(func() error { return w.observeClusters(ctx, &s) })
 	if err := group.Wait(); err != nil {
 		return s, err
 	}
-	return s, w.observeBehind(parent, &s)
-}
-
-// observeBehind finds out whether the engine has seen the forge's head: somebody may have pushed a moment ago.
-func (w *world) observeBehind(ctx context.Context, s *seen) error {
-	if !s.Root || s.forge.Revision == "" {
-		return nil
+	if s.forge.Revision != "" { // somebody may have pushed a moment ago
+		s.Behind = s.standing.Behind(s.forge.Revision)
 	}
-	e, err := w.engine()
-	if err == nil {
-		s.Behind, err = e.Behind(ctx, s.forge.Revision)
-	}
-	return err
+	return s, nil
 }
 
 // supplied counts the images and charts that are at hand, and names those that are not.
@@ -106,10 +98,8 @@ func (w *world) observeClusters(ctx context.Context, s *seen) error {
 	if !s.Engine.Installed {
 		return nil
 	}
-	if _, s.Root, err = e.RootRevision(ctx); err != nil {
-		return err
-	}
-	s.Applications, err = e.Applications(ctx)
+	s.standing, err = e.Standing(ctx)
+	s.Root, s.Applications = s.standing.Root, s.standing.Applications
 	return err
 }
 

@@ -81,10 +81,8 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 		return st, err
 	}
 	st.Engine = string(lab.EngineArgoCD)
-	if st.Applications, err = e.Applications(ctx); err != nil {
-		return st, err
-	}
-	st.Revision, _, err = e.RootRevision(ctx)
+	standing, err := e.Standing(ctx)
+	st.Applications, st.Revision = standing.Applications, standing.Revision
 	return st, err
 }
 

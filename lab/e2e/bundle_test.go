@@ -3,13 +3,16 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"homelab/lab/ui"
 )
@@ -105,5 +108,17 @@ func startRegistry(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return addr
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		if res, err := http.Get("http://" + addr + "/v2/"); err == nil {
+			res.Body.Close()
+			return addr
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the registry does not answer")
+		case <-tick.C:
+		}
+	}
 }

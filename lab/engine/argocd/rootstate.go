@@ -2,51 +2,49 @@ package argocd
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 )
 
-// RootRevision says whether the lab's root application is there, and which commit Argo CD last compared it with; empty before the first time.
-func (a *ArgoCD) RootRevision(ctx context.Context) (revision string, exists bool, err error) {
-	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=root",
-	})
-	if apierrors.IsNotFound(err) { // Argo CD's own kinds are not there yet
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, fmt.Errorf("root application: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return "", false, nil
-	}
-	app, err := parseApplication(&list.Items[0])
-	return app.revision(), true, err
+// Standing is what Argo CD has of the lab, from one look at its Applications.
+type Standing struct {
+	Applications []lab.Application
+	Root         bool   // the lab's root application is there
+	Revision     string // commit that it was last compared with; empty before the first time
+
+	apps   []application
+	estate source
 }
 
-// Behind names the applications, the root among them, that Argo CD last compared with another commit of the estate than revision.
-func (a *ArgoCD) Behind(ctx context.Context, revision string) ([]string, error) {
+// Standing looks once. Before Argo CD's own kinds are there it is empty.
+func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 	apps, err := a.list(ctx)
+	if apierrors.IsNotFound(err) {
+		return Standing{}, nil
+	}
 	if err != nil {
-		return nil, err
+		return Standing{}, err
 	}
-	root := slices.IndexFunc(apps, application.root)
-	if root < 0 {
-		return nil, nil
+	s := Standing{Applications: a.summarise(apps), apps: apps}
+	at := slices.IndexFunc(apps, func(app application) bool { return app.root() && app.Metadata.Labels[lab.LabelName] == a.lab })
+	if at >= 0 {
+		s.Root, s.Revision, s.estate = true, apps[at].revision(), estateSource(apps[at])
 	}
-	estate := estateSource(apps[root])
+	return s, nil
+}
+
+// Behind names the applications, the root among them, that were last compared with another commit of the estate than revision. Without a root there are none.
+func (s Standing) Behind(revision string) []string {
 	var names []string
-	for _, app := range apps {
-		if (app.root() || app.generated()) && lags(app, engine.Want{Revision: revision}, estate) != "" {
+	for _, app := range s.apps {
+		if (app.root() || app.generated()) && lags(app, engine.Want{Revision: revision}, s.estate) != "" {
 			names = append(names, app.Metadata.Name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
