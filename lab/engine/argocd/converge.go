@@ -57,7 +57,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			return nil, err
 		}
 		pending = judge(v, want)
-		asked, err := nudge.look(ctx, v, pending)
+		asked, err := nudge.look(ctx, v)
 		if err != nil && ctx.Err() == nil {
 			return a.summarise(values(v.apps)), err
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,26 +15,47 @@ import (
 	"homelab/lab/engine"
 )
 
-// nudger asks Argo CD to look again where waiting for its own timers would cost time, each object at most once in a wait.
+const (
+	// setAnswers is how often an ApplicationSet has to be asked, one answer after the other. Its controller reads the object a second time while it
+	// generates, and takes away the annotation that it finds then (updateResourcesStatus in argo-cd 3.2): the first answer may come from a round that had
+	// begun, with the spec of before, when it was asked. A round that answers the second time began after the first answer.
+	setAnswers = 2
+	// askAgain is how long an application may lag behind after it has answered: its answer may come from a look at Git that had begun before it was asked.
+	askAgain = 3 * time.Second
+)
+
+// nudger asks Argo CD to look again where waiting for its own timers would cost time.
 type nudger struct {
 	engine *ArgoCD
 	want   engine.Want
-	asked  map[string]uint64 // what was asked -> resourceVersion that the asking made
+	asked  map[string]question // by resource and name
+	synced map[string]bool     // applications that a sync was started for
+}
+
+// question is what was asked of one object.
+type question struct {
+	times   int
+	last    time.Time
+	version uint64 // resourceVersion that the asking made
 }
 
 func newNudger(a *ArgoCD, want engine.Want) *nudger {
-	return &nudger{engine: a, want: want, asked: map[string]uint64{}}
+	return &nudger{engine: a, want: want, asked: map[string]question{}, synced: map[string]bool{}}
+}
+
+func (n *nudger) question(r schema.GroupVersionResource, name string) question {
+	return n.asked[r.Resource+"/"+name]
 }
 
 // unseen says whether the view is older than something that was asked: it would show the time before the question as the answer.
 func (n *nudger) unseen(v view) bool {
 	for name, a := range v.apps {
-		if n.asked[applications.Resource+"/"+name] > version64(a.Metadata.ResourceVersion) {
+		if n.question(applications, name).version > version64(a.Metadata.ResourceVersion) {
 			return true
 		}
 	}
 	for name, s := range v.sets {
-		if n.asked[applicationSets.Resource+"/"+name] > version64(s.Metadata.ResourceVersion) {
+		if n.question(applicationSets, name).version > version64(s.Metadata.ResourceVersion) {
 			return true
 		}
 	}
@@ -50,7 +72,7 @@ func version64(s string) uint64 {
 }
 
 // look asks for what is due and says whether anything was asked, so that the caller waits for the answer.
-func (n *nudger) look(ctx context.Context, v view, pending []engine.Pending) (bool, error) {
+func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
 	}
@@ -59,10 +81,8 @@ func (n *nudger) look(ctx context.Context, v view, pending []engine.Pending) (bo
 		return false, nil
 	}
 	estate := estateSource(root)
-	if n.want.Changed || lags(root, n.want, estate) != "" {
-		if asked, err := n.annotate(ctx, applications, root.Metadata.Name, refreshApplication, "normal"); asked || err != nil {
-			return asked, err
-		}
+	if asked, err := n.refresh(ctx, root, n.want.Changed, estate); asked || err != nil {
+		return asked, err
 	}
 	if root.Status.Sync.Status != "Synced" || hasKey(root.Metadata.Annotations, refreshApplication) || lags(root, n.want, estate) != "" {
 		return false, nil // what the root holds may be about to change
@@ -77,11 +97,8 @@ func (n *nudger) look(ctx context.Context, v view, pending []engine.Pending) (bo
 		if a.terminating() {
 			continue
 		}
-		asked, err := false, error(nil)
-		switch {
-		case lags(a, n.want, estate) != "":
-			asked, err = n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")
-		case gaveUp(a):
+		asked, err := n.refresh(ctx, a, false, estate)
+		if err == nil && !asked && gaveUp(a) {
 			asked, err = n.sync(ctx, a)
 		}
 		if err != nil {
@@ -92,13 +109,31 @@ func (n *nudger) look(ctx context.Context, v view, pending []engine.Pending) (bo
 	return due, nil
 }
 
-// sets asks every ApplicationSet to generate anew, and says whether one was asked or the view does not show it yet.
+// refresh asks for a look at Git where an application lags behind, and again as long as it answers with an older commit; once in any case when always is set.
+func (n *nudger) refresh(ctx context.Context, a application, always bool, estate source) (bool, error) {
+	q := n.question(applications, a.Metadata.Name)
+	switch {
+	case q.times == 0 && always:
+	case lags(a, n.want, estate) == "" || hasKey(a.Metadata.Annotations, refreshApplication) && q.times > 0 || time.Since(q.last) < askAgain:
+		return false, nil
+	}
+	return n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")
+}
+
+// sets asks every ApplicationSet to generate anew, and says whether an answer is still awaited.
 func (n *nudger) sets(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
 	}
 	due := false
-	for name := range v.sets {
+	for name, s := range v.sets {
+		switch {
+		case n.question(applicationSets, name).times == setAnswers:
+			continue
+		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
+			due = true
+			continue
+		}
 		asked, err := n.annotate(ctx, applicationSets, name, refreshApplicationSet, "true")
 		if err != nil {
 			return due, err
@@ -114,13 +149,17 @@ func gaveUp(a application) bool {
 	return a.automated() && a.Status.Sync.Status == "OutOfSync" && len(a.Operation) == 0 && (phase == "Failed" || phase == "Error")
 }
 
-// annotate sets an annotation that Argo CD removes once it has acted on it.
+// annotate sets an annotation that Argo CD removes once it has acted on it, and says whether the object exists.
 func (n *nudger) annotate(ctx context.Context, r schema.GroupVersionResource, name, key, value string) (bool, error) {
 	return n.patch(ctx, r, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 }
 
-// sync starts a sync as a person would with a click.
+// sync starts a sync as a person would with a click, at most once in a wait.
 func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
+	if n.synced[a.Metadata.Name] {
+		return false, nil
+	}
+	n.synced[a.Metadata.Name] = true
 	sync := map[string]any{"prune": a.Spec.SyncPolicy.Automated.Prune}
 	if len(a.Spec.SyncPolicy.SyncOptions) > 0 {
 		sync["syncOptions"] = a.Spec.SyncPolicy.SyncOptions
@@ -132,13 +171,8 @@ func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
 	return n.patch(ctx, applications, a.Metadata.Name, map[string]any{"operation": op})
 }
 
-// patch changes an object, at most once in a wait, and says whether it did.
+// patch changes an object, and says whether it exists.
 func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name string, patch map[string]any) (bool, error) {
-	key := r.Resource + "/" + name
-	if _, done := n.asked[key]; done {
-		return false, nil
-	}
-	n.asked[key] = 0
 	b, err := json.Marshal(patch)
 	if err != nil {
 		return false, err
@@ -150,7 +184,8 @@ func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name 
 	if err != nil {
 		return false, fmt.Errorf("%s %s: %w", r.Resource, name, err)
 	}
-	n.asked[key] = version64(o.GetResourceVersion())
+	q := n.question(r, name)
+	n.asked[r.Resource+"/"+name] = question{times: q.times + 1, last: time.Now(), version: version64(o.GetResourceVersion())}
 	return true, nil
 }
 
