@@ -16,12 +16,12 @@ const (
 
 // Step is one line of a plan: printable data, not a closure.
 type Step struct {
-	ID      string   `json:"id"`                // kind, or kind/cluster: "engine", "cluster/hub"
-	Kind    string   `json:"kind"`              // which executor runs it
-	Cluster string   `json:"cluster,omitempty"` // the cluster it is about
-	Action  Action   `json:"action"`
-	Reason  string   `json:"reason,omitempty"` // why, in words
-	Needs   []string `json:"needs,omitempty"`  // IDs of steps that end before it starts
+	ID      string // kind, or kind/cluster: "engine", "cluster/hub"
+	Kind    string // which executor runs it
+	Cluster string // the cluster it is about
+	Action  Action
+	Reason  string   // why, in words
+	Needs   []string // IDs of steps that end before it starts
 }
 
 // Title is how a person reads the step: "cluster hub".
@@ -59,8 +59,8 @@ type Progress func(detail string)
 
 // StepResult is how a step ended, for the machine-readable report.
 type StepResult struct {
-	Name    string  `json:"name"` // Step.Kind
-	Cluster string  `json:"cluster,omitempty"`
-	Seconds float64 `json:"seconds"`
-	Result  string  `json:"result"` // Event.Detail of the last event
+	Name    string // Step.Kind
+	Cluster string
+	Seconds float64
+	Result  string // Event.Detail of the last event
 }

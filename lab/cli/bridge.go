@@ -54,7 +54,7 @@ func (p *program) showBridge(labName string, est *lab.Estate, cluster string) er
 	if len(list) == 0 {
 		return &lab.Error{
 			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("the estate has no cluster %q", cluster),
-			Cure: "there are: " + strings.Join(clusterNames(est), ", "),
+			Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
 		}
 	}
 	if p.ui.WantsJSON() {
@@ -96,9 +96,9 @@ func registrations(labName string, est *lab.Estate) []lab.Registration {
 	return list
 }
 
-func clusterNames(est *lab.Estate) []string {
+func clusterNames(clusters []lab.Cluster) []string {
 	var names []string
-	for _, c := range est.Clusters {
+	for _, c := range clusters {
 		names = append(names, c.Name)
 	}
 	return names

@@ -18,7 +18,7 @@ func (p *program) bundleCommand() *cli.Command {
 	flags := []cli.Flag{outputFlag, imagesFlag, mirrorFlag}
 	return &cli.Command{
 		Name:  "bundle",
-		Usage: "the images and charts of a lab: build, list, save and load them",
+		Usage: "the images and charts of a lab: build, list, save, load and push them",
 		Subcommands: []*cli.Command{
 			{
 				Name:        "build",

@@ -21,6 +21,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/doctor"
+	"homelab/lab/ui"
 )
 
 func (p *program) diagnoseCommand() *cli.Command {
@@ -44,7 +45,7 @@ func (p *program) diagnoseCommand() *cli.Command {
 				return err
 			}
 			if p.ui.WantsJSON() {
-				return p.ui.JSON(map[string]string{"file": file})
+				return p.ui.JSON(ui.DiagnoseResult{File: file})
 			}
 			p.ui.Print(file)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,7 +27,7 @@ type seen struct {
 // observe looks at everything that up may change, side by side. It changes nothing.
 func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, error) {
 	var s seen
-	s.Expected = w.expected(w.est.Clusters)
+	s.Expected = w.expected(clusters)
 	s.Supplied, s.Missing = w.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { s.Network, err = w.kind.HasNetwork(ctx); return err })
@@ -35,10 +36,20 @@ func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, erro
 	if err := group.Wait(); err != nil {
 		return s, err
 	}
-	if s.forge.Revision != "" { // somebody may have pushed a moment ago
-		s.Behind = s.standing.Behind(s.forge.Revision)
+	want := engine.Want{Revision: s.forge.Revision, Clusters: only(clusters, w.est)}
+	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool { return !want.WaitsFor(a.Cluster) })
+	if want.Revision != "" { // somebody may have pushed a moment ago
+		s.Behind = s.standing.Behind(want)
 	}
 	return s, nil
+}
+
+// only names the clusters that a run is about; nil where they are the whole estate's.
+func only(clusters []lab.Cluster, est *lab.Estate) []string {
+	if len(clusters) == len(est.Clusters) {
+		return nil
+	}
+	return clusterNames(clusters)
 }
 
 // supplied counts the images and charts that are at hand, and names those that are not.
@@ -99,7 +110,7 @@ func (w *world) observeClusters(ctx context.Context, s *seen) error {
 		return nil
 	}
 	s.standing, err = e.Standing(ctx)
-	s.Root, s.Applications = s.standing.Root, s.standing.Applications
+	s.Root = s.standing.Root
 	return err
 }
 

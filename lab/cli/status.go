@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
 	"homelab/lab/doctor"
+	"homelab/lab/engine"
 	"homelab/lab/ui"
 )
 
@@ -82,8 +85,31 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	}
 	st.Engine = string(lab.EngineArgoCD)
 	standing, err := e.Standing(ctx)
-	st.Applications, st.Revision = standing.Applications, standing.Revision
-	return st, err
+	if err != nil {
+		return st, err
+	}
+	registered := slices.DeleteFunc(slices.Clone(w.est.Clusters), func(c lab.Cluster) bool {
+		return !slices.ContainsFunc(seen.Registrations, func(r engine.Registered) bool { return r.Cluster == c.Name })
+	})
+	st.Applications, st.Revision = withMissing(standing.Applications, registered, w.est.Addons), standing.Revision
+	return st, nil
+}
+
+// withMissing adds the applications that the labels of clusters ask for and that are not there: nothing else would show them.
+func withMissing(have []lab.Application, clusters []lab.Cluster, addons []lab.Addon) []lab.Application {
+	for _, c := range clusters {
+		for _, a := range addons {
+			name := applicationName(c, a)
+			if !c.Addons[a.Name] || slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == name }) {
+				continue
+			}
+			have = append(have, lab.Application{
+				Name: name, Addon: a.Name, Cluster: c.Name, Sync: "Unknown", Health: "Missing", Message: "the estate asks for it, and it is not there",
+			})
+		}
+	}
+	slices.SortFunc(have, func(a, b lab.Application) int { return cmp.Compare(a.Name, b.Name) })
+	return have
 }
 
 func wellOff(s ui.Status) bool {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -30,6 +29,7 @@ type run struct {
 	clusters []lab.Cluster
 	seen     seen
 	timeout  time.Duration // for the addons to converge
+	only     []string      // clusters whose applications are waited for; nil for all
 	expected []string
 	gone     []string
 	loads    singleflight.Group // by image
@@ -319,10 +319,8 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	var group errgroup.Group
-	var changes []string
-	group.Go(func() (err error) { changes, err = e.ApplyRepositories(ctx, r.repositories()); return err })
-	if err := group.Wait(); err != nil {
+	changes, err := e.ApplyRepositories(ctx, r.repositories())
+	if err != nil {
 		return apply.Outcome{}, err
 	}
 	root, err := r.root()
@@ -338,7 +336,7 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	apps, err := e.WaitConverged(ctx, engine.Want{Revision: r.commit, Expected: r.expected, Gone: r.gone, Changed: true}, p)
+	apps, err := e.WaitConverged(ctx, engine.Want{Revision: r.commit, Clusters: r.only, Expected: r.expected, Gone: r.gone, Changed: true}, p)
 	if err != nil {
 		return apply.Outcome{}, err
 	}

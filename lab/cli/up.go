@@ -81,7 +81,7 @@ func selected(c *cli.Context, est *lab.Estate) ([]lab.Cluster, error) {
 		if _, ok := est.Cluster(name); !ok {
 			return nil, &lab.Error{
 				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--only: the estate has no cluster %q", name),
-				Cure: "there are: " + strings.Join(clusterNames(est), ", "),
+				Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, clust
 		s.ui.UpToDate(s.name, len(clusters), len(seen.Applications), time.Since(began))
 		return s.upResult(nil, time.Since(began), nil)
 	}
-	r := &run{world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), expected: w.expected(clusters), gone: w.gone(clusters)}
+	r := &run{world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), only: only(clusters, est), expected: w.expected(clusters), gone: w.gone(clusters)}
 	if len(seen.Missing) > 0 {
 		s.ui.Say(w.supply.Why())
 	}
@@ -210,7 +210,7 @@ func (s *session) dryRun(c *cli.Context, est *lab.Estate, clusters []lab.Cluster
 	}
 	steps := plan.Build(w.desired(c.Context, clusters, seen.Observed, !c.IsSet("only"), report.Summary()), seen.Observed)
 	if s.ui.WantsJSON() {
-		return s.ui.JSON(map[string]any{"lab": s.name, "steps": steps})
+		return s.ui.JSON(ui.NewPlanResult(s.name, steps))
 	}
 	s.ui.Raw(plan.String(steps))
 	return nil
@@ -235,7 +235,7 @@ func (w *world) gone(clusters []lab.Cluster) []string {
 	var names []string
 	for _, c := range clusters {
 		for _, a := range w.est.Addons {
-			if name := c.Name + "-" + a.Name; !slices.Contains(expected, name) {
+			if name := applicationName(c, a); !slices.Contains(expected, name) {
 				names = append(names, name)
 			}
 		}

@@ -28,7 +28,7 @@ import (
 // Where images come from, on the commands that need any.
 var (
 	imagesFlag = &cli.StringFlag{
-		Name: "images", Usage: "where images and charts come from: auto, registry, source or bundle=`FILE`", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
+		Name: "images", Usage: "`ORIGIN` of images and charts: auto, registry, source or bundle=FILE", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
 	}
 	mirrorFlag = &cli.StringFlag{
 		Name: "registry-mirror", Usage: "`HOST[:PORT]` of a registry that holds the images under their upstream names", EnvVars: []string{"LAB_REGISTRY_MIRROR"},
@@ -204,11 +204,14 @@ func (w *world) expected(clusters []lab.Cluster) []string {
 	for _, c := range clusters {
 		for _, a := range w.est.Addons {
 			if c.Addons[a.Name] {
-				names = append(names, c.Name+"-"+a.Name)
+				names = append(names, applicationName(c, a))
 			}
 		}
 	}
 	return names
 }
+
+// applicationName is how the ApplicationSets of an estate name what they generate: "prod-podinfo".
+func applicationName(c lab.Cluster, a lab.Addon) string { return c.Name + "-" + a.Name }
 
 func (w *world) bridgeInputs() bridge.Inputs { return bridge.DefaultInputs(w.name, w.est.Addons) }

@@ -111,6 +111,37 @@ func TestKind(t *testing.T) {
 	}
 }
 
+// TestStuck removes a node that holds a frozen process, as runc leaves it when a node is killed while it makes a pod. With cgroup v1 such a node does not end.
+func TestStuck(t *testing.T) {
+	d := docker.New()
+	k := cluster.NewKind("e2e-s", t.TempDir(), d, host(t, d))
+	const node = "e2e-s-dev-control-plane"
+	t.Cleanup(func() {
+		if err := errors.Join(k.Delete(context.Background(), "dev"), k.RemoveNetwork(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := k.EnsureNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Output(t.Context(), nil, "run", "--detach", "--privileged", "--name", node, "--network", lab.NetworkName("e2e-s"),
+		"--label", "io.x-k8s.kind.cluster=e2e-s-dev", "--label", "io.x-k8s.kind.role=control-plane", "--entrypoint", "sleep", nodeRef(t, d), "600"); err != nil {
+		t.Fatal(err)
+	}
+	const freeze = `below=$(sed -n 's/.*:freezer://p; s/^0:://p' /proc/1/cgroup) && cd /sys/fs/cgroup && if [ -d freezer ]; then cd freezer; fi &&
+		if [ -d ".$below" ]; then cd ".$below"; fi && mkdir frozen && cd frozen && { sleep 600 & } && echo $! >cgroup.procs &&
+		if [ -e freezer.state ]; then echo FROZEN >freezer.state; else echo 1 >cgroup.freeze; fi`
+	if _, err := d.Exec(t.Context(), node, nil, "sh", "-c", freeze); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Delete(t.Context(), "dev"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := d.Containers(t.Context(), "name=e2e-s-"); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // TestTimes makes a cluster with the images named in LAB_E2E_IMAGES (REF=ARCHIVE ...) and says when what happened.
 func TestTimes(t *testing.T) {
 	d := docker.New()

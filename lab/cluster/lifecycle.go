@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/kind/pkg/log"
@@ -74,25 +75,62 @@ func (k *Kind) writeKubeconfig(name string) error {
 
 // Delete removes a cluster's nodes with their volumes, and its kubeconfig. What is not there is no error.
 func (k *Kind) Delete(ctx context.Context, name string) error {
-	nodes, err := k.nodes(ctx, name)
+	err := k.removeNodes(ctx, name)
+	if stuck(err) {
+		if thawErr := k.thaw(ctx, name); thawErr != nil {
+			err = errors.Join(err, thawErr)
+		} else {
+			err = k.removeNodes(ctx, name)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
-	if len(nodes) > 0 {
-		args := []string{"rm", "--force", "--volumes"}
-		for _, n := range nodes {
-			args = append(args, n.ID)
-		}
-		if _, err := k.docker.Output(ctx, nil, args...); err != nil && !gone(err) {
-			return fmt.Errorf("cluster %s: %w", name, err)
-		}
-	}
 	return k.forgetKubeconfig(name)
+}
+
+func (k *Kind) removeNodes(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	args := []string{"rm", "--force", "--volumes"}
+	for _, n := range nodes {
+		args = append(args, n.ID)
+	}
+	if _, err := k.docker.Output(ctx, nil, args...); err != nil && (stuck(err) || !gone(err)) {
+		return err
+	}
+	return nil
 }
 
 // gone says whether a container that is to be removed is removed already, or is being removed by someone else.
 func gone(err error) bool {
 	return stderrHas(err, "No such container") || stderrHas(err, "is already in progress")
+}
+
+// stuck says whether a container does not end although it was killed.
+func stuck(err error) bool { return stderrHas(err, "did not receive an exit event") }
+
+// thawScript lets every frozen cgroup below that of the container $1 go on, wherever the engine keeps it.
+const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`
+
+// thaw lets processes go on that were frozen when their node was killed. With cgroup v1 nothing that is frozen dies, and runc freezes a pod for a moment while
+// it makes it: a node that is killed just then waits for ever (https://github.com/opencontainers/runc/issues/2105). The cgroups are the engine's machine's,
+// and are reached from a container of the node's own image.
+func (k *Kind) thaw(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		args := append([]string{"run", "--rm", "--privileged", "--network=none", "--entrypoint=sh"}, docker.Labels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "thaw"})...)
+		args = append(args, "--mount=type=bind,source=/sys/fs/cgroup/freezer,target=/freezer", n.ImageID, "-c", thawScript, "sh", n.ID)
+		if _, err := k.docker.Output(ctx, nil, args...); err != nil {
+			return fmt.Errorf("what is frozen in %s cannot be thawed: %w", n.Name, err)
+		}
+	}
+	return nil
 }
 
 // forgetKubeconfig removes a cluster's kubeconfig, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.

@@ -227,6 +227,15 @@ func edits(t *testing.T, l *testLab) {
 	before := roleARN(t, l, "prod")
 	devBefore := roleARN(t, l, "dev")
 	l.edit("clusters/prod/cluster.yaml", "region: eu-west-1", "region: us-east-2")
+	var due []string
+	for _, step := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
+		if step.Action != "none" {
+			due = append(due, step.ID)
+		}
+	}
+	if want := []string{"estate", "bridge/prod", "addons"}; !slices.Equal(due, want) {
+		t.Errorf("the plan is to change %v, want %v", due, want)
+	}
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
 	after := roleARN(t, l, "prod")
 	t.Logf("role ARN: %s -> %s", before, after)
@@ -288,6 +297,16 @@ func rebooted(t *testing.T, l *testLab) {
 	docker(t, append([]string{"kill"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
 	if s := decode[ui.Status](l, "status"); len(s.Clusters) != 4 || s.Clusters[0].Ready {
 		t.Errorf("status of a lab that is off: %+v", s)
+	}
+	for _, want := range []bool{true, false} { // what is not asked for stays off, and is not waited for
+		if up := decode[ui.UpResult](l, "up", "--only", "dev"); len(up.Changed) > 0 != want {
+			t.Errorf("up --only dev changed %v, is it to change anything: %v", up.Changed, want)
+		}
+	}
+	for _, c := range decode[ui.Status](l, "status").Clusters {
+		if want := c.Name == "hub" || c.Name == "dev"; c.Ready != want {
+			t.Errorf("after up --only dev, cluster %s is ready: %v", c.Name, c.Ready)
+		}
 	}
 	l.must("up")
 	l.converged(4, 10)

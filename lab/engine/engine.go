@@ -50,6 +50,7 @@ type Want struct {
 	Revision string   // Git commit that the estate is at; empty for any
 	Expected []string // applications that must exist, "prod-podinfo"
 	Gone     []string // applications that must not
+	Clusters []string // clusters whose applications are waited for, as others may be stopped; nil for all
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it
 	// the engine is asked to look again first, since what it shows may be older than the change.
 	Changed bool
@@ -61,6 +62,11 @@ func (w Want) RootName() string {
 		return "addons"
 	}
 	return w.Root
+}
+
+// WaitsFor says whether applications that are aimed at a cluster are waited for.
+func (w Want) WaitsFor(cluster string) bool {
+	return w.Clusters == nil || slices.Contains(w.Clusters, cluster)
 }
 
 // Diff says in words how a wanted registration differs from what the engine knows: "annotation aws_region: eu-west-1 -> eu-central-1". have holds lab's own

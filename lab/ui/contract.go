@@ -90,7 +90,7 @@ type UpResult struct {
 	Steps   List[StepResult] `json:"steps"`
 }
 
-// StepResult is one step in UpResult and DownResult.
+// StepResult is one step in UpResult.
 type StepResult struct {
 	Name    string  `json:"name"`
 	Cluster string  `json:"cluster"` // empty for a step that is about none
@@ -109,6 +109,31 @@ func stepResults(steps []lab.StepResult) List[StepResult] {
 		list = append(list, StepResult{Name: s.Name, Cluster: s.Cluster, Seconds: math.Round(s.Seconds*1000) / 1000, Result: s.Result})
 	}
 	return list
+}
+
+// PlanResult is `lab up --dry-run -o json`.
+type PlanResult struct {
+	Lab   string         `json:"lab"`
+	Steps List[PlanStep] `json:"steps"` // each after those that it needs
+}
+
+// PlanStep is one step in PlanResult.
+type PlanStep struct {
+	ID      string       `json:"id"`      // "engine", "cluster/hub"
+	Name    string       `json:"name"`    // as in StepResult
+	Cluster string       `json:"cluster"` // empty for a step that is about none
+	Action  string       `json:"action"`  // none, create, update, repair or delete
+	Reason  string       `json:"reason"`
+	Needs   List[string] `json:"needs"` // ids of the steps that end before it starts
+}
+
+// NewPlanResult turns a plan into its contract.
+func NewPlanResult(labName string, steps []lab.Step) PlanResult {
+	res := PlanResult{Lab: labName}
+	for _, s := range steps {
+		res.Steps = append(res.Steps, PlanStep{ID: s.ID, Name: s.Kind, Cluster: s.Cluster, Action: string(s.Action), Reason: s.Reason, Needs: s.Needs})
+	}
+	return res
 }
 
 // DownResult is `lab down -o json`; `removed` is empty when there was nothing.
@@ -174,6 +199,11 @@ func NewDoctorResult(rows []Row) DoctorResult {
 		res.Checks = append(res.Checks, DoctorCheck{Name: r.Title, Status: status, Found: r.Text, Cure: r.Cure})
 	}
 	return res
+}
+
+// DiagnoseResult is `lab diagnose -o json`.
+type DiagnoseResult struct {
+	File string `json:"file"` // the archive that was written
 }
 
 // BundleResult is `lab bundle ls|build|save|load -o json`.

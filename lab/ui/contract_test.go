@@ -30,8 +30,13 @@ func contract() map[string]any {
 			{Name: "bridge", Cluster: "prod", Seconds: .3, Result: "annotation aws_region: eu-west-1 -> eu-central-1"},
 		}),
 		"up-nothing": NewUpResult("homelab", nil, 1200*ms, nil),
-		"down":       DownResult{Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Seconds: 3.2},
-		"error":      errorResult(toldErrors(brokenEstate())),
+		"up-dry-run": NewPlanResult("homelab", []lab.Step{
+			{ID: "cluster/hub", Kind: "cluster", Cluster: "hub", Action: lab.ActionNone, Reason: "v1.36.3", Needs: []string{"network"}},
+			{ID: "estate", Kind: "estate", Action: lab.ActionUpdate, Reason: "clusters/prod/cluster.yaml differs", Needs: []string{"forge"}},
+		}),
+		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
+		"down":     DownResult{Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Seconds: 3.2},
+		"error":    errorResult(toldErrors(brokenEstate())),
 		"error-plain": errorResult(toldErrors(
 			errors.New("write /var/lib/lab/x: no space left on device"))),
 		"doctor": NewDoctorResult(doctorRows()),

@@ -54,11 +54,12 @@ type view struct {
 	sets map[string]applicationSet
 }
 
-// relevant returns, by name, the applications that lab waits for: the root, what was generated, and what is expected. A person's own are theirs.
+// relevant returns, by name, the applications that lab waits for: the root, what was generated for the wanted clusters, and what is expected. A person's own
+// are theirs.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
 	for name, a := range v.apps {
-		if a.root() || name == want.RootName() || a.generated() || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
+		if a.root() || name == want.RootName() || a.generated() && want.WaitsFor(a.cluster()) || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
 			out = append(out, a)
 		}
 	}

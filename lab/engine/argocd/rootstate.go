@@ -16,7 +16,7 @@ type Standing struct {
 	Root         bool   // the lab's root application is there
 	Revision     string // commit that it was last compared with; empty before the first time
 
-	apps   []application
+	view   view
 	estate source
 }
 
@@ -29,7 +29,10 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 	if err != nil {
 		return Standing{}, err
 	}
-	s := Standing{Applications: a.summarise(apps), apps: apps}
+	s := Standing{Applications: a.summarise(apps), view: view{apps: map[string]application{}}}
+	for _, app := range apps {
+		s.view.apps[app.Metadata.Name] = app
+	}
 	at := slices.IndexFunc(apps, func(app application) bool { return app.root() && app.Metadata.Labels[lab.LabelName] == a.lab })
 	if at >= 0 {
 		s.Root, s.Revision, s.estate = true, apps[at].revision(), estateSource(apps[at])
@@ -37,14 +40,14 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 	return s, nil
 }
 
-// Behind names the applications, the root among them, that were last compared with another commit of the estate than revision. Without a root there are none.
-func (s Standing) Behind(revision string) []string {
+// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one.
+// Without a root there are none.
+func (s Standing) Behind(want engine.Want) []string {
 	var names []string
-	for _, app := range s.apps {
-		if (app.root() || app.generated()) && lags(app, engine.Want{Revision: revision}, s.estate) != "" {
+	for _, app := range s.view.relevant(want) {
+		if lags(app, want, s.estate) != "" {
 			names = append(names, app.Metadata.Name)
 		}
 	}
-	slices.Sort(names)
 	return names
 }

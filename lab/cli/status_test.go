@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/ui"
+)
+
+// An ApplicationSet that generates nothing leaves no trace among the Applications: status has to miss them.
+func TestStatusMissesWhatIsNotThere(t *testing.T) {
+	addons := []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}
+	clusters := []lab.Cluster{{Name: "dev", Addons: map[string]bool{"podinfo": true}}, {Name: "prod", Addons: map[string]bool{"identity": true, "podinfo": true}}}
+	have := []lab.Application{{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"}}
+	st := ui.Status{Engine: "argocd", Clusters: []ui.StatusCluster{{Name: "hub", Ready: true}}, Applications: have}
+	if !wellOff(st) {
+		t.Fatal("what is there is well off")
+	}
+	st.Applications = withMissing(have, clusters, addons)
+	var names []string
+	for _, a := range st.Applications {
+		names = append(names, a.Name+" "+a.Health)
+	}
+	if got := len(names); got != 3 || names[0] != "dev-podinfo Missing" || names[1] != "prod-identity Missing" || names[2] != "prod-podinfo Healthy" {
+		t.Errorf("%v", names)
+	}
+	if wellOff(st) {
+		t.Error("applications are missing, and all is said to be well")
+	}
+	if got := withMissing(have, clusters[1:], addons[1:]); len(got) != 1 {
+		t.Errorf("%+v, and nothing is missing", got)
+	}
+}
