@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -48,7 +47,7 @@ func (s *Supply) remember(d decision) error {
 func (s *Supply) remembered() (decision, bool) {
 	var d decision
 	data, err := os.ReadFile(s.decisionFile())
-	if errors.Is(err, fs.ErrNotExist) || err != nil || json.Unmarshal(data, &d) != nil {
+	if err != nil || json.Unmarshal(data, &d) != nil {
 		return decision{}, false
 	}
 	return d, true

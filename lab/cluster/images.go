@@ -125,7 +125,7 @@ func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string)
 	}
 	defer f.Close()
 	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node.String(), "sh", "-c", importScript)
-	if !stderrHas(err, "flag provided but not defined") {
+	if !docker.Said(err, "flag provided but not defined") {
 		return err
 	}
 	// A node image with a containerd before 1.7: kind's way.

@@ -106,11 +106,11 @@ func (k *Kind) removeNodes(ctx context.Context, name string) error {
 
 // gone says whether a container that is to be removed is removed already, or is being removed by someone else.
 func gone(err error) bool {
-	return stderrHas(err, "No such container") || stderrHas(err, "is already in progress")
+	return docker.Said(err, "No such container") || docker.Said(err, "is already in progress")
 }
 
 // stuck says whether a container does not end although it was killed.
-func stuck(err error) bool { return stderrHas(err, "did not receive an exit event") }
+func stuck(err error) bool { return docker.Said(err, "did not receive an exit event") }
 
 // thawScript lets every frozen cgroup below that of the container $1 go on, wherever the engine keeps it.
 const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`

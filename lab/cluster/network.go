@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -92,13 +91,8 @@ func ulaSubnet(name string, attempt int32) string {
 }
 
 func overlaps(err error) bool {
-	return stderrHas(err, "Pool overlaps with other one") || stderrHas(err, "networks have overlapping")
+	return docker.Said(err, "Pool overlaps with other one") || docker.Said(err, "networks have overlapping")
 }
 
 // noIPv6 says whether Docker could not set up IPv6: switched off, missing in the kernel, or without ip6tables (https://github.com/kubernetes-sigs/kind/issues/1544).
-func noIPv6(err error) bool { return stderrHas(err, "ip6tables") || stderrHas(err, "IPv6") }
-
-func stderrHas(err error, s string) bool {
-	var de *docker.Error
-	return errors.As(err, &de) && strings.Contains(de.Stderr, s)
-}
+func noIPv6(err error) bool { return docker.Said(err, "ip6tables") || docker.Said(err, "IPv6") }

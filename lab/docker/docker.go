@@ -49,6 +49,12 @@ func NotFound(err error) bool {
 	return strings.Contains(s, "no such") || strings.Contains(s, "not found")
 }
 
+// Said says whether err is that of a docker command which printed text.
+func Said(err error, text string) bool {
+	var de *Error
+	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
+}
+
 // Output runs docker with args and returns its standard output. stdin may be nil. A cancelled context ends the client, gently at first.
 func (d *Docker) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -280,5 +279,3 @@ func (t Tree) contains(hash plumbing.Hash) bool {
 	ok, err := pulled.IsAncestor(head)
 	return err == nil && ok
 }
-
-func isEOF(err error) bool { return errors.Is(err, io.EOF) }

@@ -291,7 +291,7 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	}
 	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
 		"--must-change-password=false", "--access-token", "--access-token-name", name)
-	if stderrHas(err, "already exists") { // its password is another: the lab's files were lost
+	if docker.Said(err, "already exists") { // its password is another: the lab's files were lost
 		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
 	}
 	if err != nil {
@@ -313,9 +313,4 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 		return fmt.Errorf("admin of the forge: %w", err)
 	}
 	return nil
-}
-
-func stderrHas(err error, s string) bool {
-	var de *docker.Error
-	return errors.As(err, &de) && strings.Contains(de.Stderr, s)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -257,7 +258,7 @@ func filesOf(c *object.Commit) (files, error) {
 	for {
 		name, e, err := walker.Next()
 		switch {
-		case isEOF(err):
+		case errors.Is(err, io.EOF):
 			return found, nil
 		case err != nil:
 			return nil, err
