@@ -35,6 +35,9 @@ func KindName(labName, cluster string) string { return labName + "-" + cluster }
 // ForgeName is the container, host name and volume of a lab's Git server.
 func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
 
+// ApplicationName is what an estate's ApplicationSets call the application of an addon on a cluster: "prod-podinfo".
+func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }
+
 // ClusterFile is the path of a cluster's document within an estate.
 func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
 

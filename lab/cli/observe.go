@@ -27,7 +27,7 @@ type seen struct {
 // observe looks at everything that up may change, side by side. It changes nothing.
 func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, error) {
 	var s seen
-	s.Expected = w.expected(clusters)
+	s.Expected = applicationNames(w.switched(true, clusters))
 	s.Supplied, s.Missing = w.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { s.Network, err = w.kind.HasNetwork(ctx); return err })

@@ -132,14 +132,7 @@ func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, e
 		return scenario.World{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the lab's hub does not answer", Cure: "lab up", Err: err}
 	}
 	there := *est
-	there.Clusters = slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
-		for _, r := range seen.Registrations {
-			if r.Cluster == c.Name {
-				return false
-			}
-		}
-		return true
-	})
+	there.Clusters = registered(est, seen.Registrations)
 	git := live.NewGit(w.forgeURL()+"/"+w.creds.ForgeUser+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: w.creds.ForgeUser, Password: w.creds.ForgePassword})
 	return scenario.World{
 		Lab: s.name, Estate: &there, Engines: cmp.Or(s.record.Engine, lab.EngineArgoCD), Forge: git, Branches: git,

@@ -9,7 +9,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/doctor"
-	"homelab/lab/engine"
 	"homelab/lab/ui"
 )
 
@@ -88,24 +87,17 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	if err != nil {
 		return st, err
 	}
-	registered := slices.DeleteFunc(slices.Clone(w.est.Clusters), func(c lab.Cluster) bool {
-		return !slices.ContainsFunc(seen.Registrations, func(r engine.Registered) bool { return r.Cluster == c.Name })
-	})
-	st.Applications, st.Revision = withMissing(standing.Applications, registered, w.est.Addons), standing.Revision
+	asked := w.switched(true, registered(w.est, seen.Registrations))
+	st.Applications, st.Revision = withMissing(standing.Applications, asked), standing.Revision
 	return st, nil
 }
 
-// withMissing adds the applications that the labels of clusters ask for and that are not there: nothing else would show them.
-func withMissing(have []lab.Application, clusters []lab.Cluster, addons []lab.Addon) []lab.Application {
-	for _, c := range clusters {
-		for _, a := range addons {
-			name := applicationName(c, a)
-			if !c.Addons[a.Name] || slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == name }) {
-				continue
-			}
-			have = append(have, lab.Application{
-				Name: name, Addon: a.Name, Cluster: c.Name, Sync: "Unknown", Health: "Missing", Message: "the estate asks for it, and it is not there",
-			})
+// withMissing adds the applications that are asked for and not there: nothing else would show them.
+func withMissing(have, asked []lab.Application) []lab.Application {
+	for _, a := range asked {
+		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
+			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
+			have = append(have, a)
 		}
 	}
 	slices.SortFunc(have, func(a, b lab.Application) int { return cmp.Compare(a.Name, b.Name) })

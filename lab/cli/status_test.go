@@ -9,14 +9,14 @@ import (
 
 // An ApplicationSet that generates nothing leaves no trace among the Applications: status has to miss them.
 func TestStatusMissesWhatIsNotThere(t *testing.T) {
-	addons := []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}
+	w := &world{est: &lab.Estate{Addons: []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}}}
 	clusters := []lab.Cluster{{Name: "dev", Addons: map[string]bool{"podinfo": true}}, {Name: "prod", Addons: map[string]bool{"identity": true, "podinfo": true}}}
 	have := []lab.Application{{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"}}
 	st := ui.Status{Engine: "argocd", Clusters: []ui.StatusCluster{{Name: "hub", Ready: true}}, Applications: have}
 	if !wellOff(st) {
 		t.Fatal("what is there is well off")
 	}
-	st.Applications = withMissing(have, clusters, addons)
+	st.Applications = withMissing(have, w.switched(true, clusters))
 	var names []string
 	for _, a := range st.Applications {
 		names = append(names, a.Name+" "+a.Health)
@@ -27,7 +27,7 @@ func TestStatusMissesWhatIsNotThere(t *testing.T) {
 	if wellOff(st) {
 		t.Error("applications are missing, and all is said to be well")
 	}
-	if got := withMissing(have, clusters[1:], addons[1:]); len(got) != 1 {
+	if got := withMissing(have, have); len(got) != 1 {
 		t.Errorf("%+v, and nothing is missing", got)
 	}
 }

@@ -176,7 +176,10 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, clust
 		s.ui.UpToDate(s.name, len(clusters), len(seen.Applications), time.Since(began))
 		return s.upResult(nil, time.Since(began), nil)
 	}
-	r := &run{world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), only: only(clusters, est), expected: w.expected(clusters), gone: w.gone(clusters)}
+	r := &run{
+		world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), only: only(clusters, est),
+		expected: seen.Expected, gone: applicationNames(w.switched(false, clusters)),
+	}
 	if len(seen.Missing) > 0 {
 		s.ui.Say(w.supply.Why())
 	}
@@ -227,20 +230,6 @@ func remakeAllowed(steps []lab.Step, recreate bool) error {
 		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change a cluster that runs",
 		Cure:    "lab up --recreate makes them anew and loses what runs in them",
 	}
-}
-
-// gone are the applications that the estate's labels no longer ask for.
-func (w *world) gone(clusters []lab.Cluster) []string {
-	expected := w.expected(clusters)
-	var names []string
-	for _, c := range clusters {
-		for _, a := range w.est.Addons {
-			if name := applicationName(c, a); !slices.Contains(expected, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 // header is the first line of a run: "lab homelab · argocd · 4 clusters · images from the registry".

@@ -20,6 +20,7 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
+	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/forge"
 	"homelab/lab/state"
@@ -198,20 +199,32 @@ func (w *world) registration(name string) (lab.Registration, error) {
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
 }
 
-// expected are the names of the applications that the estate's labels ask for, among these clusters.
-func (w *world) expected(clusters []lab.Cluster) []string {
-	var names []string
+// switched are the applications that the estate's labels ask for on these clusters; with on false, those that they do not ask for.
+func (w *world) switched(on bool, clusters []lab.Cluster) []lab.Application {
+	var list []lab.Application
 	for _, c := range clusters {
 		for _, a := range w.est.Addons {
-			if c.Addons[a.Name] {
-				names = append(names, applicationName(c, a))
+			if c.Addons[a.Name] == on {
+				list = append(list, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name})
 			}
 		}
+	}
+	return list
+}
+
+func applicationNames(list []lab.Application) []string {
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
 	}
 	return names
 }
 
-// applicationName is how the ApplicationSets of an estate name what they generate: "prod-podinfo".
-func applicationName(c lab.Cluster, a lab.Addon) string { return c.Name + "-" + a.Name }
+// registered are the clusters of an estate that the engine knows: a lab may have been brought up with some alone.
+func registered(est *lab.Estate, known []engine.Registered) []lab.Cluster {
+	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
+		return !slices.ContainsFunc(known, func(r engine.Registered) bool { return r.Cluster == c.Name })
+	})
+}
 
 func (w *world) bridgeInputs() bridge.Inputs { return bridge.DefaultInputs(w.name, w.est.Addons) }

@@ -111,7 +111,8 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestStuck removes a node that holds a frozen process, as runc leaves it when a node is killed while it makes a pod. With cgroup v1 such a node does not end.
+// TestStuck removes a node that holds a frozen process, as runc leaves it when a node is killed while it makes a pod. With cgroup v1 such a node does not end;
+// with v2 it does, and this holds Delete to no more than that.
 func TestStuck(t *testing.T) {
 	d := docker.New()
 	k := cluster.NewKind("e2e-s", t.TempDir(), d, host(t, d))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -75,12 +76,11 @@ func (k *Kind) writeKubeconfig(name string) error {
 
 // Delete removes a cluster's nodes with their volumes, and its kubeconfig. What is not there is no error.
 func (k *Kind) Delete(ctx context.Context, name string) error {
-	err := k.removeNodes(ctx, name)
-	if stuck(err) {
-		if thawErr := k.thaw(ctx, name); thawErr != nil {
-			err = errors.Join(err, thawErr)
-		} else {
-			err = k.removeNodes(ctx, name)
+	nodes, err := k.nodes(ctx, name)
+	if err == nil && len(nodes) > 0 {
+		err = k.remove(ctx, nodes)
+		if stuck(err) {
+			err = k.thaw(ctx, nodes)
 		}
 	}
 	if err != nil {
@@ -89,11 +89,7 @@ func (k *Kind) Delete(ctx context.Context, name string) error {
 	return k.forgetKubeconfig(name)
 }
 
-func (k *Kind) removeNodes(ctx context.Context, name string) error {
-	nodes, err := k.nodes(ctx, name)
-	if err != nil || len(nodes) == 0 {
-		return err
-	}
+func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
 	args := []string{"rm", "--force", "--volumes"}
 	for _, n := range nodes {
 		args = append(args, n.ID)
@@ -115,22 +111,31 @@ func stuck(err error) bool { return docker.Said(err, "did not receive an exit ev
 // thawScript lets every frozen cgroup below that of the container $1 go on, wherever the engine keeps it.
 const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`
 
-// thaw lets processes go on that were frozen when their node was killed. With cgroup v1 nothing that is frozen dies, and runc freezes a pod for a moment while
-// it makes it: a node that is killed just then waits for ever (https://github.com/opencontainers/runc/issues/2105). The cgroups are the engine's machine's,
-// and are reached from a container of the node's own image.
-func (k *Kind) thaw(ctx context.Context, name string) error {
-	nodes, err := k.nodes(ctx, name)
-	if err != nil {
-		return err
-	}
+// thawLimit bounds the second attempt to remove nodes: a container that starts and ends, and the engine's own patience of 10 s.
+const thawLimit = time.Minute
+
+// thaw removes nodes that do not end although they were killed. With cgroup v1 nothing that is frozen dies, and runc freezes a pod for a moment while it makes it:
+// a node that is killed just then waits for ever (https://github.com/opencontainers/runc/issues/2105). So what is frozen is let go on. The cgroups are
+// the engine's machine's, and are reached from a container of the node's own image.
+func (k *Kind) thaw(ctx context.Context, nodes []docker.Container) error {
+	ctx, cancel := context.WithTimeout(ctx, thawLimit)
+	defer cancel()
+	var errs []error
 	for _, n := range nodes {
 		args := append([]string{"run", "--rm", "--privileged", "--network=none", "--entrypoint=sh"}, docker.Labels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "thaw"})...)
 		args = append(args, "--mount=type=bind,source=/sys/fs/cgroup/freezer,target=/freezer", n.ImageID, "-c", thawScript, "sh", n.ID)
 		if _, err := k.docker.Output(ctx, nil, args...); err != nil {
-			return fmt.Errorf("what is frozen in %s cannot be thawed: %w", n.Name, err)
+			errs = append(errs, fmt.Errorf("thaw %s: %w", n.Name, err))
 		}
 	}
-	return nil
+	err := k.remove(ctx, nodes)
+	if err == nil {
+		return nil
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "stuck", Message: "a node was killed and does not end", Err: errors.Join(append(errs, err)...),
+		Cure: "restart the docker engine's machine, and run the command again",
+	}
 }
 
 // forgetKubeconfig removes a cluster's kubeconfig, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"homelab/lab"
 )
 
 // Subject is something that can be watched: an application, an object, or the events of a namespace.
@@ -31,7 +33,7 @@ func (s Subject) isEvents() bool      { return s.Kind == "Event" && s.Name == ""
 func (s Subject) String() string {
 	switch {
 	case s.isApplication():
-		return "application " + s.Cluster + "-" + s.Addon
+		return "application " + lab.ApplicationName(s.Cluster, s.Addon)
 	case s.isEvents():
 		return "events of namespace " + s.Namespace + " in " + s.Cluster
 	}

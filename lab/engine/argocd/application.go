@@ -102,27 +102,20 @@ func parseApplication(o *unstructured.Unstructured) (application, error) {
 
 // Applications lists what Argo CD has, by name; the root application is not among them.
 func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
-	parsed, err := a.list(ctx)
+	v, err := a.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return a.summarise(parsed), nil
+	return a.summarise(values(v.apps)), nil
 }
 
-func (a *ArgoCD) list(ctx context.Context) ([]application, error) {
+// list is a view of the Applications alone.
+func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("applications: %w", err)
+		return view{}, fmt.Errorf("applications: %w", err)
 	}
-	parsed := make([]application, 0, len(list.Items))
-	for i := range list.Items {
-		app, err := parseApplication(&list.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		parsed = append(parsed, app)
-	}
-	return parsed, nil
+	return newView(pointers(list.Items), nil)
 }
 
 // summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.

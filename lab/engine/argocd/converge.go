@@ -115,15 +115,17 @@ func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) 
 
 // look reads everything once.
 func (a *ArgoCD) look(ctx context.Context) (view, error) {
-	apps, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	v, err := a.list(ctx)
 	if err != nil {
-		return view{}, fmt.Errorf("applications: %w", err)
+		return view{}, err
 	}
 	sets, err := a.hub.dynamic.Resource(applicationSets).Namespace(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return view{}, fmt.Errorf("applicationsets: %w", err)
 	}
-	return newView(pointers(apps.Items), pointers(sets.Items))
+	of, err := newView(nil, pointers(sets.Items))
+	v.sets = of.sets
+	return v, err
 }
 
 func newView(apps, sets []*unstructured.Unstructured) (view, error) {

@@ -112,9 +112,9 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 // refresh asks for a look at Git where an application lags behind, and again as long as it answers with an older commit; once in any case when always is set.
 func (n *nudger) refresh(ctx context.Context, a application, always bool, estate source) (bool, error) {
 	q := n.question(applications, a.Metadata.Name)
-	switch {
-	case q.times == 0 && always:
-	case lags(a, n.want, estate) == "" || hasKey(a.Metadata.Annotations, refreshApplication) && q.times > 0 || time.Since(q.last) < askAgain:
+	first := q.times == 0
+	due := first || !hasKey(a.Metadata.Annotations, refreshApplication) && time.Since(q.last) >= askAgain
+	if !(always && first) && !(due && lags(a, n.want, estate) != "") {
 		return false, nil
 	}
 	return n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")

@@ -2,7 +2,6 @@ package argocd
 
 import (
 	"context"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -22,20 +21,18 @@ type Standing struct {
 
 // Standing looks once. Before Argo CD's own kinds are there it is empty.
 func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
-	apps, err := a.list(ctx)
+	v, err := a.list(ctx)
 	if apierrors.IsNotFound(err) {
 		return Standing{}, nil
 	}
 	if err != nil {
 		return Standing{}, err
 	}
-	s := Standing{Applications: a.summarise(apps), view: view{apps: map[string]application{}}}
-	for _, app := range apps {
-		s.view.apps[app.Metadata.Name] = app
-	}
-	at := slices.IndexFunc(apps, func(app application) bool { return app.root() && app.Metadata.Labels[lab.LabelName] == a.lab })
-	if at >= 0 {
-		s.Root, s.Revision, s.estate = true, apps[at].revision(), estateSource(apps[at])
+	s := Standing{Applications: a.summarise(values(v.apps)), view: v}
+	for _, app := range v.apps {
+		if app.root() && app.Metadata.Labels[lab.LabelName] == a.lab {
+			s.Root, s.Revision, s.estate = true, app.revision(), estateSource(app)
+		}
 	}
 	return s, nil
 }

@@ -186,7 +186,7 @@ func (f *Fake) applications() []lab.Application {
 				continue
 			}
 			a := lab.Application{
-				Name: cluster + "-" + addon, Addon: addon, Cluster: cluster, Version: "1.0.0",
+				Name: lab.ApplicationName(cluster, addon), Addon: addon, Cluster: cluster, Version: "1.0.0",
 				Sync: "Synced", Health: "Healthy", Revision: f.revision, Namespace: addon,
 			}
 			if reason := f.broken[a.Name]; reason != "" {

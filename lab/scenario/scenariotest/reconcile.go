@@ -71,7 +71,7 @@ func (e *Engine) readEstate(tree scenario.Tree) (*reading, error) {
 
 // one reconciles one addon on one cluster.
 func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set applicationSet, cluster string, m scenario.Marks) error {
-	name := cluster + "-" + addon.Name
+	name := lab.ApplicationName(cluster, addon.Name)
 	e.mu.Lock()
 	a := e.apps[name]
 	e.mu.Unlock()

@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// A node that ends neither killed nor thawed is told of with a cure, and with all that was tried.
+func TestNodeThatDoesNotEnd(t *testing.T) {
+	dir := t.TempDir()
+	const program = "#!/bin/sh\n" + `case $1 in
+run) echo 'no such file: /sys/fs/cgroup/freezer' ;;
+*) echo 'Could not kill running container 1, cannot remove - tried to kill container, but did not receive an exit event' ;;
+esac >&2
+exit 1
+`
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	k := &Kind{docker: docker.New(), lab: "homelab"}
+	nodes := []docker.Container{{ID: "1", Name: "homelab-dev-control-plane", ImageID: "sha256:0"}}
+	if err := k.remove(t.Context(), nodes); !stuck(err) {
+		t.Fatalf("%v, want a node that is stuck", err)
+	}
+	var e *lab.Error
+	if err := k.thaw(t.Context(), nodes); !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" {
+		t.Fatalf("%v, want an error with a cure", err)
+	}
+	for _, want := range []string{"thaw homelab-dev-control-plane", "did not receive an exit event"} {
+		if !strings.Contains(e.Error(), want) {
+			t.Errorf("%q is not in %q", want, e.Error())
+		}
+	}
+}
