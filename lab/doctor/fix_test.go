@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,11 +201,8 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 	}
 }
 
-// engineThatReloads is a machine whose engine refuses privileged containers. On SIGHUP, which this process gets for it, it reads daemon.json.
+// engineThatReloads is a machine whose engine refuses privileged containers. Told to reload, it reads daemon.json.
 func engineThatReloads(t *testing.T, daemonJSON string) *machine {
-	if runtime.GOOS == "windows" {
-		t.Skip("needs signals")
-	}
 	m := newMachine(t)
 	decode(t, engineInfo, &m.Info)
 	m.Free = 1 << 40
@@ -216,23 +211,15 @@ func engineThatReloads(t *testing.T, daemonJSON string) *machine {
 	if daemonJSON != "" {
 		write(t, m.path("etc/docker/daemon.json"), daemonJSON)
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(hup) })
-	m.onInfo = func(info *docker.Info) error {
-		select {
-		case <-hup:
-			var config struct {
-				DefaultRuntime string `json:"default-runtime"`
-				Runtimes       map[string]struct{ Path string }
-			}
-			decode(t, read(t, m.path("etc/docker/daemon.json")), &config)
-			if config.Runtimes[config.DefaultRuntime].Path == m.path("usr/local/lib/lab/lab-runc") {
-				info.DefaultRuntime = config.DefaultRuntime
-			}
-		default:
+	m.onReload = func() {
+		var config struct {
+			DefaultRuntime string `json:"default-runtime"`
+			Runtimes       map[string]struct{ Path string }
 		}
-		return nil
+		decode(t, read(t, m.path("etc/docker/daemon.json")), &config)
+		if config.Runtimes[config.DefaultRuntime].Path == m.path("usr/local/lib/lab/lab-runc") {
+			m.Info.DefaultRuntime = config.DefaultRuntime
+		}
 	}
 	return m
 }
@@ -353,6 +340,7 @@ func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		asked := 0
+		m.onReload = nil
 		m.onInfo = func(*docker.Info) error {
 			if asked++; asked == 3 {
 				cancel() // rather than wait out the patience
@@ -368,6 +356,9 @@ func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
 		if text == "" != errors.Is(err, os.ErrNotExist) || string(got) != text {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
+		if !slices.Equal(m.reloaded, []int{dockerdPID}) {
+			t.Errorf("%v were told to reload", m.reloaded)
+		}
 	}
 }
 
@@ -375,7 +366,7 @@ func TestConfigFileOfARunningDockerd(t *testing.T) {
 	for _, args := range [][]string{{"--config-file", "/else/daemon.json"}, {"-D", "--config-file=/else/daemon.json"}} {
 		m := newMachine(t)
 		m.runs(t, args...)
-		if got := m.doctor().o.Host.configFile(os.Getpid()); got != "/else/daemon.json" {
+		if got := m.doctor().o.Host.configFile(dockerdPID); got != "/else/daemon.json" {
 			t.Errorf("%q: %s", args, got)
 		}
 	}

@@ -35,6 +35,8 @@ type Host struct {
 	Run func(ctx context.Context, env []string, program string, args ...string) ([]byte, error)
 	// Free returns how many bytes an unprivileged user may still write at path, or at the nearest folder above it that exists.
 	Free func(path string) (int64, error)
+	// Reload tells a running dockerd to read its configuration anew.
+	Reload func(pid int) error
 }
 
 func (h Host) withDefaults() Host {
@@ -67,6 +69,9 @@ func (h Host) withDefaults() Host {
 	}
 	if h.Free == nil {
 		h.Free = freeAbove
+	}
+	if h.Reload == nil {
+		h.Reload = reload
 	}
 	return h
 }

@@ -38,6 +38,8 @@ type machine struct {
 	ran      []string // docker commands and host programs that change something
 	onRun    func(program string, args []string) error
 	onInfo   func(*docker.Info) error
+	onReload func() // nil: the engine takes no notice
+	reloaded []int  // whom lab told to reload
 	notRoot  bool
 	dockerds []string
 }
@@ -65,6 +67,13 @@ func (m *machine) doctor() *Doctor {
 		},
 		Run:  m.run,
 		Free: func(string) (int64, error) { return m.Free, nil },
+		Reload: func(pid int) error {
+			m.reloaded = append(m.reloaded, pid)
+			if m.onReload != nil {
+				m.onReload()
+			}
+			return nil
+		},
 	}
 	return New(Options{
 		Docker: engineOf{m}, Host: h, Clusters: m.Clusters, Engine: m.Engine, BuildFromSource: m.BuildFromSource, Needs: m.Needs,
@@ -135,10 +144,12 @@ func (e engineOf) Output(_ context.Context, stdin io.Reader, args ...string) ([]
 	return nil, nil
 }
 
-// runs gives the machine a dockerd, which is this very process: it gets the engine's signals.
+const dockerdPID = 4242
+
+// runs gives the machine a dockerd.
 func (m *machine) runs(t *testing.T, args ...string) {
 	t.Helper()
-	pid := strconv.Itoa(os.Getpid())
+	pid := strconv.Itoa(dockerdPID)
 	write(t, m.path("run/docker.pid"), pid)
 	write(t, m.path("proc/"+pid+"/comm"), "dockerd\n")
 	write(t, m.path("proc/"+pid+"/cmdline"), strings.Join(append([]string{"/usr/sbin/dockerd"}, args...), "\x00"))

@@ -116,7 +116,7 @@ func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err 
 
 // reloadInto makes the engine read its configuration and waits until its default runtime is the wanted one.
 func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
-	if err := reload(pid); err != nil {
+	if err := d.o.Host.Reload(pid); err != nil {
 		return err
 	}
 	return await(ctx, reloadPatience, func(ctx context.Context) error {
