@@ -28,6 +28,9 @@ func fix(t *testing.T, m *machine) ([]string, error) {
 
 const engineInfo = `{"ServerVersion": "20.10.24", "DefaultRuntime": "runc", "CgroupVersion": "2", "Architecture": "x86_64"}`
 
+// serve is what the script of a dockerd ends with: the engine answers, and it runs until the test's folder is gone.
+const serve = `touch "$1"; while [ -e "$1" ]; do sleep 0.05; done`
+
 // bare is a machine without an engine. Its dockerd is a script that leaves a file, which is when the engine answers.
 func bare(t *testing.T, dockerd string) *machine {
 	if runtime.GOOS == "windows" {
@@ -58,7 +61,7 @@ func bare(t *testing.T, dockerd string) *machine {
 }
 
 func TestFixInstallsAndStartsAnEngine(t *testing.T) {
-	m := bare(t, `echo hello from dockerd; touch "$1"`)
+	m := bare(t, "echo hello from dockerd; "+serve)
 	m.BuildFromSource = true
 	m.Needs = []Need{{Program: "gcc", Package: "gcc"}, {Package: "libseccomp-dev"}, {Package: "libseccomp-dev"}}
 	said, err := fix(t, m)
@@ -99,7 +102,7 @@ func TestFixTellsWhyDockerdEnded(t *testing.T) {
 }
 
 func TestFixStartsDockerdOnceMore(t *testing.T) {
-	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; touch "$1"`)
+	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; `+serve)
 	said, err := fix(t, m)
 	if err != nil || said[len(said)-1] != "dockerd ended: once more" {
 		t.Fatalf("%v, said %q", err, said)
@@ -142,7 +145,7 @@ func TestFixLeavesStartingToSystemd(t *testing.T) {
 }
 
 func TestFixFetchesStaleLists(t *testing.T) {
-	m := bare(t, `touch "$1"`)
+	m := bare(t, serve)
 	write(t, m.path("var/lib/apt/lists/debian_Packages.lz4"), "old")
 	failed := false
 	m.onRun = func(program string, args []string) error {
@@ -387,7 +390,7 @@ func TestPIDFileOfADeadDockerd(t *testing.T) {
 
 // A pid file that a killed dockerd left would keep the next from starting.
 func TestFixRemovesThePIDFileOfADeadDockerd(t *testing.T) {
-	m := bare(t, `touch "$1"`)
+	m := bare(t, serve)
 	write(t, m.path("run/docker.pid"), "4194304")
 	said, err := fix(t, m)
 	if err != nil || !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "removing ") }) {
