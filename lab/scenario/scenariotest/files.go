@@ -42,7 +42,8 @@ type Sabotage struct {
 	Files map[string]string // path -> content, changed
 }
 
-// ReadSabotage reads a txtar: story, unmet, says, and under a path of the estate what is replaced, =>, and by what.
+// ReadSabotage reads a txtar: story, unmet, says, and under a path of the estate what is replaced, =>, and by what. A case may shorten the deadline of the step
+// that fails: what will not come need not be waited for.
 func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 	s := Sabotage{Name: name, Files: map[string]string{}}
 	for _, f := range txtar.Parse(data).Files {
