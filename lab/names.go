@@ -38,6 +38,9 @@ func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
 // ApplicationName is what an estate's ApplicationSets call the application of an addon on a cluster: "prod-podinfo".
 func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }
 
+// RootFile is the path of the app of apps within an estate.
+const RootFile = AddonsDir + "/root.yaml"
+
 // ClusterFile is the path of a cluster's document within an estate.
 func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
 

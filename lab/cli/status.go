@@ -62,9 +62,8 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	for _, s := range states {
 		byName[s.Name] = s
 	}
-	w.seenLast = w.states(byName)
 	st := ui.Status{
-		Lab: w.name, Clusters: ui.StatusClusters(w.seenLast),
+		Lab: w.name, Clusters: ui.StatusClusters(w.states(byName)),
 		Endpoints: []ui.Endpoint{
 			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser},
 			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser},
@@ -90,6 +89,17 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	asked := w.switched(true, registered(w.est, seen.Registrations))
 	st.Applications, st.Revision = withMissing(standing.Applications, asked), standing.Revision
 	return st, nil
+}
+
+// states are the estate's clusters with what was seen of each.
+func (w *world) states(seen map[string]lab.ClusterState) []lab.ClusterState {
+	var list []lab.ClusterState
+	for _, c := range w.est.Clusters {
+		st := seen[c.Name]
+		st.Name, st.Role, st.Env = c.Name, c.Role, c.Environment
+		list = append(list, st)
+	}
+	return list
 }
 
 // withMissing adds the applications that are asked for and not there: nothing else would show them.

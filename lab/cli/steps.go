@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/apply"
@@ -357,34 +352,10 @@ func (r *run) repositories() []engine.Repository {
 
 // root is the estate's app of apps, pointed at the lab's forge.
 func (r *run) root() (engine.Root, error) {
-	file := path.Join(lab.AddonsDir, "root.yaml")
-	data, err := fs.ReadFile(r.est.FS, file)
+	manifest, err := fs.ReadFile(r.est.FS, lab.RootFile)
 	if err != nil {
 		return engine.Root{}, fmt.Errorf("root application: %w", err)
 	}
 	in := r.bridgeInputs()
-	var out bytes.Buffer
-	for doc := range strings.SplitSeq("\n"+string(data), "\n---") {
-		var o unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
-			return engine.Root{}, fmt.Errorf("%s: %w", file, err)
-		}
-		if len(o.Object) == 0 {
-			continue
-		}
-		if o.GetKind() == "Application" {
-			for field, value := range map[string]string{"repoURL": in.RepoURL, "targetRevision": in.RepoRevision} {
-				if err := unstructured.SetNestedField(o.Object, value, "spec", "source", field); err != nil {
-					return engine.Root{}, fmt.Errorf("%s: %w", file, err)
-				}
-			}
-		}
-		text, err := yaml.Marshal(o.Object)
-		if err != nil {
-			return engine.Root{}, fmt.Errorf("%s: %w", file, err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
-	}
-	return engine.Root{Manifest: out.Bytes()}, nil
+	return engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision}, nil
 }

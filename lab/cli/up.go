@@ -108,7 +108,7 @@ func (s *session) suppliable(c estate.Chart) bool {
 	return c.Repository != "" || s.supply.HasChart(c.Name, c.Version)
 }
 
-// prepare does what comes before a plan: checks the machine and remembers the lab.
+// prepare does what comes before a plan: checks the machine, and puts the adapters together.
 func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*world, doctor.Report, error) {
 	report, err := s.preflight(ctx, s.doctor(s.toMake(est), s.supply.Builds()), fix)
 	if err != nil {
@@ -277,7 +277,7 @@ func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result
 		times[steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
 	}
 	r.ui.Summary(ui.Summary{
-		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: r.seenLast, Applications: st.Applications, Addons: addonNames(r.est),
+		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: st.Clusters, Applications: st.Applications, Addons: addonNames(r.est),
 		Endpoints: []ui.Entry{
 			{Name: "argo cd", Text: r.argocdURL(), Note: "user " + r.creds.ArgoCDUser + ", password: " + r.command("lab creds argocd")},
 			{Name: "forge", Text: r.forgeURL(), Note: "user " + r.creds.ForgeUser + ", password: " + r.command("lab creds forge")},
@@ -314,15 +314,4 @@ func addonNames(est *lab.Estate) []string {
 		names = append(names, a.Name)
 	}
 	return names
-}
-
-// states are the estate's clusters with what was seen of each.
-func (w *world) states(seen map[string]lab.ClusterState) []lab.ClusterState {
-	var list []lab.ClusterState
-	for _, c := range w.est.Clusters {
-		st := seen[c.Name]
-		st.Name, st.Role, st.Env = c.Name, c.Role, c.Environment
-		list = append(list, st)
-	}
-	return list
 }

@@ -45,8 +45,6 @@ type world struct {
 	kind   *cluster.Kind
 	forge  *forge.Gitea
 
-	seenLast []lab.ClusterState // of the last status
-
 	mu  sync.Mutex
 	hub *argocd.ArgoCD // made when the hub is first asked
 }

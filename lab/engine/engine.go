@@ -33,6 +33,8 @@ type Registered struct {
 // Root is the app of apps: the one object that lab itself gives to the engine; everything else comes from Git.
 type Root struct {
 	Manifest []byte // YAML, one or more documents
+	RepoURL  string // of the repository that its Applications read, in place of what they say; empty to leave that
+	Revision string // of it: a branch, a tag or a commit; empty to leave what they say
 }
 
 // Repository is where the engine reads from, with its credentials.

@@ -42,6 +42,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	}
 	l.environments()
 	l.addons()
+	l.root()
 	l.clusters()
 	l.walk(l.values)
 	l.hub()
@@ -159,6 +160,9 @@ func (l *loader) clusters() {
 func (l *loader) addons() {
 	folders, _ := l.folders(lab.AddonsDir)
 	for _, file := range l.manifests(lab.AddonsDir) {
+		if file == lab.RootFile {
+			continue
+		}
 		for _, doc := range l.documentsOf(file) {
 			l.problems = append(l.problems, escapes(file, doc)...)
 		}

@@ -135,7 +135,7 @@ func summary() Summary {
 		Longest: []Leg{
 			{"images", 100 * ms}, {"cluster hub", 17800 * ms}, {"engine", 31 * time.Second}, {"addons", 14 * time.Second},
 		},
-		Clusters:     clusters(),
+		Clusters:     StatusClusters(clusters()),
 		Applications: applications(),
 		Addons:       []string{"podinfo", "metrics-server", "identity"},
 		Endpoints: []Entry{

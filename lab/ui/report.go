@@ -66,7 +66,7 @@ type Summary struct {
 	Lab          string
 	Took         time.Duration
 	Longest      []Leg // see LongestWay
-	Clusters     []lab.ClusterState
+	Clusters     []StatusCluster
 	Applications []lab.Application
 	Addons       []string // order of the columns; others follow by name
 	Endpoints    []Entry
@@ -106,7 +106,7 @@ func summaryText(s Summary, columns int, p paint) string {
 			b.WriteString("   " + way)
 		}
 	}
-	b.WriteString("\n\n" + matrix(StatusClusters(s.Clusters), s.Applications, s.Addons, false, columns, p))
+	b.WriteString("\n\n" + matrix(s.Clusters, s.Applications, s.Addons, false, columns, p))
 	if len(s.Endpoints) > 0 {
 		b.WriteString("\n" + entriesText(s.Endpoints, p))
 	}

@@ -37,6 +37,9 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	}
 	applied := false
 	for _, o := range objects {
+		if err := point(o, root); err != nil {
+			return applied, fmt.Errorf("root application %s: %w", o.GetName(), err)
+		}
 		resource, err := rootResource(o)
 		if err != nil {
 			return applied, err
@@ -52,6 +55,22 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		applied = applied || changed(before, after)
 	}
 	return applied, nil
+}
+
+// point makes an Application read from the repository that root names.
+func point(o *unstructured.Unstructured, root engine.Root) error {
+	if o.GetKind() != "Application" {
+		return nil
+	}
+	for field, value := range map[string]string{"repoURL": root.RepoURL, "targetRevision": root.Revision} {
+		if value == "" {
+			continue
+		}
+		if err := unstructured.SetNestedField(o.Object, value, "spec", "source", field); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {

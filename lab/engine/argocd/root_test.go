@@ -61,6 +61,23 @@ func TestApplyRoot(t *testing.T) {
 	}
 }
 
+func TestApplyRootPointsAtARepository(t *testing.T) {
+	a, hub, _ := newFake(t)
+	root := engine.Root{Manifest: []byte(rootManifest), RepoURL: "http://elsewhere/estate.git", Revision: "next"}
+	if _, err := a.ApplyRoot(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	spec := toYAML(t, hub.get(t, applications, Namespace, "addons").Object["spec"])
+	for _, want := range []string{"repoURL: http://elsewhere/estate.git", "targetRevision: next", "path: addons"} {
+		if !strings.Contains(spec, want) {
+			t.Errorf("%q is not in\n%s", want, spec)
+		}
+	}
+	if spec := toYAML(t, hub.get(t, appProjects, Namespace, "estate").Object["spec"]); strings.Contains(spec, "elsewhere") {
+		t.Errorf("a project has a source now\n%s", spec)
+	}
+}
+
 func TestApplyRootRefusesOtherKinds(t *testing.T) {
 	a, hub, _ := newFake(t)
 	_, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n")})
