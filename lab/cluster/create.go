@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 
 	"golang.org/x/sync/errgroup"
 	kind "sigs.k8s.io/kind/pkg/cluster"
@@ -163,6 +164,9 @@ func explain(err error) error {
 	}
 	run := exec.RunErrorForError(err)
 	if run == nil {
+		return err
+	}
+	if err := docker.PortTaken(string(run.Output), err); err != nil {
 		return err
 	}
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}

@@ -37,7 +37,7 @@ func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
 			continue
 		}
 		p("starting " + n.Name)
-		if _, err := k.docker.Output(ctx, nil, "start", n.Name); err != nil {
+		if err := k.docker.Start(ctx, n.Name); err != nil {
 			return err
 		}
 	}

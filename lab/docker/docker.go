@@ -4,14 +4,18 @@ package docker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
+
+	"homelab/lab"
 )
 
 // Docker runs the docker command line.
@@ -53,6 +57,32 @@ func NotFound(err error) bool {
 func Said(err error, text string) bool {
 	var de *Error
 	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
+}
+
+// taken is how engines of several ages say that a port cannot be published, with its address.
+var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host port(?: for)?) (\d+\.\d+\.\d+\.\d+:\d+).*(?:port is already allocated|address already in use)`)
+
+// PortTaken is the error for a container that did not start because something else listens on a port that it publishes, as the text that docker printed tells;
+// nil for any other reason.
+func PortTaken(text string, err error) error {
+	m := taken.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "port_taken", Message: "something else on this machine listens on " + m[1], Err: err,
+		Cure: "end it; or choose another port: in cluster.yaml, where extraPortMappings has it, else by lab down and lab up",
+	}
+}
+
+// Start starts a container.
+func (d *Docker) Start(ctx context.Context, container string) error {
+	_, err := d.Output(ctx, nil, "start", container)
+	var said *Error
+	if errors.As(err, &said) {
+		return cmp.Or(PortTaken(said.Stderr, err), err)
+	}
+	return err
 }
 
 // Output runs docker with args and returns its standard output. stdin may be nil. A cancelled context ends the client, gently at first.

@@ -57,7 +57,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	}
 	if !s.Running {
 		p("starting")
-		if _, err := g.docker.Output(ctx, nil, "start", g.name); err != nil {
+		if err := g.docker.Start(ctx, g.name); err != nil {
 			return fmt.Errorf("forge: %w", err)
 		}
 	}
