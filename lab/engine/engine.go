@@ -48,7 +48,6 @@ type Repository struct {
 
 // Want is what the engine should converge to.
 type Want struct {
-	Root     string   // name of the root application; empty for "addons"
 	Revision string   // Git commit that the estate is at; empty for any
 	Expected []string // applications that must exist, "prod-podinfo"
 	Gone     []string // applications that must not
@@ -56,14 +55,6 @@ type Want struct {
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it
 	// the engine is asked to look again first, since what it shows may be older than the change.
 	Changed bool
-}
-
-// RootName returns the name of the root application.
-func (w Want) RootName() string {
-	if w.Root == "" {
-		return "addons"
-	}
-	return w.Root
 }
 
 // WaitsFor says whether applications that are aimed at a cluster are waited for.

@@ -23,14 +23,18 @@ func (l *loader) root() {
 	if !l.inside(lab.RootFile) {
 		return // the walk notes the link
 	}
-	before, applications := len(l.problems), 0
+	before := len(l.problems)
+	var first *yaml.Node
 	for _, doc := range l.documentsOf(lab.RootFile) {
 		l.problems = append(l.problems, escapes(lab.RootFile, doc)...)
-		if l.rootDocument(doc) {
-			applications++
+		switch isApplication := l.rootDocument(doc); {
+		case isApplication && first != nil:
+			l.at(strict.Position(lab.RootFile, doc), "a second Application: "+lab.RootFile+" has one, and that one syncs the others", "let the first one sync it, or an ApplicationSet generate it")
+		case isApplication:
+			first = doc
 		}
 	}
-	if applications == 0 && len(l.problems) == before {
+	if first == nil && len(l.problems) == before {
 		l.fail(lab.RootFile, "holds no Application", "write the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
 	}
 }

@@ -82,7 +82,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	total, bad := v.total(want), 0
 	for _, p := range pending {
-		if _, isApp := v.apps[p.Application]; (isApp || p.Sync == "") && p.Application != want.RootName() {
+		if _, isApp := v.apps[p.Application]; (isApp || p.Sync == "") && !v.isRoot(p.Application) {
 			bad++
 		}
 	}
@@ -95,7 +95,7 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 
 // hopeless says whether an ApplicationSet has failed to generate for long at the wanted commit.
 func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) bool {
-	root, has := v.apps[want.RootName()]
+	root, has := v.root()
 	if !has || root.Status.Sync.Status != "Synced" || lags(root, want, estateSource(root)) != "" {
 		clear(since)
 		return false

@@ -91,10 +91,13 @@ func gather(pending []engine.Pending) []engine.Pending {
 func headline(v view, want engine.Want, pending []engine.Pending, waited time.Duration) string {
 	bad, unhealthy, staying := 0, 0, 0
 	for _, p := range pending {
-		if p.Application == want.RootName() && p.Sync != "Synced" {
+		if p.Application == noRoot {
+			return fmt.Sprintf("the %s does not exist after %s", noRoot, duration(waited))
+		}
+		if v.isRoot(p.Application) && p.Sync != "Synced" {
 			return fmt.Sprintf("the root application %s is not in sync after %s", p.Application, duration(waited))
 		}
-		if p.Application == want.RootName() || strings.HasPrefix(p.Application, "applicationset ") {
+		if v.isRoot(p.Application) || strings.HasPrefix(p.Application, "applicationset ") {
 			continue
 		}
 		bad++

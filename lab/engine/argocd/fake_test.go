@@ -3,6 +3,7 @@ package argocd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,6 +113,21 @@ func (c *cluster) get(t *testing.T, r schema.GroupVersionResource, ns, name stri
 		t.Fatal(err)
 	}
 	return o
+}
+
+// names are those of the objects of a kind in Argo CD's namespace, sorted.
+func (c *cluster) names(t *testing.T, r schema.GroupVersionResource) []string {
+	t.Helper()
+	list, err := c.Resource(r).Namespace(Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range list.Items {
+		names = append(names, o.GetName())
+	}
+	slices.Sort(names)
+	return names
 }
 
 // theEngine is the field manager of what a test does in Argo CD's name.

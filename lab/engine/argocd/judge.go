@@ -54,12 +54,28 @@ type view struct {
 	sets map[string]applicationSet
 }
 
+// noRoot stands for the root application while there is none.
+const noRoot = "root application"
+
+// root is the application that lab gave to Argo CD itself.
+func (v view) root() (application, bool) {
+	for _, name := range sortedKeys(v.apps) {
+		if a := v.apps[name]; a.root() {
+			return a, true
+		}
+	}
+	return application{}, false
+}
+
+// isRoot says whether something pending is the root application, be it there or not.
+func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].root() }
+
 // relevant returns, by name, the applications that lab waits for: the root, what was generated for the wanted clusters, and what is expected. A person's own
 // are theirs.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
 	for name, a := range v.apps {
-		if a.root() || name == want.RootName() || a.generated() && want.WaitsFor(a.cluster()) || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
+		if a.root() || a.generated() && want.WaitsFor(a.cluster()) || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
 			out = append(out, a)
 		}
 	}
@@ -71,7 +87,7 @@ func (v view) relevant(want engine.Want) []application {
 func (v view) total(want engine.Want) int {
 	n := 0
 	for _, a := range v.relevant(want) {
-		if a.Metadata.Name != want.RootName() {
+		if !a.root() {
 			n++
 		}
 	}
@@ -86,9 +102,9 @@ func (v view) total(want engine.Want) int {
 // judge says what is not as wanted: the root first, then ApplicationSets, then applications by name. It is pure.
 func judge(v view, want engine.Want) []engine.Pending {
 	var pending []engine.Pending
-	root, has := v.apps[want.RootName()]
+	root, has := v.root()
 	if !has {
-		pending = append(pending, engine.Pending{Application: want.RootName(), Reason: "the root application does not exist yet"})
+		pending = append(pending, engine.Pending{Application: noRoot, Reason: "does not exist yet"})
 	}
 	for _, name := range sortedKeys(v.sets) {
 		s := v.sets[name]
@@ -105,7 +121,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 			p := engine.Pending{
 				Application: a.Metadata.Name, Sync: cmp.Or(a.Status.Sync.Status, "Unknown"), Health: cmp.Or(a.Status.Health.Status, "Unknown"), Reason: reason,
 			}
-			if a.Metadata.Name == want.RootName() {
+			if a.root() {
 				pending = slices.Insert(pending, 0, p)
 				continue
 			}

@@ -76,7 +76,7 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
 	}
-	root, has := v.apps[n.want.RootName()]
+	root, has := v.root()
 	if !has {
 		return false, nil
 	}

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"homelab/lab"
@@ -29,13 +31,14 @@ var rootKinds = []struct {
 	{"AppProject", appProjects},
 }
 
-// ApplyRoot gives the root application to Argo CD and says whether that changed anything.
+// ApplyRoot gives the root application to Argo CD and says whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
+// what that had synced stays: it is the new root's to keep or to remove.
 func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	objects, err := decode(root.Manifest)
 	if err != nil {
 		return false, err
 	}
-	applied := false
+	applied, kept := false, map[string]bool{}
 	for _, o := range objects {
 		if err := point(o, root); err != nil {
 			return applied, fmt.Errorf("root application %s: %w", o.GetName(), err)
@@ -53,8 +56,37 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 			return applied, err
 		}
 		applied = applied || changed(before, after)
+		kept[resource.Resource+"/"+o.GetName()] = true
 	}
-	return applied, nil
+	dropped, err := a.dropRoots(ctx, kept)
+	return applied || dropped, err
+}
+
+// dropRoots removes what lab once gave as part of the root, but for what is kept, and says whether there was any.
+func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, error) {
+	dropped := false
+	for _, k := range rootKinds {
+		objects := a.hub.dynamic.Resource(k.resource).Namespace(Namespace)
+		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=root"})
+		if err != nil {
+			return dropped, fmt.Errorf("%s: %w", k.resource.Resource, err)
+		}
+		for _, o := range list.Items {
+			if kept[k.resource.Resource+"/"+o.GetName()] {
+				continue
+			}
+			// A finalizer would have Argo CD remove all that the application has synced.
+			_, err := objects.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: fieldManager})
+			if err == nil {
+				err = objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				return dropped, fmt.Errorf("%s %s: %w", k.kind, o.GetName(), err)
+			}
+			dropped = true
+		}
+	}
+	return dropped, nil
 }
 
 // point makes an Application read from the repository that root names.

@@ -78,6 +78,34 @@ func TestApplyRootPointsAtARepository(t *testing.T) {
 	}
 }
 
+// A root that was renamed must not leave two: both would sync the same objects.
+func TestApplyRootTakesTheOldOneBack(t *testing.T) {
+	a, hub, _ := newFake(t)
+	mine := "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: mine, namespace: argocd}\nspec: {}\n"
+	hub.create(t, mine)
+	old := strings.Replace(rootManifest, "metadata: {name: addons,", "metadata: {name: addons, finalizers: [resources-finalizer.argocd.argoproj.io],", 1)
+	renamed := strings.Replace(old, "name: addons,", "name: bootstrap,", 1)
+	_, renamed, _ = strings.Cut(renamed, "---") // without the project
+	for _, step := range []struct {
+		manifest string
+		changed  bool
+		want     []string
+	}{
+		{old, true, []string{"addons", "mine"}}, {renamed, true, []string{"bootstrap", "mine"}}, {renamed, false, []string{"bootstrap", "mine"}},
+	} {
+		changed, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(step.manifest)})
+		if err != nil || changed != step.changed {
+			t.Fatalf("changed %v, want %v, %v", changed, step.changed, err)
+		}
+		if got := hub.names(t, applications); !slices.Equal(got, step.want) {
+			t.Errorf("applications %v, want %v", got, step.want)
+		}
+	}
+	if got := hub.names(t, appProjects); len(got) > 0 {
+		t.Errorf("projects %v are left", got)
+	}
+}
+
 func TestApplyRootRefusesOtherKinds(t *testing.T) {
 	a, hub, _ := newFake(t)
 	_, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n")})

@@ -29,10 +29,8 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 		return Standing{}, err
 	}
 	s := Standing{Applications: a.summarise(values(v.apps)), view: v}
-	for _, app := range v.apps {
-		if app.root() && app.Metadata.Labels[lab.LabelName] == a.lab {
-			s.Root, s.Revision, s.estate = true, app.revision(), estateSource(app)
-		}
+	if root, has := v.root(); has {
+		s.Root, s.Revision, s.estate = true, root.revision(), estateSource(root)
 	}
 	return s, nil
 }
