@@ -83,6 +83,7 @@ type Addon struct {
 	Repository string            // the chart's repository as the ApplicationSet has it; empty when it is the lab's own, read from addons_chart_repo_url
 	Versions   map[string]string // environment -> pinned chart version; "" holds the base version
 	Path       string            // chart folder within the estate when the chart is the estate's own
+	Sets       []string          // names of its ApplicationSets
 
 	Reads     []Read              // what the ApplicationSet cannot do without on the cluster Secret
 	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions

@@ -105,7 +105,7 @@ func (w *world) states(seen map[string]lab.ClusterState) []lab.ClusterState {
 // withMissing adds the applications that are asked for and not there: nothing else would show them.
 func withMissing(have, asked []lab.Application) []lab.Application {
 	for _, a := range asked {
-		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
+		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Cluster == a.Cluster && h.Addon == a.Addon }) {
 			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
 			have = append(have, a)
 		}

@@ -83,8 +83,22 @@ func (w *world) engine() (*argocd.ArgoCD, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.hub, err = argocd.New(w.name, cfg, argocd.WithReach(w.kind.RESTConfig), argocd.WithChartVersion(w.chartVersion))
+	w.hub, err = argocd.New(w.name, cfg, argocd.WithReach(w.kind.RESTConfig), argocd.WithChartVersion(w.chartVersion), argocd.WithNames(w.names()))
 	return w.hub, err
+}
+
+// names are what the estate calls what Argo CD knows by other names.
+func (w *world) names() argocd.Names {
+	n := argocd.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
+	for _, a := range w.est.Addons {
+		for _, set := range a.Sets {
+			n.Addons[set] = a.Name
+		}
+	}
+	for _, r := range registrations(w.name, w.est) {
+		n.Clusters[r.Server] = r.Cluster
+	}
+	return n
 }
 
 // forgetEngine drops the connection to a hub that was made anew.

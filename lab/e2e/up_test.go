@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"homelab/lab/ui"
 )
@@ -85,6 +86,8 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a version is promoted", func(t *testing.T) { promoted(t, l) })
 	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
+	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
+	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
 	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
 		l.must("down")
@@ -263,6 +266,86 @@ func edits(t *testing.T, l *testLab) {
 	d, err := l.kube("prod").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
 	if err != nil || *d.Spec.Replicas != 3 || d.Status.ReadyReplicas != 3 {
 		t.Errorf("replicas after up: %+v, %v", d.Status, err)
+	}
+}
+
+// fromElsewhere brings an addon whose ApplicationSet was not written for lab: what it generates goes by names of its own, and is known all the same.
+func fromElsewhere(t *testing.T, l *testLab) {
+	const off, on = "{podinfo: true", "{hello: true, podinfo: true"
+	copyTree(t, "testdata/from-elsewhere/addons/hello", filepath.Join(l.estate, "addons", "hello"))
+	l.edit("clusters/dev/cluster.yaml", off, on)
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge dev", "addons")
+	found := false
+	for _, a := range l.converged(4, 11).Applications {
+		found = found || a.Name == "addon-dev-podinfo" && a.Addon == "hello" && a.Cluster == "dev" && a.Version == "6.7.0"
+	}
+	if !found {
+		t.Error("status does not know addon-dev-podinfo as hello in dev")
+	}
+	if _, err := l.kube("dev").AppsV1().Deployments("hello").Get(t.Context(), "hello-podinfo", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"up"}, {"up", "--only", "dev"}} {
+		if up := decode[ui.UpResult](l, args...); len(up.Changed) > 0 {
+			t.Errorf("%v again changed %v", args, up.Changed)
+		}
+	}
+	l.remove("addons/hello")
+	l.edit("clusters/dev/cluster.yaml", on, off)
+	l.must("up")
+	l.converged(4, 10)
+	l.absent(t, "dev", "hello", "hello-podinfo")
+}
+
+// renamed gives the app of apps another name, and back: there is one root all the time, and what it syncs is neither removed nor made anew, although a finalizer
+// asks for its removal.
+func renamed(t *testing.T, l *testLab) {
+	const file, finalizer = "addons/root.yaml", "finalizers: [resources-finalizer.argocd.argoproj.io]"
+	synced := func() map[string]types.UID {
+		uids := map[string]types.UID{}
+		for cluster, kind := range map[string]schema.GroupVersionResource{
+			"hub":  {Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
+			"dev":  {Group: "apps", Version: "v1", Resource: "deployments"},
+			"prod": {Group: "apps", Version: "v1", Resource: "deployments"},
+		} {
+			list, err := l.dynamic(cluster).Resource(kind).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range list.Items {
+				uids[cluster+" "+o.GetName()] = o.GetUID()
+			}
+		}
+		return uids
+	}
+	roots := func() []string {
+		applications := schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+		list, err := l.dynamic("hub").Resource(applications).List(t.Context(), metav1.ListOptions{LabelSelector: "lab.homelab/part=root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, o := range list.Items {
+			names = append(names, o.GetName())
+		}
+		return names
+	}
+	before := synced()
+	for _, name := range []struct{ old, new, root string }{
+		{"name: addons\n", "name: bootstrap\n  " + finalizer + "\n", "bootstrap"}, {"name: bootstrap\n  " + finalizer + "\n", "name: addons\n", "addons"},
+	} {
+		l.edit(file, name.old, name.new)
+		only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
+		l.converged(4, 10)
+		if got := roots(); !slices.Equal(got, []string{name.root}) {
+			t.Errorf("root applications %v, want %s", got, name.root)
+		}
+		if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+			t.Errorf("up again changed %v", up.Changed)
+		}
+	}
+	if diff := cmp.Diff(before, synced()); diff != "" {
+		t.Errorf("what the root syncs (-before +after):\n%s", diff)
 	}
 }
 

@@ -49,7 +49,7 @@ type Repository struct {
 // Want is what the engine should converge to.
 type Want struct {
 	Revision string   // Git commit that the estate is at; empty for any
-	Expected []string // applications that must exist, "prod-podinfo"
+	Expected []string // applications that must exist, as lab.ApplicationName has them ("prod-podinfo"), whatever the engine calls them
 	Gone     []string // applications that must not
 	Clusters []string // clusters whose applications are waited for, as others may be stopped; nil for all
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it

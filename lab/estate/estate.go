@@ -196,6 +196,7 @@ func (l *loader) addon(folder string) {
 			if text(doc, "kind") != "ApplicationSet" {
 				continue
 			}
+			l.set(&addon, file, doc)
 			set := newApplicationSet(file, doc)
 			if addon.File == "" {
 				addon.File = file
@@ -212,6 +213,21 @@ func (l *loader) addon(folder string) {
 		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})
 	}
 	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
+}
+
+// set notes the name of an ApplicationSet, which no other may have: the engine would have one of the two.
+func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
+	name := text(doc, "metadata", "name")
+	if name == "" {
+		l.at(strict.Position(file, doc), "metadata.name is missing", "")
+		return
+	}
+	for _, other := range append(l.estate.Addons, *addon) {
+		if slices.Contains(other.Sets, name) {
+			l.at(strict.Position(file, get(doc, "metadata", "name")), fmt.Sprintf("a second ApplicationSet %s", name), "the name is taken by "+other.File)
+		}
+	}
+	addon.Sets = append(addon.Sets, name)
 }
 
 // values checks that a values file is one, and that it is not for an addon that is misspelt, which the engine would never say.

@@ -55,7 +55,7 @@ type Observed struct {
 	Root         bool                // the root application stands as wanted
 	Applications []lab.Application
 	Behind       []string // names of those that were compared with an older commit than the forge's head
-	Expected     []string // names of the applications that should be
+	Expected     []string // the applications that should be, as lab.ApplicationName has them
 }
 
 // Forge is what was seen of the Git server.
@@ -296,7 +296,7 @@ func lagging(o Observed) []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, a := range o.Applications {
-		seen[a.Name] = true
+		seen[lab.ApplicationName(a.Cluster, a.Addon)] = true
 		if !a.Converged() {
 			names = append(names, a.Name)
 		}

@@ -30,8 +30,8 @@ func ready(inputs, images string) lab.ClusterState {
 }
 
 func converged() Observed {
-	app := func(name string) lab.Application {
-		return lab.Application{Name: name, Sync: "Synced", Health: "Healthy"}
+	app := func(cluster string) lab.Application {
+		return lab.Application{Name: "addon-" + cluster + "-podinfo", Addon: "podinfo", Cluster: cluster, Sync: "Synced", Health: "Healthy"}
 	}
 	return Observed{
 		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Inputs: "f1"},
@@ -40,7 +40,7 @@ func converged() Observed {
 		Bridge:       map[string][]string{"hub": nil, "dev": nil, "prod": nil},
 		Registered:   []string{"hub", "dev", "prod"},
 		Root:         true,
-		Applications: []lab.Application{app("dev-podinfo"), app("prod-podinfo")},
+		Applications: []lab.Application{app("dev"), app("prod")},
 		Expected:     []string{"dev-podinfo", "prod-podinfo"},
 	}
 }

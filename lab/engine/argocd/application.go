@@ -115,7 +115,7 @@ func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("applications: %w", err)
 	}
-	return newView(pointers(list.Items), nil)
+	return newView(a.names, pointers(list.Items), nil)
 }
 
 // summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.
@@ -125,9 +125,8 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 		if app.root() {
 			continue
 		}
-		cluster := app.cluster()
 		out = append(out, lab.Application{
-			Name: app.Metadata.Name, Addon: app.addon(cluster), Cluster: cluster, Version: a.version(app),
+			Name: app.Metadata.Name, Addon: a.names.addon(app), Cluster: a.names.cluster(app), Version: a.version(app),
 			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: cmp.Or(app.Status.Health.Status, "Unknown"),
 			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace,
 		})
@@ -148,31 +147,6 @@ func (a application) generated() bool {
 }
 
 func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
-
-// cluster is the label that lab's templates set, else the destination.
-func (a application) cluster() string {
-	if c := a.Metadata.Labels["cluster"]; c != "" {
-		return c
-	}
-	if a.Spec.Destination.Name != "" {
-		return a.Spec.Destination.Name
-	}
-	return a.Spec.Destination.Server
-}
-
-// addon is the label that lab's templates set, else the name without the cluster's.
-func (a application) addon(cluster string) string {
-	if n := a.Metadata.Labels["addon"]; n != "" {
-		return n
-	}
-	if n, ok := strings.CutPrefix(a.Metadata.Name, cluster+"-"); ok {
-		return n
-	}
-	if n, ok := strings.CutSuffix(a.Metadata.Name, "-"+cluster); ok {
-		return n
-	}
-	return a.Metadata.Name
-}
 
 // sources returns the sources with the revision that each was compared at.
 func (a application) sources() ([]map[string]any, []string) {

@@ -123,13 +123,13 @@ func (a *ArgoCD) look(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("applicationsets: %w", err)
 	}
-	of, err := newView(nil, pointers(sets.Items))
+	of, err := newView(a.names, nil, pointers(sets.Items))
 	v.sets = of.sets
 	return v, err
 }
 
-func newView(apps, sets []*unstructured.Unstructured) (view, error) {
-	v := view{apps: map[string]application{}, sets: map[string]applicationSet{}}
+func newView(names Names, apps, sets []*unstructured.Unstructured) (view, error) {
+	v := view{names: names, apps: map[string]application{}, sets: map[string]applicationSet{}}
 	for _, o := range apps {
 		a, err := parseApplication(o)
 		if err != nil {
@@ -149,6 +149,7 @@ func newView(apps, sets []*unstructured.Unstructured) (view, error) {
 
 // watcher keeps a view up to date.
 type watcher struct {
+	names      Names
 	changed    chan struct{}
 	failures   chan error
 	last       error
@@ -158,7 +159,7 @@ type watcher struct {
 
 func (a *ArgoCD) watch(ctx context.Context) *watcher {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, Namespace, nil)
-	w := &watcher{changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
+	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
 	w.apps, w.sets = factory.ForResource(applications).Informer(), factory.ForResource(applicationSets).Informer()
 	for _, inf := range []cache.SharedIndexInformer{w.apps, w.sets} {
 		// Neither call fails before an informer is started.
@@ -210,7 +211,7 @@ func (w *watcher) silence() string {
 }
 
 func (w *watcher) view() (view, error) {
-	return newView(stored(w.apps), stored(w.sets))
+	return newView(w.names, stored(w.apps), stored(w.sets))
 }
 
 func stored(inf cache.SharedIndexInformer) []*unstructured.Unstructured {

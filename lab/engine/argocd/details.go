@@ -101,7 +101,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 			continue
 		}
 		bad++
-		if v.apps[p.Application].terminating() || slices.Contains(want.Gone, p.Application) {
+		if app, has := v.apps[p.Application]; has && (app.terminating() || slices.Contains(want.Gone, v.names.known(app))) {
 			staying++
 			continue
 		}
@@ -167,7 +167,7 @@ func (a *ArgoCD) askSpoke(ctx context.Context, app application) []string {
 	if a.reach == nil || ns == "" || len(app.Status.Resources) == 0 {
 		return nil
 	}
-	cfg, err := a.reach(app.cluster())
+	cfg, err := a.reach(a.names.cluster(app))
 	if err != nil || cfg == nil {
 		return nil
 	}

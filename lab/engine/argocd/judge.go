@@ -50,8 +50,9 @@ func (s applicationSet) fault() string {
 
 // view is everything that was seen at one moment.
 type view struct {
-	apps map[string]application
-	sets map[string]applicationSet
+	names Names
+	apps  map[string]application
+	sets  map[string]applicationSet
 }
 
 // noRoot stands for the root application while there is none.
@@ -74,8 +75,9 @@ func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].r
 // are theirs.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
-	for name, a := range v.apps {
-		if a.root() || a.generated() && want.WaitsFor(a.cluster()) || slices.Contains(want.Expected, name) || slices.Contains(want.Gone, name) {
+	for _, a := range v.apps {
+		known := v.names.known(a)
+		if a.root() || a.generated() && want.WaitsFor(v.names.cluster(a)) || slices.Contains(want.Expected, known) || slices.Contains(want.Gone, known) {
 			out = append(out, a)
 		}
 	}
@@ -91,12 +93,16 @@ func (v view) total(want engine.Want) int {
 			n++
 		}
 	}
-	for _, name := range want.Expected {
-		if _, has := v.apps[name]; !has {
-			n++
-		}
+	return n + len(v.absent(want))
+}
+
+// absent are the applications that should exist and do not.
+func (v view) absent(want engine.Want) []string {
+	there := map[string]bool{}
+	for _, a := range v.apps {
+		there[v.names.known(a)] = true
 	}
-	return n
+	return slices.DeleteFunc(slices.Clone(want.Expected), func(name string) bool { return there[name] })
 }
 
 // judge says what is not as wanted: the root first, then ApplicationSets, then applications by name. It is pure.
@@ -117,7 +123,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 	}
 	estate := estateSource(root)
 	for _, a := range v.relevant(want) {
-		if reason, waiting := unconverged(a, want, estate); waiting {
+		if reason, waiting := v.unconverged(a, want, estate); waiting {
 			p := engine.Pending{
 				Application: a.Metadata.Name, Sync: cmp.Or(a.Status.Sync.Status, "Unknown"), Health: cmp.Or(a.Status.Health.Status, "Unknown"), Reason: reason,
 			}
@@ -128,20 +134,18 @@ func judge(v view, want engine.Want) []engine.Pending {
 			pending = append(pending, p)
 		}
 	}
-	for _, name := range want.Expected {
-		if _, has := v.apps[name]; !has {
-			pending = append(pending, engine.Pending{Application: name, Reason: "is not generated yet"})
-		}
+	for _, name := range v.absent(want) {
+		pending = append(pending, engine.Pending{Application: name, Reason: "is not generated yet"})
 	}
 	return pending
 }
 
 // unconverged says why an application is not as wanted, and whether it is not.
-func unconverged(a application, want engine.Want, estate source) (string, bool) {
+func (v view) unconverged(a application, want engine.Want, estate source) (string, bool) {
 	switch {
 	case a.terminating():
 		return "is being removed", true
-	case slices.Contains(want.Gone, a.Metadata.Name):
+	case slices.Contains(want.Gone, v.names.known(a)):
 		return "is no longer wanted, and still there", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):
 		return cmp.Or(a.message(), "is being compared"), true

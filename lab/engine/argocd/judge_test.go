@@ -37,8 +37,13 @@ func TestJudge(t *testing.T) {
 			if err := yaml.UnmarshalStrict(parts["want.yaml"].Data, &want); err != nil {
 				t.Fatal(err)
 			}
-			v := parseView(t, parts["objects.yaml"].Data)
 			a := &ArgoCD{lab: "homelab"}
+			if names := parts["names.yaml"]; names != nil {
+				if err := yaml.UnmarshalStrict(names.Data, &a.names); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := parseView(t, a.names, parts["objects.yaml"].Data)
 
 			var got strings.Builder
 			pending := judge(v, want)
@@ -78,7 +83,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func parseView(t *testing.T, manifest []byte) view {
+func parseView(t *testing.T, names Names, manifest []byte) view {
 	t.Helper()
 	objects, err := decode(manifest)
 	if err != nil {
@@ -92,7 +97,7 @@ func parseView(t *testing.T, manifest []byte) view {
 			apps = append(apps, o)
 		}
 	}
-	v, err := newView(apps, sets)
+	v, err := newView(names, apps, sets)
 	if err != nil {
 		t.Fatal(err)
 	}
