@@ -166,7 +166,7 @@ func explain(err error) error {
 	if run == nil {
 		return err
 	}
-	if err := docker.PortTaken(string(run.Output), err); err != nil {
+	if err := docker.PortTaken(string(run.Output)); err != nil {
 		return err
 	}
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}

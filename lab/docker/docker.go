@@ -64,13 +64,13 @@ var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host 
 
 // PortTaken is the error for a container that did not start because something else listens on a port that it publishes, as the text that docker printed tells;
 // nil for any other reason.
-func PortTaken(text string, err error) error {
+func PortTaken(text string) error {
 	m := taken.FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "port_taken", Message: "something else on this machine listens on " + m[1], Err: err,
+		Exit: lab.ExitFailed, Code: "port_taken", Message: "something else on this machine listens on " + m[1],
 		Cure: "end it; or choose another port: in cluster.yaml, where extraPortMappings has it, else by lab down and lab up",
 	}
 }
@@ -80,7 +80,7 @@ func (d *Docker) Start(ctx context.Context, container string) error {
 	_, err := d.Output(ctx, nil, "start", container)
 	var said *Error
 	if errors.As(err, &said) {
-		return cmp.Or(PortTaken(said.Stderr, err), err)
+		return cmp.Or(PortTaken(said.Stderr), err)
 	}
 	return err
 }
