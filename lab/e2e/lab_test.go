@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ type testLab struct {
 	state  string // XDG_STATE_HOME
 	estate string
 	env    []string
+	unused []string // volumes that no container had before there was this lab
 }
 
 // newLab makes nothing yet but a copy of the default estate with the named clusters (all when none are named). The lab is taken down when the test ends.
@@ -83,6 +85,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 			}
 		}
 	}
+	l.unused = unusedVolumes()
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.diagnose()
@@ -244,6 +247,15 @@ func docker(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// unusedVolumes are those that no container has, be it one that is stopped; none where no engine runs yet.
+func unusedVolumes() []string {
+	out, err := exec.Command("docker", "volume", "ls", "--quiet", "--filter", "dangling=true").Output()
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(out))
+}
+
 // leftovers are the containers, networks, volumes and files that still carry the lab's name.
 func (l *testLab) leftovers() []string {
 	l.t.Helper()
@@ -257,6 +269,11 @@ func (l *testLab) leftovers() []string {
 			if strings.HasPrefix(name, l.name+"-") || strings.HasPrefix(name, "lab-"+l.name) {
 				left = append(left, what+" "+name)
 			}
+		}
+	}
+	for _, volume := range unusedVolumes() { // those of nodes have no name that would tell whose they are
+		if !slices.Contains(l.unused, volume) {
+			left = append(left, "volume "+volume)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name)); err == nil {
