@@ -10,20 +10,24 @@ import (
 // flagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
 // round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is.
 func flagsFirst(app *cli.App, args []string) []string {
-	if len(args) == 0 || args[len(args)-1] == "--generate-bash-completion" {
+	command, at := named(app, args)
+	if command == nil || len(command.Subcommands) > 0 {
 		return args
 	}
-	command, at := leaf(app, args)
-	if command == nil {
-		return args
+	flags, words := sorted(command, args[at:])
+	out := append(slices.Clone(args[:at]), flags...)
+	if slices.ContainsFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' }) {
+		out = append(out, "--")
 	}
-	var flags, words []string
-	rest := args[at:]
+	return append(out, words...)
+}
+
+// sorted tells the flags of a command, each followed by its value, from its words.
+func sorted(command *cli.Command, rest []string) (flags, words []string) {
 	for i := 0; i < len(rest); i++ {
 		switch word := rest[i]; {
 		case word == "--":
-			words = append(words, rest[i+1:]...)
-			i = len(rest)
+			return flags, append(words, rest[i+1:]...)
 		case len(word) < 2 || word[0] != '-':
 			words = append(words, word)
 		default:
@@ -34,27 +38,22 @@ func flagsFirst(app *cli.App, args []string) []string {
 			}
 		}
 	}
-	out := append(slices.Clone(args[:at]), flags...)
-	if slices.ContainsFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' }) {
-		out = append(out, "--")
-	}
-	return append(out, words...)
+	return flags, words
 }
 
-// leaf is the command that the first words name, and where what it is given begins; nil where they name none, or one that only has commands below it.
-func leaf(app *cli.App, args []string) (*cli.Command, int) {
+// named is the command that the first words after the program name, and where what it is given begins; nil where they name none.
+func named(app *cli.App, args []string) (*cli.Command, int) {
 	commands := app.Commands
 	var command *cli.Command
-	for at := 1; at < len(args); at++ {
+	at := min(1, len(args))
+	for ; at < len(args); at++ {
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[at]) })
 		if i < 0 {
-			return nil, 0
+			break
 		}
-		if command, commands = commands[i], commands[i].Subcommands; len(commands) == 0 {
-			return command, at + 1
-		}
+		command, commands = commands[i], commands[i].Subcommands
 	}
-	return nil, 0
+	return command, at
 }
 
 // takesValue says whether the word after a flag is its value. Of -xyz, z decides.

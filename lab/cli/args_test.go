@@ -17,7 +17,6 @@ func TestFlagsFirst(t *testing.T) {
 		"lab nothing x --from y":                      "lab nothing x --from y",
 		"lab --help":                                  "lab --help",
 		"lab promote podinfo --unknown x":             "lab promote --unknown podinfo x",
-		"lab creds argocd --generate-bash-completion": "lab creds argocd --generate-bash-completion",
 		"lab status -":                                "lab status -",
 	} {
 		if got := strings.Join(flagsFirst(app, strings.Fields(in)), " "); got != want {

@@ -23,7 +23,7 @@ func (p *program) bundleCommand() *cli.Command {
 			{
 				Name:        "build",
 				Usage:       "bring every image and chart to hand, building or fetching what is missing",
-				ArgsUsage:   "[NAME...]",
+				ArgsUsage:   "[COMPONENT...]",
 				Description: "What has not changed is not built again.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --images registry"),
 				Flags:       flags,
 				Action:      p.withSupply(p.bundleBuild),

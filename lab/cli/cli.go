@@ -49,6 +49,10 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	p := &program{Env: env}
 	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
 	app := p.app()
+	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
+		p.complete(app, env.Args[1:n])
+		return lab.ExitDone
+	}
 	err := app.RunContext(ctx, flagsFirst(app, env.Args))
 	if err == nil {
 		return lab.ExitDone
@@ -98,7 +102,6 @@ func (p *program) app() *cli.App {
 		Version:                version().Version,
 		HideVersion:            true,
 		Suggest:                true,
-		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
 		Writer:                 p.Out,
 		ErrWriter:              p.Err,

@@ -1,42 +1,53 @@
 package cli
 
 import (
-	"fmt"
+	"flag"
+	"io"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/state"
 )
 
-// The scripts ask the program itself for the words, as urfave/cli has it (--generate-bash-completion), so they never go stale.
+// completeFlag is what a shell's script puts after the words of a command line, the one being written last: the program answers with what that may become, so the
+// scripts never go stale.
+const completeFlag = "--generate-completion"
+
 var completions = map[string]string{
 	"bash": `_lab() {
-  local cur words
-  cur="${COMP_WORDS[COMP_CWORD]}"
-  words=("${COMP_WORDS[@]:0:COMP_CWORD}")
-  [[ "$cur" == -* ]] && words+=("$cur")
-  COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
+  local cur="${COMP_WORDS[COMP_CWORD]}"
+  COMPREPLY=($(compgen -W "$("${COMP_WORDS[@]:0:COMP_CWORD+1}" --generate-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
+  [[ ${#COMPREPLY[@]} == 1 && "${COMPREPLY[0]}" == *= ]] && compopt -o nospace 2>/dev/null
+  return 0
 }
 complete -o bashdefault -o default -F _lab lab
 `,
 	"zsh": `#compdef lab
 _lab() {
-  local -a opts
-  local cur="${words[-1]}"
-  if [[ "$cur" == -* ]]; then
-    opts=("${(@f)$(${words[@]:0:#words[@]-1} ${cur} --generate-bash-completion 2>/dev/null)}")
+  local -a words_of_lab
+  words_of_lab=("${(@f)$("${(@)words[1,CURRENT]}" --generate-completion 2>/dev/null)}")
+  if [[ -n "${words_of_lab[1]}" ]]; then
+    _describe 'lab' words_of_lab
   else
-    opts=("${(@f)$(${words[@]:0:#words[@]-1} --generate-bash-completion 2>/dev/null)}")
+    _files
   fi
-  [[ -n "${opts[1]}" ]] && _describe 'values' opts || _files
 }
 compdef _lab lab
 `,
 	"fish": `function __lab_words
-  set -l words (commandline -opc)
-  set -l cur (commandline -ct)
-  string match -q -- '-*' $cur; and set words $words $cur
-  $words --generate-bash-completion 2>/dev/null | string replace -r '^([^:]*):' '$1\t'
+  set -l line (commandline -opc) (commandline -ct)
+  set -l found ($line --generate-completion 2>/dev/null | string replace -r '^([^:]*):' '$1\t')
+  if test (count $found) -gt 0
+    string join \n -- $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
 complete -c lab -f -a '(__lab_words)'
 `,
@@ -48,11 +59,6 @@ func (p *program) completionCommand() *cli.Command {
 		Usage:       "print the completion script of a shell",
 		ArgsUsage:   "bash|zsh|fish",
 		Description: examples("source <(lab completion bash)", "lab completion zsh > ~/.zfunc/_lab", "lab completion fish | source"),
-		BashComplete: func(c *cli.Context) {
-			for _, shell := range []string{"bash", "zsh", "fish"} {
-				fmt.Fprintln(c.App.Writer, shell)
-			}
-		},
 		Action: func(c *cli.Context) error {
 			script, ok := completions[c.Args().First()]
 			if !ok || c.NArg() != 1 {
@@ -62,4 +68,160 @@ func (p *program) completionCommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// complete prints what the last word of a command line may become, each with what it means after a colon where that needs saying. Nothing is printed where a
+// file is wanted, or anything at all.
+func (p *program) complete(app *cli.App, line []string) {
+	if len(line) == 0 {
+		line = []string{""}
+	}
+	before, word := line[:len(line)-1], line[len(line)-1]
+	command, at := named(app, append([]string{app.Name}, before...))
+	rest := before[at-1:]
+	commands := app.Commands
+	if command != nil {
+		commands = command.Subcommands
+	}
+	switch {
+	case len(commands) > 0 && len(rest) == 0:
+		for _, c := range commands {
+			p.ui.Raw(c.Name + ":" + c.Usage + "\n")
+		}
+		return
+	case len(commands) > 0:
+		return
+	}
+	for _, w := range p.words(command, rest, word) {
+		p.ui.Raw(w + "\n")
+	}
+}
+
+// words are what a word of a command may be, after others.
+func (p *program) words(command *cli.Command, rest []string, word string) []string {
+	flags, given := sorted(command, rest)
+	if n := len(rest); n > 0 && len(rest[n-1]) > 1 && rest[n-1][0] == '-' && takesValue(command, rest[n-1]) {
+		name := strings.TrimLeft(rest[n-1], "-")
+		for _, f := range command.Flags {
+			if slices.Contains(f.Names(), name) {
+				return p.values(command, flags[:len(flags)-1], placeholder(f), word)
+			}
+		}
+	}
+	if strings.HasPrefix(word, "-") {
+		return flagsLeft(command, flags)
+	}
+	args := strings.Trim(command.ArgsUsage, "[]")
+	one, many := strings.CutSuffix(args, "...")
+	if len(given) > 0 && !many {
+		return nil
+	}
+	if list := strings.Split(one, "|"); len(list) > 1 {
+		return list
+	}
+	return slices.DeleteFunc(p.values(command, flags, one, word), func(w string) bool { return slices.Contains(given, w) })
+}
+
+// flagsLeft are the flags of a command that are not given yet, and those that may be given again.
+func flagsLeft(command *cli.Command, given []string) []string {
+	var list []string
+	for _, f := range command.Flags {
+		_, again := f.(*cli.StringSliceFlag)
+		used := slices.ContainsFunc(f.Names(), func(name string) bool {
+			return slices.ContainsFunc(given, func(g string) bool { return strings.TrimLeft(g, "-") == name })
+		})
+		if described, ok := f.(cli.DocGenerationFlag); ok && (again || !used) {
+			list = append(list, "--"+f.Names()[0]+":"+strings.ReplaceAll(described.GetUsage(), "`", ""))
+		}
+	}
+	return append(list, "--help:show help")
+}
+
+// placeholder is the word in capitals by which a flag's help speaks of its value.
+func placeholder(f cli.Flag) string {
+	described, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return ""
+	}
+	m := regexp.MustCompile("`([A-Z]+)").FindStringSubmatch(described.GetUsage())
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// values are what may stand for a placeholder of the help, as far as lab knows.
+func (p *program) values(command *cli.Command, flags []string, placeholder, word string) []string {
+	switch placeholder {
+	case "FORMAT":
+		return []string{"text", "json"}
+	case "ORIGIN":
+		return []string{"auto", "registry", "source", "bundle="}
+	case "NAME":
+		names, _ := state.List()
+		return names
+	}
+	src, err := p.source(estateOf(command, flags))
+	if err != nil {
+		return nil
+	}
+	switch placeholder {
+	case "CLUSTER":
+		return foldersOf(src.fsys, lab.ClustersDir)
+	case "CLUSTERS":
+		before := word[:strings.LastIndex(word, ",")+1]
+		var list []string
+		for _, name := range foldersOf(src.fsys, lab.ClustersDir) {
+			if !slices.Contains(strings.Split(before, ","), name) {
+				list = append(list, before+name)
+			}
+		}
+		return list
+	case "ENV":
+		return slices.DeleteFunc(foldersOf(src.fsys, lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
+	case "ADDON":
+		return foldersOf(src.fsys, lab.AddonsDir)
+	case "SCENARIO":
+		names, _ := scenario.List(src.fsys)
+		return names
+	}
+	return nil
+}
+
+// estateOf is the folder of the estate that flags name, else the environment; empty where neither does.
+func estateOf(command *cli.Command, given []string) string {
+	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range command.Flags {
+		if f.Apply(set) != nil {
+			return ""
+		}
+	}
+	if set.Lookup(estateFlag.Name) == nil && estateFlag.Apply(set) != nil {
+		return ""
+	}
+	if err := set.Parse(given); err != nil {
+		return ""
+	}
+	dir := set.Lookup(estateFlag.Name).Value.String()
+	set.Visit(func(f *flag.Flag) {
+		if slices.Contains(estateFlag.Names(), f.Name) {
+			dir = f.Value.String()
+		}
+	})
+	return dir
+}
+
+func foldersOf(fsys fs.FS, dir string) []string {
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }

@@ -31,7 +31,6 @@ func (p *program) credsCommand() *cli.Command {
 			}
 			return p.printCreds(all, c.Args().First())
 		},
-		BashComplete: func(c *cli.Context) { fmt.Fprintln(c.App.Writer, "argocd\nforge") },
 	}
 }
 

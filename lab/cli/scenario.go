@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -33,13 +32,12 @@ func (p *program) scenarioCommand() *cli.Command {
 				},
 			},
 			{
-				Name:         "show",
-				Usage:        "print what a scenario does, step by step",
-				ArgsUsage:    "NAME",
-				Description:  examples("lab scenario show drift", "lab scenario show drift -o json"),
-				Flags:        []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action:       p.scenarioShow,
-				BashComplete: p.scenarioNames,
+				Name:        "show",
+				Usage:       "print what a scenario does, step by step",
+				ArgsUsage:   "SCENARIO",
+				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
+				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
+				Action:      p.scenarioShow,
 			},
 			p.scenarioRunCommand(),
 		},
@@ -50,7 +48,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "play scenarios on the running lab, and leave it as it was",
-		ArgsUsage: "NAME...",
+		ArgsUsage: "SCENARIO...",
 		Description: "Plays the named scenarios one after another, all of the estate with --all. What they change is put back at the end, also after a failure or an\n" +
 			"interrupt, and the lab is compared with how it was found. Each leaves a page with its timeline.\n\n" +
 			examples("lab scenario run drift", "lab scenario run --pause promotion", "lab scenario run --all --junit scenarios.xml", "lab scenario run --fresh drift"),
@@ -65,20 +63,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action:       p.scenarioRun,
-		BashComplete: p.scenarioNames,
-	}
-}
-
-// scenarioNames completes the names of scenarios.
-func (p *program) scenarioNames(c *cli.Context) {
-	src, err := p.source(c.String("estate"))
-	if err != nil {
-		return
-	}
-	names, err := scenario.List(src.fsys)
-	if err == nil {
-		fmt.Fprintln(c.App.Writer, strings.Join(names, "\n"))
+		Action: p.scenarioRun,
 	}
 }
 
