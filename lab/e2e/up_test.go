@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"homelab/lab"
 	"homelab/lab/ui"
 )
 
@@ -86,6 +87,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a version is promoted", func(t *testing.T) { promoted(t, l) })
 	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
 	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
+	sub("a fault is mended", func(t *testing.T) { mended(t, l) })
 	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
 	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
 	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
@@ -347,6 +349,22 @@ func renamed(t *testing.T, l *testLab) {
 	if diff := cmp.Diff(before, synced()); diff != "" {
 		t.Errorf("what the root syncs (-before +after):\n%s", diff)
 	}
+}
+
+// mended commits what the API server refuses, and then what it takes: the second lab up does not wait until Argo CD has given up the first.
+func mended(t *testing.T, l *testLab) {
+	const set, values, refresh = "addons/podinfo/applicationset.yaml", "clusters/prod/addons/podinfo/values.yaml", "refresh: true"
+	l.edit(set, refresh, "refresh: false") // as most have it
+	l.edit(values, "replicaCount: 3", "replicaCount: -3")
+	out := l.run("up", "--timeout", "30s")
+	if words := strings.Join(strings.Fields(out.stderr), " "); out.code != int(lab.ExitTimeout) || !strings.Contains(words, "must be greater than or equal to 0") {
+		t.Errorf("exit %d\n%s", out.code, out.stderr)
+	}
+	l.edit(values, "replicaCount: -3", "replicaCount: 3")
+	l.must("up", "--timeout", "1m") // by itself, Argo CD takes four
+	l.converged(4, 10)
+	l.edit(set, "refresh: false", refresh)
+	l.must("up")
 }
 
 // promoted carries dev's version to staging by the command, in the estate's file and in the forge at once, and back by hand.

@@ -56,8 +56,13 @@ type application struct {
 		} `json:"health"`
 		Conditions     []condition `json:"conditions"`
 		OperationState struct {
-			Phase   string `json:"phase"`
-			Message string `json:"message"`
+			Phase      string `json:"phase"`
+			Message    string `json:"message"`
+			FinishedAt string `json:"finishedAt"` // of the last attempt
+			SyncResult struct {
+				Revision  string   `json:"revision"`
+				Revisions []string `json:"revisions"`
+			} `json:"syncResult"`
 		} `json:"operationState"`
 		Resources []resource `json:"resources"`
 		Summary   struct {
@@ -148,6 +153,12 @@ func (a application) generated() bool {
 
 func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
 
+// retries says whether a sync failed, and waits to be tried again.
+func (a application) retries() bool {
+	op := a.Status.OperationState
+	return op.Phase == "Running" && op.FinishedAt != ""
+}
+
 // sources returns the sources with the revision that each was compared at.
 func (a application) sources() ([]map[string]any, []string) {
 	if len(a.Spec.Sources) > 0 {
@@ -224,7 +235,7 @@ func (a application) message() string {
 			return clip(c.Message, messageLimit)
 		}
 	}
-	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" {
+	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" || a.retries() {
 		return clip(a.Status.OperationState.Message, messageLimit)
 	}
 	if bad := a.unhealthy(); len(bad) > 0 {

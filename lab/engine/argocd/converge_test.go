@@ -197,6 +197,37 @@ func TestWaitSyncsWhatGaveUp(t *testing.T) {
 	})
 }
 
+// A sync that fails is retried with growing pauses, always to the commit that it was started for; the one that mends it would wait for the last of them.
+func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		retrying := func(commit string) string {
+			return "  operationState: {phase: Running, finishedAt: '2026-01-01T00:00:00Z', message: is invalid. Retrying attempt, syncResult: {revision: " + commit + "}}\n"
+		}
+		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+
+			"---"+object("dev-podinfo", newCommit, "OutOfSync", "Healthy", retrying(newCommit))+"---"+object("prod-podinfo", newCommit, "OutOfSync", "Healthy", retrying(oldCommit)))
+		wait := func(says string, want ...string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {})
+			var e *lab.Error
+			if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), says) {
+				t.Errorf("%v: %q", err, e.Details)
+			}
+			if w := hub.writes(); !slices.Equal(w, want) {
+				t.Errorf("written %v, want the end of one sync", w)
+			}
+		}
+		wait("is invalid", "patch applications prod-podinfo") // dev's is at the wanted commit, and left alone
+		if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["status"].(map[string]any)["operationState"]); !strings.Contains(got, "phase: Terminating") {
+			t.Errorf("operation\n%s", got)
+		}
+
+		a, hub, _ = newFake(t, object("addons", newCommit, "OutOfSync", "Healthy", retrying(oldCommit))+"---"+object("prod-podinfo", newCommit, "Synced", "Healthy", ""))
+		wait("differs from Git", "patch applications addons")
+	})
+}
+
 func TestWaitEndsEarlyWhenGitCannotBeGenerated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := set(`status: {conditions: [{type: ErrorOccurred, status: "True", message: 'map has no entry for key "aws_vpc"'}]}`)

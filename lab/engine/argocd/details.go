@@ -140,6 +140,9 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 			lines = append(lines, s)
 		}
 	}
+	if app.retries() { // what runs is of before the failure
+		add(p.Reason)
+	}
 	for _, s := range a.askSpoke(ctx, app) {
 		add(s)
 	}

@@ -176,10 +176,26 @@ func estateSource(root application) source {
 
 // lags returns the older commit that an application was compared at; empty when it reads nothing from the estate or is at the wanted one.
 func lags(a application, want engine.Want, estate source) string {
+	sources, revisions := a.sources()
+	return behind(sources, revisions, want, estate)
+}
+
+// retriesOld says whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
+func retriesOld(a application, want engine.Want, estate source) bool {
+	sources, _ := a.sources()
+	result := a.Status.OperationState.SyncResult
+	revisions := result.Revisions
+	if len(revisions) == 0 {
+		revisions = []string{result.Revision}
+	}
+	return a.retries() && behind(sources, revisions, want, estate) != ""
+}
+
+// behind returns the older commit among the revisions of sources; empty when none of them is the estate, or it is at the wanted one.
+func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) string {
 	if want.Revision == "" || estate.repository == "" {
 		return ""
 	}
-	sources, revisions := a.sources()
 	for i, s := range sources {
 		// An application that pins another branch or tag has a commit of its own.
 		if text(s, "chart") != "" || normalRepository(text(s, "repoURL")) != estate.repository || text(s, "targetRevision") != estate.revision {

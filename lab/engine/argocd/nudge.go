@@ -84,6 +84,9 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	if asked, err := n.refresh(ctx, root, n.want.Changed, estate); asked || err != nil {
 		return asked, err
 	}
+	if retriesOld(root, n.want, estate) {
+		return n.end(ctx, root)
+	}
 	if root.Status.Sync.Status != "Synced" || hasKey(root.Metadata.Annotations, refreshApplication) || lags(root, n.want, estate) != "" {
 		return false, nil // what the root holds may be about to change
 	}
@@ -98,6 +101,9 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 			continue
 		}
 		asked, err := n.refresh(ctx, a, false, estate)
+		if err == nil && !asked && retriesOld(a, n.want, estate) {
+			asked, err = n.end(ctx, a)
+		}
 		if err == nil && !asked && gaveUp(a) {
 			asked, err = n.sync(ctx, a)
 		}
@@ -171,14 +177,23 @@ func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
 	return n.patch(ctx, applications, a.Metadata.Name, map[string]any{"operation": op})
 }
 
-// patch changes an object, and says whether it exists.
+// end ends the sync that an application retries, as `argocd app terminate-op` does: until then Argo CD does not start one to a newer commit, and with its
+// growing pauses that takes minutes.
+func (n *nudger) end(ctx context.Context, a application) (bool, error) {
+	return n.patch(ctx, applications, a.Metadata.Name, map[string]any{
+		"metadata": map[string]any{"resourceVersion": a.Metadata.ResourceVersion}, // it may have ended meanwhile
+		"status":   map[string]any{"operationState": map[string]any{"phase": "Terminating"}},
+	})
+}
+
+// patch changes an object, and says whether it was there, in the version that the patch names if it names one.
 func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name string, patch map[string]any) (bool, error) {
 	b, err := json.Marshal(patch)
 	if err != nil {
 		return false, err
 	}
 	o, err := n.engine.hub.dynamic.Resource(r).Namespace(Namespace).Patch(ctx, name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: nudgeManager})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return false, nil
 	}
 	if err != nil {
