@@ -90,6 +90,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a fault is mended", func(t *testing.T) { mended(t, l) })
 	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
 	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
+	sub("a removed engine is made anew", func(t *testing.T) { engineRemoved(t, l) })
 	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
 		l.must("down")
@@ -390,6 +391,18 @@ func promoted(t *testing.T, l *testLab) {
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
 		t.Errorf("staging has podinfo %s after the way back, want 6.7.0", got)
+	}
+}
+
+// engineRemoved takes Argo CD's namespace away, in which nobody is left then to finish what Applications have finalizers for.
+func engineRemoved(t *testing.T, l *testLab) {
+	if err := l.kube("hub").CoreV1().Namespaces().Delete(t.Context(), "argocd", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	only(t, decode[ui.UpResult](l, "up"), "engine", "bridge hub", "bridge dev", "bridge staging", "bridge prod", "addons")
+	l.converged(4, 10)
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("up again changed %v", up.Changed)
 	}
 }
 

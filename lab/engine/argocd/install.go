@@ -22,7 +22,7 @@ const redisSecret = "argocd-redis"
 // Install makes Argo CD as the chart and values say and waits until it serves. It says whether anything was changed: a release that was made from the same
 // inputs, with all its workloads there, is left alone. A release that a killed run left half made is gone on with; nothing is ever uninstalled.
 func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, p); err != nil {
 		return false, err
 	}
 	if err := a.ensureRedisPassword(ctx); err != nil {

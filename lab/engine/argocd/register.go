@@ -10,10 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
@@ -42,7 +40,7 @@ func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest
 		config.BearerToken = cred.token
 		config.TLS.CAData = cred.ca
 	}
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
 		return nil, err
 	}
 	want, err := a.clusterSecret(reg, config)
@@ -156,19 +154,6 @@ func own(o *unstructured.Unstructured, field string, all map[string]string) map[
 		}
 	}
 	return out
-}
-
-// ensureNamespace makes a namespace when it is not there. One that is there is left alone, whoever made it.
-func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name string) error {
-	_, err := in.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
-	if err == nil || !apierrors.IsNotFound(err) {
-		return wrap("namespace "+name, err)
-	}
-	ns := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": a.labels("engine")},
-	}}
-	_, _, err = apply(ctx, in, namespaces, ns)
-	return err
 }
 
 func wrap(what string, err error) error {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"homelab/lab"
@@ -76,11 +75,10 @@ func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, err
 				continue
 			}
 			// A finalizer would have Argo CD remove all that the application has synced.
-			_, err := objects.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: fieldManager})
-			if err == nil {
-				err = objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			if err := a.dropFinalizers(ctx, k.resource, o.GetName()); err != nil {
+				return dropped, err
 			}
-			if err != nil && !apierrors.IsNotFound(err) {
+			if err := objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return dropped, fmt.Errorf("%s %s: %w", k.kind, o.GetName(), err)
 			}
 			dropped = true
@@ -145,7 +143,7 @@ const repositories = "repository"
 
 // ApplyRepositories makes Argo CD know exactly these repositories among those that lab manages, and returns in words what changed.
 func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
 		return nil, err
 	}
 	var lines []string

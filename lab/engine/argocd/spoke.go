@@ -31,7 +31,7 @@ type credential struct {
 // credentials makes Argo CD's ServiceAccount in a spoke where it is missing, and reads its token. The token is bound to a Secret and does not expire, since
 // a lab may sleep for weeks; it ends with the cluster.
 func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (credential, error) {
-	if err := a.ensureNamespace(ctx, spoke, SpokeNamespace); err != nil {
+	if err := a.ensureNamespace(ctx, spoke, SpokeNamespace, silent); err != nil {
 		return credential{}, err
 	}
 	account := &unstructured.Unstructured{Object: map[string]any{

@@ -176,10 +176,8 @@ func (a *ArgoCD) free(ctx context.Context, cluster, server string) ([]string, er
 		if !v.apps[name].terminating() {
 			continue
 		}
-		_, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).Patch(ctx, name, types.MergePatchType,
-			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: nudgeManager})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return freed, fmt.Errorf("application %s: %w", name, err)
+		if err := a.dropFinalizers(ctx, applications, name); err != nil {
+			return freed, err
 		}
 		freed = append(freed, name)
 	}
