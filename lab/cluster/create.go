@@ -40,6 +40,9 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return nil
 }
 
+// awaitsImages is told of a cluster that lacks nothing else.
+const awaitsImages = "ready, waiting for its images"
+
 // errTaken says that nodes of the cluster's name exist already.
 var errTaken = errors.New("its name is taken")
 
@@ -72,7 +75,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 
 	// containerd is patched and restarted before the control plane starts; from then on it takes images.
 	var once sync.Once
-	steady := make(chan struct{})
+	steady, loaded := make(chan struct{}), make(chan struct{})
 	settle := func() { once.Do(func() { close(steady) }) }
 	provider, err := k.provider(statusLogger{progress: p, started: func(status string) {
 		if strings.HasPrefix(status, "starting control-plane") {
@@ -104,9 +107,20 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		if err := k.oneDNS(limited, name); err != nil {
 			return err
 		}
-		return k.settle(limited, name, p)
+		if err := k.settle(limited, name, p); err != nil {
+			return err
+		}
+		select {
+		case <-loaded:
+		default:
+			p(awaitsImages) // what was told last is no longer so
+		}
+		return nil
 	})
-	group.Go(func() error { return k.loadWhenSteady(ctx, spec, steady, p) })
+	group.Go(func() error {
+		defer close(loaded)
+		return k.loadWhenSteady(ctx, spec, steady, p)
+	})
 	return group.Wait()
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,11 +192,29 @@ func TestPodsOnTwoNodes(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	// The image comes when all else is done, which is then told.
+	var once sync.Once
+	waits := make(chan struct{})
 	spec := cluster.Spec{
 		Cluster: lab.Cluster{Name: name, Kind: []byte("nodes: [{role: control-plane}, {role: worker}]")}, NodeRef: nodeRef(t, d),
-		Images: func(context.Context) ([]lab.Image, error) { return []lab.Image{image}, nil },
+		Images: func(ctx context.Context) ([]lab.Image, error) {
+			ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+			defer cancel()
+			select {
+			case <-waits:
+				return []lab.Image{image}, nil
+			case <-ctx.Done():
+				return nil, errors.New("it was not told that the cluster waits for its images")
+			}
+		},
 	}
-	if err := k.Create(ctx, spec, say(t)); err != nil {
+	progress := say(t)
+	if err := k.Create(ctx, spec, func(line string) {
+		progress(line)
+		if strings.Contains(line, "waiting for its images") {
+			once.Do(func() { close(waits) })
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := k.RESTConfig(name)

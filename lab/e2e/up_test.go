@@ -90,6 +90,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("a fault is mended", func(t *testing.T) { mended(t, l) })
 	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
 	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
+	sub("a cluster leaves the estate", func(t *testing.T) { left(t, l) })
 	sub("a removed engine is made anew", func(t *testing.T) { engineRemoved(t, l) })
 	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
@@ -392,6 +393,22 @@ func promoted(t *testing.T, l *testLab) {
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
 		t.Errorf("staging has podinfo %s after the way back, want 6.7.0", got)
 	}
+}
+
+// left takes a cluster out of the estate, and puts it back.
+func left(t *testing.T, l *testLab) {
+	kept := filepath.Join(t.TempDir(), "staging")
+	if err := os.Rename(filepath.Join(l.estate, "clusters", "staging"), kept); err != nil {
+		t.Fatal(err)
+	}
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge staging", "cluster staging", "addons")
+	l.converged(3, 7)
+	if there := containers(t, l.name+"-staging-"); len(there) > 0 {
+		t.Errorf("left over: %v", there)
+	}
+	copyTree(t, kept, filepath.Join(l.estate, "clusters", "staging"))
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge staging", "cluster staging", "addons")
+	l.converged(4, 10)
 }
 
 // engineRemoved takes Argo CD's namespace away, in which nobody is left then to finish what Applications have finalizers for.

@@ -204,7 +204,7 @@ func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
 			return "  operationState: {phase: Running, finishedAt: '2026-01-01T00:00:00Z', message: is invalid. Retrying attempt, syncResult: {revision: " + commit + "}}\n"
 		}
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+
-			"---"+object("dev-podinfo", newCommit, "OutOfSync", "Healthy", retrying(newCommit))+"---"+object("prod-podinfo", newCommit, "OutOfSync", "Healthy", retrying(oldCommit)))
+			"---"+object("dev-podinfo", newCommit, "OutOfSync", "Healthy", retrying(newCommit))+"---"+object("dev-identity", newCommit, "OutOfSync", "Healthy", retrying("''"))+"---"+object("prod-podinfo", newCommit, "OutOfSync", "Healthy", retrying(oldCommit)))
 		wait := func(says string, want ...string) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -218,7 +218,7 @@ func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
 				t.Errorf("written %v, want the end of one sync", w)
 			}
 		}
-		wait("is invalid", "patch applications prod-podinfo") // dev's is at the wanted commit, and left alone
+		wait("is invalid", "patch applications prod-podinfo") // dev's are at the wanted commit, or at none yet
 		if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["status"].(map[string]any)["operationState"]); !strings.Contains(got, "phase: Terminating") {
 			t.Errorf("operation\n%s", got)
 		}

@@ -182,13 +182,18 @@ func lags(a application, want engine.Want, estate source) string {
 
 // retriesOld says whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
 func retriesOld(a application, want engine.Want, estate source) bool {
-	sources, _ := a.sources()
 	result := a.Status.OperationState.SyncResult
 	revisions := result.Revisions
-	if len(revisions) == 0 {
+	switch {
+	case !a.retries():
+		return false
+	case len(revisions) == 0 && result.Revision == "": // it did not come that far
+		return false
+	case len(revisions) == 0:
 		revisions = []string{result.Revision}
 	}
-	return a.retries() && behind(sources, revisions, want, estate) != ""
+	sources, _ := a.sources()
+	return behind(sources, revisions, want, estate) != ""
 }
 
 // behind returns the older commit among the revisions of sources; empty when none of them is the estate, or it is at the wanted one.
