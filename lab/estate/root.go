@@ -23,18 +23,17 @@ func (l *loader) root() {
 	if !l.inside(lab.RootFile) {
 		return // the walk notes the link
 	}
-	before := len(l.problems)
-	var first *yaml.Node
+	before, has := len(l.problems), false
 	for _, doc := range l.documentsOf(lab.RootFile) {
 		l.problems = append(l.problems, escapes(lab.RootFile, doc)...)
 		switch isApplication := l.rootDocument(doc); {
-		case isApplication && first != nil:
+		case isApplication && has:
 			l.at(strict.Position(lab.RootFile, doc), "a second Application: "+lab.RootFile+" has one, and that one syncs the others", "let the first one sync it, or an ApplicationSet generate it")
 		case isApplication:
-			first = doc
+			has = true
 		}
 	}
-	if first == nil && len(l.problems) == before {
+	if !has && len(l.problems) == before {
 		l.fail(lab.RootFile, "holds no Application", "write the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
 	}
 }

@@ -120,7 +120,7 @@ func connect(cfg *rest.Config) (clients, error) {
 
 // Observe looks at the engine and at the clusters that it knows. It changes nothing. While its namespace is being removed, nothing of it counts as there.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
-	if is, err := leaving(ctx, a.hub.dynamic, Namespace); is || err != nil {
+	if seen, err := observeNamespace(ctx, a.hub.dynamic, Namespace); seen != there || err != nil {
 		return engine.State{}, err
 	}
 	rel, err := a.release.Observe(ctx, releaseName)

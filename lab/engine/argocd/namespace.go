@@ -20,12 +20,9 @@ func silent(string) {}
 
 // ensureNamespace makes a namespace when it is not there. One that is there is left alone, whoever made it; one that is being removed is waited for.
 func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) error {
-	if err := a.clear(ctx, in, name, p); err != nil {
+	seen, err := a.settled(ctx, in, name, p)
+	if err != nil || seen == there {
 		return err
-	}
-	_, err := in.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
-	if err == nil || !apierrors.IsNotFound(err) {
-		return wrap("namespace "+name, err)
 	}
 	ns := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": a.labels("engine")},
@@ -34,40 +31,53 @@ func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name
 	return err
 }
 
-// leaving says whether somebody removed a namespace, which has not gone yet.
-func leaving(ctx context.Context, in dynamic.Interface, name string) (bool, error) {
+// presence is whether a namespace is there.
+type presence int
+
+const (
+	absent presence = iota
+	there
+	leaving // somebody removed it, and it has not gone yet
+)
+
+func observeNamespace(ctx context.Context, in dynamic.Interface, name string) (presence, error) {
 	ns, err := in.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	switch {
+	case apierrors.IsNotFound(err):
+		return absent, nil
+	case err != nil:
+		return absent, fmt.Errorf("namespace %s: %w", name, err)
+	case ns.GetDeletionTimestamp() != nil:
+		return leaving, nil
 	}
-	return err == nil && ns.GetDeletionTimestamp() != nil, wrap("namespace "+name, err)
+	return there, nil
 }
 
-// clear waits until a namespace that somebody removed has gone. In Argo CD's, nobody is left to finish what Applications and projects have finalizers for, so
-// those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
-func (a *ArgoCD) clear(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) error {
+// settled says whether a namespace is there, once one that somebody removed has gone. In Argo CD's, nobody is left to finish what Applications and projects have
+// finalizers for, so those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
+func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) (presence, error) {
 	within, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		is, err := leaving(within, in, name)
-		if err != nil || !is {
-			return err
+		seen, err := observeNamespace(within, in, name)
+		if err != nil || seen != leaving {
+			return seen, err
 		}
 		p("waiting for namespace " + name + " to go, which somebody removed")
 		if name == Namespace {
 			for _, k := range rootKinds {
 				if err := a.letGo(within, k.resource); err != nil && within.Err() == nil {
-					return err
+					return seen, err
 				}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return seen, ctx.Err()
 		case <-within.Done():
-			return &lab.Error{
+			return seen, &lab.Error{
 				Exit: lab.ExitTimeout, Code: "namespace_stuck", Message: fmt.Sprintf("somebody removed namespace %s, and it has not gone after %s", name, duration(removeWithin)),
 				Cure: "its status tells what is in the way: kubectl get namespace " + name + " -o yaml",
 			}

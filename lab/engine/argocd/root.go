@@ -47,8 +47,9 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 			return applied, err
 		}
 		o.SetNamespace(Namespace)
-		labels := map[string]string{lab.LabelName: a.lab, lab.LabelPart: "root"}
+		labels := map[string]string{}
 		maps.Copy(labels, o.GetLabels())
+		labels[lab.LabelName], labels[lab.LabelPart] = a.lab, "root" // by which it is known, whatever the manifest says
 		o.SetLabels(labels)
 		before, after, err := apply(ctx, a.hub.dynamic, resource, o)
 		if err != nil {

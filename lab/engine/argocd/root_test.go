@@ -18,7 +18,7 @@ spec: {sourceRepos: ["*"]}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: Application
-metadata: {name: addons, labels: {team: platform}}
+metadata: {name: addons, labels: {team: platform, lab.homelab/part: theirs}}
 spec:
   source: {repoURL: http://forge/estate.git, targetRevision: main, path: addons}
   destination: {server: https://kubernetes.default.svc, namespace: argocd}
