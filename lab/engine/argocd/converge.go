@@ -90,7 +90,9 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	if len(pending) == 0 {
 		return line + ", asking argo cd to look again"
 	}
-	return clip(line+", "+pending[0].String(), width)
+	first := pending[0]
+	first.Reason = clip(first.Reason, max(width-len(line)-len(first.Application)-len(", : "), width/3))
+	return line + ", " + first.String()
 }
 
 // hopeless says whether an ApplicationSet has failed to generate for long at the wanted commit.

@@ -120,7 +120,10 @@ func TestClip(t *testing.T) {
 	if got := clip("a\n b   c", 10); got != "a b c" {
 		t.Errorf("%q", got)
 	}
-	if got := clip(strings.Repeat("é", 20), 5); got != "éééé…" {
+	if got := clip(strings.Repeat("é", 20)+strings.Repeat("ü", 20), 5); got != "é … ü" {
+		t.Errorf("%q", got)
+	}
+	if got := clip("failed to load live state: get https://prod:6443/version: certificate signed by unknown authority", 50); got != "failed to load live … by unknown authority" {
 		t.Errorf("%q", got)
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -43,15 +45,15 @@ func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
 		return nil, err
 	}
-	want, err := a.clusterSecret(reg, config)
-	if err != nil {
-		return nil, err
-	}
-	before, after, err := apply(ctx, a.hub.dynamic, secrets, want)
+	fresh, err := a.announce(ctx, reg, config)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
 	}
-	if before == nil {
+	before, after, err := a.applyRegistration(ctx, reg, config)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+	}
+	if fresh {
 		return []string{"registered as " + reg.Server}, nil
 	}
 	if !changed(before, after) {
@@ -67,12 +69,40 @@ func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest
 	return lines, nil
 }
 
+// announce makes a registration that is not there yet, and says whether it was missing. Its credentials are valid, and differ from those that follow at once:
+// Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
+// registration was being deleted. One that comes anew does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in argo-cd's
+// controller/cache).
+func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, config clusterConfig) (bool, error) {
+	_, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+reg.Cluster, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	at, err := url.Parse(reg.Server)
+	if err != nil {
+		return false, err
+	}
+	config.TLS.ServerName = at.Hostname()
+	_, _, err = a.applyRegistration(ctx, reg, config)
+	return true, err
+}
+
+func (a *ArgoCD) applyRegistration(ctx context.Context, reg lab.Registration, config clusterConfig) (before, after *unstructured.Unstructured, err error) {
+	want, err := a.clusterSecret(reg, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return apply(ctx, a.hub.dynamic, secrets, want)
+}
+
 // clusterConfig is the document that Argo CD reads from a cluster Secret's key config.
 type clusterConfig struct {
 	BearerToken string `json:"bearerToken,omitempty"`
 	TLS         struct {
 		Insecure bool   `json:"insecure"`
 		CAData   []byte `json:"caData,omitempty"`
+		// ServerName is whom the certificate has to name, by default the host of the server's address.
+		ServerName string `json:"serverName,omitempty"`
 	} `json:"tlsClientConfig"`
 }
 

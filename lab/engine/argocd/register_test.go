@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -102,6 +103,28 @@ func TestRegisterWritesWhatArgoCDReads(t *testing.T) {
 		if o.GetLabels()[lab.LabelName] != "homelab" {
 			t.Errorf("%s %s is not labelled as the lab's", o.GetKind(), o.GetName())
 		}
+	}
+}
+
+// What Argo CD's controller still holds of an earlier registration of the same address is replaced when credentials change, not when a registration comes.
+func TestRegisterChangesTheCredentialsOfANewRegistration(t *testing.T) {
+	_, hub, _ := registered(t)
+	var configs []string
+	for _, action := range hub.Actions() {
+		if p, ok := action.(clienttesting.PatchAction); ok && p.GetName() == "cluster-prod" {
+			var o unstructured.Unstructured
+			if err := json.Unmarshal(p.GetPatch(), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			configs = append(configs, secretField(&o, "config"))
+		}
+	}
+	want := []string{
+		`{"bearerToken":"token-1","tlsClientConfig":{"insecure":false,"caData":"UEVN","serverName":"homelab-prod-control-plane"}}`,
+		`{"bearerToken":"token-1","tlsClientConfig":{"insecure":false,"caData":"UEVN"}}`,
+	}
+	if !slices.Equal(configs, want) {
+		t.Errorf("config %s\nwant %s", configs, want)
 	}
 }
 

@@ -23,11 +23,23 @@ func wrapAt(s string, at int) []string {
 	return append(lines, line)
 }
 
-// clip shortens a long message of another program to one line of at most n runes.
+// elided stands for what clip took out.
+const elided = " … "
+
+// clip shortens a long message of another program to one line of at most n runes. It takes from the middle: an error says first what failed, and last why.
 func clip(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
+	r := []rune(s)
+	if len(r) <= n {
+		return s
 	}
-	return s
+	keep := max(n-len([]rune(elided)), 2)
+	head, tail := string(r[:keep/2]), string(r[len(r)-(keep-keep/2):])
+	if i := strings.LastIndexByte(head, ' '); i > 0 {
+		head = head[:i]
+	}
+	if i := strings.IndexByte(tail, ' '); i >= 0 {
+		tail = tail[i+1:]
+	}
+	return head + elided + tail
 }
