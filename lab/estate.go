@@ -39,6 +39,7 @@ type Cluster struct {
 	Provider    string // "kind"
 	Cloud       Cloud
 	Addons      map[string]bool   // addon -> wanted; becomes enable_<addon>
+	Selected    map[string]bool   // addon -> whether its ApplicationSets select the cluster; without those of which the labels alone do not tell
 	Labels      map[string]string // further labels on the registration
 	Metadata    map[string]string // further annotations on the registration
 	Engine      EngineSpec        // read on the hub alone
@@ -52,6 +53,14 @@ type Cluster struct {
 
 // Position of a field given by its dotted path below the document ("spec.cloud.region"); the file alone where the field is not written.
 func (c Cluster) Position(path string) Position { return lookup(c.Positions, c.File, path) }
+
+// Has says whether the cluster is to have an addon: what the addon's ApplicationSets select by, and where that cannot be told, the cluster's own word.
+func (c Cluster) Has(addon string) bool {
+	if selected, known := c.Selected[addon]; known {
+		return selected
+	}
+	return c.Addons[addon]
+}
 
 // Environment is one environments/NAME/environment.yaml.
 type Environment struct {
@@ -86,7 +95,7 @@ type Addon struct {
 	Sets       []string          // names of its ApplicationSets
 
 	Reads     []Read              // what the ApplicationSet cannot do without on the cluster Secret
-	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions
+	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions, "generators" what selects clusters
 }
 
 // Read is one annotation, or label, that an addon reads from the cluster Secret.
@@ -96,7 +105,7 @@ type Read struct {
 	At    Position
 }
 
-// Position of a part of the addon: "" for itself, "chart", "version", "version.ENV".
+// Position of a part of the addon: "" for itself, "chart", "version", "version.ENV", "generators".
 func (a Addon) Position(part string) Position { return lookup(a.Positions, a.File, part) }
 
 // Version is the chart version that clusters of an environment get, and where it is written.

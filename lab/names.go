@@ -49,6 +49,9 @@ func EnvironmentFile(env string) string {
 	return path.Join(EnvironmentsDir, env, "environment.yaml")
 }
 
+// EnableLabel is the label of a registration, "true" or "false", by which an addon is switched on for a cluster.
+func EnableLabel(addon string) string { return "enable_" + AddonKey(addon) }
+
 // AddonKey is an addon's name as it stands in labels and annotations: enable_KEY, KEY_iam_role_arn. Underscores, because that is how the keys of
 // the GitOps Bridge are written, and because Go templates read .metadata.annotations.metrics_server_namespace but not a name with a hyphen.
 func AddonKey(addon string) string { return strings.ReplaceAll(addon, "-", "_") }

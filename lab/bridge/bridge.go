@@ -84,7 +84,7 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		b.annotations[f.Key] = given.value(f.Field, f.Value)
 	}
 	for addon, wanted := range c.Addons {
-		b.labels["enable_"+lab.AddonKey(addon)] = lab.Value{Value: strconv.FormatBool(wanted), Origin: FromCluster, At: c.Position("spec.addons." + addon)}
+		b.labels[lab.EnableLabel(addon)] = lab.Value{Value: strconv.FormatBool(wanted), Origin: FromCluster, At: c.Position("spec.addons." + addon)}
 		if wanted {
 			b.addon(full, scope, addon, in.Addons)
 		}

@@ -89,7 +89,7 @@ func reserved(labels, metadata map[string]string, at func(string) lab.Position) 
 func missing(reg lab.Registration, c lab.Cluster, addons []lab.Addon) lab.Problems {
 	var ps lab.Problems
 	for _, a := range addons {
-		if !c.Addons[a.Name] {
+		if !c.Has(a.Name) {
 			continue
 		}
 		for _, r := range a.Reads {

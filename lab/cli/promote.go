@@ -112,7 +112,7 @@ func (s *session) standing(ctx context.Context, est *lab.Estate, plan promote.Pr
 		return "" // a lab that does not answer has no say in what the files become
 	}
 	for _, cl := range est.Clusters {
-		if cl.Environment != plan.From || !cl.Addons[plan.Addon] {
+		if cl.Environment != plan.From || !cl.Has(plan.Addon) {
 			continue
 		}
 		for _, a := range apps {

@@ -148,7 +148,7 @@ func (w *world) imagesOf(c lab.Cluster) []string {
 		names = append(names, imageArgoCD, imageRedis)
 	}
 	for _, a := range w.est.Addons {
-		if !c.Addons[a.Name] || a.Chart == "" {
+		if !c.Has(a.Name) || a.Chart == "" {
 			continue
 		}
 		for _, version := range versionsOf(a) {
@@ -211,12 +211,12 @@ func (w *world) registration(name string) (lab.Registration, error) {
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
 }
 
-// switched are the applications that the estate's labels ask for on these clusters; with on false, those that they do not ask for.
+// switched are the applications that the estate asks for on these clusters; with on false, those that it does not ask for.
 func (w *world) switched(on bool, clusters []lab.Cluster) []lab.Application {
 	var list []lab.Application
 	for _, c := range clusters {
 		for _, a := range w.est.Addons {
-			if c.Addons[a.Name] == on {
+			if c.Has(a.Name) == on {
 				list = append(list, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name})
 			}
 		}

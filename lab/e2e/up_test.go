@@ -278,7 +278,8 @@ func fromElsewhere(t *testing.T, l *testLab) {
 	const off, on = "{podinfo: true", "{hello: true, podinfo: true"
 	copyTree(t, "testdata/from-elsewhere/addons/hello", filepath.Join(l.estate, "addons", "hello"))
 	l.edit("clusters/dev/cluster.yaml", off, on)
-	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge dev", "addons")
+	l.edit("clusters/prod/cluster.yaml", off, on) // which the ApplicationSet leaves out, label or not
+	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge dev", "bridge prod", "addons")
 	found := false
 	for _, a := range l.converged(4, 11).Applications {
 		found = found || a.Name == "addon-dev-podinfo" && a.Addon == "hello" && a.Cluster == "dev" && a.Version == "6.7.0"
@@ -296,6 +297,7 @@ func fromElsewhere(t *testing.T, l *testLab) {
 	}
 	l.remove("addons/hello")
 	l.edit("clusters/dev/cluster.yaml", on, off)
+	l.edit("clusters/prod/cluster.yaml", on, off)
 	l.must("up")
 	l.converged(4, 10)
 	l.absent(t, "dev", "hello", "hello-podinfo")

@@ -173,7 +173,7 @@ func Charts(e *lab.Estate) []Chart {
 		}
 		for _, c := range e.Clusters {
 			version, at := a.Version(c.Environment)
-			if !c.Addons[a.Name] || version == "" {
+			if !c.Has(a.Name) || version == "" {
 				continue
 			}
 			i := slices.IndexFunc(charts, func(x Chart) bool { return x.Addon == a.Name && x.At == at })

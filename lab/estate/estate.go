@@ -36,7 +36,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
 		}
 	}
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, selections: map[string][]selection{}}
 	for _, o := range options {
 		o(l)
 	}
@@ -44,6 +44,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.addons()
 	l.root()
 	l.clusters()
+	l.selected()
 	l.walk(l.values)
 	l.hub()
 	for _, c := range l.estate.Clusters {
@@ -105,6 +106,8 @@ type loader struct {
 	files
 	estate    *lab.Estate
 	haveChart func(Chart) bool
+
+	selections map[string][]selection // of the addons whose clusters can be told
 
 	noLoadBalancer bool
 
@@ -187,6 +190,8 @@ func (l *loader) addon(folder string) {
 	dir := path.Join(lab.AddonsDir, folder)
 	addon := lab.Addon{Name: folder, Versions: map[string]string{}, Positions: map[string]lab.Position{}}
 	before := len(l.problems)
+	var selects []selection
+	tells := true
 	if !isLabel(folder) || len(folder) > 53 {
 		l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 	}
@@ -204,6 +209,11 @@ func (l *loader) addon(folder string) {
 			}
 			set.describe(&addon)
 			addon.Reads = append(addon.Reads, set.reads()...)
+			s, ok := set.selections()
+			selects, tells = append(selects, s...), tells && ok
+			if at := get(doc, "spec", "generators"); at != nil {
+				addon.Positions["generators"] = strict.Position(file, at)
+			}
 		}
 	}
 	if addon.File == "" && len(l.problems) == before && l.inside(dir) {
@@ -211,6 +221,9 @@ func (l *loader) addon(folder string) {
 	}
 	if at, ok := addon.Positions["path"]; ok && fs.ValidPath(addon.Path) && !l.exists(addon.Path) {
 		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})
+	}
+	if addon.File != "" && tells {
+		l.selections[folder] = selects
 	}
 	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
 }

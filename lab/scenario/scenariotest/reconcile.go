@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/estate"
@@ -75,7 +77,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	e.mu.Lock()
 	a := e.apps[name]
 	e.mu.Unlock()
-	if v := m.Labels[set.label()]; v == nil || *v != "true" {
+	if !set.selects(m) {
 		if a == nil {
 			return nil
 		}
@@ -203,17 +205,12 @@ func (e *Engine) manifest(a *app, set applicationSet) object {
 type applicationSet struct {
 	text string
 	Spec struct {
-		SyncPolicy struct {
-			PreserveResourcesOnDeletion bool `yaml:"preserveResourcesOnDeletion"`
-		} `yaml:"syncPolicy"`
-		Template struct {
+		Generators []generator
+		SyncPolicy struct{ PreserveResourcesOnDeletion bool }
+		Template   struct {
 			Metadata struct{ Finalizers []string }
 			Spec     struct {
-				SyncPolicy struct {
-					Automated struct {
-						SelfHeal bool `yaml:"selfHeal"`
-					}
-				} `yaml:"syncPolicy"`
+				SyncPolicy struct{ Automated struct{ SelfHeal bool } }
 			}
 		}
 	}
@@ -235,11 +232,32 @@ func (s applicationSet) roleARN() string {
 	return role
 }
 
-// label is the one that the generator selects clusters by.
-func (s applicationSet) label() string {
-	_, rest, _ := strings.Cut(s.text, "{key: ")
-	label, _, _ := strings.Cut(rest, ",")
-	return label
+// selects says whether the ApplicationSet generates an application for a cluster.
+func (s applicationSet) selects(m scenario.Marks) bool {
+	if len(s.Spec.Generators) == 0 {
+		return false
+	}
+	first := s.Spec.Generators[0]
+	if first.Merge != nil {
+		first = first.Merge.Generators[0]
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&first.Clusters.Selector)
+	if err != nil {
+		return false
+	}
+	set := labels.Set{}
+	for k, v := range m.Labels {
+		if v != nil {
+			set[k] = *v
+		}
+	}
+	return selector.Matches(set)
+}
+
+// generator is a clusters generator, or several merged: the first of them selects.
+type generator struct {
+	Clusters struct{ Selector metav1.LabelSelector }
+	Merge    *struct{ Generators []generator }
 }
 
 var errNotYet = errors.New("the lab has not converged")

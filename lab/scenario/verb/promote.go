@@ -90,7 +90,7 @@ func (p *promotion) gate(est *lab.Estate, version string) func(scenario.View) sc
 		j := scenario.Judgement{Expected: fmt.Sprintf("%s %s in sync and healthy in %s", p.Addon, version, p.From)}
 		any := false
 		for _, cluster := range est.Clusters {
-			if cluster.Environment != p.From || !cluster.Addons[p.Addon] {
+			if cluster.Environment != p.From || !cluster.Has(p.Addon) {
 				continue
 			}
 			any = true

@@ -1,0 +1,81 @@
+package estate
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// selectionEstate is laid over the smallest estate: prod wants the addon x, dev and the hub do not.
+const selectionEstate = `
+-- clusters/hub/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: hub}
+spec: {role: hub}
+-- clusters/prod/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: prod}
+spec: {role: spoke, environment: prod, addons: {x: true}}
+-- clusters/dev/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: dev}
+spec: {role: spoke, environment: dev, addons: {x: false}, labels: {team: blue}}
+-- environments/prod/environment.yaml --
+apiVersion: lab/v1alpha1
+kind: Environment
+metadata: {name: prod}
+spec: {order: 2}
+-- addons/x/applicationset.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: x}
+spec: {generators: %s}
+`
+
+// An addon is had by the clusters that its ApplicationSets select, whatever else than its label they ask for; where that cannot be told, by its label.
+func TestSelected(t *testing.T) {
+	const enabled = `clusters: {selector: {matchLabels: {enable_x: "true"}}}`
+	for _, tc := range []struct {
+		name, generators string
+		want             []string // of prod, where the label is "true", dev, where it is "false", and hub, which has none
+	}{
+		{"the label", "[" + enabled + "]", []string{"prod"}},
+		{"the label and the kind of Secret", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster, enable_x: "true"}}}]`, []string{"prod"}},
+		{"an environment, too", `[clusters: {selector: {matchLabels: {enable_x: "true", environment: dev}}}]`, nil},
+		{"but for an environment", `[clusters: {selector: {matchExpressions: [{key: enable_x, operator: In, values: ["true"]}, {key: environment, operator: NotIn, values: [prod]}]}}]`, nil},
+		{"whatever the label says", `[clusters: {selector: {matchExpressions: [{key: environment, operator: Exists}]}}]`, []string{"dev", "prod"}},
+		{"all", `[clusters: {}]`, []string{"dev", "hub", "prod"}},
+		{"one or the other", `[clusters: {selector: {matchLabels: {team: blue}}}, ` + enabled + `]`, []string{"dev", "prod"}},
+		{"merged: the first generates", `[merge: {mergeKeys: [server], generators: [{` + enabled + `}, {clusters: {selector: {matchLabels: {environment: dev}}}}]}]`, []string{"prod"}},
+		{"matrix: both generate", `[matrix: {generators: [{clusters: {selector: {matchLabels: {environment: dev}}}}, {` + enabled + `}]}]`, nil},
+		{"matrix with files: the label alone", `[matrix: {generators: [{clusters: {selector: {matchLabels: {environment: dev}}}}, {git: {files: []}}]}]`, []string{"prod"}},
+		{"judged afterwards: the label alone", `[{clusters: {}, selector: {matchLabels: {name: dev}}}]`, []string{"prod"}},
+		{"a label that Argo CD writes: the label alone", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/kubernetes-version: "1.36"}}}]`, []string{"prod"}},
+		{"templated: the label alone", `[clusters: {selector: {matchLabels: {environment: "{{ .env }}"}}}]`, []string{"prod"}},
+		{"no selector at all: the label alone", `[clusters: {selector: {matchExpressions: [{key: a, operator: Like}]}}]`, []string{"prod"}},
+		{"nothing: the label alone", `[]`, []string{"prod"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir, fsys := build(t, txtar.Parse(fmt.Appendf(nil, selectionEstate, tc.generators)))
+			e, err := Load(fsys, dir, "homelab")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var have []string
+			for _, c := range e.Clusters {
+				if c.Has("x") {
+					have = append(have, c.Name)
+				}
+			}
+			slices.Sort(have)
+			if !slices.Equal(have, tc.want) {
+				t.Errorf("%v, want %v", have, tc.want)
+			}
+		})
+	}
+}
