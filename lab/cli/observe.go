@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -106,12 +107,42 @@ func (w *world) observeClusters(ctx context.Context, s *seen) error {
 			s.Bridge[r.Cluster] = engine.Diff(want, r)
 		}
 	}
+	refused, err := w.refused(ctx, e, s)
+	if err != nil {
+		return err
+	}
+	for cluster, why := range refused {
+		s.Bridge[cluster] = append(s.Bridge[cluster], why)
+	}
 	if !s.Engine.Installed {
 		return nil
 	}
 	s.standing, err = e.Standing(ctx)
 	s.Root = s.standing.Root
 	return err
+}
+
+// refused are the clusters that run and do not let the engine in, with the reason.
+func (w *world) refused(ctx context.Context, e *argocd.ArgoCD, s *seen) (map[string]string, error) {
+	var mu sync.Mutex
+	why := map[string]string{}
+	group, ctx := errgroup.WithContext(ctx)
+	for cluster := range s.Bridge {
+		spoke, err := w.spoke(cluster)
+		if err != nil || spoke == nil || !s.Clusters[cluster].Ready {
+			continue // the hub itself, or one that another step is about
+		}
+		group.Go(func() error {
+			reason, err := e.Admits(ctx, cluster, spoke)
+			if reason != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				why[cluster] = reason
+			}
+			return err
+		})
+	}
+	return why, group.Wait()
 }
 
 // desired is what the estate asks for, as digests of inputs that are known before anything is built.

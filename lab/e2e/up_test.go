@@ -91,6 +91,7 @@ func TestDefaultEstate(t *testing.T) {
 	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
 	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
 	sub("a cluster leaves the estate", func(t *testing.T) { left(t, l) })
+	sub("what was removed by hand comes back", func(t *testing.T) { removedByHand(t, l) })
 	sub("a removed engine is made anew", func(t *testing.T) { engineRemoved(t, l) })
 	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
 	sub("down leaves nothing", func(t *testing.T) {
@@ -411,6 +412,23 @@ func left(t *testing.T, l *testLab) {
 	copyTree(t, kept, filepath.Join(l.estate, "clusters", "staging"))
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge staging", "cluster staging", "addons")
 	l.converged(4, 10)
+}
+
+// removedByHand takes a cluster's node away, which Argo CD has not noticed when the next one stands in its place, and in another cluster Argo CD's rights.
+func removedByHand(t *testing.T, l *testLab) {
+	docker(t, "rm", "--force", l.name+"-dev-control-plane")
+	if err := l.kube("staging").RbacV1().ClusterRoleBindings().Delete(t.Context(), "lab-argocd-manager", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	only(t, decode[ui.UpResult](l, "up"), "cluster dev", "bridge dev", "bridge staging", "addons")
+	l.converged(4, 10)
+	d, err := l.kube("dev").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
+	if err != nil || d.Status.AvailableReplicas == 0 {
+		t.Errorf("lab up ended, and podinfo does not run in the new cluster: %v, %v", d.Status, err)
+	}
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		t.Errorf("up again changed %v", up.Changed)
+	}
 }
 
 // engineRemoved takes Argo CD's namespace away, in which nobody is left then to finish what Applications have finalizers for.

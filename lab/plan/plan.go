@@ -54,7 +54,7 @@ type Observed struct {
 	Estate       []string            // how the forge differs from the working tree, charts and webhook included
 	Root         bool                // the root application stands as wanted
 	Applications []lab.Application
-	Behind       []string // names of those that were compared with an older commit than the forge's head
+	Behind       []string // names of those that were compared with an older commit than the forge's head, or with a cluster that is no more
 	Expected     []string // the applications that should be, as lab.ApplicationName has them
 }
 
@@ -282,7 +282,7 @@ func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab
 		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
 		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
 	case len(o.Behind) > 0:
-		s.Action, s.Reason = lab.ActionRepair, "not yet at the forge's commit: "+summary(o.Behind)
+		s.Action, s.Reason = lab.ActionRepair, "not yet compared again: "+summary(o.Behind)
 	case len(waiting) > 0:
 		s.Action, s.Reason = lab.ActionRepair, "not in sync: "+summary(waiting)
 	default:

@@ -55,6 +55,7 @@ type application struct {
 			Message string `json:"message"`
 		} `json:"health"`
 		Conditions     []condition `json:"conditions"`
+		ReconciledAt   string      `json:"reconciledAt"` // when it was last compared
 		OperationState struct {
 			Phase      string `json:"phase"`
 			Message    string `json:"message"`
@@ -120,7 +121,12 @@ func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("applications: %w", err)
 	}
-	return newView(a.names, pointers(list.Items), nil)
+	v, err := newView(a.names, pointers(list.Items), nil)
+	if err != nil {
+		return view{}, err
+	}
+	v.since, err = a.sinces(ctx)
+	return v, err
 }
 
 // summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.
@@ -232,11 +238,11 @@ func (a application) message() string {
 	for _, c := range a.Status.Conditions {
 		// The others (OrphanedResourceWarning, ...) say nothing about why it is not converged.
 		if strings.HasSuffix(c.Type, "Error") {
-			return clip(c.Message, messageLimit)
+			return cause(c.Message)
 		}
 	}
 	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" || a.retries() {
-		return clip(a.Status.OperationState.Message, messageLimit)
+		return cause(a.Status.OperationState.Message)
 	}
 	if bad := a.unhealthy(); len(bad) > 0 {
 		return clip(bad[0].trouble(), messageLimit)
@@ -245,7 +251,7 @@ func (a application) message() string {
 		return clip(a.Status.Health.Message, messageLimit)
 	}
 	if a.Status.OperationState.Phase == "Running" {
-		return clip("syncing: "+cmp.Or(a.Status.OperationState.Message, "started"), messageLimit)
+		return "syncing: " + cmp.Or(cause(a.Status.OperationState.Message), "started")
 	}
 	if a.Status.Sync.Status == "OutOfSync" {
 		return a.difference()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,6 +119,16 @@ func within(owned map[string]any, want any) bool {
 		}
 	}
 	return true
+}
+
+// appliedAt is when lab last changed an object, by its API server's clock; zero when it never did.
+func appliedAt(o *unstructured.Unstructured) time.Time {
+	for _, e := range o.GetManagedFields() {
+		if e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Time != nil {
+			return e.Time.Time
+		}
+	}
+	return time.Time{}
 }
 
 // ownedKeys returns the keys of metadata.labels or metadata.annotations that lab set.

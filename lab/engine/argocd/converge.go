@@ -53,6 +53,11 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			}
 			continue
 		}
+		if w.since == nil { // nobody registers anything meanwhile
+			if w.since, err = a.sinces(ctx); err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		}
 		if v, err = w.view(); err != nil {
 			return nil, err
 		}
@@ -152,6 +157,7 @@ func newView(names Names, apps, sets []*unstructured.Unstructured) (view, error)
 // watcher keeps a view up to date.
 type watcher struct {
 	names      Names
+	since      map[string]time.Time // as in view
 	changed    chan struct{}
 	failures   chan error
 	last       error
@@ -213,7 +219,9 @@ func (w *watcher) silence() string {
 }
 
 func (w *watcher) view() (view, error) {
-	return newView(w.names, stored(w.apps), stored(w.sets))
+	v, err := newView(w.names, stored(w.apps), stored(w.sets))
+	v.since = w.since
+	return v, err
 }
 
 func stored(inf cache.SharedIndexInformer) []*unstructured.Unstructured {

@@ -174,6 +174,45 @@ func TestWaitAsksAgainWhatStillLags(t *testing.T) {
 	})
 }
 
+// An application that was in sync with a cluster which has been made anew since is in sync with nothing: it is looked at again before it is believed.
+func TestWaitRefreshesWhatWasComparedWithAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now().UTC()
+		app := object("prod-podinfo", newCommit, "Synced", "Healthy", "  reconciledAt: "+began.Add(-time.Minute).Format(time.RFC3339)+"\n")
+		registered := fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata:
+  name: cluster-prod
+  namespace: argocd
+  labels: {argocd.argoproj.io/secret-type: cluster, lab.homelab/name: homelab}
+  annotations: {lab.homelab/credentials-since: %q}
+data: {name: cHJvZA==}
+`, began.Format(time.RFC3339))
+		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+app+"---"+registered)
+		if s, err := a.Standing(t.Context()); err != nil || !slices.Equal(s.Behind(engine.Want{Revision: newCommit}), []string{"prod-podinfo"}) {
+			t.Errorf("%v, %v", s.Behind(engine.Want{Revision: newCommit}), err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(string) {})
+			done <- err
+		}()
+		for _, at := range []time.Duration{0, time.Second} { // the first look was in the second in which the credentials came
+			time.Sleep(5 * time.Second)
+			if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
+				t.Fatalf("written %v, want one refresh", w)
+			}
+			answer := unannotate(refreshApplication)
+			answer["status"] = map[string]any{"reconciledAt": began.Add(at).Format(time.RFC3339)}
+			hub.patch(t, applications, "prod-podinfo", answer)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.
 func TestWaitSyncsWhatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -156,8 +156,8 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 		add(p.Reason)
 	}
 	for _, c := range app.Status.Conditions {
-		if strings.HasSuffix(c.Type, "Error") && c.Message != p.Reason {
-			add(clip(c.Message, messageLimit))
+		if why := cause(c.Message); strings.HasSuffix(c.Type, "Error") && why != p.Reason {
+			add(why)
 		}
 	}
 	return lines

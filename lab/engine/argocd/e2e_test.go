@@ -204,6 +204,15 @@ func TestArgoCDKeepsTheContract(t *testing.T) {
 			}
 			return m.Data["region"]
 		},
+		Revoke: func(t *testing.T) {
+			c, err := kubernetes.NewForConfig(w.spoke)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CoreV1().ServiceAccounts("lab-system").Delete(t.Context(), "argocd-manager", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Fingerprint: func(t *testing.T) []string { return fingerprint(t, w) },
 		Patience:    3 * time.Minute,
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,6 +54,7 @@ type view struct {
 	names Names
 	apps  map[string]application
 	sets  map[string]applicationSet
+	since map[string]time.Time // cluster -> when the credentials of its registration came to be
 }
 
 // noRoot stands for the root application while there is none.
@@ -151,6 +153,8 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return cmp.Or(a.message(), "is being compared"), true
 	case a.Status.Sync.Status != "Synced" || a.Status.Health.Status != "Healthy":
 		return a.message(), true
+	case v.outdated(a):
+		return "not compared since its cluster was registered", true
 	case lags(a, want, estate) != "":
 		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(want.Revision), true
 	case !a.compared():
@@ -159,6 +163,13 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return "syncing: " + cmp.Or(a.Status.OperationState.Message, "started"), true
 	}
 	return "", false
+}
+
+// outdated says whether an application was last compared before its cluster was registered as it is now: what it shows then is of another cluster, or of none.
+// Both times are whole seconds.
+func (v view) outdated(a application) bool {
+	since := v.since[v.names.cluster(a)]
+	return a.Status.ReconciledAt != "" && !timeOf(a.Status.ReconciledAt).After(since)
 }
 
 // source is where the estate comes from.

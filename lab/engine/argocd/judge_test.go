@@ -90,10 +90,14 @@ func parseView(t *testing.T, names Names, manifest []byte) view {
 		t.Fatal(err)
 	}
 	apps, sets := objects[:0:0], objects[:0:0]
+	since := map[string]time.Time{}
 	for _, o := range objects {
-		if o.GetKind() == "ApplicationSet" {
+		switch o.GetKind() {
+		case "ApplicationSet":
 			sets = append(sets, o)
-		} else {
+		case "Secret":
+			since[secretField(o, "name")] = credentialsSince(o)
+		default:
 			apps = append(apps, o)
 		}
 	}
@@ -101,6 +105,7 @@ func parseView(t *testing.T, names Names, manifest []byte) view {
 	if err != nil {
 		t.Fatal(err)
 	}
+	v.since = since
 	return v
 }
 
@@ -125,6 +130,20 @@ func TestClip(t *testing.T) {
 	}
 	if got := clip("failed to load live state: get https://prod:6443/version: certificate signed by unknown authority", 50); got != "failed to load live … by unknown authority" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestCause(t *testing.T) {
+	for message, want := range map[string]string{
+		`one or more synchronization tasks completed unsuccessfully, reason: namespaces "podinfo" is forbidden. Retrying attempt #3 at 11:28PM.`: `namespaces "podinfo" is forbidden`,
+		"one or more objects failed to apply, reason: no such kind":                                                                              "no such kind",
+		"Failed last sync attempt to [a1b2c3]: one or more objects failed to apply, reason: no such kind (retried 10 times).":                    "no such kind (retried 10 times).",
+		"one or more synchronization tasks are not valid. Retrying attempt #3 at 11:28PM.":                                                       "one or more synchronization tasks are not valid",
+		"waiting for healthy state of apps/Deployment/podinfo":                                                                                   "waiting for healthy state of apps/Deployment/podinfo",
+	} {
+		if got := cause(message); got != want {
+			t.Errorf("%q of %q", got, message)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		return false, nil
 	}
 	estate := estateSource(root)
-	if asked, err := n.refresh(ctx, root, n.want.Changed, estate); asked || err != nil {
+	if asked, err := n.refresh(ctx, root, n.want.Changed, lags(root, n.want, estate) != ""); asked || err != nil {
 		return asked, err
 	}
 	if retriesOld(root, n.want, estate) {
@@ -100,7 +100,7 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		if a.terminating() {
 			continue
 		}
-		asked, err := n.refresh(ctx, a, false, estate)
+		asked, err := n.refresh(ctx, a, false, lags(a, n.want, estate) != "" || v.outdated(a))
 		if err == nil && !asked && retriesOld(a, n.want, estate) {
 			asked, err = n.end(ctx, a)
 		}
@@ -115,12 +115,13 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	return due, nil
 }
 
-// refresh asks for a look at Git where an application lags behind, and again as long as it answers with an older commit; once in any case when always is set.
-func (n *nudger) refresh(ctx context.Context, a application, always bool, estate source) (bool, error) {
+// refresh asks for a look at Git and the cluster where what an application shows is old, and again as long as it answers with that; once in any case when
+// always is set.
+func (n *nudger) refresh(ctx context.Context, a application, always, old bool) (bool, error) {
 	q := n.question(applications, a.Metadata.Name)
 	first := q.times == 0
 	due := first || !hasKey(a.Metadata.Annotations, refreshApplication) && time.Since(q.last) >= askAgain
-	if !(always && first) && !(due && lags(a, n.want, estate) != "") {
+	if !(always && first) && !(due && old) {
 		return false, nil
 	}
 	return n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,70 +30,107 @@ const (
 // Register tells Argo CD of a cluster and returns in words what that changed, nothing when it knew all of it. spoke leads into the cluster; nil for the hub
 // itself. It works before Argo CD is installed, so that clusters and engine can be made side by side.
 func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
-	config := clusterConfig{}
+	lines, err := a.register(ctx, reg, spoke)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+	}
+	return lines, nil
+}
+
+func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
+	as, mended := entry{}, false
 	if spoke != nil {
 		c, err := a.connect(spoke)
 		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+			return nil, err
 		}
-		cred, err := a.credentials(ctx, c.dynamic)
+		cred, made, err := a.credentials(ctx, c.dynamic)
 		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+			return nil, err
 		}
-		config.BearerToken = cred.token
-		config.TLS.CAData = cred.ca
+		as.config.BearerToken, as.config.TLS.CAData = cred.token, cred.ca
+		mended = made
 	}
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
 		return nil, err
 	}
-	fresh, err := a.announce(ctx, reg, config)
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+	have, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+reg.Cluster, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as)
+	case err != nil:
+		return nil, err
+	case mended || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
+		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as)
 	}
-	before, after, err := a.applyRegistration(ctx, reg, config)
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
-	}
-	if fresh {
-		return []string{"registered as " + reg.Server}, nil
-	}
-	if !changed(before, after) {
-		return nil, nil
+	as.since = credentialsSince(have)
+	before, after, err := a.applyRegistration(ctx, reg, as)
+	if err != nil || !changed(before, after) {
+		return nil, err
 	}
 	lines := engine.Diff(reg, a.registered(before))
-	if secretField(before, "config") != secretField(after, "config") {
-		lines = append(lines, "credentials renewed")
-	}
 	if len(lines) == 0 {
 		lines = []string{"registration mended"}
 	}
 	return lines, nil
 }
 
-// announce makes a registration that is not there yet, and says whether it was missing. Its credentials are valid, and differ from those that follow at once:
+// announce writes a registration that is new, or whose credentials are, in two steps that both are valid: the first one names the server that the second one
+// leaves to be told by its address.
+//
 // Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
-// registration was being deleted. One that comes anew does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in argo-cd's
-// controller/cache).
-func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, config clusterConfig) (bool, error) {
-	_, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+reg.Cluster, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return false, err
-	}
+// registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
+// argo-cd's controller/cache). And the first step tells the time by the hub's clock, by which Argo CD says when it compared.
+func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry) error {
 	at, err := url.Parse(reg.Server)
 	if err != nil {
-		return false, err
+		return err
 	}
-	config.TLS.ServerName = at.Hostname()
-	_, _, err = a.applyRegistration(ctx, reg, config)
-	return true, err
+	first := as
+	first.config.TLS.ServerName = at.Hostname()
+	_, written, err := a.applyRegistration(ctx, reg, first)
+	if err != nil {
+		return err
+	}
+	as.since = appliedAt(written)
+	_, _, err = a.applyRegistration(ctx, reg, as)
+	return err
 }
 
-func (a *ArgoCD) applyRegistration(ctx context.Context, reg lab.Registration, config clusterConfig) (before, after *unstructured.Unstructured, err error) {
-	want, err := a.clusterSecret(reg, config)
+func (a *ArgoCD) applyRegistration(ctx context.Context, reg lab.Registration, as entry) (before, after *unstructured.Unstructured, err error) {
+	want, err := a.clusterSecret(reg, as)
 	if err != nil {
 		return nil, nil, err
 	}
 	return apply(ctx, a.hub.dynamic, secrets, want)
+}
+
+// entry is how Argo CD enters a cluster, and since when.
+type entry struct {
+	config clusterConfig
+	since  time.Time // to the second; zero while the first of two steps is written
+}
+
+// sinceAnnotation tells on a registration when its credentials came to be. What Argo CD compared before that, it compared with another cluster, or with none.
+const sinceAnnotation = "lab.homelab/credentials-since"
+
+// credentialsSince reads when a registration's credentials came to be; zero where that is not known.
+func credentialsSince(registration *unstructured.Unstructured) time.Time {
+	return timeOf(registration.GetAnnotations()[sinceAnnotation])
+}
+
+// timeOf reads a time of Kubernetes; zero for what is none.
+func timeOf(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func sameConfig(registration *unstructured.Unstructured, config clusterConfig) bool {
+	doc, err := json.Marshal(config)
+	return err == nil && secretField(registration, "config") == string(doc)
 }
 
 // clusterConfig is the document that Argo CD reads from a cluster Secret's key config.
@@ -106,8 +144,8 @@ type clusterConfig struct {
 	} `json:"tlsClientConfig"`
 }
 
-func (a *ArgoCD) clusterSecret(reg lab.Registration, config clusterConfig) (*unstructured.Unstructured, error) {
-	doc, err := json.Marshal(config)
+func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Unstructured, error) {
+	doc, err := json.Marshal(as.config)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +158,9 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, config clusterConfig) (*uns
 	}
 	maps.Copy(labels, a.labels(registration))
 	labels[secretType] = "cluster"
+	if !as.since.IsZero() {
+		annotations[sinceAnnotation] = as.since.UTC().Format(time.RFC3339)
+	}
 	meta := map[string]any{"name": secretPrefix + reg.Cluster, "namespace": Namespace, "labels": labels}
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
@@ -148,18 +189,36 @@ func secretField(o *unstructured.Unstructured, key string) string {
 
 // registrations lists the clusters that this lab registered.
 func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error) {
+	list, err := a.registrationSecrets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]engine.Registered, len(list))
+	for i, o := range list {
+		out[i] = a.registered(o)
+	}
+	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
+	return out, nil
+}
+
+// sinces is for each cluster that this lab registered when its credentials came to be.
+func (a *ArgoCD) sinces(ctx context.Context) (map[string]time.Time, error) {
+	list, err := a.registrationSecrets(ctx)
+	out := map[string]time.Time{}
+	for _, o := range list {
+		out[secretField(o, "name")] = credentialsSince(o)
+	}
+	return out, err
+}
+
+func (a *ArgoCD) registrationSecrets(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	list, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=cluster," + lab.LabelName + "=" + a.lab,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
-	out := make([]engine.Registered, len(list.Items))
-	for i := range list.Items {
-		out[i] = a.registered(&list.Items[i])
-	}
-	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
-	return out, nil
+	return pointers(list.Items), nil
 }
 
 // registered reads a cluster Secret, with the labels and annotations that came from a lab.Registration.
@@ -169,10 +228,9 @@ func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
 		delete(labels, k)
 	}
 	delete(labels, secretType)
-	return engine.Registered{
-		Cluster: secretField(o, "name"), Server: secretField(o, "server"),
-		Labels: labels, Annotations: own(o, "annotations", o.GetAnnotations()),
-	}
+	annotations := own(o, "annotations", o.GetAnnotations())
+	delete(annotations, sinceAnnotation)
+	return engine.Registered{Cluster: secretField(o, "name"), Server: secretField(o, "server"), Labels: labels, Annotations: annotations}
 }
 
 func own(o *unstructured.Unstructured, field string, all map[string]string) map[string]string {

@@ -2,18 +2,22 @@ package argocd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -125,6 +129,61 @@ func TestRegisterChangesTheCredentialsOfANewRegistration(t *testing.T) {
 	}
 	if !slices.Equal(configs, want) {
 		t.Errorf("config %s\nwant %s", configs, want)
+	}
+	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+		t.Error("it is not said since when")
+	}
+}
+
+// A run that was killed between the two steps, and a lab of older times.
+func TestRegisterFinishesWhatIsHalfWritten(t *testing.T) {
+	a, hub, _ := registered(t)
+	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{sinceAnnotation: nil}}})
+	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are half written" {
+		t.Errorf("%q, %v", why, err)
+	}
+	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
+		t.Errorf("%v, %v", lines, err)
+	}
+	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+		t.Error("it is not said since when")
+	}
+}
+
+func TestAdmits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err     error
+		allowed bool
+		want    string
+		fails   bool
+	}{
+		"let in":           {allowed: true},
+		"not known":        {err: apierrors.NewUnauthorized("who"), want: "its token is not known there"},
+		"without rights":   {want: "its account has no rights there"},
+		"another's":        {err: &url.Error{Op: "Post", URL: "https://prod", Err: &tls.CertificateVerificationError{Err: errors.New("x509")}}, want: "its certificate is of another cluster"},
+		"does not answer":  {err: errors.New("connection refused"), fails: true},
+		"forbidden to ask": {err: apierrors.NewForbidden(secrets.GroupResource(), "", nil), want: "its account has no rights there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _, spoke := registered(t)
+			spoke.typed.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: tc.allowed}}, tc.err
+			})
+			var as *rest.Config
+			connect := a.connect
+			a.connect = func(c *rest.Config) (clients, error) { as = c; return connect(c) }
+			why, err := a.Admits(t.Context(), "prod", &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "admin's", TLSClientConfig: rest.TLSClientConfig{CAFile: "/ca", CertFile: "/admin"}})
+			if why != tc.want || (err != nil) != tc.fails {
+				t.Errorf("%q, %v", why, err)
+			}
+			if as.Host != "https://127.0.0.1:1" || as.BearerToken != "token-1" || string(as.CAData) != "PEM" || as.CAFile != "" || as.CertFile != "" {
+				t.Errorf("asked as %+v", as)
+			}
+		})
+	}
+	a, _, _ := registered(t)
+	if why, err := a.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
+		t.Errorf("a cluster that is not registered: %q, %v", why, err)
 	}
 }
 

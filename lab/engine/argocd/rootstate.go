@@ -35,12 +35,12 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 	return s, nil
 }
 
-// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one.
-// Without a root there are none.
+// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one, or
+// with another cluster than the one that is registered. Without a root there are none.
 func (s Standing) Behind(want engine.Want) []string {
 	var names []string
 	for _, app := range s.view.relevant(want) {
-		if lags(app, want, s.estate) != "" {
+		if lags(app, want, s.estate) != "" || s.view.outdated(app) {
 			names = append(names, app.Metadata.Name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -29,10 +30,10 @@ type credential struct {
 }
 
 // credentials makes Argo CD's ServiceAccount in a spoke where it is missing, and reads its token. The token is bound to a Secret and does not expire, since
-// a lab may sleep for weeks; it ends with the cluster.
-func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (credential, error) {
+// a lab may sleep for weeks; it ends with the cluster. made says whether anything of it had to be made or mended.
+func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (cred credential, made bool, err error) {
 	if err := a.ensureNamespace(ctx, spoke, SpokeNamespace, silent); err != nil {
-		return credential{}, err
+		return credential{}, false, err
 	}
 	account := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ServiceAccount",
@@ -51,20 +52,22 @@ func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (cred
 			"annotations": map[string]any{"kubernetes.io/service-account.name": spokeAccount},
 		},
 	}}
-	if _, _, err := apply(ctx, spoke, serviceAccounts, account); err != nil {
-		return credential{}, err
-	}
-	if _, _, err := apply(ctx, spoke, roleBindings, binding); err != nil {
-		return credential{}, err
-	}
-	_, issued, err := apply(ctx, spoke, secrets, token)
-	if err != nil {
-		return credential{}, err
+	var issued *unstructured.Unstructured
+	for _, part := range []struct {
+		resource schema.GroupVersionResource
+		want     *unstructured.Unstructured
+	}{{serviceAccounts, account}, {roleBindings, binding}, {secrets, token}} {
+		before, after, err := apply(ctx, spoke, part.resource, part.want)
+		if err != nil {
+			return credential{}, made, err
+		}
+		made, issued = made || changed(before, after), after
 	}
 	if c, ok := readCredential(issued); ok {
-		return c, nil
+		return c, made, nil
 	}
-	return awaitToken(ctx, spoke)
+	cred, err = awaitToken(ctx, spoke)
+	return cred, made, err
 }
 
 func readCredential(o *unstructured.Unstructured) (credential, bool) {

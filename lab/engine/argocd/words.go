@@ -1,6 +1,9 @@
 package argocd
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // width is the longest line of a detail: the terminal's 80 columns less the two that the narration indents by.
 const width = 78
@@ -22,6 +25,12 @@ func wrapAt(s string, at int) []string {
 	}
 	return append(lines, line)
 }
+
+// wrapping is what Argo CD puts around what a sync failed by: which kind of step it was, and when it is tried again.
+var wrapping = regexp.MustCompile(`(?:Failed last sync attempt to \S+: )?one or more [a-z ]+, reason: |\.? Retrying attempt #\d+ at \S+$`)
+
+// cause is a message of Argo CD without its wrapping, at most messageLimit long.
+func cause(message string) string { return clip(wrapping.ReplaceAllString(message, ""), messageLimit) }
 
 // elided stands for what clip took out.
 const elided = " … "

@@ -25,6 +25,7 @@ type Installer interface {
 // Registrar tells the engine of clusters.
 type Registrar interface {
 	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
+	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
 	Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error)
 }
 
@@ -58,6 +59,7 @@ type Subject struct {
 	Break        func(*testing.T) string   // commits a version of hello that never gets healthy, and returns the commit
 	Mend         func(*testing.T) string   // commits one that does
 	Region       func(*testing.T) string   // annotation aws_region of the spoke's registration, as hello carries it in the spoke
+	Revoke       func(*testing.T)          // makes the spoke refuse the engine
 	Fingerprint  func(*testing.T) []string // every object that lab wrote, with its version
 	Patience     time.Duration             // how long anything may take
 }
@@ -78,6 +80,7 @@ func Contract(t *testing.T, s Subject) {
 		{"repositories and root are applied once", c.roots},
 		{"everything expected gets in sync and healthy", c.converge},
 		{"a converged lab is believed at first sight and not touched", c.untouched},
+		{"a spoke that refuses the engine is told, and lets it in again once it is registered anew", c.revoked},
 		{"a changed registration is told in words", c.words},
 		{"what does not get healthy is told when time is up", c.timeout},
 		{"what is mended converges", c.mended},
@@ -270,6 +273,40 @@ func (c *contract) untouched(t *testing.T) {
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
 		t.Errorf("looking touched objects:\n%v\n%v", before, after)
 	}
+}
+
+func (c *contract) revoked(t *testing.T) {
+	if why, err := c.Engine.Admits(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
+		t.Fatalf("%q, %v", why, err)
+	}
+	c.Revoke(t)
+	ctx := c.context(t)
+	for tick := time.NewTicker(time.Second); ; { // a cluster may go on letting in who it let in a moment ago
+		why, err := c.Engine.Admits(ctx, "spoke", c.Spoke)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why != "" {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("it is still let in")
+		case <-tick.C:
+		}
+	}
+	lines, err := c.Engine.Register(ctx, c.spoke(nil), c.Spoke)
+	if err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	if why, err := c.Engine.Admits(ctx, "spoke", c.Spoke); why != "" || err != nil {
+		t.Errorf("%q, %v", why, err)
+	}
+	apps, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
 }
 
 func (c *contract) words(t *testing.T) {

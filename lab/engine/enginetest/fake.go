@@ -28,6 +28,7 @@ type Fake struct {
 	root         []byte
 	revision     string
 	broken       map[string]string
+	revoked      bool
 	writes       int // how often anything was changed
 }
 
@@ -51,6 +52,13 @@ func (f *Fake) Break(application, reason string) {
 	if reason != "" {
 		f.broken[application] = reason
 	}
+}
+
+// Revoke makes every cluster refuse the engine until it is registered anew.
+func (f *Fake) Revoke() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revoked = true
 }
 
 // Writes is how often anything was changed so far.
@@ -101,10 +109,14 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 	}
 	have, known := f.regs[reg.Cluster]
 	lines := engine.Diff(reg, have)
+	if known && f.revoked {
+		lines = append(lines, "credentials renewed")
+	}
 	if known && len(lines) == 0 {
 		return nil, nil
 	}
 	f.writes++
+	f.revoked = false
 	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Labels: map[string]string{}, Annotations: map[string]string{}}
 	for k, v := range reg.Labels {
 		next.Labels[k] = v.Value
@@ -117,6 +129,16 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 		return []string{"registered as " + reg.Server}, nil
 	}
 	return lines, nil
+}
+
+// Admits implements Registrar.
+func (f *Fake) Admits(ctx context.Context, cluster string, _ *rest.Config) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.regs[cluster]; known && f.revoked {
+		return "its token is not known there", ctx.Err()
+	}
+	return "", ctx.Err()
 }
 
 // Unregister implements Registrar.

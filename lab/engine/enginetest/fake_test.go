@@ -36,6 +36,7 @@ func TestFakeKeepsTheContract(t *testing.T) {
 			}
 			return s.Registrations[0].Annotations["aws_region"]
 		},
+		Revoke:      func(*testing.T) { f.Revoke() },
 		Fingerprint: func(*testing.T) []string { return []string{strconv.Itoa(f.Writes())} },
 		Patience:    time.Minute,
 	})

@@ -1,0 +1,57 @@
+package argocd
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// admissionWithin bounds the one question that Admits asks of a spoke.
+const admissionWithin = 10 * time.Second
+
+// Admits asks a spoke whether it lets Argo CD in by the credentials that it is registered with, and says in words why not; empty when it does, or when it is
+// not registered. spoke leads into the cluster from here. It changes nothing.
+func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+	have, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	var config clusterConfig
+	if err := json.Unmarshal([]byte(secretField(have, "config")), &config); err != nil || credentialsSince(have).IsZero() {
+		return "its credentials are half written", nil
+	}
+	as := rest.AnonymousClientConfig(spoke)
+	as.BearerToken, as.CAData, as.CAFile = config.BearerToken, config.TLS.CAData, ""
+	c, err := a.connect(as)
+	if err != nil {
+		return "its credentials cannot be read", nil
+	}
+	within, cancel := context.WithTimeout(ctx, admissionWithin)
+	defer cancel()
+	everything := &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"}
+	review, err := c.typed.AuthorizationV1().SelfSubjectAccessReviews().Create(within,
+		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: everything}}, metav1.CreateOptions{})
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return "its token is not known there", nil
+	case errors.As(err, &untrusted):
+		return "its certificate is of another cluster", nil
+	case apierrors.IsForbidden(err), err == nil && !review.Status.Allowed:
+		return "its account has no rights there", nil
+	case err != nil:
+		return "", fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	return "", nil
+}
