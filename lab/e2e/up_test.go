@@ -416,7 +416,7 @@ func left(t *testing.T, l *testLab) {
 
 // removedByHand takes a cluster's node away, which Argo CD has not noticed when the next one stands in its place, and in another cluster Argo CD's rights.
 func removedByHand(t *testing.T, l *testLab) {
-	docker(t, "rm", "--force", l.name+"-dev-control-plane")
+	docker(t, "rm", "--force", "--volumes", l.name+"-dev-control-plane")
 	if err := l.kube("staging").RbacV1().ClusterRoleBindings().Delete(t.Context(), "lab-argocd-manager", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
