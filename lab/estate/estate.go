@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"homelab/lab"
 	"homelab/lab/strict"
@@ -36,7 +37,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
 		}
 	}
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, selections: map[string][]selection{}}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, selectors: map[string][]labels.Selector{}}
 	for _, o := range options {
 		o(l)
 	}
@@ -107,7 +108,7 @@ type loader struct {
 	estate    *lab.Estate
 	haveChart func(Chart) bool
 
-	selections map[string][]selection // of the addons whose clusters can be told
+	selectors map[string][]labels.Selector // of the addons whose clusters can be told
 
 	noLoadBalancer bool
 
@@ -190,7 +191,7 @@ func (l *loader) addon(folder string) {
 	dir := path.Join(lab.AddonsDir, folder)
 	addon := lab.Addon{Name: folder, Versions: map[string]string{}, Positions: map[string]lab.Position{}}
 	before := len(l.problems)
-	var selects []selection
+	var selects []labels.Selector
 	tells := true
 	if !isLabel(folder) || len(folder) > 53 {
 		l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
@@ -209,7 +210,7 @@ func (l *loader) addon(folder string) {
 			}
 			set.describe(&addon)
 			addon.Reads = append(addon.Reads, set.reads()...)
-			s, ok := set.selections()
+			s, ok := set.selectors()
 			selects, tells = append(selects, s...), tells && ok
 			if at := get(doc, "spec", "generators"); at != nil {
 				addon.Positions["generators"] = strict.Position(file, at)
@@ -223,7 +224,7 @@ func (l *loader) addon(folder string) {
 		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})
 	}
 	if addon.File != "" && tells {
-		l.selections[folder] = selects
+		l.selectors[folder] = selects
 	}
 	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
 }

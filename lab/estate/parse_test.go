@@ -48,7 +48,7 @@ func FuzzDocuments(f *testing.F) {
 			set := newApplicationSet("addons/x/applicationset.yaml", doc)
 			set.describe(&lab.Addon{Versions: map[string]string{}, Positions: map[string]lab.Position{}})
 			set.reads()
-			set.selections()
+			set.selectors()
 		}
 		for _, p := range slices.Concat(problems, more, rest) {
 			if p.Line < 1 || p.Line > lines || p.Message == "" {

@@ -14,34 +14,22 @@ import (
 	"homelab/lab/bridge"
 )
 
-// selection is the clusters that one generator makes an Application for: those whose registration every one of these selects.
-type selection []labels.Selector
-
-func (s selection) matches(set labels.Set) bool {
-	for _, selector := range s {
-		if !selector.Matches(set) {
-			return false
-		}
-	}
-	return true
-}
-
 // engineLabels begin the labels that Argo CD's own keys have. It writes some of them itself, after lab.
 const engineLabels = "argocd.argoproj.io/"
 
 // secretType is the one of them that every registration carries from the start.
 const secretType = engineLabels + "secret-type"
 
-// selections are what the generators of an ApplicationSet select clusters by; a cluster is had by one of them. The answer is false where labels alone do not
-// tell: files, lists and pull requests generate too, and parameters of one generator may be the selector of another.
-func (a applicationSet) selections() ([]selection, bool) {
+// selectors are what the generators of an ApplicationSet select clusters by; one that suits is enough. The answer is false where labels alone do not tell: files,
+// lists and pull requests generate too, alone or in a matrix.
+func (a applicationSet) selectors() ([]labels.Selector, bool) {
 	list := get(a.spec, "generators")
 	if list == nil || len(list.Content) == 0 {
 		return nil, false
 	}
-	var all []selection
+	var all []labels.Selector
 	for _, g := range list.Content {
-		s, ok := selectionOf(g)
+		s, ok := selectorOf(g)
 		if !ok {
 			return nil, false
 		}
@@ -50,34 +38,22 @@ func (a applicationSet) selections() ([]selection, bool) {
 	return all, true
 }
 
-func selectionOf(generator *yaml.Node) (selection, bool) {
+// selectorOf is the selector of a clusters generator, or of the first of several that are merged: the others add to what that one generates.
+func selectorOf(generator *yaml.Node) (labels.Selector, bool) {
 	if generator.Kind != yaml.MappingNode || len(generator.Content) != 2 { // one key and its value: a selector beside it judges what was generated
 		return nil, false
 	}
-	var nested []*yaml.Node
-	if list := get(generator, "merge", "generators"); list != nil && len(list.Content) > 0 {
-		nested = list.Content[:1] // the first one generates, the others add to what it has generated
-	} else if list := get(generator, "matrix", "generators"); list != nil {
-		nested = list.Content // what all of them have in common
-	} else if clusters := get(generator, "clusters"); clusters != nil {
-		return selectorOf(get(clusters, "selector"))
+	if first := get(generator, "merge", "generators", 0); first != nil {
+		return selectorOf(first)
 	}
-	var both selection
-	for _, g := range nested {
-		s, ok := selectionOf(g)
-		if !ok {
-			return nil, false
-		}
-		both = append(both, s...)
+	clusters := get(generator, "clusters")
+	if clusters == nil {
+		return nil, false
 	}
-	return both, len(both) > 0
-}
-
-func selectorOf(n *yaml.Node) (selection, bool) {
 	var selector metav1.LabelSelector
-	if n != nil {
+	if n := get(clusters, "selector"); n != nil {
 		data, err := yaml.Marshal(n)
-		if err != nil || strings.Contains(string(data), "{{") || sigsyaml.Unmarshal(data, &selector) != nil {
+		if err != nil || templated(string(data)) || sigsyaml.Unmarshal(data, &selector) != nil {
 			return nil, false
 		}
 	}
@@ -91,10 +67,10 @@ func selectorOf(n *yaml.Node) (selection, bool) {
 			return nil, false
 		}
 	}
-	return selection{s}, true
+	return s, true
 }
 
-// selected notes for every cluster which addons' ApplicationSets select it, where that can be told: l.selections holds those of all such addons.
+// selected notes for every cluster which addons' ApplicationSets select it, where that can be told: l.selectors holds those of all such addons.
 func (l *loader) selected() {
 	in := bridge.DefaultInputs(l.estate.Name, l.estate.Addons)
 	def, _ := l.estate.Environment(lab.DefaultEnvironment)
@@ -107,10 +83,10 @@ func (l *loader) selected() {
 			set[k] = v.Value
 		}
 		c.Selected = map[string]bool{}
-		for addon, list := range l.selections {
-			c.Selected[addon] = slices.ContainsFunc(list, func(s selection) bool { return s.matches(set) })
-			hears := func(s selection) bool { return s.hears(lab.EnableLabel(addon)) }
-			if c.Addons[addon] && !c.Selected[addon] && !slices.ContainsFunc(list, hears) {
+		for addon, list := range l.selectors {
+			c.Selected[addon] = slices.ContainsFunc(list, func(s labels.Selector) bool { return s.Matches(set) })
+			heard := slices.ContainsFunc(list, func(s labels.Selector) bool { return hears(s, lab.EnableLabel(addon)) })
+			if c.Addons[addon] && !c.Selected[addon] && !heard {
 				unheard[addon] = append(unheard[addon], c.Name)
 			}
 		}
@@ -124,14 +100,7 @@ func (l *loader) selected() {
 }
 
 // hears says whether a label is asked for, and its value "true" is what is asked.
-func (s selection) hears(label string) bool {
-	for _, selector := range s {
-		requirements, _ := selector.Requirements()
-		for _, r := range requirements {
-			if r.Key() == label && r.Matches(labels.Set{label: "true"}) {
-				return true
-			}
-		}
-	}
-	return false
+func hears(s labels.Selector, label string) bool {
+	requirements, _ := s.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == label && r.Matches(labels.Set{label: "true"}) })
 }

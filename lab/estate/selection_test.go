@@ -52,7 +52,6 @@ func TestSelected(t *testing.T) {
 		{"all", `[clusters: {}]`, []string{"dev", "hub", "prod"}},
 		{"one or the other", `[clusters: {selector: {matchLabels: {team: blue}}}, ` + enabled + `]`, []string{"dev", "prod"}},
 		{"merged: the first generates", `[merge: {mergeKeys: [server], generators: [{` + enabled + `}, {clusters: {selector: {matchLabels: {environment: dev}}}}]}]`, []string{"prod"}},
-		{"matrix: both generate", `[matrix: {generators: [{clusters: {selector: {matchLabels: {environment: dev}}}}, {` + enabled + `}]}]`, nil},
 		{"matrix with files: the label alone", `[matrix: {generators: [{clusters: {selector: {matchLabels: {environment: dev}}}}, {git: {files: []}}]}]`, []string{"prod"}},
 		{"judged afterwards: the label alone", `[{clusters: {}, selector: {matchLabels: {name: dev}}}]`, []string{"prod"}},
 		{"a label that Argo CD writes: the label alone", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/kubernetes-version: "1.36"}}}]`, []string{"prod"}},

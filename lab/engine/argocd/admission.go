@@ -51,7 +51,7 @@ func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config)
 	case apierrors.IsForbidden(err), err == nil && !review.Status.Allowed:
 		return "its account has no rights there", nil
 	case err != nil:
-		return "", fmt.Errorf("cluster %s: %w", cluster, err)
+		return "", fmt.Errorf("cluster %s: whether it lets the engine in: %w", cluster, err)
 	}
 	return "", nil
 }

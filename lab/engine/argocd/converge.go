@@ -46,17 +46,12 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		case <-w.changed:
 		case <-tick.C:
 		}
-		if !w.synced() {
+		if !w.synced() || !w.registered(ctx, a) {
 			if line := w.silence(); line != "" && line != told {
 				told = line
 				p(line)
 			}
 			continue
-		}
-		if w.since == nil { // nobody registers anything meanwhile
-			if w.since, err = a.sinces(ctx); err != nil && ctx.Err() == nil {
-				return nil, err
-			}
 		}
 		if v, err = w.view(); err != nil {
 			return nil, err
@@ -191,6 +186,20 @@ func offer[T any](c chan T, v T) {
 }
 
 func (w *watcher) synced() bool { return w.apps.HasSynced() && w.sets.HasSynced() }
+
+// registered reads once since when clusters are registered as they are: nobody registers any meanwhile.
+func (w *watcher) registered(ctx context.Context, a *ArgoCD) bool {
+	if w.since != nil {
+		return true
+	}
+	since, err := a.sinces(ctx)
+	if err != nil {
+		offer(w.failures, err)
+		return false
+	}
+	w.since = since
+	return true
+}
 
 func (w *watcher) failure() error {
 	select {
