@@ -174,12 +174,15 @@ func TestWaitAsksAgainWhatStillLags(t *testing.T) {
 	})
 }
 
-// An application that was in sync with a cluster which has been made anew since is in sync with nothing: it is looked at again before it is believed.
+// An application that was in sync with a cluster which has been made anew since is in sync with nothing: it is looked at again before it is believed. The same
+// goes for the root, whose cluster is the hub.
 func TestWaitRefreshesWhatWasComparedWithAnotherCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now().UTC()
-		app := object("prod-podinfo", newCommit, "Synced", "Healthy", "  reconciledAt: "+began.Add(-time.Minute).Format(time.RFC3339)+"\n")
-		registered := fmt.Sprintf(`
+	for _, name := range []string{"prod-podinfo", "addons"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now().UTC()
+				reconciled := func(after time.Duration) string { return began.Add(after).Format(time.RFC3339) }
+				objects := fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata:
@@ -188,29 +191,40 @@ metadata:
   labels: {argocd.argoproj.io/secret-type: cluster, lab.homelab/name: homelab}
   annotations: {lab.homelab/credentials-since: %q}
 data: {name: cHJvZA==}
-`, began.Format(time.RFC3339))
-		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+app+"---"+registered)
-		if s, err := a.Standing(t.Context()); err != nil || !slices.Equal(s.Behind(engine.Want{Revision: newCommit}), []string{"prod-podinfo"}) {
-			t.Errorf("%v, %v", s.Behind(engine.Want{Revision: newCommit}), err)
-		}
-		done := make(chan error, 1)
-		go func() {
-			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(string) {})
-			done <- err
-		}()
-		for _, at := range []time.Duration{0, time.Second} { // the first look was in the second in which the credentials came
-			time.Sleep(5 * time.Second)
-			if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
-				t.Fatalf("written %v, want one refresh", w)
-			}
-			answer := unannotate(refreshApplication)
-			answer["status"] = map[string]any{"reconciledAt": began.Add(at).Format(time.RFC3339)}
-			hub.patch(t, applications, "prod-podinfo", answer)
-		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	})
+`, reconciled(0))
+				for _, app := range []string{"prod-podinfo", "addons"} {
+					at := time.Minute
+					if app == name {
+						at = -time.Minute
+					}
+					objects += "---" + object(app, newCommit, "Synced", "Healthy", "  reconciledAt: "+reconciled(at)+"\n")
+				}
+				a, hub, _ := newFake(t, objects)
+				want := engine.Want{Revision: newCommit}
+				s, err := a.Standing(t.Context())
+				if behind := s.Behind(want); err != nil || !slices.Equal(behind, []string{name}) {
+					t.Errorf("%v, %v", behind, err)
+				}
+				done := make(chan error, 1)
+				go func() {
+					_, err := a.WaitConverged(t.Context(), want, func(string) {})
+					done <- err
+				}()
+				for _, at := range []time.Duration{0, time.Second} { // the first look was in the second in which the credentials came
+					time.Sleep(5 * time.Second)
+					if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
+						t.Fatalf("written %v, want one refresh", w)
+					}
+					answer := unannotate(refreshApplication)
+					answer["status"] = map[string]any{"reconciledAt": reconciled(at)}
+					hub.patch(t, applications, name, answer)
+				}
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 // Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,8 +74,21 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 		return handled, o, err
 	})
 	c.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
-		return true, w, err
+		if err != nil {
+			return true, nil, err
+		}
+		// A real watch begins where the list before it ended. This one would leave out what changed between the two, so it begins with all there is.
+		list, err := tracker.List(a.GetResource(), a.GetResource().GroupVersion().WithKind(kinds[a.GetResource()]), a.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		return true, w, meta.EachListItem(list, func(o runtime.Object) error {
+			w.(*watch.RaceFreeFakeWatcher).Modify(o)
+			return nil
+		})
 	})
 	for _, m := range manifests {
 		c.create(t, m)

@@ -172,6 +172,11 @@ func (v view) outdated(a application) bool {
 	return a.Status.ReconciledAt != "" && !timeOf(a.Status.ReconciledAt).After(since)
 }
 
+// old says whether an application was last compared with an older commit than the wanted one, or with another cluster than the one that is registered.
+func (v view) old(a application, want engine.Want, estate source) bool {
+	return lags(a, want, estate) != "" || v.outdated(a)
+}
+
 // source is where the estate comes from.
 type source struct{ repository, revision string }
 

@@ -81,7 +81,7 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		return false, nil
 	}
 	estate := estateSource(root)
-	if asked, err := n.refresh(ctx, root, n.want.Changed, lags(root, n.want, estate) != ""); asked || err != nil {
+	if asked, err := n.refresh(ctx, root, n.want.Changed, v.old(root, n.want, estate)); asked || err != nil {
 		return asked, err
 	}
 	if retriesOld(root, n.want, estate) {
@@ -100,7 +100,7 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		if a.terminating() {
 			continue
 		}
-		asked, err := n.refresh(ctx, a, false, lags(a, n.want, estate) != "" || v.outdated(a))
+		asked, err := n.refresh(ctx, a, false, v.old(a, n.want, estate))
 		if err == nil && !asked && retriesOld(a, n.want, estate) {
 			asked, err = n.end(ctx, a)
 		}

@@ -40,7 +40,7 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 func (s Standing) Behind(want engine.Want) []string {
 	var names []string
 	for _, app := range s.view.relevant(want) {
-		if lags(app, want, s.estate) != "" || s.view.outdated(app) {
+		if s.view.old(app, want, s.estate) {
 			names = append(names, app.Metadata.Name)
 		}
 	}
