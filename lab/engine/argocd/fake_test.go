@@ -71,6 +71,9 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 				return true, nil, err
 			}
 		}
+		if list, ok := o.(*unstructured.UnstructuredList); ok && err == nil {
+			list.SetResourceVersion(strconv.Itoa(c.version))
+		}
 		return handled, o, err
 	})
 	c.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
@@ -80,13 +83,16 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 		if err != nil {
 			return true, nil, err
 		}
-		// A real watch begins where the list before it ended. This one would leave out what changed between the two, so it begins with all there is.
+		// A real watch begins where the list before it ended; the tracker's leaves out what changed between the two.
 		list, err := tracker.List(a.GetResource(), a.GetResource().GroupVersion().WithKind(kinds[a.GetResource()]), a.GetNamespace())
 		if err != nil {
 			return true, nil, err
 		}
+		listed := version64(a.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
 		return true, w, meta.EachListItem(list, func(o runtime.Object) error {
-			w.(*watch.RaceFreeFakeWatcher).Modify(o)
+			if u := o.(*unstructured.Unstructured); version64(u.GetResourceVersion()) > listed {
+				w.(*watch.RaceFreeFakeWatcher).Modify(u)
+			}
 			return nil
 		})
 	})
