@@ -57,11 +57,11 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	have, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+reg.Cluster, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as)
+		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as, true)
 	case err != nil:
 		return nil, err
 	case mended || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
-		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as)
+		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as, false)
 	}
 	as.since = credentialsSince(have)
 	before, after, err := a.applyRegistration(ctx, reg, as)
@@ -75,19 +75,22 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	return lines, nil
 }
 
-// announce writes a registration that is new, or whose credentials are, in two steps that both are valid: the first one names the server that the second one
-// leaves to be told by its address.
+// announce writes a registration that is new, or whose credentials are, in two steps that both are valid. The first one tells the time by the hub's clock, by
+// which Argo CD says when it compared.
 //
+// Where the registration is new, the first step also names the server that the second one leaves to be told by its address, so that its credentials change:
 // Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
 // registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
-// argo-cd's controller/cache). And the first step tells the time by the hub's clock, by which Argo CD says when it compared.
-func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry) error {
+// argo-cd's controller/cache).
+func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, fresh bool) error {
 	at, err := url.Parse(reg.Server)
 	if err != nil {
 		return err
 	}
 	first := as
-	first.config.TLS.ServerName = at.Hostname()
+	if fresh {
+		first.config.TLS.ServerName = at.Hostname()
+	}
 	_, written, err := a.applyRegistration(ctx, reg, first)
 	if err != nil {
 		return err
