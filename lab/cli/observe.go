@@ -40,7 +40,7 @@ func (w *world) observe(ctx context.Context, clusters []lab.Cluster) (seen, erro
 	want := engine.Want{Revision: s.forge.Revision, Clusters: only(clusters, w.est)}
 	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool { return !want.WaitsFor(a.Cluster) })
 	if want.Revision != "" { // somebody may have pushed a moment ago
-		s.Behind = s.standing.Behind(want)
+		s.Behind = s.standing.Behind(want, s.engine.Registrations)
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"homelab/lab"
 )
@@ -26,6 +27,7 @@ func (s State) Installed() bool { return s.Release == "deployed" }
 type Registered struct {
 	Cluster     string
 	Server      string
+	Since       time.Time // when its credentials came to be, by the hub's clock to the second; zero where that is not known
 	Labels      map[string]string
 	Annotations map[string]string
 }

@@ -20,12 +20,9 @@ const admissionWithin = 10 * time.Second
 // Admits asks a spoke whether it lets Argo CD in by the credentials that it is registered with, and says in words why not; empty when it does, or when it is
 // not registered. spoke leads into the cluster from here. It changes nothing.
 func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
-	have, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("cluster %s: %w", cluster, err)
+	have, err := a.registrationSecret(ctx, cluster)
+	if have == nil || err != nil {
+		return "", err
 	}
 	var config clusterConfig
 	if err := json.Unmarshal([]byte(secretField(have, "config")), &config); err != nil || credentialsSince(have).IsZero() {

@@ -121,12 +121,7 @@ func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("applications: %w", err)
 	}
-	v, err := newView(a.names, pointers(list.Items), nil)
-	if err != nil {
-		return view{}, err
-	}
-	v.since, err = a.sinces(ctx)
-	return v, err
+	return newView(a.names, pointers(list.Items), nil)
 }
 
 // summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.

@@ -126,7 +126,11 @@ func (a *ArgoCD) look(ctx context.Context) (view, error) {
 		return view{}, fmt.Errorf("applicationsets: %w", err)
 	}
 	of, err := newView(a.names, nil, pointers(sets.Items))
-	v.sets = of.sets
+	if err != nil {
+		return view{}, err
+	}
+	list, err := a.registrations(ctx)
+	v.sets, v.since = of.sets, sinces(list)
 	return v, err
 }
 
@@ -192,12 +196,12 @@ func (w *watcher) registered(ctx context.Context, a *ArgoCD) bool {
 	if w.since != nil {
 		return true
 	}
-	since, err := a.sinces(ctx)
+	list, err := a.registrations(ctx)
 	if err != nil {
 		offer(w.failures, err)
 		return false
 	}
-	w.since = since
+	w.since = sinces(list)
 	return true
 }
 

@@ -202,7 +202,11 @@ data: {name: cHJvZA==}
 				a, hub, _ := newFake(t, objects)
 				want := engine.Want{Revision: newCommit}
 				s, err := a.Standing(t.Context())
-				if behind := s.Behind(want); err != nil || !slices.Equal(behind, []string{name}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				registrations, err := a.registrations(t.Context())
+				if behind := s.Behind(want, registrations); err != nil || !slices.Equal(behind, []string{name}) {
 					t.Errorf("%v, %v", behind, err)
 				}
 				done := make(chan error, 1)

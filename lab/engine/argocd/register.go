@@ -54,12 +54,12 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
 		return nil, err
 	}
-	have, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+reg.Cluster, metav1.GetOptions{})
+	have, err := a.registrationSecret(ctx, reg.Cluster)
 	switch {
-	case apierrors.IsNotFound(err):
-		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as, true)
 	case err != nil:
 		return nil, err
+	case have == nil:
+		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as, true)
 	case mended || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
 		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as, false)
 	}
@@ -83,12 +83,12 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 // registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
 // argo-cd's controller/cache).
 func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, fresh bool) error {
-	at, err := url.Parse(reg.Server)
-	if err != nil {
-		return err
-	}
 	first := as
 	if fresh {
+		at, err := url.Parse(reg.Server)
+		if err != nil {
+			return err
+		}
 		first.config.TLS.ServerName = at.Hostname()
 	}
 	_, written, err := a.applyRegistration(ctx, reg, first)
@@ -192,36 +192,36 @@ func secretField(o *unstructured.Unstructured, key string) string {
 
 // registrations lists the clusters that this lab registered.
 func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error) {
-	list, err := a.registrationSecrets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]engine.Registered, len(list))
-	for i, o := range list {
-		out[i] = a.registered(o)
-	}
-	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
-	return out, nil
-}
-
-// sinces is for each cluster that this lab registered when its credentials came to be.
-func (a *ArgoCD) sinces(ctx context.Context) (map[string]time.Time, error) {
-	list, err := a.registrationSecrets(ctx)
-	out := map[string]time.Time{}
-	for _, o := range list {
-		out[secretField(o, "name")] = credentialsSince(o)
-	}
-	return out, err
-}
-
-func (a *ArgoCD) registrationSecrets(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	list, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=cluster," + lab.LabelName + "=" + a.lab,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
-	return pointers(list.Items), nil
+	out := make([]engine.Registered, len(list.Items))
+	for i := range list.Items {
+		out[i] = a.registered(&list.Items[i])
+	}
+	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
+	return out, nil
+}
+
+// sinces is for each cluster when the credentials of its registration came to be.
+func sinces(registrations []engine.Registered) map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, r := range registrations {
+		out[r.Cluster] = r.Since
+	}
+	return out
+}
+
+// registrationSecret is the cluster Secret of one cluster; nil where nobody registered it.
+func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
+	o, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return o, wrap("registration "+secretPrefix+cluster, err)
 }
 
 // registered reads a cluster Secret, with the labels and annotations that came from a lab.Registration.
@@ -233,7 +233,9 @@ func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
 	delete(labels, secretType)
 	annotations := own(o, "annotations", o.GetAnnotations())
 	delete(annotations, sinceAnnotation)
-	return engine.Registered{Cluster: secretField(o, "name"), Server: secretField(o, "server"), Labels: labels, Annotations: annotations}
+	return engine.Registered{
+		Cluster: secretField(o, "name"), Server: secretField(o, "server"), Since: credentialsSince(o), Labels: labels, Annotations: annotations,
+	}
 }
 
 func own(o *unstructured.Unstructured, field string, all map[string]string) map[string]string {

@@ -164,11 +164,11 @@ func TestBehind(t *testing.T) {
 		hub.patch(t, applications, "addons", map[string]any{"status": map[string]any{"sync": map[string]any{"revision": revision}}})
 	}
 	at("c1")
-	if s, err := a.Standing(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}), []string{"addons"}) {
+	if s, err := a.Standing(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
 		t.Errorf("behind: %+v, %v", s, err)
 	}
 	at("c2")
-	if s, err := a.Standing(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"})) > 0 {
+	if s, err := a.Standing(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"}, nil)) > 0 {
 		t.Errorf("at the head: %+v, %v", s, err)
 	}
 }

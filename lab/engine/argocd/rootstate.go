@@ -36,8 +36,9 @@ func (a *ArgoCD) Standing(ctx context.Context) (Standing, error) {
 }
 
 // Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one, or
-// with another cluster than the one that is registered. Without a root there are none.
-func (s Standing) Behind(want engine.Want) []string {
+// with another cluster than the one that is registered, as Observe tells. Without a root there are none.
+func (s Standing) Behind(want engine.Want, registrations []engine.Registered) []string {
+	s.view.since = sinces(registrations)
 	var names []string
 	for _, app := range s.view.relevant(want) {
 		if s.view.old(app, want, s.estate) {

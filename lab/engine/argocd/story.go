@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -80,25 +79,26 @@ func definition(u *unstructured.Unstructured) string {
 
 // Registration reads what Argo CD knows of a cluster, as far as lab set it.
 func (a *ArgoCD) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
-	o, err := a.registrationSecret(ctx, cluster)
+	o, err := a.known(ctx, cluster)
 	if err != nil {
 		return engine.Registered{}, err
 	}
 	return a.registered(o), nil
 }
 
-func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
-	o, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("cluster %s is not registered", cluster)
+// known is the registration of a cluster that has one.
+func (a *ArgoCD) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
+	o, err := a.registrationSecret(ctx, cluster)
+	if o == nil && err == nil {
+		err = fmt.Errorf("cluster %s is not registered", cluster)
 	}
-	return o, wrap("cluster "+cluster, err)
+	return o, err
 }
 
 // Mark changes labels and annotations of a cluster's registration as Register would: lab stays the owner of every key, so that what is put back to what it was
 // is no difference to the next Register. A key that somebody else set is not touched, and an error.
 func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error {
-	o, err := a.registrationSecret(ctx, cluster)
+	o, err := a.known(ctx, cluster)
 	if err != nil {
 		return err
 	}

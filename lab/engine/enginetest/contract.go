@@ -4,7 +4,6 @@ package enginetest
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -148,28 +147,6 @@ func (c *contract) absent(t *testing.T) {
 	}
 }
 
-func (c *contract) registerEarly(t *testing.T) {
-	lines, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke)
-	if err != nil || !slices.Equal(lines, []string{"registered as " + c.Server}) {
-		t.Fatalf("%v, %v", lines, err)
-	}
-	before := c.Fingerprint(t)
-	again, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke)
-	if err != nil || len(again) != 0 {
-		t.Errorf("again: %v, %v", again, err)
-	}
-	if after := c.Fingerprint(t); !slices.Equal(before, after) {
-		t.Errorf("registering again touched objects:\n%v\n%v", before, after)
-	}
-	s, err := c.Engine.Observe(c.context(t))
-	if err != nil || len(s.Registrations) != 1 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	if d := engine.Diff(c.spoke(nil), s.Registrations[0]); len(d) != 0 {
-		t.Errorf("what was registered reads as different: %v", d)
-	}
-}
-
 func (c *contract) install(t *testing.T) {
 	changed, err := c.Engine.Install(c.context(t), c.Chart, c.Values, progress(t))
 	if err != nil || !changed {
@@ -275,78 +252,6 @@ func (c *contract) untouched(t *testing.T) {
 	}
 }
 
-func (c *contract) revoked(t *testing.T) {
-	if why, err := c.Engine.Admits(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
-		t.Fatalf("%q, %v", why, err)
-	}
-	c.Revoke(t)
-	ctx := c.context(t)
-	for tick := time.NewTicker(time.Second); ; { // a cluster may go on letting in who it let in a moment ago
-		why, err := c.Engine.Admits(ctx, "spoke", c.Spoke)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if why != "" {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal("it is still let in")
-		case <-tick.C:
-		}
-	}
-	lines, err := c.Engine.Register(ctx, c.spoke(nil), c.Spoke)
-	if err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
-		t.Fatalf("%v, %v", lines, err)
-	}
-	if why, err := c.Engine.Admits(ctx, "spoke", c.Spoke); why != "" || err != nil {
-		t.Errorf("%q, %v", why, err)
-	}
-	apps, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.converged(t, apps)
-}
-
-func (c *contract) words(t *testing.T) {
-	changed := c.spoke(func(labels, annotations map[string]string) {
-		labels["tier"] = "gold"
-		delete(labels, "cluster_name")
-		annotations["aws_region"] = "eu-central-1"
-		delete(annotations, "odd/key")
-	})
-	want := []string{
-		"annotation aws_region: eu-west-1 -> eu-central-1", "annotation odd/key: removed",
-		"label cluster_name: removed", "label tier: gold",
-	}
-	lines, err := c.Engine.Register(c.context(t), changed, c.Spoke)
-	if err != nil || !slices.Equal(slices.Sorted(slices.Values(lines)), want) {
-		t.Errorf("%v, %v; want %v", lines, err, want)
-	}
-	s, err := c.Engine.Observe(c.context(t))
-	if err != nil || len(s.Registrations) != 1 || !maps.Equal(s.Registrations[0].Annotations, map[string]string{"aws_region": "eu-central-1"}) {
-		t.Errorf("%+v, %v", s, err)
-	}
-	// The applications are in sync and healthy all the while, with the old value at first: the wait must not believe that.
-	for _, region := range []string{"eu-central-1", "eu-west-1", "eu-north-1", "eu-west-1"} {
-		next := c.spoke(func(_, annotations map[string]string) { annotations["aws_region"] = region })
-		if _, err := c.Engine.Register(c.context(t), next, c.Spoke); err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.converged(t, apps)
-		t.Logf("converged in %s", time.Since(start).Round(time.Millisecond))
-		if got := c.Region(t); got != region {
-			t.Errorf("the wait ended with %s in the spoke, want %s", got, region)
-		}
-	}
-}
-
 func (c *contract) timeout(t *testing.T) {
 	c.Revision = c.Break(t)
 	ctx, cancel := context.WithTimeout(t.Context(), c.Patience/6)
@@ -388,44 +293,5 @@ func (c *contract) cancelled(t *testing.T) {
 	_, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Expected = append(w.Expected, "never") }), progress(t))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
-	}
-}
-
-func (c *contract) labelOff(t *testing.T) {
-	off := c.spoke(func(labels, _ map[string]string) { labels["enable_hello"] = "false" })
-	lines, err := c.Engine.Register(c.context(t), off, c.Spoke)
-	if err != nil || !slices.Equal(lines, []string{"label enable_hello: true -> false"}) {
-		t.Fatalf("%v, %v", lines, err)
-	}
-	want := c.want(func(w *engine.Want) { w.Expected, w.Gone, w.Changed = nil, []string{c.app}, true })
-	apps, err := c.Engine.WaitConverged(c.context(t), want, progress(t))
-	if err != nil || len(apps) != 0 {
-		t.Fatalf("%v, %v", apps, err)
-	}
-	if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
-		t.Fatal(err)
-	}
-	apps, err = c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.converged(t, apps)
-}
-
-func (c *contract) unregister(t *testing.T) {
-	lines, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t))
-	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
-		t.Errorf("%v, %v", lines, err)
-	}
-	apps, err := c.Engine.Applications(c.context(t))
-	if err != nil || len(apps) != 0 {
-		t.Errorf("%v, %v", apps, err)
-	}
-	s, err := c.Engine.Observe(c.context(t))
-	if err != nil || len(s.Registrations) != 0 || !s.Installed() {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if again, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t)); err != nil || len(again) != 0 {
-		t.Errorf("again: %v, %v", again, err)
 	}
 }
