@@ -68,6 +68,9 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			}
 			continue
 		}
+		if err := nudge.unstick(ctx, v, applicationsOf(pending)); err != nil && ctx.Err() == nil {
+			return a.summarise(values(v.apps)), err
+		}
 		if line := progressLine(v, want, pending); line != told {
 			told = line
 			p(line)
@@ -76,6 +79,14 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			return a.summarise(values(v.apps)), a.notConverged(ctx, v, want, pending, time.Since(start), nil)
 		}
 	}
+}
+
+func applicationsOf(pending []engine.Pending) []string {
+	names := make([]string, len(pending))
+	for i, p := range pending {
+		names[i] = p.Application
+	}
+	return names
 }
 
 // progressLine says how far the applications are: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".

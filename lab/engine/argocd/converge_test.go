@@ -232,6 +232,51 @@ data: {name: cHJvZA==}
 }
 
 // Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.
+// Argo CD may hold on to what a cluster no longer has, and then looks at it anew only after minutes.
+func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
+		hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() {
+			_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit, Gone: []string{"prod-podinfo"}}, func(string) {})
+			done <- err
+		}()
+		for range 4 { // it moves all the while
+			time.Sleep(unmoved - 5*time.Second)
+			hub.patch(t, applications, "prod-podinfo", map[string]any{"status": map[string]any{"health": map[string]any{"message": time.Now().String()}}})
+		}
+		if w := hub.writes(); len(w) > 0 {
+			t.Fatalf("written %v while it moved", w)
+		}
+		time.Sleep(unmoved + 2*time.Second)
+		asked := hub.get(t, secrets, Namespace, "cluster-prod").GetAnnotations()[refreshCluster]
+		if age := time.Since(timeOf(asked)); age < 0 || age > 5*time.Second {
+			t.Errorf("asked to read what is older than %q", asked)
+		}
+		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod"}) {
+			t.Fatalf("written %v", w)
+		}
+		time.Sleep(askAgain + 2*time.Second)
+		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
+			t.Fatalf("written %v", w)
+		}
+		hub.patch(t, applications, "prod-podinfo", unannotate(refreshApplication))
+		time.Sleep(3 * unmoved)
+		if w := hub.writes(); len(w) > 0 {
+			t.Errorf("asked again: %v", w)
+		}
+		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestWaitSyncsWhatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed, message: no such kind}\n")

@@ -22,6 +22,8 @@ const (
 	setAnswers = 2
 	// askAgain is how long an application may lag behind after it has answered: its answer may come from a look at Git that had begun before it was asked.
 	askAgain = 3 * time.Second
+	// unmoved is how long an application that is waited for may show the same before lab doubts what Argo CD knows of its cluster.
+	unmoved = 20 * time.Second
 )
 
 // nudger asks Argo CD to look again where waiting for its own timers would cost time.
@@ -30,6 +32,14 @@ type nudger struct {
 	want   engine.Want
 	asked  map[string]question // by resource and name
 	synced map[string]bool     // applications that a sync was started for
+	still  map[string]stillness
+	reread map[string]time.Time // cluster -> when Argo CD was asked to read it anew
+}
+
+// stillness is since when an application has been as it is.
+type stillness struct {
+	version string // resourceVersion
+	since   time.Time
 }
 
 // question is what was asked of one object.
@@ -40,7 +50,7 @@ type question struct {
 }
 
 func newNudger(a *ArgoCD, want engine.Want) *nudger {
-	return &nudger{engine: a, want: want, asked: map[string]question{}, synced: map[string]bool{}}
+	return &nudger{engine: a, want: want, asked: map[string]question{}, synced: map[string]bool{}, still: map[string]stillness{}, reread: map[string]time.Time{}}
 }
 
 func (n *nudger) question(r schema.GroupVersionResource, name string) question {
@@ -148,6 +158,40 @@ func (n *nudger) sets(ctx context.Context, v view) (bool, error) {
 		due = due || asked
 	}
 	return due, nil
+}
+
+// unstick sees to applications that have shown the same for long. It asks Argo CD to read their cluster anew, once in a wait, as the button "Invalidate cache" of
+// its web page does, and then to look at them again. Argo CD's picture of a cluster may hold what is long gone: when it drops the picture while it is still
+// drawing it, two of gitops-engine's processEvents live on and share the events that follow, and what the one has removed the other puts back. An
+// application is then being removed for as long as it takes until the next full look at the cluster, by default ten minutes.
+func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
+	if n.unseen(v) {
+		return nil
+	}
+	for _, name := range names {
+		a, has := v.apps[name]
+		cluster := v.names.cluster(a)
+		if _, registered := v.since[cluster]; !has || !registered {
+			continue
+		}
+		s := n.still[name]
+		if s.version != a.Metadata.ResourceVersion {
+			s = stillness{version: a.Metadata.ResourceVersion, since: time.Now()}
+			n.still[name] = s
+		}
+		var err error
+		switch asked, known := n.reread[cluster]; {
+		case !known && time.Since(s.since) >= unmoved:
+			n.reread[cluster] = time.Now()
+			_, err = n.annotate(ctx, secrets, secretPrefix+cluster, refreshCluster, time.Now().UTC().Format(time.RFC3339))
+		case known && s.since.Before(asked) && time.Since(asked) >= askAgain:
+			_, err = n.annotate(ctx, applications, name, refreshApplication, "normal")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gaveUp says whether Argo CD failed to sync to this commit and, by design, will not try again by itself.

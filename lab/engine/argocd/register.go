@@ -81,7 +81,8 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 // Where the registration is new, the first step also names the server that the second one leaves to be told by its address, so that its credentials change:
 // Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
 // registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
-// argo-cd's controller/cache).
+// argo-cd's controller/cache). Credentials that are renewed change once alone: a second change while Argo CD reads the cluster anew leaves it with a picture of
+// it that does not keep up, see unstick.
 func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, fresh bool) error {
 	first := as
 	if fresh {

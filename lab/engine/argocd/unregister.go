@@ -24,15 +24,11 @@ import (
 // can still enter it and delete what they made; then the registration goes. From a cluster that is gone nothing can be deleted: the registration goes first, and
 // Applications that Argo CD cannot finish are freed of their finalizer.
 func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error) {
-	objects := a.hub.dynamic.Resource(secrets).Namespace(Namespace)
-	name := secretPrefix + cluster
-	have, err := objects.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	have, err := a.registrationSecret(ctx, cluster)
+	if have == nil || err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", cluster, err)
-	}
+	name := have.GetName()
 	if have.GetLabels()[lab.LabelName] != a.lab {
 		return nil, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
@@ -49,7 +45,7 @@ func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool,
 			lines = append(lines, fmt.Sprintf("cluster %s keeps what %s made there", cluster, strings.Join(left, ", ")))
 		}
 	}
-	if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return lines, fmt.Errorf("cluster %s: %w", cluster, err)
 	}
 	lines = append(lines, "cluster "+cluster+" is no longer registered")
@@ -72,6 +68,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	watching, stop := context.WithCancel(within)
 	w := a.watch(watching)
 	defer func() { stop(); w.shutdown() }()
+	w.since = sinces([]engine.Registered{a.registered(have)})
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	nudge := newNudger(a, engine.Want{Changed: true})
@@ -109,6 +106,9 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 			if left = aimedAt(v, cluster, server); !removing(v, left) {
 				return left, nil
 			}
+		}
+		if err := nudge.unstick(ctx, v, left); err != nil {
+			return left, err
 		}
 		if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != told {
 			told = line
