@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -98,25 +97,14 @@ func (p *program) bundleBuild(c *cli.Context, supply *bundle.Supply) error {
 }
 
 func (p *program) bringToHand(c *cli.Context, supply *bundle.Supply, i bundle.Item) error {
-	progress := p.narrate()
-	if i.Kind == bundle.KindChart {
-		_, err := supply.Chart(c.Context, i.Name, i.Version, progress)
-		return err
-	}
-	_, err := supply.Image(c.Context, i.Name, progress)
-	return err
-}
-
-// narrate tells progress as it changes, for commands that are no plan.
-func (p *program) narrate() lab.Progress {
-	last := ""
-	return func(detail string) {
-		// the time within a line changes all the while; the words before it say when something new begins
-		if words, _, _ := strings.Cut(detail, ","); words != last {
-			last = words
-			p.ui.Say(detail)
+	return p.ui.Narrate(func(progress lab.Progress) (err error) {
+		if i.Kind == bundle.KindChart {
+			_, err = supply.Chart(c.Context, i.Name, i.Version, progress)
+		} else {
+			_, err = supply.Image(c.Context, i.Name, progress)
 		}
-	}
+		return err
+	})
 }
 
 func (p *program) bundleList(c *cli.Context, supply *bundle.Supply) error {
@@ -157,7 +145,7 @@ func (p *program) bundleSave(c *cli.Context, supply *bundle.Supply) error {
 	if err != nil {
 		return err
 	}
-	if err := supply.Save(c.Context, file, p.narrate()); err != nil {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return supply.Save(c.Context, file, progress) }); err != nil {
 		return err
 	}
 	return p.bundleList(c, supply)
@@ -167,7 +155,7 @@ func (p *program) bundlePush(c *cli.Context, supply *bundle.Supply) error {
 	if c.NArg() != 1 {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab bundle push takes one registry", Cure: "lab bundle push registry.example.com"}
 	}
-	if err := supply.Push(c.Context, c.Args().First(), p.narrate()); err != nil {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return supply.Push(c.Context, c.Args().First(), progress) }); err != nil {
 		return err
 	}
 	return p.bundleList(c, supply)
@@ -178,7 +166,7 @@ func (p *program) bundleLoad(c *cli.Context, supply *bundle.Supply) error {
 	if err != nil {
 		return err
 	}
-	if err := supply.Load(c.Context, file, p.narrate()); err != nil {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return supply.Load(c.Context, file, progress) }); err != nil {
 		return err
 	}
 	return p.bundleList(c, supply)

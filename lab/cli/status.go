@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -62,8 +63,9 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	for _, s := range states {
 		byName[s.Name] = s
 	}
+	clusters := w.states(byName)
 	st := ui.Status{
-		Lab: w.name, Clusters: ui.StatusClusters(w.states(byName)),
+		Lab: w.name, Clusters: ui.StatusClusters(clusters),
 		Endpoints: []ui.Endpoint{
 			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser},
 			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser},
@@ -87,8 +89,20 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 		return st, err
 	}
 	asked := w.switched(true, registered(w.est, seen.Registrations))
-	st.Applications, st.Revision = withMissing(standing.Applications, asked), standing.Revision
+	st.Applications, st.Revision = withMissing(doubted(standing.Applications, clusters), asked), standing.Revision
 	return st, nil
+}
+
+// doubted says of applications whose cluster does not answer that nobody knows: the engine goes on showing what it saw last.
+func doubted(applications []lab.Application, clusters []lab.ClusterState) []lab.Application {
+	for i := range applications {
+		a := &applications[i]
+		if slices.ContainsFunc(clusters, func(c lab.ClusterState) bool { return c.Name == a.Cluster && c.Kubernetes == "" }) {
+			a.Message = fmt.Sprintf("cluster %s does not answer; last seen %s, %s", a.Cluster, a.Sync, a.Health)
+			a.Sync, a.Health = "Unknown", "Unknown"
+		}
+	}
+	return applications
 }
 
 // states are the estate's clusters with what was seen of each.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"testing"
 
 	"homelab/lab"
@@ -29,5 +30,24 @@ func TestStatusMissesWhatIsNotThere(t *testing.T) {
 	}
 	if got := withMissing(have, have); len(got) != 1 {
 		t.Errorf("%+v, and nothing is missing", got)
+	}
+}
+
+func TestStatusDoubtsWhatIsSaidOfAClusterThatDoesNotAnswer(t *testing.T) {
+	have := []lab.Application{
+		{Name: "dev-podinfo", Cluster: "dev", Sync: "Synced", Health: "Healthy"},
+		{Name: "prod-podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"},
+		{Name: "staging-podinfo", Cluster: "staging", Sync: "OutOfSync", Health: "Degraded", Message: "stale"},
+		{Name: "mine", Cluster: "https://elsewhere", Sync: "Synced", Health: "Healthy"}, // a person's own, to a cluster of theirs
+	}
+	got := doubted(slices.Clone(have), []lab.ClusterState{{Name: "dev", Kubernetes: "v1.36.3"}, {Name: "prod", Exists: true, Running: true}, {Name: "staging"}})
+	want := []lab.Application{
+		have[0],
+		{Name: "prod-podinfo", Cluster: "prod", Sync: "Unknown", Health: "Unknown", Message: "cluster prod does not answer; last seen Synced, Healthy"},
+		{Name: "staging-podinfo", Cluster: "staging", Sync: "Unknown", Health: "Unknown", Message: "cluster staging does not answer; last seen OutOfSync, Degraded"},
+		have[3],
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -1,0 +1,187 @@
+package scenario_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+)
+
+// Whatever a story does and however it ends, the lab is put back: every verb that changes something, then a step that fails.
+func TestEverythingIsPutBackAfterAFailure(t *testing.T) {
+	stage(t, `
+  timeout: 5m
+  steps:
+    - title: a commit
+      commit: {message: m, files: {new/file: beside.txt}, remove: [environments/dev/addons/podinfo/values.yaml], set: {`+set+`: {spec.template.spec.syncPolicy.automated.selfHeal: false}}}
+    - title: another on a branch
+      commit: {message: m, branch: feature/x, files: {y: beside.txt}}
+    - title: a label
+      label: {cluster: dev, addons: {podinfo: false}, labels: {team: x}, annotations: {aws_region: null}, cloud: {accountID: "111111111111"}}
+    - title: a patch
+      patch: {`+podinfo+`, set: {spec.replicas: 7, metadata.annotations.note: x}, unset: [metadata.labels]}
+    - title: objects by hand
+      apply: {cluster: prod, file: objects.yaml, namespace: podinfo}
+    - title: one is deleted
+      delete: {cluster: staging, apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo}
+    - title: a cluster is paused
+      pause: {cluster: hub}
+    - title: it fails
+      expect: {object: {`+podinfo+`}, absent: true, within: 1s}
+    - title: not played
+      wait: {for: 1s}
+`, map[string]string{"beside.txt": "text\n", "objects.yaml": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: mine}
+data: {a: b}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: podinfo}
+spec: {replicas: 9}
+`}, func(b *bench) {
+		r := b.play()
+		b.want(r, scenario.Failed)
+		step, _ := r.FailedStep()
+		if step.Number != 8 || step.Unmet == nil || step.Unmet.Expected != "deployment podinfo in prod: not there within 1s" || step.Unmet.LastSeen != "there" {
+			t.Error(story(r))
+		}
+		if last := r.Steps[8]; last.Verdict != scenario.NotPlayed || r.Exit() != lab.ExitUnmet {
+			t.Error(story(r))
+		}
+		if b.Clusters.IsPaused("hub") {
+			t.Error("the hub is paused still")
+		}
+	})
+}
+
+// Ctrl-C in the middle of a wait ends the story, and what it did is put back under a context of its own.
+func TestInterruptPutsBack(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: self-heal off
+      commit: {message: m, set: {`+set+`: {spec.template.spec.syncPolicy.automated.selfHeal: false}, clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: four
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}}
+    - title: by hand
+      patch: {`+podinfo+`, set: {spec.replicas: 7}}
+    - title: wait
+      wait: {for: 4m}
+  always:
+    - title: always
+      wait: {for: 1s}
+`, nil, func(b *bench) {
+		ctx, cancel := context.WithCancel(b.t.Context())
+		time.AfterFunc(30*time.Second, cancel)
+		began := time.Now()
+		r := b.player.Play(ctx, b.story)
+		b.want(r, scenario.Interrupted)
+		if r.Exit() != lab.ExitInterrupted || time.Since(began) > 2*time.Minute {
+			t.Errorf("exit %d after %s", r.Exit(), time.Since(began))
+		}
+		if s := r.Steps[4]; !s.Always || s.Verdict != scenario.Passed {
+			t.Errorf("the always step: %+v", s)
+		}
+	})
+}
+
+func (b *bench) object(cluster, name string) *unstructured.Unstructured {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Error(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: "apps/v1", Kind: "Deployment", Namespace: name, Name: name})
+	if err != nil {
+		b.t.Error(err)
+	}
+	o, err := r.Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Error(err)
+	}
+	return o
+}
+
+func (b *bench) create(cluster string, o *unstructured.Unstructured) {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := r.Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) update(cluster string, o *unstructured.Unstructured) {
+	b.t.Helper()
+	c, err := b.Clusters.Client(cluster)
+	if err != nil {
+		b.t.Error(err)
+	}
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
+	if err != nil {
+		b.t.Error(err)
+	}
+	if _, err := r.Update(context.Background(), o, metav1.UpdateOptions{}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// What somebody else commits to the same file meanwhile is left to them, and said.
+func TestWhatOthersChangedMeanwhileIsLeft(t *testing.T) {
+	const file = "clusters/prod/addons/podinfo/values.yaml"
+	stage(t, `
+  steps:
+    - title: a commit
+      commit: {message: m, set: {`+file+`: {replicaCount: 3}}}
+    - title: time for somebody else
+      wait: {for: 10s}
+`, nil, func(b *bench) {
+		time.AfterFunc(5*time.Second, func() {
+			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: scenario.Branch, Author: "somebody", Message: "theirs", Files: map[string]*scenario.File{file: {Content: []byte("replicaCount: 5\n")}}})
+			if err != nil {
+				b.t.Error(err)
+			}
+		})
+		r := b.play()
+		if r.Verdict != scenario.Failed || r.Exit() != lab.ExitUnmet || len(r.Left) != 1 || !strings.Contains(r.Left[0], "somebody else changed "+file) {
+			t.Error(story(r))
+		}
+		if log := b.Forge.Log(scenario.Branch); log[len(log)-1].Message != "theirs" {
+			t.Errorf("their commit was written over by %q", log[len(log)-1].Message)
+		}
+	})
+}
+
+// A trace that a story leaves is found: here of a forge whose branch cannot be removed.
+func TestATraceIsFound(t *testing.T) {
+	stage(t, "  steps:\n    - title: a branch\n      commit: {message: m, branch: mine, files: {x: x.txt}}\n", map[string]string{"x.txt": "x"}, func(b *bench) {
+		b.player.World.Branches = stuck{b.Forge}
+		r := b.play()
+		if r.Verdict != scenario.Failed || len(r.Left) != 1 || !strings.Contains(r.Left[0], "git mine: it is protected") {
+			t.Error(story(r))
+		}
+		last := r.Steps[len(r.Steps)-1]
+		if last.Title != "the lab is as it was" || last.Verdict != scenario.Failed {
+			t.Error(story(r))
+		}
+	})
+}
+
+type stuck struct{ *scenariotest.Forge }
+
+func (stuck) RemoveBranch(context.Context, string) error { return errors.New("it is protected") }
