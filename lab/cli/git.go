@@ -96,7 +96,7 @@ func (p *program) forgeWorld(c *cli.Context) (*world, error) {
 		return nil, err
 	}
 	if !seen.Running {
-		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " does not run", Cure: "lab up starts it"}
+		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " does not run", Cure: w.command("lab up") + " starts it"}
 	}
 	return w, nil
 }

@@ -74,7 +74,7 @@ func (s *session) kubeconfigs(names []string) (ui.KubeconfigResult, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return info, &lab.Error{Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("lab %s has no cluster yet", s.name), Cure: "lab up makes them"}
+		return info, &lab.Error{Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("lab %s has no cluster yet", s.name), Cure: s.command("lab up") + " makes them"}
 	}
 	info.Kubeconfig = strings.Join(paths, string(os.PathListSeparator))
 	return info, nil

@@ -89,7 +89,7 @@ func (s *session) promoted(res ui.PromoteResult) error {
 	case res.Commit != "":
 		s.ui.Print("pushed " + abbreviate(res.Commit))
 	case res.Written:
-		s.ui.Print("next: lab up")
+		s.ui.Print("next: " + s.onEstate("lab up"))
 	}
 	return nil
 }

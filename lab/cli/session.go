@@ -34,6 +34,8 @@ type session struct {
 	record state.Record
 	estate estateFiles
 	supply *bundle.Supply // where a command needs images
+	here   string         // lab that a command is about here when nothing names another
+	named  string         // folder of the estate, where the command line names it
 }
 
 // estateFiles is where the files of an estate are.
@@ -52,7 +54,13 @@ func (p *program) open(c *cli.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{program: p, name: c.String("name"), estate: src}
+	s := &session{program: p, name: c.String("name"), estate: src, here: cmp.Or(p.Getenv("LAB_NAME"), src.name)}
+	if dir := c.String("estate"); dir != p.Getenv("LAB_ESTATE") {
+		s.named = dir
+		if around, err := p.source(p.Getenv("LAB_ESTATE")); err == nil {
+			s.here = cmp.Or(p.Getenv("LAB_NAME"), around.name)
+		}
+	}
 	if s.name == "" {
 		s.name = src.name
 	}
@@ -78,10 +86,35 @@ func (p *program) open(c *cli.Context) (*session, error) {
 
 // command is a command line about this lab, as a person would type it here.
 func (s *session) command(line string) string {
-	if s.name == s.estate.name || s.name == s.Getenv("LAB_NAME") {
+	if s.name == s.here {
 		return line
 	}
 	return line + " --name " + s.name
+}
+
+// onEstate is one that also is about the estate.
+func (s *session) onEstate(line string) string {
+	if s.named == "" {
+		return s.command(line)
+	}
+	line += " -C " + s.named
+	if s.name != cmp.Or(s.Getenv("LAB_NAME"), s.estate.name) {
+		line += " --name " + s.name
+	}
+	return line
+}
+
+// toEdit is a file of the estate as a person would name it here.
+func (s *session) toEdit(file string) string {
+	file = filepath.Join(s.estate.dir, filepath.FromSlash(file))
+	wd, err := os.Getwd()
+	if err != nil {
+		return file
+	}
+	if rel, err := filepath.Rel(wd, file); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return file
 }
 
 // existing is open for a command that needs a lab that was brought up.

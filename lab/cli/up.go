@@ -294,7 +294,11 @@ func (r *run) next() string {
 	for _, e := range slices.SortedFunc(slices.Values(r.est.Environments), func(a, b lab.Environment) int { return cmp.Compare(a.Order, b.Order) }) {
 		values, err := fs.Glob(r.est.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
 		if err == nil && len(values) > 0 && e.Order > 0 {
-			ideas = append(ideas, "edit "+values[0]+" and run "+r.command("lab up"))
+			if r.estate.dir == "" { // a folder called like the lab is that lab's estate
+				ideas = append(ideas, "lab init "+r.name+" && cd "+r.name+", edit "+values[0]+" and run lab up")
+			} else {
+				ideas = append(ideas, "edit "+r.toEdit(values[0])+" and run "+r.onEstate("lab up"))
+			}
 			break
 		}
 	}
@@ -303,7 +307,7 @@ func (r *run) next() string {
 		if slices.Contains(stories, "drift") {
 			story = "drift"
 		}
-		ideas = append(ideas, "play a story: "+r.command("lab scenario run "+story))
+		ideas = append(ideas, "play a story: "+r.onEstate("lab scenario run "+story))
 	}
 	return strings.Join(ideas, ", or ")
 }

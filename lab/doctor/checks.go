@@ -200,7 +200,7 @@ func (d *Doctor) build(ctx context.Context, _ seen) Check {
 		}
 		return c.fail(found, cure, true)
 	}
-	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", "), false)
+	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", ")+"; or bring images along: --images bundle=FILE", false)
 }
 
 // String is what a person calls it.

@@ -129,7 +129,7 @@ func status() Status {
 	apps[5].Sync, apps[5].Health = "OutOfSync", "Progressing"
 	s := Status{
 		Lab: "homelab", Engine: "argocd", Revision: "3f2c1d90a7b64e5f8c9d0e1f2a3b4c5d6e7f8091", Clusters: StatusClusters(clusters()), Applications: apps,
-		Endpoints: []Endpoint{{"argocd", "http://127.0.0.1:8080", "admin"}, {"forge", "http://127.0.0.1:3000", "lab"}},
+		Endpoints: []Endpoint{{"argocd", "http://127.0.0.1:8080", "admin", "lab creds argocd"}, {"forge", "http://127.0.0.1:3000", "lab", "lab creds forge"}},
 	}
 	s.Clusters[3].Ready, s.Clusters[3].Kubernetes = false, ""
 	return s
