@@ -67,8 +67,8 @@ func (w *world) status(ctx context.Context) (ui.Status, error) {
 	st := ui.Status{
 		Lab: w.name, Clusters: ui.StatusClusters(clusters),
 		Endpoints: []ui.Endpoint{
-			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser, Password: w.command("lab creds argocd")},
-			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser, Password: w.command("lab creds forge")},
+			{Name: "argocd", URL: w.argocdURL(), User: w.creds.ArgoCDUser, PasswordBy: w.command("lab creds argocd")},
+			{Name: "forge", URL: w.forgeURL(), User: w.creds.ForgeUser, PasswordBy: w.command("lab creds forge")},
 		},
 	}
 	hub := byName[w.hubName()]

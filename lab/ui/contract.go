@@ -66,10 +66,10 @@ type StatusCluster struct {
 
 // Endpoint is something of the lab that a person can reach.
 type Endpoint struct {
-	Name     string `json:"name"`
-	URL      string `json:"url"`
-	User     string `json:"user"` // whose password `lab creds NAME` prints; empty where none is needed
-	Password string `json:"-"`    // the command that prints it
+	Name       string `json:"name"`
+	URL        string `json:"url"`
+	User       string `json:"user"` // whose password `lab creds NAME` prints; empty where none is needed
+	PasswordBy string `json:"-"`    // command that prints the password
 }
 
 // StatusClusters turns what was seen of clusters into their contract.

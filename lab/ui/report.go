@@ -182,7 +182,7 @@ func statusText(s Status, columns int, p paint) string {
 		for _, e := range s.Endpoints {
 			l := Entry{Name: e.Name, Text: e.URL}
 			if e.User != "" {
-				l.Note = fmt.Sprintf("user %s, password: %s", e.User, e.Password)
+				l.Note = fmt.Sprintf("user %s, password: %s", e.User, e.PasswordBy)
 			}
 			list = append(list, l)
 		}
