@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"homelab/lab"
 	"homelab/lab/scenario"
@@ -94,17 +95,28 @@ func TestInterruptPutsBack(t *testing.T) {
 	})
 }
 
-func (b *bench) object(cluster, name string) *unstructured.Unstructured {
+// resource is where objects like one are. It may be asked outside the test's own goroutine, which alone may end it.
+func (b *bench) resource(cluster string, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	b.t.Helper()
 	c, err := b.Clusters.Client(cluster)
 	if err != nil {
 		b.t.Error(err)
 	}
-	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: "apps/v1", Kind: "Deployment", Namespace: name, Name: name})
+	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
 	if err != nil {
 		b.t.Error(err)
 	}
-	o, err := r.Get(context.Background(), name, metav1.GetOptions{})
+	return r
+}
+
+// object is the Deployment of an addon, called like its namespace.
+func (b *bench) object(cluster, name string) *unstructured.Unstructured {
+	b.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("apps/v1")
+	o.SetKind("Deployment")
+	o.SetNamespace(name)
+	o, err := b.resource(cluster, o).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		b.t.Error(err)
 	}
@@ -113,30 +125,14 @@ func (b *bench) object(cluster, name string) *unstructured.Unstructured {
 
 func (b *bench) create(cluster string, o *unstructured.Unstructured) {
 	b.t.Helper()
-	c, err := b.Clusters.Client(cluster)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := r.Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+	if _, err := b.resource(cluster, o).Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 func (b *bench) update(cluster string, o *unstructured.Unstructured) {
 	b.t.Helper()
-	c, err := b.Clusters.Client(cluster)
-	if err != nil {
-		b.t.Error(err)
-	}
-	r, err := c.Resource(scenario.Subject{Cluster: cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()})
-	if err != nil {
-		b.t.Error(err)
-	}
-	if _, err := r.Update(context.Background(), o, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.resource(cluster, o).Update(context.Background(), o, metav1.UpdateOptions{}); err != nil {
 		b.t.Error(err)
 	}
 }

@@ -45,7 +45,6 @@ func (n *narration) end() {
 	n.ui.mu.Lock()
 	defer n.ui.mu.Unlock()
 	if n.drawn {
-		n.drawn = false
 		n.ui.write(n.ui.opts.Err, "\r"+clearLine)
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	refreshApplication    = "argocd.argoproj.io/refresh"                 // value normal; gone once Argo CD has looked again
 	refreshApplicationSet = "argocd.argoproj.io/application-set-refresh" // likewise
-	refreshCluster        = refreshApplication                           // on a registration: a time, before which Argo CD read the cluster; it stays
+	refreshCluster        = refreshApplication                           // on a registration: when somebody asked to read the cluster anew; it stays
 )
 
 // applicationSet is as much of Argo CD's ApplicationSet as lab reads.

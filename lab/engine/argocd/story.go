@@ -90,7 +90,7 @@ func (a *ArgoCD) Registration(ctx context.Context, cluster string) (engine.Regis
 func (a *ArgoCD) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := a.registrationSecret(ctx, cluster)
 	if o == nil && err == nil {
-		err = fmt.Errorf("cluster %s is not registered", cluster)
+		err = fmt.Errorf("cluster %s is not registered: lab up registers it", cluster)
 	}
 	return o, err
 }

@@ -68,7 +68,7 @@ func TestMarkLeavesWhatOthersSet(t *testing.T) {
 	if got := hub.get(t, secrets, Namespace, "cluster-prod").GetLabels(); got["team"] != "theirs" || got["x"] != "y" {
 		t.Errorf("labels %v", got)
 	}
-	if err := a.Mark(t.Context(), "nowhere", engine.Marks{}); err == nil || err.Error() != "cluster nowhere is not registered" {
+	if err := a.Mark(t.Context(), "nowhere", engine.Marks{}); err == nil || err.Error() != "cluster nowhere is not registered: lab up registers it" {
 		t.Errorf("an unknown cluster: %v", err)
 	}
 }

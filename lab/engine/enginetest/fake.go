@@ -116,8 +116,12 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 		return nil, nil
 	}
 	f.writes++
+	since := have.Since
+	if !known || f.revoked {
+		since = time.Now()
+	}
 	f.revoked = false
-	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Labels: map[string]string{}, Annotations: map[string]string{}}
+	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Since: since, Labels: map[string]string{}, Annotations: map[string]string{}}
 	for k, v := range reg.Labels {
 		next.Labels[k] = v.Value
 	}

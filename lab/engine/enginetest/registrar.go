@@ -22,22 +22,35 @@ func (c *contract) registerEarly(t *testing.T) {
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
 		t.Errorf("registering again touched objects:\n%v\n%v", before, after)
 	}
+	r := c.registered(t)
+	if d := engine.Diff(c.spoke(nil), r); len(d) != 0 {
+		t.Errorf("what was registered reads as different: %v", d)
+	}
+	if r.Since.IsZero() {
+		t.Error("nobody knows since when its credentials are these")
+	}
+}
+
+// registered is what the engine knows of the spoke.
+func (c *contract) registered(t *testing.T) engine.Registered {
+	t.Helper()
 	s, err := c.Engine.Observe(c.context(t))
 	if err != nil || len(s.Registrations) != 1 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if d := engine.Diff(c.spoke(nil), s.Registrations[0]); len(d) != 0 {
-		t.Errorf("what was registered reads as different: %v", d)
-	}
+	return s.Registrations[0]
 }
 
 func (c *contract) revoked(t *testing.T) {
 	if why, err := c.Engine.Admits(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
 		t.Fatalf("%q, %v", why, err)
 	}
+	before := c.registered(t)
 	c.Revoke(t)
 	ctx := c.context(t)
-	for tick := time.NewTicker(time.Second); ; { // a cluster may go on letting in who it let in a moment ago
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for { // a cluster may go on letting in who it let in a moment ago
 		why, err := c.Engine.Admits(ctx, "spoke", c.Spoke)
 		if err != nil {
 			t.Fatal(err)
@@ -58,6 +71,10 @@ func (c *contract) revoked(t *testing.T) {
 	if why, err := c.Engine.Admits(ctx, "spoke", c.Spoke); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
+	renewed := c.registered(t)
+	if !renewed.Since.After(before.Since) {
+		t.Errorf("credentials are renewed, and said to be since %s, before it was %s", renewed.Since, before.Since)
+	}
 	apps, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +83,7 @@ func (c *contract) revoked(t *testing.T) {
 }
 
 func (c *contract) words(t *testing.T) {
+	since := c.registered(t).Since
 	changed := c.spoke(func(labels, annotations map[string]string) {
 		labels["tier"] = "gold"
 		delete(labels, "cluster_name")
@@ -80,9 +98,8 @@ func (c *contract) words(t *testing.T) {
 	if err != nil || !slices.Equal(slices.Sorted(slices.Values(lines)), want) {
 		t.Errorf("%v, %v; want %v", lines, err, want)
 	}
-	s, err := c.Engine.Observe(c.context(t))
-	if err != nil || len(s.Registrations) != 1 || !maps.Equal(s.Registrations[0].Annotations, map[string]string{"aws_region": "eu-central-1"}) {
-		t.Errorf("%+v, %v", s, err)
+	if r := c.registered(t); !maps.Equal(r.Annotations, map[string]string{"aws_region": "eu-central-1"}) || !r.Since.Equal(since) {
+		t.Errorf("%+v, its credentials are since %s", r, since)
 	}
 	// The applications are in sync and healthy all the while, with the old value at first: the wait must not believe that.
 	for _, region := range []string{"eu-central-1", "eu-west-1", "eu-north-1", "eu-west-1"} {
