@@ -17,7 +17,12 @@ import (
 var estate embed.FS
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	exit := cli.Run(ctx, cli.Env{Args: os.Args, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Estate: estate})
 	stop()
 	os.Exit(int(exit))

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"bridge", "yamledit"},
 	{"estate", "plan", "apply", "observe", "promote", "render"},
 	{"scenario"},
-	{"live"},
+	{"live", "up"},
 	{"cli"},
 	{"e2e"},
 }
@@ -109,8 +109,8 @@ func forbidden(from, to string) string {
 		return "lab/" + from + " has no layer: say in this test where it stands"
 	case height(to) < 0 || height(to) >= height(from):
 		return "imports point downwards"
-	case slices.Contains(adapters, to) && from != "cli" && from != "e2e" && from != "live":
-		return "only lab/cli brings adapters together"
+	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "e2e", "live", "up"}, from):
+		return "only lab/cli brings adapters together, and lab/up knows what they have in common"
 	case to == "docker" && from != "cli" && from != "e2e" && from != "live" && !slices.Contains(adapters, from):
 		return "only adapters and lab/cli speak to the engine"
 	case to == "ui" && from != "cli" && from != "e2e":

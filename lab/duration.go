@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration is how a person reads a span of time: 0.4s, 17.8s, 1m 12s, 2h 5m.
+// Duration is how a user reads a span of time: 0.4s, 17.8s, 1m 12s, 2h 5m.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		d = 0

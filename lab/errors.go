@@ -37,7 +37,7 @@ func (p Position) String() string {
 	return p.File
 }
 
-// Problem is one fault in what a person wrote: where, what, and what to do about it.
+// Problem is one fault in what a user wrote: where, what, and what to do about it.
 type Problem struct {
 	Position
 	Message string `json:"message"`
@@ -78,13 +78,13 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Error is a failure told to a person: what happened, what cures it, and the exit code it ends with.
+// Error is a failure told to a user: what happened, what cures it, and the exit code it ends with.
 type Error struct {
 	Exit     Exit     // exit code of the program
 	Code     string   // stable word for machines: invalid_estate, timeout, diverged, no_engine, ...
 	Message  string   // one line, lower case, no full stop
 	Cure     string   // what to do next; may be empty
-	Details  []string // further lines for a person, each at most 80 columns
+	Details  []string // further lines for a user, each at most 80 columns
 	Problems Problems // faults in files, where there are any
 	Err      error    // cause; may be nil
 }

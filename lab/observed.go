@@ -1,17 +1,53 @@
 package lab
 
-// ClusterState is what is seen of one cluster.
+import "time"
+
+// Made is what lab can prove of how a cluster came to be.
+type Made string
+
+// The proofs. Only a cluster that is MadeHalf may be removed without an explicit word.
+const (
+	MadeUnknown Made = ""      // neither its mark nor lab's record could be read
+	MadeWhole   Made = "whole" // it was complete once: it is kept
+	MadeHalf    Made = "half"  // lab's own record says that these containers were being made, or removed, by a run that did not end
+)
+
+// ClusterState is what is seen of one cluster. A field that needs the API is unknown, not empty, while Answers is false.
 type ClusterState struct {
-	Name       string   `json:"name"`
-	Role       Role     `json:"role"`
-	Env        string   `json:"environment,omitempty"`
-	Kubernetes string   `json:"kubernetes"` // version, "v1.36.3"; empty when the API does not answer
-	Ready      bool     `json:"ready"`
-	Nodes      []string `json:"-"` // container names
-	Exists     bool     `json:"-"`
-	Running    bool     `json:"-"` // every node container runs
-	Inputs     string   `json:"-"` // digest of the document the cluster was made from; empty while half made
-	Images     []string `json:"-"` // what stands for the images that were loaded
+	Name       string    `json:"name"`
+	Role       Role      `json:"role"`
+	Env        string    `json:"environment,omitempty"`
+	Kubernetes string    `json:"kubernetes"` // version, "v1.36.3"; empty when the API does not answer
+	Ready      bool      `json:"ready"`
+	Nodes      []string  `json:"-"` // container names
+	Gone       int       `json:"-"` // nodes that lab's record has and the container engine has not
+	Exists     bool      `json:"-"`
+	Running    bool      `json:"-"` // every node container runs, and none is paused
+	Fault      string    `json:"-"` // why it does not run or answer: "stopped", "paused", "1 of 3 nodes stopped", "its API does not answer"
+	Answers    bool      `json:"-"` // the API answered
+	Started    time.Time `json:"-"` // when a node of it was started last; zero where that is not known
+	Made       Made      `json:"-"`
+	Recorded   bool      `json:"-"` // lab's own record says the same as the cluster
+	Inputs     string    `json:"-"` // digest of the document the cluster was made from; empty unless MadeWhole
+	Images     []string  `json:"-"` // what stands for the images that were loaded; empty unless Answers
+}
+
+// Unclear reports whether the cluster exists and cannot be asked, so that nothing is known of what it holds.
+func (s ClusterState) Unclear() bool { return s.Exists && !s.Answers }
+
+// Standing is one word for a cluster's state: absent, stopped, paused, unreachable, not ready or ready.
+func (s ClusterState) Standing() string {
+	switch {
+	case !s.Exists:
+		return "absent"
+	case !s.Running:
+		return s.Fault
+	case !s.Answers:
+		return "unreachable"
+	case !s.Ready:
+		return "not ready"
+	}
+	return "ready"
 }
 
 // Application is what is seen of one generated Application.
@@ -27,7 +63,7 @@ type Application struct {
 	Namespace string `json:"-"` // destination namespace
 }
 
-// Converged says whether the application is as Git wants it and works.
+// Converged reports whether the application is as Git wants it and works.
 func (a Application) Converged() bool { return a.Sync == "Synced" && a.Health == "Healthy" }
 
 // Registration is what the hub knows of a cluster: the cluster Secret's metadata, with the origin of every value.

@@ -7,11 +7,12 @@ type Action string
 
 // The actions of a step.
 const (
-	ActionNone   Action = "none"   // as it should be: nothing is done
-	ActionCreate Action = "create" // absent: it is made
-	ActionUpdate Action = "update" // different: it is changed
-	ActionRepair Action = "repair" // half made or stopped: it is mended or made again
-	ActionDelete Action = "delete" // no longer wanted: it is removed
+	ActionNone     Action = "none"     // as it should be: nothing is done
+	ActionCreate   Action = "create"   // absent: it is made
+	ActionUpdate   Action = "update"   // different: it is changed
+	ActionRepair   Action = "repair"   // half made, stopped or silent: it is mended, and keeps what it holds
+	ActionRecreate Action = "recreate" // removed and made again: what it holds is lost
+	ActionDelete   Action = "delete"   // no longer wanted: it is removed
 )
 
 // Step is one line of a plan: printable data, not a closure.
@@ -22,9 +23,10 @@ type Step struct {
 	Action  Action
 	Reason  string   // why, in words
 	Needs   []string // IDs of steps that end before it starts
+	Loses   string   // what the step destroys for good, in words; empty when nothing
 }
 
-// Title is how a person reads the step: "cluster hub".
+// Title is how a user reads the step: "cluster hub".
 func (s Step) Title() string {
 	if s.Cluster == "" {
 		return s.Kind
@@ -37,21 +39,22 @@ type StepState string
 
 // The states of a step.
 const (
-	StepWaiting StepState = "waiting"
-	StepRunning StepState = "running"
-	StepDone    StepState = "done"
-	StepFailed  StepState = "failed"
-	StepSkipped StepState = "skipped" // a step that it needs failed
+	StepWaiting  StepState = "waiting"
+	StepRunning  StepState = "running"
+	StepStopping StepState = "stopping" // the run was interrupted, and waits for this step to end
+	StepDone     StepState = "done"
+	StepFailed   StepState = "failed"
+	StepStopped  StepState = "stopped" // the interrupt ended it
+	StepSkipped  StepState = "skipped" // a step that it needs failed, or the run was interrupted before it began
 )
 
 // Event is one thing that happened while a plan ran.
 type Event struct {
-	Step      Step
-	State     StepState
-	Detail    string        // what it does now, or what it ended with; one line
-	Since     time.Duration // since the run began
-	Elapsed   time.Duration // since the step began
-	Remaining time.Duration // estimate; 0 when unknown
+	Step    Step
+	State   StepState
+	Detail  string        // what it does now, or what it ended with; one line
+	Since   time.Duration // since the run began
+	Elapsed time.Duration // since the step began
 }
 
 // Progress is how long work tells what it does now: one lower-case line, without a full stop.

@@ -16,7 +16,7 @@ import (
 
 // Outcome is what an executor did.
 type Outcome struct {
-	Detail  string   // one line for a person: a version, a URL
+	Detail  string   // one line for a user: a version, a URL
 	Changes []string // what was changed, in words; empty when nothing was
 }
 
@@ -37,7 +37,8 @@ type Result struct {
 }
 
 // Run runs the steps in the order that their needs allow. A failed step stops those that need it and no other: what can come up comes up.
-// The error is that of the first step that failed, or the context's. Every step that had begun is waited for.
+// The error is that of the first step that failed, or the context's. Every step that had begun is waited for, and told of as stopping when the context has ended
+// for a moment; what ended is in the result however the run did. A panic is the failure of its step.
 func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 	if err := Check(steps, r.Executors); err != nil {
 		return Result{}, err
@@ -46,7 +47,7 @@ func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 	if now == nil {
 		now = time.Now
 	}
-	run := &running{Runner: r, now: now, began: now(), done: map[string]chan struct{}{}, ended: map[string]*ended{}}
+	run := &running{Runner: r, now: now, began: now(), done: map[string]chan struct{}{}, ended: map[string]*ended{}, live: map[string]live{}}
 	for _, s := range steps {
 		run.done[s.ID] = make(chan struct{})
 		run.ended[s.ID] = &ended{}
@@ -59,7 +60,12 @@ func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 			return nil
 		})
 	}
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { run.interrupted(ctx, over, steps) })
 	_ = group.Wait() // outcomes are kept step by step: one failure must not hide another
+	close(over)
+	watch.Wait()
 	return run.result(ctx, steps)
 }
 
@@ -77,11 +83,52 @@ type running struct {
 	began time.Time
 	done  map[string]chan struct{}
 	ended map[string]*ended // each written by its own step before done is closed
-	mu    sync.Mutex
+
+	mu       sync.Mutex // guards the rest, and events
+	live     map[string]live
+	stopping bool
+}
+
+// live is a step that runs.
+type live struct {
+	start  time.Time
+	detail string
+}
+
+// grace is how long steps may take to end after an interrupt before they are spoken of: most do at once.
+const grace = 500 * time.Millisecond
+
+// interrupted tells, after an interrupt, of the steps that have not ended.
+func (r *running) interrupted(ctx context.Context, over <-chan struct{}, steps []lab.Step) {
+	select {
+	case <-ctx.Done():
+	case <-over:
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-over:
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopping = true
+	for _, s := range steps {
+		if l, ok := r.live[s.ID]; ok {
+			r.send(s, l.start, lab.StepStopping, l.detail)
+		}
+	}
 }
 
 func (r *running) step(ctx context.Context, s lab.Step) {
 	mine := r.ended[s.ID]
+	defer func() {
+		if v := recover(); v != nil || mine.state == "" { // no state: a goroutine that was ended
+			mine.state, mine.err, mine.at = lab.StepFailed, fault(s, v), r.now()
+		}
+	}()
 	for _, need := range s.Needs {
 		<-r.done[need]
 		if st := r.ended[need].state; st != lab.StepDone {
@@ -100,9 +147,14 @@ func (r *running) step(ctx context.Context, s lab.Step) {
 		return
 	}
 	r.event(s, start, lab.StepRunning, s.Reason)
-	mine.outcome, mine.err = r.Executors[s.Kind](ctx, s, func(detail string) { r.event(s, start, lab.StepRunning, detail) })
+	mine.outcome, mine.err = r.execute(ctx, s, func(detail string) { r.event(s, start, lab.StepRunning, detail) })
 	mine.at = r.now()
 	mine.seconds = mine.at.Sub(start).Seconds()
+	if ctx.Err() != nil && errors.Is(mine.err, context.Canceled) {
+		mine.state = lab.StepStopped
+		r.event(s, start, lab.StepStopped, r.doing(s))
+		return
+	}
 	if mine.err != nil {
 		mine.state = lab.StepFailed
 		r.event(s, start, lab.StepFailed, firstLine(mine.err))
@@ -112,14 +164,44 @@ func (r *running) step(ctx context.Context, s lab.Step) {
 	r.event(s, start, lab.StepDone, mine.outcome.Detail)
 }
 
+// execute does a step. A panic there must not end the program, whose other steps would lose their clean-up.
+func (r *running) execute(ctx context.Context, s lab.Step, p lab.Progress) (out Outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fault(s, v)
+		}
+	}()
+	return r.Executors[s.Kind](ctx, s, p)
+}
+
 func (r *running) event(s lab.Step, start time.Time, state lab.StepState, detail string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if state == lab.StepRunning {
+		r.live[s.ID] = live{start, detail}
+		if r.stopping {
+			state = lab.StepStopping
+		}
+	} else {
+		delete(r.live, s.ID)
+	}
+	r.send(s, start, state, detail)
+}
+
+// send is event for a caller that holds the lock.
+func (r *running) send(s lab.Step, start time.Time, state lab.StepState, detail string) {
 	if r.Events == nil {
 		return
 	}
 	now := r.now()
+	r.Events(lab.Event{Step: s, State: state, Detail: detail, Since: now.Sub(r.began), Elapsed: now.Sub(start)})
+}
+
+// doing is what a step that runs said last.
+func (r *running) doing(s lab.Step) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Events(lab.Event{Step: s, State: state, Detail: detail, Since: now.Sub(r.began), Elapsed: now.Sub(start)})
+	return r.live[s.ID].detail
 }
 
 func (r *running) result(ctx context.Context, steps []lab.Step) (Result, error) {
@@ -156,7 +238,7 @@ func firstLine(err error) string {
 	return err.Error()
 }
 
-// Check says whether a plan can be run at all: IDs are unique, needs exist and come before, and every kind has an executor.
+// Check reports whether a plan can be run at all: IDs are unique, needs exist and come before, and every kind has an executor.
 func Check(steps []lab.Step, executors map[string]Executor) error {
 	var seen []string
 	for _, s := range steps {

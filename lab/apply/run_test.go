@@ -3,7 +3,10 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -130,4 +133,93 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// What panics is one failed step: those beside it come to their end, and what they clean up is cleaned up.
+func TestAPanicIsTheFailureOfItsStepAlone(t *testing.T) {
+	for name, end := range map[string]func(){
+		"panic":  func() { panic("nil map") },
+		"goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				steps := []lab.Step{step("a"), step("b"), step("c", "a")}
+				steps[0].Cluster = "dev"
+				cleaned := false
+				ex := map[string]Executor{
+					"a": func(context.Context, lab.Step, lab.Progress) (Outcome, error) { end(); return Outcome{}, nil },
+					"b": func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
+						defer func() { cleaned = true }()
+						time.Sleep(time.Second)
+						return Outcome{Detail: "ok"}, nil
+					},
+					"c": func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
+						t.Error("c began without a")
+						return Outcome{}, nil
+					},
+				}
+				res, err := Runner{Executors: ex, Events: func(lab.Event) {}}.Run(t.Context(), steps)
+				var e *lab.Error
+				if !errors.As(err, &e) || e.Code != "fault" || e.Exit != lab.ExitFailed || e.Cure == "" || !strings.Contains(e.Message, "a dev") {
+					t.Fatalf("err %v", err)
+				}
+				if name == "panic" && (!strings.Contains(e.Message, "nil map") || !strings.Contains(strings.Join(e.Details, "\n"), "run_test.go:")) {
+					t.Errorf("%q does not say what and where: %q", e.Message, e.Details)
+				}
+				if got := results(res); !slices.Equal(got, []string{"failed", "ok", "skipped"}) || !cleaned {
+					t.Errorf("results %q, cleaned %v", got, cleaned)
+				}
+			})
+		})
+	}
+}
+
+func results(r Result) []string {
+	var list []string
+	for _, s := range r.Steps {
+		list = append(list, s.Result)
+	}
+	return list
+}
+
+// After an interrupt the screen hears which steps are still waited for, and what ended is kept.
+func TestAnInterruptSaysWhatIsWaitedForAndKeepsWhatEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps := []lab.Step{step("ended"), step("obeys"), step("deaf"), step("late", "deaf"), step("never", "obeys")}
+		work := func(d time.Duration, stop bool) Executor {
+			return func(ctx context.Context, _ lab.Step, p lab.Progress) (Outcome, error) {
+				p("working")
+				if !stop {
+					time.Sleep(d) // synctest: a call that takes no context
+					p("cleaning up")
+					return Outcome{Detail: "ok", Changes: []string{"made"}}, nil
+				}
+				<-ctx.Done()
+				return Outcome{}, fmt.Errorf("half way: %w", ctx.Err())
+			}
+		}
+		ex := map[string]Executor{"ended": work(time.Second, false), "deaf": work(time.Minute, false), "obeys": work(0, true), "late": work(0, false), "never": work(0, false)}
+		var heard []string
+		events := func(e lab.Event) {
+			if e.Since >= 2*time.Second {
+				heard = append(heard, strings.TrimSpace(e.Step.ID+" "+string(e.State)+" "+e.Detail))
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, cancel)
+		res, err := Runner{Executors: ex, Events: events}.Run(ctx, steps)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("err %v", err)
+		}
+		if got := results(res); !slices.Equal(got, []string{"ok", "stopped", "ok", "skipped", "skipped"}) {
+			t.Errorf("results %q", got)
+		}
+		if want := []string{"ended: made", "deaf: made"}; !slices.Equal(res.Changes, want) {
+			t.Errorf("changes %q", res.Changes)
+		}
+		want := []string{"obeys stopped working", "never skipped", "deaf stopping working", "deaf stopping cleaning up", "deaf done ok", "late skipped"}
+		if !slices.Equal(heard, want) {
+			t.Errorf("heard %q\nwant  %q", heard, want)
+		}
+	})
 }

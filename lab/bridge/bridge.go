@@ -142,7 +142,7 @@ func suffix(provider string) string {
 	return "\x00" // no key ends so
 }
 
-// written lays what a person wrote over everything else: default, environment, cluster.
+// written lays what a user wrote over everything else: default, environment, cluster.
 func (b *builder) written() {
 	for _, e := range []lab.Environment{b.def, b.env} {
 		for k, v := range e.Labels {

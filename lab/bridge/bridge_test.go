@@ -17,7 +17,7 @@ import (
 )
 
 // A case is testdata/NAME.txtar: an estate, and a last file, "registrations", that holds what its clusters carry and where each value comes from.
-// UPDATE_GOLDEN=1 writes that anew.
+// UPDATE_GOLDEN=1 writes that again.
 func TestRegistrations(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(cases) < 4 {

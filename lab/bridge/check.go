@@ -12,7 +12,7 @@ import (
 	"homelab/lab/cloud"
 )
 
-// Check says what is wrong with what a person wrote for cluster c: clouds that cannot be, labels and annotations that the API server would refuse, keys that are
+// Check says what is wrong with what a user wrote for cluster c: clouds that cannot be, labels and annotations that the API server would refuse, keys that are
 // the lab's own, and annotations that an addon of the cluster reads and nothing provides.
 func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) lab.Problems {
 	var ps lab.Problems
@@ -50,7 +50,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	return append(ps, missing(reg, c, in.Addons)...)
 }
 
-// key checks a key that a person wrote; the lab's own have no place in a file or are made from names that were checked.
+// key checks a key that a user wrote; the lab's own have no place in a file or are made from names that were checked.
 func key(what, k string, at lab.Position) lab.Problems {
 	if at.File == "" || len(validation.IsQualifiedName(k)) == 0 {
 		return nil

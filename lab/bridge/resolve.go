@@ -22,7 +22,7 @@ func (g Given) value(field, v string) lab.Value {
 }
 
 // Resolve lays the clouds of default, environment and cluster over one another, field by field. A layer that names another provider than those below it starts
-// anew, keeping the seed alone: an account of AWS says nothing to Azure.
+// again, keeping the seed alone: an account of AWS says nothing to Azure.
 func Resolve(env, def lab.Environment, c lab.Cluster) Given {
 	g := Given{Origins: map[string]lab.Value{}}
 	g.lay(def.Cloud, FromEnvironment, def.Position)

@@ -3,16 +3,15 @@ package bundle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"homelab/lab"
-	"homelab/lab/bundle/source"
+	"homelab/lab/bundle/disk"
 )
 
-// decision is what mode auto took, so that a lab that is up is not made anew from elsewhere because a registry answers today and did not yesterday; and so
+// decision is what mode auto took, so that a lab that is up is not made again from elsewhere because a registry answers today and did not yesterday; and so
 // that a run that changes nothing asks nobody.
 type decision struct {
 	Origin lab.Origin `json:"origin"`
@@ -31,14 +30,8 @@ func (s *Supply) remember(d decision) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(s.options.CacheDir, "supply-*.json")
-	if err != nil {
-		return fmt.Errorf("bundle: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(append(data, '\n'))
-	if err := errors.Join(err, tmp.Close(), os.Rename(tmp.Name(), s.decisionFile())); err != nil {
-		return fmt.Errorf("bundle: %w", err)
+	if err := disk.WriteFile(s.decisionFile(), append(data, '\n')); err != nil {
+		return disk.Explain(fmt.Errorf("bundle: %w", err), s.options.CacheDir, disk.CacheCure)
 	}
 	return nil
 }
@@ -53,9 +46,13 @@ func (s *Supply) remembered() (decision, bool) {
 	return d, true
 }
 
-func (s *Supply) auto(ctx context.Context) error {
-	if d, ok := s.remembered(); ok && s.again(ctx, d) {
-		return nil
+// auto takes what was decided before where that can be done again, else registries where they answer, else source where that is possible. A question that fails
+// is an error: it says nothing against what was decided.
+func (s *Supply) auto(ctx context.Context, possible func() error) error {
+	if d, ok := s.remembered(); ok {
+		if again, err := s.again(ctx, d); again || err != nil {
+			return err
+		}
 	}
 	r, err := s.useRegistry()
 	if err != nil {
@@ -69,64 +66,45 @@ func (s *Supply) auto(ctx context.Context) error {
 		s.why += ": " + answer.Why
 		return s.remember(decision{Origin: lab.OriginRegistry, Mirror: s.options.Mirror, Why: s.why})
 	}
-	if err := source.Possible(); err != nil {
-		s.from, s.origin, s.why = nothing{&lab.Error{
+	if err := possible(); err != nil {
+		return &lab.Error{
 			Exit: lab.ExitFailed, Code: "no_images", Message: "no registry answers: " + answer.Why,
 			Cure: "check the network, or use --images bundle=FILE with an archive that `lab bundle save` made elsewhere", Err: err,
-		}}, "", "no images: "+answer.Why
-		return nil
+		}
 	}
 	s.useSource()
 	s.why += ": " + answer.Why
 	return s.remember(decision{Origin: lab.OriginSource, Why: s.why})
 }
 
-// again takes what was decided before, and says whether that can be done.
-func (s *Supply) again(ctx context.Context, d decision) bool {
+// again takes what was decided before, and reports whether that can be done.
+func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 	switch d.Origin {
 	case lab.OriginBundle:
-		b, ok := loadedBundle(s.store, d.Bundle)
-		if !ok {
-			return false
+		b, ok, err := loadedBundle(s.store, d.Bundle)
+		if !ok || err != nil {
+			return false, err
 		}
 		s.from = b
 	case lab.OriginRegistry:
 		if d.Mirror != s.options.Mirror {
-			return false
+			return false, nil
 		}
 		if _, err := s.useRegistry(); err != nil {
-			return false
+			return false, err
 		}
 	case lab.OriginSource:
 		if s.options.Mirror != "" {
-			return false
+			return false, nil
 		}
 		s.useSource()
 	default:
-		return false
+		return false, nil
 	}
 	s.origin, s.why = d.Origin, d.Why
-	items, err := s.from.Items(ctx)
-	if err != nil {
-		return false
+	if err := s.list(ctx); err != nil {
+		return false, err
 	}
-	for _, i := range items {
-		if i.Kind == KindImage && i.Name == nodeComponent {
-			return i.AtHand
-		}
-	}
-	return false
+	node, ok := s.find(KindImage, nodeComponent, "")
+	return ok && node.AtHand, nil
 }
-
-// nothing is what is left where no registry answers and nothing can be built: a bundle can still be loaded.
-type nothing struct{ err error }
-
-func (n nothing) Image(context.Context, string, lab.Progress) (lab.Image, error) {
-	return lab.Image{}, n.err
-}
-
-func (n nothing) Chart(context.Context, string, string, lab.Progress) (lab.Chart, error) {
-	return lab.Chart{}, n.err
-}
-
-func (n nothing) Items(context.Context) ([]Item, error) { return nil, n.err }

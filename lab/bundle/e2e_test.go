@@ -34,12 +34,9 @@ func TestSupply(t *testing.T) {
 	}
 	t.Logf("saved %d MB in %s", info.Size()>>20, time.Since(start))
 
-	to, err := bundle.Open(t.Context(), bundle.Options{Mode: bundle.Mode("bundle=" + file), CacheDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	start = time.Now()
-	if err := to.Load(t.Context(), file, say); err != nil {
+	to, err := bundle.Load(t.Context(), bundle.Options{CacheDir: t.TempDir()}, file, say)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("loaded in %s", time.Since(start))

@@ -52,14 +52,11 @@ func openBundle(s *store.Store, file string) (*fromBundle, error) {
 }
 
 // loadedBundle returns a bundle that is in the store, and false where it is not.
-func loadedBundle(s *store.Store, id string) (*fromBundle, bool) {
+func loadedBundle(s *store.Store, id string) (*fromBundle, bool, error) {
 	b := &fromBundle{store: s, id: id}
 	l, ok, err := b.loaded()
-	if err != nil || !ok {
-		return nil, false
-	}
 	b.contents = l.Contents
-	return b, true
+	return b, ok, err
 }
 
 func (b *fromBundle) loaded() (loaded, bool, error) {

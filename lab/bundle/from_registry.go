@@ -27,13 +27,10 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The registry asks nobody about what it has on disk already; with a context that has ended it can only answer from there.
-	offline, end := context.WithCancel(ctx)
-	end()
 	var items []Item
 	for _, pin := range pins.Images {
 		i := Item{Kind: KindImage, Name: pin.Name, Version: tag(pin.Ref), Ref: pin.Ref, Key: pin.Ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
-		if img, err := f.registry.Image(offline, pin.Name, nil); err == nil {
+		if img, ok := f.registry.HasImage(pin); ok {
 			i.Digest, i.Size, i.AtHand = img.Digest, img.Size, true
 		}
 		items = append(items, i)
@@ -41,7 +38,7 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 	for _, pin := range pins.Charts {
 		ref := pin.Name + "-" + pin.Version
 		i := Item{Kind: KindChart, Name: pin.Name, Version: pin.Version, Ref: ref, Key: ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
-		if c, err := f.registry.Chart(offline, pin.Name, pin.Version, nil); err == nil {
+		if c, ok := f.registry.HasChart(pin); ok {
 			i.Digest, i.Size, i.AtHand = c.Digest, fileSize(c.Archive), true
 		}
 		items = append(items, i)

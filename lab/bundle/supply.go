@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/bundle/archive"
@@ -34,6 +36,7 @@ type Options struct {
 	Mode     Mode           // empty for auto
 	Mirror   string         // host:port of a registry that holds everything under upstream's names; empty for upstream's own
 	CacheDir string         // lab's folder for what can be made again
+	Patience time.Duration  // how long a registry may take to say what it holds; 0 for the usual
 	Docker   *docker.Docker // the container engine, which may hold an image already; nil for none
 }
 
@@ -60,7 +63,7 @@ type Item struct {
 	Seconds float64 // source: what building takes, or took, in all; 0 elsewhere
 }
 
-// Title is how a person reads the item.
+// Title is how a user reads the item.
 func (i Item) Title() string {
 	if i.Kind == KindChart {
 		return i.Name + " " + i.Version
@@ -83,28 +86,24 @@ type Supply struct {
 	from    supplier
 	origin  lab.Origin
 	why     string
+
+	mu    sync.Mutex // guards items
+	items []Item     // as listed last, with what was brought to hand after that
 }
 
-// Open decides where images and charts come from. In mode auto that is the bundle that was loaded last; or else what auto took the last time, while its
-// node image is at hand; or else registries where they answer; or else source. Nothing is fetched and nothing is built.
+// Open decides where images and charts come from, and lists what is to be had there: a registry that cannot be asked is an error, and not one that has nothing.
+// In mode auto they come from the bundle that was loaded last; or else from where auto took them the last time, while its node image is at hand; or else from
+// registries where they answer; or else from source. Nothing is fetched and nothing is built.
 func Open(ctx context.Context, o Options) (*Supply, error) {
-	if o.Mode == "" {
-		o.Mode = ModeAuto
-	}
-	st, err := store.Open(filepath.Join(o.CacheDir, "store"))
+	s, err := newSupply(o)
 	if err != nil {
 		return nil, err
 	}
-	recipes, err := source.Builtin()
-	if err != nil {
-		return nil, err
-	}
-	s := &Supply{options: o, store: st, recipes: recipes}
 	switch file, isBundle := strings.CutPrefix(string(o.Mode), bundlePrefix); {
 	case isBundle && file != "":
 		err = s.useFile(file)
-	case o.Mode == ModeAuto:
-		err = s.auto(ctx)
+	case o.Mode == ModeAuto || o.Mode == "":
+		err = s.auto(ctx, source.Possible)
 	case o.Mode == ModeRegistry:
 		_, err = s.useRegistry()
 	case o.Mode == ModeSource:
@@ -115,10 +114,25 @@ func Open(ctx context.Context, o Options) (*Supply, error) {
 			Cure: "use --images auto, registry, source or bundle=FILE",
 		}
 	}
+	if err == nil {
+		err = s.list(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+func newSupply(o Options) (*Supply, error) {
+	st, err := store.Open(filepath.Join(o.CacheDir, "store"))
+	if err != nil {
+		return nil, err
+	}
+	recipes, err := source.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	return &Supply{options: o, store: st, recipes: recipes}, nil
 }
 
 func (s *Supply) useSource() {
@@ -127,7 +141,7 @@ func (s *Supply) useSource() {
 }
 
 func (s *Supply) useRegistry() (*registry.Registry, error) {
-	r, err := registry.New(registry.Options{Dir: filepath.Join(s.options.CacheDir, "registry"), Mirror: s.options.Mirror})
+	r, err := registry.New(registry.Options{Dir: filepath.Join(s.options.CacheDir, "registry"), Mirror: s.options.Mirror, Patience: s.options.Patience})
 	if err != nil {
 		return nil, err
 	}
@@ -153,12 +167,11 @@ func (s *Supply) Why() string { return s.why }
 // Origin is where what is not at hand will come from.
 func (s *Supply) Origin() lab.Origin { return s.origin }
 
-// Builds says whether something will have to be compiled on this machine.
+// Builds reports whether something will have to be compiled on this machine.
 func (s *Supply) Builds() bool {
-	if s.origin != lab.OriginSource {
-		return false
-	}
-	return slices.ContainsFunc(s.items(), func(i Item) bool { return !i.AtHand })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.AtHand })
 }
 
 // Image brings a component's image to hand. It returns when that is so; where it is built, what others asked for goes first if `lab up` needs it earlier.
@@ -166,7 +179,11 @@ func (s *Supply) Image(ctx context.Context, name string, p lab.Progress) (lab.Im
 	if p == nil {
 		p = func(string) {}
 	}
-	return s.from.Image(ctx, name, p)
+	img, err := s.from.Image(ctx, name, p)
+	if err == nil {
+		s.brought(KindImage, name, "", func(i *Item) { i.Digest, i.Size, i.Origin = img.Digest, img.Size, img.Origin })
+	}
+	return img, err
 }
 
 // Chart brings a chart to hand; an empty version is the one that ChartVersion names.
@@ -174,7 +191,26 @@ func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress
 	if p == nil {
 		p = func(string) {}
 	}
-	return s.from.Chart(ctx, name, version, p)
+	c, err := s.from.Chart(ctx, name, version, p)
+	if err == nil {
+		s.brought(KindChart, name, version, func(i *Item) { i.Digest, i.Size, i.Origin = c.Digest, fileSize(c.Archive), c.Origin })
+	}
+	return c, err
+}
+
+// brought notes what came to hand. A bundle is unpacked whole, and brings everything with the first thing that is asked of it.
+func (s *Supply) brought(kind Kind, name, version string, note func(*Item)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.items {
+		if s.origin == lab.OriginBundle {
+			s.items[i].AtHand = true
+		}
+	}
+	if i := s.index(kind, name, version); i >= 0 {
+		s.items[i].AtHand = true
+		note(&s.items[i])
+	}
 }
 
 // Expect names images that will be asked for one after another, so that progress can be told of all of them.
@@ -185,28 +221,52 @@ func (s *Supply) Expect(names ...string) error {
 	return nil
 }
 
-// List returns every image and chart, images first, in the order in which `lab up` needs them.
-func (s *Supply) List(ctx context.Context) ([]Item, error) { return s.from.Items(ctx) }
-
-// items is List for questions that have no answer without it.
-func (s *Supply) items() []Item {
-	items, err := s.from.Items(context.Background())
-	if err != nil {
-		return nil
+// Left is how long building what is expected will take; 0 while nothing is being built.
+func (s *Supply) Left() time.Duration {
+	if f, ok := s.from.(*fromSource); ok {
+		return f.builder.Left()
 	}
-	return items
+	return 0
+}
+
+// List returns every image and chart, images first, in the order in which `lab up` needs them.
+func (s *Supply) List(ctx context.Context) ([]Item, error) {
+	if err := s.list(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.items), nil
+}
+
+// list finds out what is to be had, for the questions below, which ask nobody. A mirror is asked once, the disk each time.
+func (s *Supply) list(ctx context.Context) error {
+	items, err := s.from.Items(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = items
+	return nil
+}
+
+// index finds an item, or returns -1; the caller holds the lock.
+func (s *Supply) index(kind Kind, name, version string) int {
+	return slices.IndexFunc(s.items, func(i Item) bool { return i.Kind == kind && i.Name == name && (version == "" || i.Version == version) })
 }
 
 func (s *Supply) find(kind Kind, name, version string) (Item, bool) {
-	items := s.items()
-	i := slices.IndexFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == name && (version == "" || i.Version == version) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.index(kind, name, version)
 	if i < 0 {
 		return Item{}, false
 	}
-	return items[i], true
+	return s.items[i], true
 }
 
-// AtHand says whether an image, or else a chart, needs neither network nor compiler any more.
+// AtHand reports whether an image, or else a chart, needs neither network nor compiler any more.
 func (s *Supply) AtHand(image, chart, version string) bool {
 	if image != "" {
 		i, ok := s.find(KindImage, image, "")
@@ -240,7 +300,7 @@ func (s *Supply) ChartVersion(chart string) string {
 	return i.Version
 }
 
-// HasChart says whether a chart can be brought to hand; an empty version is any.
+// HasChart reports whether a chart can be brought to hand; an empty version is any.
 func (s *Supply) HasChart(chart, version string) bool {
 	_, ok := s.find(KindChart, chart, version)
 	return ok
@@ -303,19 +363,26 @@ func (s *Supply) Push(ctx context.Context, mirror string, p lab.Progress) error 
 	return registry.Publish(ctx, mirror, images, charts, p)
 }
 
-// Load brings an archive's images and charts to hand. Mode auto takes them from now on, and so does this supply.
-func (s *Supply) Load(ctx context.Context, file string, p lab.Progress) error {
+// Load brings an archive's images and charts to hand and returns the supply of them. Mode auto takes them from now on. Nobody is asked for anything.
+func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply, error) {
+	s, err := newSupply(o)
+	if err != nil {
+		return nil, err
+	}
 	b, err := openBundle(s.store, file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := b.load(ctx, p); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.remember(decision{Origin: lab.OriginBundle, Bundle: b.id, Why: "images from bundle " + filepath.Base(file)}); err != nil {
-		return err
+		return nil, err
 	}
-	return s.useFile(file)
+	if err := s.useFile(file); err != nil {
+		return nil, err
+	}
+	return s, s.list(ctx)
 }
 
 // fileSize is 0 for a file that is not there.

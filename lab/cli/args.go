@@ -56,7 +56,7 @@ func named(app *cli.App, args []string) (*cli.Command, int) {
 	return command, at
 }
 
-// takesValue says whether the word after a flag is its value. Of -xyz, z decides.
+// takesValue reports whether the word after a flag is its value. Of -xyz, z decides.
 func takesValue(c *cli.Command, word string) bool {
 	name := strings.TrimLeft(word, "-")
 	if strings.Contains(name, "=") {

@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/bridge"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 )
 
 func (p *program) bridgeCommand() *cli.Command {
@@ -46,7 +46,7 @@ func (p *program) bridgeCommand() *cli.Command {
 
 func (p *program) showBridge(labName string, est *lab.Estate, cluster string) error {
 	var list []lab.Registration
-	for _, r := range registrations(labName, est) {
+	for _, r := range up.Registrations(labName, est) {
 		if cluster == "" || r.Cluster == cluster {
 			list = append(list, r)
 		}
@@ -82,18 +82,6 @@ func (p *program) showBridge(labName string, est *lab.Estate, cluster string) er
 		p.ui.Table(t)
 	}
 	return nil
-}
-
-// registrations is the bridge of every cluster of an estate, hub first.
-func registrations(labName string, est *lab.Estate) []lab.Registration {
-	in := bridge.DefaultInputs(labName, est.Addons)
-	def, _ := est.Environment(lab.DefaultEnvironment)
-	list := make([]lab.Registration, 0, len(est.Clusters))
-	for _, c := range est.Clusters {
-		env, _ := est.Environment(c.Environment)
-		list = append(list, bridge.Build(labName, env, def, c, in))
-	}
-	return list
 }
 
 func clusterNames(clusters []lab.Cluster) []string {

@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/bundle"
 	"homelab/lab/docker"
+	"homelab/lab/state"
 	"homelab/lab/ui"
 )
 
@@ -44,7 +45,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
 				Description: examples("lab bundle load lab.tar.zst", "lab up --images bundle=lab.tar.zst"),
 				Flags:       []cli.Flag{outputFlag},
-				Action:      p.withSupply(p.bundleLoad),
+				Action:      p.bundleLoad,
 			},
 			{
 				Name: "push", Usage: "fill a registry with every image and chart, as a mirror for other machines", ArgsUsage: "HOST[:PORT]",
@@ -161,12 +162,25 @@ func (p *program) bundlePush(c *cli.Context, supply *bundle.Supply) error {
 	return p.bundleList(c, supply)
 }
 
-func (p *program) bundleLoad(c *cli.Context, supply *bundle.Supply) error {
+// bundleLoad asks neither registry nor engine: it is what a machine without a network begins with.
+func (p *program) bundleLoad(c *cli.Context) error {
+	if err := p.output(c); err != nil {
+		return err
+	}
 	file, err := oneFile(c)
 	if err != nil {
 		return err
 	}
-	if err := p.ui.Narrate(func(progress lab.Progress) error { return supply.Load(c.Context, file, progress) }); err != nil {
+	root, err := state.CacheRoot()
+	if err != nil {
+		return err
+	}
+	var supply *bundle.Supply
+	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+		supply, err = bundle.Load(c.Context, bundle.Options{CacheDir: root}, file, progress)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return p.bundleList(c, supply)

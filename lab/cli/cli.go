@@ -11,12 +11,15 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/urfave/cli/v2"
 	"k8s.io/klog/v2"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 	"homelab/lab/ui"
 )
 
@@ -61,7 +64,45 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	if errors.As(err, &shown) {
 		return shown.exit
 	}
-	return p.ui.Error(err)
+	return p.ui.Error(withEngine(withSpace(err)))
+}
+
+// withSpace gives an error of a full disk, wherever it comes from, a cure where it has none.
+func withSpace(err error) error {
+	var e *lab.Error
+	if errors.As(err, &e) && e.Cure != "" {
+		return err
+	}
+	cure := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		cure = "free space there"
+	case docker.Said(err, "no space left on device"):
+		cure = "free space where docker keeps its data (docker system df)"
+	default:
+		return err
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space is left on a disk", Cure: cure + ", then run the command again: it goes on where it ended", Err: err}
+}
+
+// engineLimit bounds the question whether the container engine is still there.
+const engineLimit = 5 * time.Second
+
+// withEngine gives an error that has no cure one, where it is that of a container engine which has gone meanwhile.
+func withEngine(err error) error {
+	var e *lab.Error
+	if err == nil || errors.As(err, &e) && e.Cure != "" || !strings.Contains(err.Error(), "docker") {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	defer cancel()
+	if _, gone := docker.New().Info(ctx); gone == nil {
+		return err
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine has gone while lab worked", Err: err,
+		Details: []string{err.Error(), "the lab's containers, and what they hold, are kept"}, Cure: "as root on Linux, lab up --fix starts it and goes on; else start it, then lab up",
+	}
 }
 
 // silence keeps libraries from printing by themselves: client-go's watchers through klog, Helm's merging of values through the standard logger. What they would say
@@ -127,6 +168,9 @@ func walk(commands []*cli.Command) {
 			c.Action = noCommand
 		}
 		c.CustomHelpTemplate = cli.CommandHelpTemplate
+		if len(c.Subcommands) > 0 {
+			c.CustomHelpTemplate = cli.SubcommandHelpTemplate // names them
+		}
 		walk(c.Subcommands)
 	}
 }

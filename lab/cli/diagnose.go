@@ -82,9 +82,9 @@ func (s *session) diagnose(ctx context.Context, file string) error {
 	if est, err := s.load(); err != nil {
 		d.add("estate.txt", nil, err)
 	} else {
-		w.est = est
-		st, err := w.status(ctx)
-		d.json("status.json", st, err)
+		w.Estate = est
+		st, err := w.Status(ctx)
+		d.json("status.json", w.statusResult(st), err)
 	}
 	d.containers(w)
 	infos, err := s.kubeconfigs(nil)
@@ -185,7 +185,7 @@ func (d *diagnosis) podLogs(w *world, cluster string) {
 	}
 }
 
-// steady says whether a pod runs, is ready, and never had to be started again.
+// steady reports whether a pod runs, is ready, and never had to be started again.
 func steady(pod corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if !c.Ready || c.RestartCount > 0 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,16 +36,14 @@ func (p *program) doctorCommand() *cli.Command {
 				return err
 			}
 			s.supply, err = s.openSupply(c.Context, docker.New(), c)
-			if err != nil {
+			if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
 				return err
 			}
-			d := s.doctor(s.toMake(est), s.supply.Builds())
-			report := d.Run(c.Context)
-			if c.Bool("fix") && report.Fixable() {
-				if err := d.Fix(c.Context, report, p.ui.Say); err != nil {
-					return err
-				}
-				report = d.Run(c.Context)
+			o := s.doctorOptions(s.toMake(est), err == nil && s.supply.Builds())
+			o.Images = err // a finding like others
+			report, err := s.examine(c.Context, doctor.New(o), c.Bool("fix"))
+			if err != nil {
+				return err
 			}
 			return p.showReport(report)
 		},
@@ -79,9 +78,13 @@ func reportRows(report doctor.Report) []ui.Row {
 
 // doctor is set for what is still to be made: clusters that run hold their memory already.
 func (s *session) doctor(clusters int, build bool) *doctor.Doctor {
-	return doctor.New(doctor.Options{
+	return doctor.New(s.doctorOptions(clusters, build))
+}
+
+func (s *session) doctorOptions(clusters int, build bool) doctor.Options {
+	return doctor.Options{
 		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: s.cacheDir(),
-	})
+	}
 }
 
 // toMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
@@ -94,14 +97,23 @@ func (s *session) toMake(est *lab.Estate) int {
 
 // preflight makes the checks that come before anything is touched.
 func (s *session) preflight(ctx context.Context, d *doctor.Doctor, fix bool) (doctor.Report, error) {
+	report, err := s.examine(ctx, d, fix)
+	if err != nil {
+		return report, err
+	}
+	return report, report.Err()
+}
+
+// examine makes the checks, and with fix the cures that are safe. What an interrupt left unanswered says nothing about the machine.
+func (s *session) examine(ctx context.Context, d *doctor.Doctor, fix bool) (doctor.Report, error) {
 	report := d.Run(ctx)
-	if fix && report.Fixable() {
+	if ctx.Err() == nil && fix && report.Fixable() {
 		if err := d.Fix(ctx, report, s.ui.Say); err != nil {
 			return report, err
 		}
 		report = d.Run(ctx)
 	}
-	return report, report.Err()
+	return report, context.Cause(ctx)
 }
 
 // buildNeeds are the programs that building images from source takes.

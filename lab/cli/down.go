@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"homelab/lab"
 	"homelab/lab/doctor"
@@ -36,12 +35,12 @@ func (p *program) downCommand() *cli.Command {
 	}
 }
 
-// downLimit bounds the removal of one thing.
-const downLimit = 2 * time.Minute
-
 func (s *session) down(ctx context.Context) error {
 	began := time.Now()
 	existed := s.dir.Exists()
+	if err := s.setAside(); err != nil {
+		return err
+	}
 	w, err := s.openWorld(nil, doctor.Traits{})
 	if err != nil {
 		return err
@@ -55,7 +54,7 @@ func (s *session) down(ctx context.Context) error {
 			Cure: "start it and run lab down again", Err: err,
 		}
 	}
-	removed, err := w.removeAll(ctx)
+	removed, err := w.Down(ctx, s.ui.Say)
 	if err != nil {
 		return err
 	}
@@ -63,44 +62,6 @@ func (s *session) down(ctx context.Context) error {
 		removed = append(removed, "folder "+s.dir.Path)
 	}
 	return s.downResult(removed, began, s.dir.Remove())
-}
-
-// removeAll takes down what carries the lab's name and label: clusters and forge side by side, then the network that held them.
-func (w *world) removeAll(ctx context.Context) ([]string, error) {
-	states, err := w.kind.Observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	forge, err := w.forge.Observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, downLimit)
-	defer cancel()
-	var group errgroup.Group
-	var removed []string
-	for _, st := range states {
-		removed = append(removed, "cluster "+st.Name)
-		w.ui.Say("removing cluster " + st.Name)
-		group.Go(func() error { return w.kind.Delete(ctx, st.Name) })
-	}
-	if forge.Exists {
-		removed = append(removed, "forge "+lab.ForgeName(w.name))
-		w.ui.Say("removing the forge")
-	}
-	group.Go(func() error { return w.forge.Remove(ctx) })
-	if err := group.Wait(); err != nil {
-		return removed, err
-	}
-	had, err := w.kind.HasNetwork(ctx)
-	if err != nil {
-		return removed, err
-	}
-	if had {
-		removed = append(removed, "network "+lab.NetworkName(w.name))
-		err = w.kind.RemoveNetwork(ctx)
-	}
-	return removed, err
 }
 
 func (s *session) downResult(removed []string, began time.Time, err error) error {

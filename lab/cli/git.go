@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/doctor"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 )
 
 func (p *program) gitCommand() *cli.Command {
@@ -20,7 +21,7 @@ func (p *program) gitCommand() *cli.Command {
 			{
 				Name:  "url",
 				Usage: "print the address of the estate's repository, as this machine reaches it",
-				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url --credentials) main") +
+				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main") +
 					"\n\nWith --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
 				Action: func(c *cli.Context) error {
@@ -33,7 +34,7 @@ func (p *program) gitCommand() *cli.Command {
 						return fmt.Errorf("forge: %w", err)
 					}
 					if c.Bool("credentials") {
-						u.User = url.UserPassword(w.creds.ForgeUser, w.creds.ForgePassword)
+						u.User = url.UserPassword(w.Creds.ForgeUser, w.Creds.ForgePassword)
 					}
 					if p.ui.WantsJSON() {
 						return p.ui.JSON(ui.URLResult{URL: u.String()})
@@ -45,12 +46,19 @@ func (p *program) gitCommand() *cli.Command {
 			{
 				Name:        "push",
 				Usage:       "commit the estate's working tree to the forge, and do nothing else",
-				Description: "Commits that others made in the forge are never overwritten.\n\n" + examples("lab git push", `lab git push -m "three replicas"`),
+				Description: "Commits that others made in the forge are never overwritten: lab git pull brings them first.\n\n" + examples("lab git push", `lab git push -m "three replicas"`),
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
 				Action: func(c *cli.Context) error {
+					s, err := p.existing(c)
+					if err != nil {
+						return err
+					}
+					if err := s.ours(); err != nil {
+						return err
+					}
 					w, err := p.forgeWorld(c)
 					if err != nil {
 						return err
@@ -58,6 +66,7 @@ func (p *program) gitCommand() *cli.Command {
 					return w.push(c)
 				},
 			},
+			p.pullCommand(),
 			{
 				Name:        "log",
 				Usage:       "print the forge's commits, newest first",
@@ -67,6 +76,9 @@ func (p *program) gitCommand() *cli.Command {
 					&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "at most `N` commits", Value: 20},
 				},
 				Action: func(c *cli.Context) error {
+					if n := c.Int("number"); n < 1 {
+						return usageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
+					}
 					w, err := p.forgeWorld(c)
 					if err != nil {
 						return err
@@ -91,23 +103,29 @@ func (p *program) forgeWorld(c *cli.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := w.forge.Observe(c.Context)
+	seen, err := w.gitea.Observe(c.Context)
 	if err != nil {
 		return nil, err
 	}
 	if !seen.Running {
 		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " does not run", Cure: w.command("lab up") + " starts it"}
 	}
+	if !seen.Prepared {
+		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " is not ready", Cure: w.command("lab up") + " repairs it"}
+	}
 	return w, nil
 }
 
 func (w *world) push(c *cli.Context) error {
+	if err := w.gitea.Settled(w.files()); err != nil { // else the estate would be called invalid
+		return err
+	}
 	est, err := w.load()
 	if err != nil {
 		return err
 	}
-	w.est = est
-	res, err := w.forge.Push(c.Context, w.tree(), c.String("message"))
+	w.Estate = est
+	res, err := w.gitea.Push(c.Context, w.Tree(), c.String("message"))
 	if err != nil {
 		return err
 	}
@@ -115,28 +133,28 @@ func (w *world) push(c *cli.Context) error {
 		return w.ui.JSON(ui.PushResult{Commit: res.Commit, Changed: res.Pushed})
 	}
 	if !res.Pushed {
-		w.ui.Print("the forge has this tree already: " + abbreviate(res.Commit))
+		w.ui.Print("the forge has this tree already: " + up.Abbreviate(res.Commit))
 		return nil
 	}
-	w.ui.Print("pushed " + abbreviate(res.Commit) + ": " + told(res.Changed))
+	w.ui.Print("pushed " + up.Abbreviate(res.Commit) + ": " + up.Summary(res.Changed))
 	return nil
 }
 
 func (w *world) log(c *cli.Context) error {
-	commits, err := w.forge.Log(c.Context, c.Int("number"))
+	commits, err := w.gitea.Log(c.Context, c.Int("number"))
 	if err != nil {
 		return err
 	}
 	if w.ui.WantsJSON() {
 		var res ui.LogResult
 		for _, k := range commits {
-			res.Commits = append(res.Commits, ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC(), Message: k.Message})
+			res.Commits = append(res.Commits, logCommit(k))
 		}
 		return w.ui.JSON(res)
 	}
 	t := ui.Table{}
 	for _, k := range commits {
-		t.Rows = append(t.Rows, []string{abbreviate(k.Hash), k.When.Local().Format(time.DateTime), k.Author, k.Message})
+		t.Rows = append(t.Rows, []string{up.Abbreviate(k.Hash), k.When.Local().Format(time.DateTime), k.Author, k.Message})
 	}
 	w.ui.Table(t)
 	return nil

@@ -100,14 +100,18 @@ func mergeKubeconfigs(files []ui.KubeconfigFile) error {
 	return nil
 }
 
+// add copies entries without the file that they came from, to which clientcmd would write them back.
 func add(to, from *clientcmdapi.Config) {
 	for k, v := range from.Clusters {
+		v.LocationOfOrigin = ""
 		to.Clusters[k] = v
 	}
 	for k, v := range from.AuthInfos {
+		v.LocationOfOrigin = ""
 		to.AuthInfos[k] = v
 	}
 	for k, v := range from.Contexts {
+		v.LocationOfOrigin = ""
 		to.Contexts[k] = v
 	}
 }

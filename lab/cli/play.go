@@ -2,16 +2,17 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
@@ -24,9 +25,9 @@ import (
 	"homelab/lab/forge"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
-	"homelab/lab/scenario/report"
 	"homelab/lab/state"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 )
 
 func (p *program) scenarioRun(c *cli.Context) error {
@@ -47,10 +48,21 @@ func (p *program) scenarioRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, one := range list {
+		if err := (scenario.Player{Only: c.Int("step"), From: c.Int("from")}).Has(one); err != nil {
+			return err
+		}
+	}
 	if c.Bool("fresh") {
+		if err := s.hasEstate(); err != nil {
+			return err
+		}
 		return s.fresh(c, list)
 	}
 	if s, err = p.existing(c); err != nil {
+		return err
+	}
+	if err := s.ours(); err != nil {
 		return err
 	}
 	est, err := s.load()
@@ -71,7 +83,9 @@ func playable(c *cli.Context, names []string) error {
 		return usage("both --all and names", "one of them")
 	case (c.IsSet("step") || c.IsSet("from")) && len(names) > 1:
 		return usage("--step and --from are for one scenario", "name one")
-	case c.Int("step") < 0 || c.Int("from") < 0:
+	case c.IsSet("step") && c.IsSet("from"):
+		return usage("both --step and --from", "one of them")
+	case c.IsSet("step") && c.Int("step") < 1 || c.IsSet("from") && c.Int("from") < 1:
 		return usage("steps count from 1", "lab scenario show "+names[0])
 	case c.Bool("pause") && !term.IsTerminal(int(os.Stdin.Fd())):
 		return usage("--pause waits for enter, and there is no terminal to press it on", "leave it out")
@@ -85,27 +99,47 @@ func (s *session) play(ctx context.Context, c *cli.Context, est *lab.Estate, lis
 	if err != nil {
 		return err
 	}
+	home := s.dir.Path
+	if c.Bool("fresh") { // the lab's folder goes with the lab
+		home = s.cacheDir()
+	}
+	again, done := secondSignal(ctx)
+	defer done()
+	return s.playOn(ctx, list, playing{
+		player: scenario.Player{World: stage, GiveUp: again, Pause: s.pause(c), Only: c.Int("step"), From: c.Int("from")},
+		pages:  cmp.Or(c.String("report"), filepath.Join(home, lab.ScenariosDir)), junit: c.String("junit"),
+	})
+}
+
+// playing is how scenarios are played, and where their results go.
+type playing struct {
+	player       scenario.Player
+	pages, junit string // folder and file
+}
+
+// playOn plays scenarios. Whatever comes of them is shown and written; what cannot be written is said beside it.
+func (s *session) playOn(ctx context.Context, list []*scenario.Scenario, how playing) error {
 	began := time.Now()
 	var results []*scenario.Result
 	var pages []string
-	pause := s.pause(c)
+	var unwritten error
 	for _, one := range list {
 		s.ui.StoryBegin(one.Name+": "+one.Title, "lab "+s.name)
-		r := scenario.Player{World: stage, Tell: s.tell(time.Now()), Pause: pause, Only: c.Int("step"), From: c.Int("from")}.Play(ctx, one)
-		page, err := s.page(c, r)
+		how.player.Tell = s.tell(ctx, time.Now())
+		r := how.player.Play(ctx, one)
+		page, err := writePage(how.pages, r)
 		s.ui.StoryEnd(verdictLine(r, page))
-		results, pages = append(results, r), append(pages, page)
-		if err != nil {
-			return err
-		}
+		results, pages, unwritten = append(results, r), append(pages, page), errors.Join(unwritten, err)
 		if r.Verdict == scenario.Interrupted {
 			break
 		}
 	}
-	if err := writeJUnit(c.String("junit"), results); err != nil {
-		return err
-	}
+	unwritten = errors.Join(unwritten, writeJUnit(how.junit, results))
 	exit := scenario.Worst(results)
+	if unwritten != nil {
+		s.ui.Say("error: " + strings.ReplaceAll(unwritten.Error(), "\n", "; "))
+		exit = cmp.Or(exit, lab.ExitFailed)
+	}
 	if s.ui.WantsJSON() {
 		if err := s.ui.JSON(runResult(s.name, results, pages, time.Since(began))); err != nil {
 			return err
@@ -117,23 +151,50 @@ func (s *session) play(ctx context.Context, c *cli.Context, est *lab.Estate, lis
 	return nil
 }
 
+// secondSignal is closed by the interrupt that comes after the one that ended ctx: what puts the lab back is given up then, and says what is left.
+func secondSignal(ctx context.Context) (again <-chan struct{}, done func()) {
+	second, over := make(chan struct{}), make(chan struct{})
+	detach := context.AfterFunc(ctx, func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+			close(second)
+		case <-over:
+		}
+	})
+	return second, func() {
+		detach()
+		close(over)
+	}
+}
+
+// hubWithin is how long the hub may take to say what it knows.
+const hubWithin = 30 * time.Second
+
 // stage is the lab as scenarios see it, with the clusters that it has: it may have been brought up with some of the estate's alone.
 func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, error) {
 	w, err := s.openWorld(est, doctor.Traits{})
 	if err != nil {
 		return scenario.World{}, err
 	}
-	e, err := w.engine()
+	e, err := w.argocd()
 	if err != nil {
 		return scenario.World{}, err
 	}
-	seen, err := e.Observe(ctx)
+	look, cancel := context.WithTimeout(ctx, hubWithin)
+	defer cancel()
+	seen, err := e.Observe(look)
+	if ctx.Err() != nil {
+		return scenario.World{}, ctx.Err()
+	}
 	if err != nil {
 		return scenario.World{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the lab's hub does not answer", Cure: "lab up", Err: err}
 	}
 	there := *est
-	there.Clusters = registered(est, seen.Registrations)
-	git := live.NewGit(w.forgeURL()+"/"+w.creds.ForgeUser+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: w.creds.ForgeUser, Password: w.creds.ForgePassword})
+	there.Clusters = up.Registered(est, seen.Registrations)
+	git := live.NewGit(w.forgeURL()+"/"+w.Creds.ForgeUser+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: w.Creds.ForgeUser, Password: w.Creds.ForgePassword})
 	return scenario.World{
 		Lab: s.name, Estate: &there, Engines: cmp.Or(s.record.Engine, lab.EngineArgoCD), Forge: git, Branches: git,
 		Clusters: live.NewClusters(s.name, w.docker, w.kind.RESTConfig), Engine: live.Engine{ArgoCD: e},
@@ -141,16 +202,22 @@ func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, e
 }
 
 // tell passes steps on to the screen.
-func (s *session) tell(began time.Time) func(scenario.StepResult) {
+func (s *session) tell(ctx context.Context, began time.Time) func(scenario.StepResult) {
 	return func(r scenario.StepResult) {
 		l := ui.StoryLine{Number: r.Number, Title: r.Title, Took: r.Took, Since: time.Since(began)}
-		switch r.Verdict {
-		case "":
-		case scenario.Passed:
+		switch {
+		case r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil:
+			s.ui.StoryStep(toPutBack(l, r))
+		case r.Verdict == "":
+		case r.Verdict == scenario.Passed:
 			l.Symbol = ui.SymbolOK
-		case scenario.Interrupted:
+		case r.Verdict == scenario.Interrupted:
 			l.Symbol = ui.SymbolWarning
-			l.Detail = []ui.Entry{{Name: "", Text: "interrupted; the lab is put back"}}
+			if r.Verb != leave {
+				l.Detail = []ui.Entry{{Name: "", Text: "interrupted; the lab is put back"}}
+			} else if r.Unmet != nil {
+				l.Detail = details(r)
+			}
 		default:
 			l.Symbol = ui.SymbolFailed
 			l.Detail = details(r)
@@ -159,33 +226,16 @@ func (s *session) tell(began time.Time) func(scenario.StepResult) {
 	}
 }
 
-func details(r scenario.StepResult) []ui.Entry {
-	if r.Unmet == nil {
-		return []ui.Entry{{Name: "error", Text: r.Error}}
-	}
-	seen := r.Unmet.LastSeen
-	if r.Unmet.Unchanged >= time.Second {
-		seen += ", unchanged for " + ui.Duration(r.Unmet.Unchanged)
-	}
-	list := []ui.Entry{{Name: "expected", Text: r.Unmet.Expected}, {Name: "last seen", Text: seen}}
-	for _, n := range r.Unmet.Notes {
-		list = append(list, ui.Entry{Name: "note", Text: n})
-	}
-	return list
-}
+// leave is the verb of the last step of every story.
+const leave = "leave"
 
-func verdictLine(r *scenario.Result, page string) string {
-	line := fmt.Sprintf("%s in %s", r.Verdict, ui.Duration(r.Took))
-	switch {
-	case r.Verdict == scenario.Skipped:
-		line = "skipped: " + r.Reason
-	case r.Reason != "":
-		line += ": " + r.Reason
+// toPutBack says after an interrupt what the next one would leave.
+func toPutBack(l ui.StoryLine, r scenario.StepResult) ui.StoryLine {
+	l.Title, l.Symbol = "ctrl-c again leaves what is not put back yet", ui.SymbolWaiting
+	for _, what := range r.Back {
+		l.Detail = append(l.Detail, ui.Entry{Name: "to do", Text: what})
 	}
-	if page != "" {
-		line += "   timeline: " + page
-	}
-	return line
+	return l
 }
 
 // pause waits for enter before a step; nil where nobody asked for it.
@@ -219,43 +269,11 @@ func (s *session) pause(c *cli.Context) func(context.Context, scenario.Step) err
 	}
 }
 
-// page writes a story's timeline. A story that was not played has none.
-func (s *session) page(c *cli.Context, r *scenario.Result) (string, error) {
-	if len(r.Steps) == 0 {
-		return "", nil
-	}
-	home := s.dir.Path
-	if c.Bool("fresh") { // the lab's folder goes with the lab
-		home = s.cacheDir()
-	}
-	dir := cmp.Or(c.String("report"), filepath.Join(home, lab.ScenariosDir))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("timeline: %w", err)
-	}
-	var b bytes.Buffer
-	if err := report.HTML(&b, r); err != nil {
-		return "", fmt.Errorf("timeline: %w", err)
-	}
-	file := filepath.Join(dir, r.Scenario+".html")
-	return file, os.WriteFile(file, b.Bytes(), 0o600)
-}
-
-func writeJUnit(file string, results []*scenario.Result) error {
-	if file == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := report.JUnit(&b, results); err != nil {
-		return fmt.Errorf("junit: %w", err)
-	}
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("junit: %w", err)
-	}
-	return nil
-}
-
 // freshSuffix is added to the name of the lab that is made for a story.
 const freshSuffix = "-fresh"
+
+// freshLimit is how long the applications of such a lab may take to converge.
+const freshLimit = 5 * time.Minute
 
 // fresh makes a lab, plays on it, and removes it however that ended.
 func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
@@ -278,9 +296,9 @@ func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
 	})
 	return f.locked(c.Context, func(ctx context.Context) (err error) {
 		quiet := *f
-		defer func() { err = errors.Join(err, quiet.down(context.WithoutCancel(ctx))) }()
+		defer func() { err = f.remove(ctx, &quiet, err) }()
 		quiet.program = &program{Env: f.Env, ui: f.ui.Aside()} // the result is the story's
-		if err := quiet.up(ctx, c, est, clusters); err != nil {
+		if err := quiet.up(ctx, c, est, up.Options{Clusters: clusters, Others: true, Timeout: freshLimit}); err != nil {
 			return err
 		}
 		f.record = quiet.record
@@ -288,26 +306,21 @@ func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
 	})
 }
 
-func runResult(labName string, results []*scenario.Result, pages []string, took time.Duration) ui.ScenarioRun {
-	out := ui.ScenarioRun{Lab: labName, Seconds: ui.Seconds(took), Verdict: string(scenario.WorstVerdict(results))}
-	for i, r := range results {
-		one := ui.ScenarioResult{
-			Name: r.Scenario, Title: r.Title, Verdict: string(r.Verdict), Reason: r.Reason, Began: r.Began.UTC(), Seconds: ui.Seconds(r.Took), Left: r.Left, Timeline: pages[i],
-		}
-		for _, m := range r.Measures {
-			one.Measures = append(one.Measures, ui.ScenarioMeasure{Name: m.Name, From: m.From, Seconds: ui.Seconds(m.Took)})
-		}
-		for _, step := range r.Steps {
-			line := ui.ScenarioStepResult{
-				Number: step.Number, ID: step.ID, Title: step.Title, Verb: step.Verb, Always: step.Always, Verdict: string(step.Verdict),
-				Since: ui.Seconds(step.Began), Seconds: ui.Seconds(step.Took), Did: step.Did, Error: step.Error,
-			}
-			if u := step.Unmet; u != nil {
-				line.Expected, line.LastSeen, line.Unchanged, line.Notes = u.Expected, u.LastSeen, ui.Seconds(u.Unchanged), u.Notes
-			}
-			one.Steps = append(one.Steps, line)
-		}
-		out.Scenarios = append(out.Scenarios, one)
+// downWithin is how long a lab may take to be removed.
+const downWithin = 10 * time.Minute
+
+// remove removes the lab of a story that ended with err. What came of the story was shown and stays the answer.
+func (s *session) remove(ctx context.Context, quiet *session, err error) error {
+	if ctx.Err() != nil {
+		s.ui.Say("the lab " + s.name + " is removed; ctrl-c again leaves it: lab down --name " + s.name)
 	}
-	return out
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
+	defer cancel()
+	down := quiet.down(limited)
+	var shown exitError
+	if down != nil && errors.As(err, &shown) {
+		s.ui.Say("error: the lab " + s.name + " is not removed: " + down.Error() + ": lab down --name " + s.name)
+		return err
+	}
+	return errors.Join(err, down)
 }

@@ -10,6 +10,7 @@ import (
 	"homelab/lab/doctor"
 	"homelab/lab/promote"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 )
 
 func (p *program) promoteCommand() *cli.Command {
@@ -65,6 +66,11 @@ func (s *session) promote(ctx context.Context, est *lab.Estate, plan promote.Pro
 	if est.Dir == "" {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
 	}
+	if push {
+		if err := s.ours(); err != nil {
+			return err
+		}
+	}
 	if push && !s.dir.Exists() {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", s.name), Cure: "lab up makes it; without --push the file alone is changed"}
 	}
@@ -87,7 +93,7 @@ func (s *session) promoted(res ui.PromoteResult) error {
 	}
 	switch {
 	case res.Commit != "":
-		s.ui.Print("pushed " + abbreviate(res.Commit))
+		s.ui.Print("pushed " + up.Abbreviate(res.Commit))
 	case res.Written:
 		s.ui.Print("next: " + s.onEstate("lab up"))
 	}
@@ -103,7 +109,7 @@ func (s *session) standing(ctx context.Context, est *lab.Estate, plan promote.Pr
 	if err != nil {
 		return ""
 	}
-	e, err := w.engine()
+	e, err := w.argocd()
 	if err != nil {
 		return ""
 	}
@@ -140,6 +146,6 @@ func (s *session) pushPromotion(ctx context.Context, plan promote.Promotion) (st
 	if err != nil {
 		return "", err
 	}
-	res, err := w.forge.Push(ctx, w.tree(), plan.Message())
+	res, err := w.gitea.Push(ctx, w.Tree(), plan.Message())
 	return res.Commit, err
 }

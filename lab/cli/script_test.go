@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts plays every testdata/script/*.txtar: the command line as a person types it, without a container engine.
+// TestScripts plays every testdata/script/*.txtar: the command line as a user types it, without a container engine.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

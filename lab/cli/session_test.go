@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"homelab/lab"
+	"homelab/lab/up"
 )
 
 // A hint is typed where it was read: it has to reach the same lab and estate from there.
@@ -55,7 +56,7 @@ func TestWhatComesNextCanBeDone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	files := fstest.MapFS{"environments/dev/addons/podinfo/values.yaml": {}, "scenarios/drift/scenario.yaml": {}}
 	s := &session{program: &program{Env: Env{Getenv: func(string) string { return "" }}}, name: "mine", here: "homelab"}
-	r := &run{world: &world{session: s, est: &lab.Estate{FS: files, Environments: []lab.Environment{{Name: "dev", Order: 1}}}}}
+	r := &world{session: s, Lab: &up.Lab{Estate: &lab.Estate{FS: files, Environments: []lab.Environment{{Name: "dev", Order: 1}}}}}
 	story := ", or play a story: lab scenario run drift --name mine"
 	if got, want := r.next(), "lab init mine && cd mine, edit environments/dev/addons/podinfo/values.yaml and run lab up"+story; got != want {
 		t.Errorf("of the built-in estate: %s, want %s", got, want)

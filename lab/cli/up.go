@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +17,13 @@ import (
 	"homelab/lab/apply"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
+	"homelab/lab/engine/argocd"
 	"homelab/lab/estate"
 	"homelab/lab/plan"
 	"homelab/lab/scenario"
 	"homelab/lab/state"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 )
 
 // Ports on 127.0.0.1 that a lab takes when they are free, and the next free ones otherwise.
@@ -35,12 +38,15 @@ func (p *program) upCommand() *cli.Command {
 		Usage: "bring the lab up, or make it follow the estate",
 		Description: "Looks at what there is, does what is missing, and ends when every application is in sync and healthy. A run that was ended, however\n" +
 			"that happened, is gone on with by the next. Where nothing is to be done, nothing is touched.\n\n" +
-			examples("lab up", "lab up --fix", "lab up --only dev,prod", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
+			examples("lab up", "lab up --fix", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
 			&cli.BoolFlag{Name: "fix", Usage: "as root on Linux, first cure what lab doctor finds wrong with this machine"},
-			&cli.BoolFlag{Name: "recreate", Usage: "make clusters anew whose spec.kind changed; what runs in them is lost"},
+			&cli.StringSliceFlag{Name: "recreate", Usage: "remove these `CLUSTERS` and make them again; what runs in them is lost"},
+			&cli.BoolFlag{Name: "prune", Usage: "remove the clusters that left the estate; what runs in them is lost"},
+			&cli.BoolFlag{Name: "builtin", Usage: "take the built-in estate, whatever the working folder holds"},
+			&cli.BoolFlag{Name: "adopt", Usage: "the lab follows this estate from now on, though it was made from another folder"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
@@ -52,6 +58,17 @@ func (p *program) upCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if err := s.hasEstate(); err != nil {
+				return err
+			}
+			if !c.Bool("adopt") {
+				if err := s.ours(); err != nil {
+					return err
+				}
+			}
+			if err := s.openForge(docker.New(), state.Credentials{}).Settled(s.files()); err != nil { // else the estate would be called invalid
+				return err
+			}
 			if s.supply, err = s.openSupply(c.Context, docker.New(), c); err != nil {
 				return err
 			}
@@ -59,39 +76,53 @@ func (p *program) upCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			clusters, err := selected(c, est)
+			o, err := upOptions(c, est)
 			if err != nil {
 				return err
 			}
 			if c.Bool("dry-run") {
-				return s.dryRun(c, est, clusters)
+				return s.dryRun(c.Context, est, o)
 			}
-			return s.locked(c.Context, func(ctx context.Context) error { return s.up(ctx, c, est, clusters) })
+			return s.locked(c.Context, func(ctx context.Context) error { return s.up(ctx, c, est, o) })
 		},
 	}
 }
 
-// selected are the clusters that --only names, with the hub, without which the others are not managed; all without the flag.
-func selected(c *cli.Context, est *lab.Estate) ([]lab.Cluster, error) {
-	only := c.StringSlice("only")
-	if len(only) == 0 {
-		return est.Clusters, nil
+// upOptions are the options that flags say.
+func upOptions(c *cli.Context, est *lab.Estate) (up.Options, error) {
+	o := up.Options{Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout")}
+	if err := known(est, "recreate", o.Recreate); err != nil {
+		return o, err
 	}
-	for _, name := range only {
+	if o.Others && o.Prune {
+		return o, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--only leaves other clusters as they are, and --prune does not", Cure: "one of them"}
+	}
+	if !o.Others {
+		return o, nil
+	}
+	only := c.StringSlice("only")
+	if err := known(est, "only", only); err != nil {
+		return o, err
+	}
+	for _, cl := range est.Clusters { // the hub too, without which the others are not managed
+		if cl.Role == lab.RoleHub || slices.Contains(only, cl.Name) {
+			o.Clusters = append(o.Clusters, cl)
+		}
+	}
+	return o, nil
+}
+
+// known refuses names of clusters that the estate has not.
+func known(est *lab.Estate, flag string, names []string) error {
+	for _, name := range names {
 		if _, ok := est.Cluster(name); !ok {
-			return nil, &lab.Error{
-				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--only: the estate has no cluster %q", name),
+			return &lab.Error{
+				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--%s: the estate has no cluster %q", flag, name),
 				Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
 			}
 		}
 	}
-	var list []lab.Cluster
-	for _, cl := range est.Clusters {
-		if cl.Role == lab.RoleHub || slices.Contains(only, cl.Name) {
-			list = append(list, cl)
-		}
-	}
-	return list, nil
+	return nil
 }
 
 // limits are what an estate can have where images come from.
@@ -103,7 +134,7 @@ func (s *session) limits() []estate.Option {
 	return options
 }
 
-// suppliable says whether a chart of the estate can be had; one from a repository that is not lab's is the engine's to fetch.
+// suppliable reports whether a chart of the estate can be had; one from a repository that is not lab's is the engine's to fetch.
 func (s *session) suppliable(c estate.Chart) bool {
 	return c.Repository != "" || s.supply.HasChart(c.Name, c.Version)
 }
@@ -118,24 +149,52 @@ func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*worl
 	return w, report, err
 }
 
-// remember writes down where the lab is from and which ports it has, the first time.
-func (s *session) remember(images string) error {
-	r := s.record
-	r.Lab, r.Estate, r.Images = s.name, s.estate.dir, images
+// remember writes down where the lab is from and which ports it has. Those of a lab whose record was lost are found again in its containers.
+func (w *world) remember(ctx context.Context, images string) error {
+	r := w.record
+	r.Lab, r.Estate, r.Images = w.name, w.estate.dir, images
 	if r.Ports == (state.Ports{}) {
 		var err error
-		if r.Ports.Forge, err = state.FreePort(forgePort, takenPorts()...); err != nil {
+		if r.Ports, err = w.publishedPorts(ctx); err != nil {
 			return err
 		}
-		if r.Ports.ArgoCD, err = state.FreePort(argocdPort, append(takenPorts(), r.Ports.Forge)...); err != nil {
-			return err
+		if r.Ports.Forge == 0 {
+			if r.Ports.Forge, err = state.FreePort(forgePort, takenPorts()...); err != nil {
+				return err
+			}
+		}
+		if r.Ports.ArgoCD == 0 {
+			if r.Ports.ArgoCD, err = state.FreePort(argocdPort, append(takenPorts(), r.Ports.Forge)...); err != nil {
+				return err
+			}
 		}
 	}
-	if r == s.record {
+	if r == w.record {
 		return nil
 	}
-	s.record = r
-	return s.dir.Save(r)
+	w.record, w.Ports = r, r.Ports
+	return w.dir.Save(r)
+}
+
+// publishedPorts are those that the lab's containers were made with; 0 for one that is not there.
+func (w *world) publishedPorts(ctx context.Context) (state.Ports, error) {
+	var ports state.Ports
+	list, err := w.docker.Containers(ctx, "network="+lab.NetworkName(w.name))
+	if err != nil {
+		return ports, err
+	}
+	for _, c := range list {
+		for port, to := range map[string]*int{fmt.Sprintf("%d/tcp", argocd.DefaultNodePort): &ports.ArgoCD, "3000/tcp": &ports.Forge} {
+			_, at, ok := strings.Cut(c.Published[port], ":")
+			if !ok || port == "3000/tcp" && c.Name != lab.ForgeName(w.name) {
+				continue
+			}
+			if *to, err = strconv.Atoi(at); err != nil {
+				return ports, fmt.Errorf("port of %s: %w", c.Name, err)
+			}
+		}
+	}
+	return ports, nil
 }
 
 // takenPorts are those of the other labs, which may be stopped at the moment.
@@ -155,81 +214,84 @@ func takenPorts() []int {
 	return ports
 }
 
-func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, clusters []lab.Cluster) error {
+func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.Options) error {
 	began := time.Now()
+	if err := s.setAside(); err != nil {
+		return err
+	}
 	w, report, err := s.prepare(ctx, est, c.Bool("fix"))
 	if err != nil {
 		return err
 	}
-	if err := w.remember(c.String("images")); err != nil {
+	o.Preflight = report.Summary()
+	if err := w.remember(ctx, c.String("images")); err != nil {
 		return err
 	}
-	seen, err := w.observe(ctx, clusters)
+	seen, err := w.Observe(ctx, o)
 	if err != nil {
 		return err
 	}
-	steps := plan.Build(w.desired(ctx, clusters, seen.Observed, !c.IsSet("only"), report.Summary()), seen.Observed)
-	if err := remakeAllowed(steps, c.Bool("recreate")); err != nil {
+	w.mourn(seen)
+	if err := w.Remember(ctx, seen); err != nil {
 		return err
+	}
+	steps, err := w.agree(ctx, &o, seen)
+	if err != nil {
+		return err
+	}
+	clusters := est.Clusters
+	if o.Others {
+		clusters = o.Clusters
 	}
 	if !plan.Changes(steps) {
 		s.ui.UpToDate(s.name, len(clusters), len(seen.Applications), time.Since(began))
 		return s.upResult(nil, time.Since(began), nil)
 	}
-	r := &run{
-		world: w, clusters: clusters, seen: seen, commit: seen.forge.Revision, timeout: c.Duration("timeout"), only: only(clusters, est),
-		expected: seen.Expected, gone: applicationNames(w.switched(false, clusters)),
+	if s.estate.dir == "" {
+		s.ui.Say("the estate is the built-in one; lab init DIR writes it to a folder")
 	}
 	if len(seen.Missing) > 0 {
-		s.ui.Say(w.supply.Why())
+		s.ui.Say(s.supply.Why())
 	}
 	s.ui.Begin(w.header(clusters), steps)
-	result, err := apply.Runner{Executors: r.executors(), Events: s.ui.Event}.Run(ctx, steps)
+	result, err := w.Apply(ctx, o, seen, steps, s.ui.Event)
 	s.ui.End()
 	if err != nil {
 		return err
 	}
-	if r.record.Engine == "" {
-		r.record.Engine = lab.EngineArgoCD
-		if err := s.dir.Save(r.record); err != nil {
+	if s.record.Engine == "" {
+		s.record.Engine = lab.EngineArgoCD
+		if err := s.dir.Save(s.record); err != nil {
 			return err
 		}
 	}
-	if err := r.summary(ctx, steps, result, time.Since(began)); err != nil {
+	if err := w.summary(ctx, steps, result, time.Since(began)); err != nil {
 		return err
 	}
 	return s.upResult(changedTitles(steps, result), time.Since(began), result.Steps)
 }
 
 // dryRun prints the plan.
-func (s *session) dryRun(c *cli.Context, est *lab.Estate, clusters []lab.Cluster) error {
-	w, report, err := s.prepare(c.Context, est, false)
+func (s *session) dryRun(ctx context.Context, est *lab.Estate, o up.Options) error {
+	if s.garbled != nil {
+		return s.garbled
+	}
+	w, report, err := s.prepare(ctx, est, false)
 	if err != nil {
 		return err
 	}
-	seen, err := w.observe(c.Context, clusters)
+	o.Preflight = report.Summary()
+	seen, err := w.Observe(ctx, o)
 	if err != nil {
 		return err
 	}
-	steps := plan.Build(w.desired(c.Context, clusters, seen.Observed, !c.IsSet("only"), report.Summary()), seen.Observed)
+	w.mourn(seen)
+	steps := w.Plan(ctx, o, seen)
 	if s.ui.WantsJSON() {
 		return s.ui.JSON(ui.NewPlanResult(s.name, steps))
 	}
 	s.ui.Raw(plan.String(steps))
 	return nil
-}
-
-// remakeAllowed refuses a plan that would empty clusters, unless that was asked for.
-func remakeAllowed(steps []lab.Step, recreate bool) error {
-	names := plan.Remade(steps)
-	if len(names) == 0 || recreate {
-		return nil
-	}
-	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "recreate",
-		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change a cluster that runs",
-		Cure:    "lab up --recreate makes them anew and loses what runs in them",
-	}
 }
 
 // header is the first line of a run: "lab homelab · argocd · 4 clusters · images from the registry".
@@ -264,11 +326,11 @@ func (s *session) upResult(changed []string, took time.Duration, steps []lab.Ste
 }
 
 // summary is the last screen.
-func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result, took time.Duration) error {
-	if r.ui.WantsJSON() {
+func (w *world) summary(ctx context.Context, steps []lab.Step, result apply.Result, took time.Duration) error {
+	if w.ui.WantsJSON() {
 		return nil
 	}
-	st, err := r.status(ctx)
+	st, err := w.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -276,38 +338,38 @@ func (r *run) summary(ctx context.Context, steps []lab.Step, result apply.Result
 	for i, s := range result.Steps {
 		times[steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
 	}
-	r.ui.Summary(ui.Summary{
-		Lab: r.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: st.Clusters, Applications: st.Applications, Addons: addonNames(r.est),
+	w.ui.Summary(ui.Summary{
+		Lab: w.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Addons: addonNames(w.Estate),
 		Endpoints: []ui.Entry{
-			{Name: "argo cd", Text: r.argocdURL(), Note: "user " + r.creds.ArgoCDUser + ", password: " + r.command("lab creds argocd")},
-			{Name: "forge", Text: r.forgeURL(), Note: "user " + r.creds.ForgeUser + ", password: " + r.command("lab creds forge")},
-			{Name: "kubectl", Text: "export KUBECONFIG=$(" + r.command("lab kubeconfig") + ")"},
+			{Name: "argo cd", Text: w.argocdURL(), Note: "user " + w.Creds.ArgoCDUser + ", password: " + w.command("lab creds argocd")},
+			{Name: "forge", Text: w.forgeURL(), Note: "user " + w.Creds.ForgeUser + ", password: " + w.command("lab creds forge")},
+			{Name: "kubectl", Text: "export KUBECONFIG=$(" + w.command("lab kubeconfig") + ")"},
 		},
-		Next: r.next(),
+		Next: w.next(),
 	})
 	return nil
 }
 
-// next is what a person may want to try on this estate: a layer of values to edit, a story to play.
-func (r *run) next() string {
+// next is what a user may want to try on this estate: a layer of values to edit, a story to play.
+func (w *world) next() string {
 	var ideas []string
-	for _, e := range slices.SortedFunc(slices.Values(r.est.Environments), func(a, b lab.Environment) int { return cmp.Compare(a.Order, b.Order) }) {
-		values, err := fs.Glob(r.est.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
+	for _, e := range slices.SortedFunc(slices.Values(w.Estate.Environments), func(a, b lab.Environment) int { return cmp.Compare(a.Order, b.Order) }) {
+		values, err := fs.Glob(w.Estate.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
 		if err == nil && len(values) > 0 && e.Order > 0 {
-			if r.estate.dir == "" { // a folder called like the lab is that lab's estate
-				ideas = append(ideas, "lab init "+r.name+" && cd "+r.name+", edit "+values[0]+" and run lab up")
+			if w.estate.dir == "" { // a folder called like the lab is that lab's estate
+				ideas = append(ideas, "lab init "+w.name+" && cd "+w.name+", edit "+values[0]+" and run lab up")
 			} else {
-				ideas = append(ideas, "edit "+r.toEdit(values[0])+" and run "+r.onEstate("lab up"))
+				ideas = append(ideas, "edit "+w.toEdit(values[0])+" and run "+w.onEstate("lab up"))
 			}
 			break
 		}
 	}
-	if stories, err := scenario.List(r.est.FS); err == nil && len(stories) > 0 {
+	if stories, err := scenario.List(w.Estate.FS); err == nil && len(stories) > 0 {
 		story := stories[0]
 		if slices.Contains(stories, "drift") {
 			story = "drift"
 		}
-		ideas = append(ideas, "play a story: "+r.onEstate("lab scenario run "+story))
+		ideas = append(ideas, "play a story: "+w.onEstate("lab scenario run "+story))
 	}
 	return strings.Join(ideas, ", or ")
 }

@@ -162,7 +162,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// seeded says whether a fact is drawn from the cluster's seed, and not merely made of names or the account's ids.
+// seeded reports whether a fact is drawn from the cluster's seed, and not merely made of names or the account's ids.
 func seeded(key string) bool {
 	return slices.Contains([]string{"aws_vpc_id", "aws_subnet_ids", "aws_security_group_id", "aws_oidc_provider_arn", "azure_oidc_issuer_url", "podinfo_client_id"}, key)
 }

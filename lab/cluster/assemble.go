@@ -34,7 +34,7 @@ import (
 // processor time for a cluster 3 s go away, and of the time on two busy cores as much. A cancelled kubeadm ends at once, too. All else, upstream's node image
 // with its network daemon and several control planes behind a load balancer, is left to kind altogether.
 
-// assembles says whether lab sets the cluster up itself.
+// assembles reports whether lab sets the cluster up itself.
 func (k *Kind) assembles(ctx context.Context, cfg *v1alpha4.Cluster) (bool, error) {
 	args := []string{"image", "inspect", "--format", `{{index .Config.Labels "` + lab.LabelInputs + `"}}`}
 	controlPlanes := 0

@@ -17,7 +17,7 @@ const (
 	maxHostname    = 63 // of a node, which is also a DNS label
 )
 
-// config is the person's own kind document with lab's wishes merged in. The person's word is kept wherever it was given; lab's patches come first, so that
+// config is the user's own kind document with lab's wishes merged in. The user's word is kept wherever it was given; lab's patches come first, so that
 // theirs are applied over them.
 func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 	cfg, err := decode(spec.Cluster)

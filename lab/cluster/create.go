@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/state"
 
 	"golang.org/x/sync/errgroup"
 	kind "sigs.k8s.io/kind/pkg/cluster"
@@ -64,6 +65,10 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err := k.forgetKubeconfig(name); err != nil { // a killed run may have left kind's lock on it
 		return err
 	}
+	// From here on there may be containers of this cluster that are not whole; there are none yet.
+	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil {
+		return err
+	}
 
 	own, err := k.assembles(ctx, cfg)
 	if err != nil {
@@ -74,10 +79,15 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	}
 
 	// containerd is patched and restarted before the control plane starts; from then on it takes images.
-	var once sync.Once
+	var once, noted sync.Once
+	var unrecorded error
 	steady, loaded := make(chan struct{}), make(chan struct{})
 	settle := func() { once.Do(func() { close(steady) }) }
 	provider, err := k.provider(statusLogger{progress: p, started: func(status string) {
+		if strings.HasPrefix(status, "ensuring") || strings.HasPrefix(status, "preparing") {
+			return
+		}
+		noted.Do(func() { unrecorded = k.recordNodes(ctx, name) }) // the containers are there now
 		if strings.HasPrefix(status, "starting control-plane") {
 			settle()
 		}
@@ -93,7 +103,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 				kind.CreateWithRetain(true), kind.CreateWithStopBeforeSettingUpKubernetes(own),
 				kind.CreateWithDisplayUsage(false), kind.CreateWithDisplaySalutation(false))
 		})
-		if err != nil {
+		if err := errors.Join(err, unrecorded); err != nil {
 			return err
 		}
 		settle()
@@ -124,6 +134,17 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return group.Wait()
 }
 
+// recordNodes adds the ids of a cluster's containers to lab's record of its making.
+func (k *Kind) recordNodes(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	r := k.state.Cluster(name)
+	r.Nodes = ids(nodes)
+	return k.state.SaveCluster(name, r)
+}
+
 // free refuses a cluster whose containers' names are taken, be it by this lab or by someone else's kind.
 func (k *Kind) free(ctx context.Context, name string) error {
 	kindName := lab.KindName(k.lab, name)
@@ -135,14 +156,14 @@ func (k *Kind) free(ctx context.Context, name string) error {
 		Exit: lab.ExitFailed, Code: "exists", Message: "a kind cluster called " + kindName + " exists already",
 		Cure: "choose another --name, or remove it: kind delete cluster --name " + kindName, Err: errTaken,
 	}
-	if _, ours := taken[0].Addresses[lab.NetworkName(k.lab)]; ours {
+	if k.made(taken[0]) {
 		e.Code, e.Cure = CodeLeftOver, "run lab up again"
 	}
 	return e
 }
 
 // CodeLeftOver is the code of the error that a cluster of this lab is there, whole or in part, although it was to be made. Where it was absent a moment ago, a run
-// that was killed had begun it: the docker command goes on by itself. Delete removes it.
+// that was killed may have begun it, as the docker command goes on by itself: Observe returns what can be proven of it.
 const CodeLeftOver = "left_over"
 
 // kindCreate runs kind's Create, which takes no context. When ctx ends first, the nodes are taken away under it, which makes it fail soon; it may be making
@@ -177,6 +198,9 @@ func explain(err error) error {
 		return nil
 	}
 	run := exec.RunErrorForError(err)
+	if run == nil && strings.Contains(err.Error(), "already exist for a cluster with the name") { // kind's own look, a moment after ours
+		return &lab.Error{Exit: lab.ExitFailed, Code: CodeLeftOver, Message: "its nodes came into being meanwhile", Err: err, Cure: "run lab up again"}
+	}
 	if run == nil {
 		return err
 	}

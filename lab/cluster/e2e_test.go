@@ -20,6 +20,7 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/cluster/clustertest"
 	"homelab/lab/docker"
+	"homelab/lab/state"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +84,14 @@ func say(t *testing.T) lab.Progress {
 
 func TestKind(t *testing.T) {
 	d := docker.New()
-	k := cluster.NewKind("e2e-k", t.TempDir(), d, host(t, d))
+	dir := &state.Dir{Lab: "e2e-k", Path: t.TempDir()}
+	k := cluster.NewKind(dir, d, host(t, d))
+	docker := func(t *testing.T, args ...string) {
+		t.Helper()
+		if _, err := d.Output(context.WithoutCancel(t.Context()), nil, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	image := archive(t, d, "docker.io/lab/e2e-empty:1")
 	t.Cleanup(func() {
 		for _, name := range []string{"dev", "half"} {
@@ -93,7 +101,7 @@ func TestKind(t *testing.T) {
 		}
 	})
 	clustertest.Contract(t, clustertest.Subject{
-		Clusters: k, Other: cluster.NewKind("e2e-other", t.TempDir(), d, host(t, d)), NodeRef: nodeRef(t, d), Image: image, Limit: 5 * time.Minute,
+		Clusters: k, Other: cluster.NewKind(&state.Dir{Lab: "e2e-other", Path: t.TempDir()}, d, host(t, d)), State: dir, NodeRef: nodeRef(t, d), Image: image, Limit: 5 * time.Minute,
 		Holds: func(t *testing.T, name string) bool {
 			out, err := d.Exec(t.Context(), lab.KindName("e2e-k", name)+"-control-plane", nil, "crictl", "images", "-o", "json")
 			if err != nil {
@@ -101,10 +109,15 @@ func TestKind(t *testing.T) {
 			}
 			return json.Valid(out) && strings.Contains(string(out), image.Digest)
 		},
-		Stop: func(t *testing.T, node string) {
-			if _, err := d.Output(t.Context(), nil, "stop", node); err != nil {
-				t.Fatal(err)
-			}
+		Stop:  func(t *testing.T, node string) { docker(t, "stop", node) },
+		Pause: func(t *testing.T, node string) { docker(t, "pause", node) },
+		Silence: func(t *testing.T, node string) func() {
+			docker(t, "exec", node, "pkill", "-STOP", "kube-apiserver")
+			return func() { docker(t, "exec", node, "pkill", "-CONT", "kube-apiserver") }
+		},
+		Unmark: func(t *testing.T, node string) {
+			docker(t, "exec", node, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=kube-system", "delete", "configmap", "lab")
+			docker(t, "exec", node, "rm", "/kind/lab.json")
 		},
 	})
 	if left, err := d.Containers(t.Context(), "name=e2e-k-"); err != nil || len(left) != 0 {
@@ -116,7 +129,7 @@ func TestKind(t *testing.T) {
 // with v2 it does, and this holds Delete to no more than that.
 func TestStuck(t *testing.T) {
 	d := docker.New()
-	k := cluster.NewKind("e2e-s", t.TempDir(), d, host(t, d))
+	k := cluster.NewKind(&state.Dir{Lab: "e2e-s", Path: t.TempDir()}, d, host(t, d))
 	const node = "e2e-s-dev-control-plane"
 	t.Cleanup(func() {
 		if err := errors.Join(k.Delete(context.Background(), "dev"), k.RemoveNetwork(context.Background())); err != nil {
@@ -147,7 +160,7 @@ func TestStuck(t *testing.T) {
 // TestTimes makes a cluster with the images named in LAB_E2E_IMAGES (REF=ARCHIVE ...) and says when what happened.
 func TestTimes(t *testing.T) {
 	d := docker.New()
-	k := cluster.NewKind("e2e-t", t.TempDir(), d, host(t, d))
+	k := cluster.NewKind(&state.Dir{Lab: "e2e-t", Path: t.TempDir()}, d, host(t, d))
 	spec := cluster.Spec{Cluster: lab.Cluster{Name: "dev", Kind: []byte(os.Getenv("LAB_E2E_KIND"))}, NodeRef: nodeRef(t, d), Images: func(context.Context) ([]lab.Image, error) {
 		var images []lab.Image
 		for _, pair := range strings.Fields(os.Getenv("LAB_E2E_IMAGES")) {
@@ -182,7 +195,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 	const labName, name = "e2e-m", "two"
 	ctx := t.Context()
 	d := docker.New()
-	k := cluster.NewKind(labName, t.TempDir(), d, host(t, d))
+	k := cluster.NewKind(&state.Dir{Lab: labName, Path: t.TempDir()}, d, host(t, d))
 	image := lab.Image{Ref: os.Getenv("LAB_E2E_POD_REF"), Digest: "sha256:0", Archive: os.Getenv("LAB_E2E_POD_ARCHIVE")}
 	if image.Ref == "" {
 		t.Skip("LAB_E2E_POD_REF and LAB_E2E_POD_ARCHIVE name no image that serves HTTP on 9898 (podinfo)")

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/state"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,6 +32,8 @@ const networkEnv = "KIND_EXPERIMENTAL_DOCKER_NETWORK"
 const (
 	kindClusterLabel = "io.x-k8s.kind.cluster"
 	kindRoleLabel    = "io.x-k8s.kind.role"
+
+	loadBalancer = "external-load-balancer" // a role: kind's Envoy in front of several control planes
 )
 
 // Host is what the machine lacks and clusters on it must be told about.
@@ -58,13 +61,14 @@ type Spec struct {
 type Kind struct {
 	lab    string
 	dir    string // of kubeconfigs
+	state  *state.Dir
 	docker *docker.Docker
 	host   Host
 }
 
-// NewKind returns the clusters of a lab; their kubeconfigs are kept in kubeconfigDir, one file each.
-func NewKind(labName, kubeconfigDir string, d *docker.Docker, host Host) *Kind {
-	return &Kind{lab: labName, dir: kubeconfigDir, docker: d, host: host}
+// NewKind returns the clusters of the lab that dir belongs to. Their kubeconfigs and lab's record of them are kept there.
+func NewKind(dir *state.Dir, d *docker.Docker, host Host) *Kind {
+	return &Kind{lab: dir.Lab, dir: dir.Kubeconfigs(), state: dir, docker: d, host: host}
 }
 
 // Kubeconfig is the path of a cluster's own kubeconfig.
@@ -88,7 +92,7 @@ func (k *Kind) HostPort(ctx context.Context, name string, nodePort int) (string,
 		return "", err
 	}
 	for _, n := range nodes {
-		if at, ok := n.Ports[fmt.Sprintf("%d/tcp", nodePort)]; ok {
+		if at, ok := n.Published[fmt.Sprintf("%d/tcp", nodePort)]; ok {
 			return at, nil
 		}
 	}
@@ -97,17 +101,29 @@ func (k *Kind) HostPort(ctx context.Context, name string, nodePort int) (string,
 
 // nodes are the containers of one cluster, in the order in which they start: control planes, load balancer, workers.
 func (k *Kind) nodes(ctx context.Context, name string) ([]docker.Container, error) {
-	list, err := k.docker.Containers(ctx, "network="+lab.NetworkName(k.lab), "label="+kindClusterLabel+"="+lab.KindName(k.lab, name))
+	return k.ownNodes(ctx, "="+lab.KindName(k.lab, name))
+}
+
+// ownNodes are kind's containers that were made for the lab's network, be they connected to it or cut off; of one cluster where which is "=NAME".
+func (k *Kind) ownNodes(ctx context.Context, which string) ([]docker.Container, error) {
+	list, err := k.docker.Containers(ctx, "label="+kindClusterLabel+which)
 	if err != nil {
 		return nil, err
 	}
+	list = slices.DeleteFunc(list, func(c docker.Container) bool { return !k.made(c) })
 	sortNodes(list)
 	return list, nil
 }
 
+// made reports whether a container is this lab's, by the network that it was made for or is in.
+func (k *Kind) made(c docker.Container) bool {
+	_, connected := c.Addresses[lab.NetworkName(k.lab)]
+	return connected || c.Network == lab.NetworkName(k.lab)
+}
+
 func sortNodes(list []docker.Container) {
 	rank := func(c docker.Container) int {
-		return slices.Index([]string{"control-plane", "external-load-balancer", "worker"}, c.Labels[kindRoleLabel])
+		return slices.Index([]string{"control-plane", loadBalancer, "worker"}, c.Labels[kindRoleLabel])
 	}
 	slices.SortFunc(list, func(a, b docker.Container) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
@@ -122,7 +138,7 @@ func (k *Kind) provider(logger log.Logger) (*kind.Provider, error) {
 	return kind.NewProvider(kind.ProviderWithDocker(), kind.ProviderWithLogger(logger)), nil
 }
 
-// Inputs is a digest of what a cluster is made from; a cluster whose mark differs has to be made anew. The numbers of lab's own host ports are left out, as
+// Inputs is a digest of what a cluster is made from; a cluster whose mark differs has to be made again. The numbers of lab's own host ports are left out, as
 // they are chosen freely: HostPort tells what they are.
 func Inputs(spec Spec) string {
 	in := struct {

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// Start starts the stopped nodes of a cluster, writes its kubeconfig anew and waits until it is whole again. On a running cluster it only does the latter two.
+// Start starts the stopped nodes of a cluster, lets paused ones go on, writes its kubeconfig again and waits until the cluster is ready, five minutes at most.
+// It removes nothing.
 func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
 	if err := k.start(ctx, name, orSilent(p)); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
@@ -25,6 +26,8 @@ func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
 }
 
 func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
 	nodes, err := k.nodes(ctx, name)
 	if err != nil {
 		return err
@@ -33,20 +36,45 @@ func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "absent", Message: "has no nodes"}
 	}
 	for _, n := range nodes { // one after the other: workers look for their control plane
-		if n.Running {
-			continue
-		}
-		p("starting " + n.Name)
-		if err := k.docker.Start(ctx, n.Name); err != nil {
+		if err := k.wake(ctx, n, p); err != nil {
 			return err
 		}
 	}
 	if err := k.writeKubeconfig(name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
 	return k.settle(ctx, name, p)
+}
+
+// wake makes a node run, connected to the lab's network. One that was cut off is started again once it is connected, as its address may be another: kind's
+// entrypoint puts that right when a node boots.
+func (k *Kind) wake(ctx context.Context, n docker.Container, p lab.Progress) error {
+	if n.Paused() {
+		p("unpausing " + n.Name)
+		if err := k.docker.Unpause(ctx, n.ID); err != nil {
+			return err
+		}
+	}
+	network := lab.NetworkName(k.lab)
+	if _, connected := n.Addresses[network]; !connected {
+		if err := k.EnsureNetwork(ctx); err != nil {
+			return err
+		}
+		p("connecting " + n.Name + " to " + network)
+		if err := k.docker.Connect(ctx, n.ID, network); err != nil {
+			return err
+		}
+		if n.Running {
+			p("restarting " + n.Name)
+			_, err := k.docker.Output(ctx, nil, "restart", n.ID)
+			return err
+		}
+	}
+	if n.Running {
+		return nil
+	}
+	p("starting " + n.Name)
+	return k.docker.Start(ctx, n.ID, network)
 }
 
 // writeKubeconfig asks kind for the kubeconfig, as the port on this machine may be another after a restart, and puts it in place as a whole.
@@ -74,19 +102,34 @@ func (k *Kind) writeKubeconfig(name string) error {
 	return os.Rename(f.Name(), k.Kubeconfig(name))
 }
 
-// Delete removes a cluster's nodes with their volumes, and its kubeconfig. What is not there is no error.
+// Delete removes a cluster's nodes with their volumes, its kubeconfig and lab's record of it. What is not there is no error.
 func (k *Kind) Delete(ctx context.Context, name string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err == nil && len(nodes) > 0 {
-		err = k.remove(ctx, nodes)
-		if stuck(err) {
-			err = k.thaw(ctx, nodes)
-		}
+		err = k.removeNodes(ctx, name, nodes)
 	}
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
-	return k.forgetKubeconfig(name)
+	return errors.Join(k.forgetKubeconfig(name), k.state.ForgetCluster(name))
+}
+
+// removeNodes writes down that a removal has begun, which cannot be undone once the first node is gone, and removes the nodes.
+func (k *Kind) removeNodes(ctx context.Context, name string, nodes []docker.Container) error {
+	r := k.state.Cluster(name)
+	r.Removing = true
+	if r.Whole || len(r.Nodes) == 0 {
+		r.Nodes = ids(nodes)
+	}
+	recorded := k.state.SaveCluster(name, r) // a full disk must not keep anyone from freeing space
+	err := k.remove(ctx, nodes)
+	if stuck(err) {
+		err = k.thaw(ctx, nodes)
+	}
+	if err != nil {
+		return errors.Join(err, recorded)
+	}
+	return nil
 }
 
 func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
@@ -100,12 +143,12 @@ func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
 	return nil
 }
 
-// gone says whether a container that is to be removed is removed already, or is being removed by someone else.
+// gone reports whether a container that is to be removed is removed already, or is being removed by someone else.
 func gone(err error) bool {
 	return docker.Said(err, "No such container") || docker.Said(err, "is already in progress")
 }
 
-// stuck says whether a container does not end although it was killed.
+// stuck reports whether a container does not end although it was killed.
 func stuck(err error) bool { return docker.Said(err, "did not receive an exit event") }
 
 // thawScript lets every frozen cgroup below that of the container $1 go on, wherever the engine keeps it.

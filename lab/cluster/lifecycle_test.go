@@ -39,3 +39,15 @@ exit 1
 		}
 	}
 }
+
+// What a killed run had begun may come into being between lab's look and kind's.
+func TestExplainLeftOver(t *testing.T) {
+	var e *lab.Error
+	err := explain(errors.New(`node(s) already exist for a cluster with the name "demo-dev"`))
+	if !errors.As(err, &e) || e.Code != CodeLeftOver {
+		t.Errorf("%v, want the code %s", err, CodeLeftOver)
+	}
+	if err := explain(errors.New("another")); errors.As(err, &e) && e.Code == CodeLeftOver && err == error(e) {
+		t.Errorf("%v is no left over", err)
+	}
+}

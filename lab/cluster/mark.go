@@ -2,23 +2,37 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/state"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// The mark is a ConfigMap in kube-system: what the cluster was made from and which images it was given. It is kept in the cluster, so that it goes with it,
-// and written last, so that a cluster without one is known to be half made.
+// The mark says what a cluster was made from. It is written last, and stands in three places, so that losing any two of them loses no cluster: in the cluster
+// (a ConfigMap in kube-system, with the images too), in every node's file system, which can be read while the node is stopped, and in lab's state folder.
 const (
 	markName   = "lab"
 	markInputs = "inputs"
 	markImages = "images"
+	markFile   = "/kind/lab.json"
 )
+
+// Evidence is what one of a mark's places says.
+type Evidence struct {
+	Known  bool // the place could be read
+	Found  bool // and holds a mark
+	Inputs string
+}
 
 // Mark writes what a cluster was made from and which images it was given, each by a word of the caller's.
 func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) error {
@@ -31,5 +45,109 @@ func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) e
 	if _, err := client.CoreV1().ConfigMaps(system).Apply(ctx, m, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
 		return fmt.Errorf("cluster %s: mark: %w", name, err)
 	}
-	return nil
+	text, err := json.Marshal(map[string]string{markInputs: inputs})
+	if err != nil {
+		return err
+	}
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Labels[kindRoleLabel] == loadBalancer { // has no shell
+			continue
+		}
+		if _, err := k.docker.Exec(ctx, n.ID, strings.NewReader(string(text)), "sh", "-c", "cat >"+markFile+".new && mv "+markFile+".new "+markFile); err != nil {
+			return fmt.Errorf("cluster %s: mark: %w", name, err)
+		}
+	}
+	return k.record(name, inputs, nodes)
+}
+
+// Record writes lab's own record of a cluster that is known to be whole, where it was lost.
+func (k *Kind) Record(ctx context.Context, name, inputs string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil {
+		return err
+	}
+	return k.record(name, inputs, nodes)
+}
+
+func (k *Kind) record(name, inputs string, nodes []docker.Container) error {
+	c := k.state.Cluster(name)
+	c.Nodes, c.Whole, c.Removing, c.Inputs = ids(nodes), true, false, inputs
+	return k.state.SaveCluster(name, c)
+}
+
+func ids(nodes []docker.Container) []string {
+	list := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		list = append(list, n.ID)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// apiMark reads the mark from the cluster.
+func apiMark(ctx context.Context, client kubernetes.Interface) (Evidence, []string) {
+	m, err := client.CoreV1().ConfigMaps(system).Get(ctx, markName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Evidence{Known: true}, nil
+	}
+	if err != nil {
+		return Evidence{}, nil
+	}
+	return Evidence{Known: true, Found: true, Inputs: m.Data[markInputs]}, strings.Fields(m.Data[markImages])
+}
+
+// copyLimit bounds the reading of one small file from a node; beyond it the mark is unknown.
+const copyLimit = 10 * time.Second
+
+// nodeMark reads the mark from a node's file system, be the node stopped or not.
+func (k *Kind) nodeMark(ctx context.Context, nodes []docker.Container) Evidence {
+	ctx, cancel := context.WithTimeout(ctx, copyLimit)
+	defer cancel()
+	for _, n := range nodes {
+		if n.Labels[kindRoleLabel] == loadBalancer {
+			continue
+		}
+		text, err := k.docker.File(ctx, n.ID, markFile)
+		switch {
+		case docker.NoFile(err):
+			return Evidence{Known: true}
+		case err != nil:
+			return Evidence{}
+		}
+		var m map[string]string
+		if json.Unmarshal(text, &m) != nil { // never half written: it was renamed into place
+			return Evidence{}
+		}
+		return Evidence{Known: true, Found: true, Inputs: m[markInputs]}
+	}
+	return Evidence{}
+}
+
+// Judge weighs what the three places say of containers that exist, given by their ids. It is pure. node is asked only where the others do not decide.
+func Judge(r state.Cluster, ids []string, api Evidence, node func() Evidence) (lab.Made, string) {
+	recorded := func(id string) bool { return slices.Contains(r.Nodes, id) }
+	ours := !slices.ContainsFunc(ids, func(id string) bool { return !recorded(id) })
+	if r.Removing && ours && len(ids) < len(r.Nodes) { // what was taken away cannot be put back
+		return lab.MadeHalf, ""
+	}
+	if api.Found {
+		return lab.MadeWhole, api.Inputs
+	}
+	if r.Whole && ours {
+		return lab.MadeWhole, r.Inputs
+	}
+	file := node()
+	switch {
+	case file.Found:
+		return lab.MadeWhole, file.Inputs
+	case !file.Known:
+		return lab.MadeUnknown, ""
+	case !r.Began.IsZero() && !r.Whole && (ours || len(r.Nodes) == 0):
+		return lab.MadeHalf, ""
+	}
+	return lab.MadeUnknown, ""
 }

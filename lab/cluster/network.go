@@ -58,7 +58,7 @@ func (k *Kind) RemoveNetwork(ctx context.Context) error {
 	return nil
 }
 
-// HasNetwork says whether the lab's network exists; one of its name that is not the lab's is an error.
+// HasNetwork reports whether the lab's network exists; one of its name that is not the lab's is an error.
 func (k *Kind) HasNetwork(ctx context.Context) (bool, error) {
 	name := lab.NetworkName(k.lab)
 	out, err := k.docker.Output(ctx, nil, "network", "inspect", name)
@@ -94,5 +94,5 @@ func overlaps(err error) bool {
 	return docker.Said(err, "Pool overlaps with other one") || docker.Said(err, "networks have overlapping")
 }
 
-// noIPv6 says whether Docker could not set up IPv6: switched off, missing in the kernel, or without ip6tables (https://github.com/kubernetes-sigs/kind/issues/1544).
+// noIPv6 reports whether Docker could not set up IPv6: switched off, missing in the kernel, or without ip6tables (https://github.com/kubernetes-sigs/kind/issues/1544).
 func noIPv6(err error) bool { return docker.Said(err, "ip6tables") || docker.Said(err, "IPv6") }

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
@@ -28,8 +30,6 @@ const system = metav1.NamespaceSystem
 
 // own are the workloads that kubeadm and kind put there; what else stands beside them (metrics-server, say) is the engine's to wait for.
 var own = []string{"coredns", "kube-proxy", "kindnet"}
-
-const ownPods = "k8s-app in (kube-dns, kube-proxy, kindnet)"
 
 // settle brings a cluster whose nodes run to rest: routes between nodes, and then the wait until all is ready.
 func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
@@ -78,31 +78,21 @@ func retryAPI(ctx context.Context, try func() error) error {
 // startTimes says when each Kubernetes node of a cluster was started last.
 func (k *Kind) startTimes(ctx context.Context, name string) (map[string]time.Time, error) {
 	nodes, err := k.nodes(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"container", "inspect", "--format", "{{.Name}} {{.State.StartedAt}}"}
-	for _, n := range nodes {
-		if n.Labels[kindRoleLabel] != "external-load-balancer" {
-			args = append(args, n.ID)
-		}
-	}
-	out, err := k.docker.Output(ctx, nil, args...)
-	if err != nil {
-		return nil, err
-	}
-	since := map[string]time.Time{}
-	for line := range strings.Lines(string(out)) {
-		node, at, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if since[strings.TrimPrefix(node, "/")], err = time.Parse(time.RFC3339Nano, at); err != nil {
-			return nil, err
-		}
-	}
-	return since, nil
+	return starts(nodes), err
 }
 
-// waitReady waits until all nodes are ready and kubeadm's own workloads run, started since their nodes were: what the API says of a node that has just come
-// back may be from before. kind's own wait is of no use: it returns nil when its time is up.
+func starts(nodes []docker.Container) map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, n := range nodes {
+		if n.Labels[kindRoleLabel] != loadBalancer {
+			since[n.Name] = started(n)
+		}
+	}
+	return since
+}
+
+// waitReady waits until all nodes are ready, kubeadm's own workloads run, and nothing that the API tells of any workload is from before its node was started.
+// kind's own wait is of no use: it returns nil when its time is up.
 func waitReady(ctx context.Context, client kubernetes.Interface, since map[string]time.Time, p lab.Progress) error {
 	seen := func(s snapshot) (bool, string) {
 		missing := s.missing(since)
@@ -116,7 +106,8 @@ type snapshot struct {
 	nodes       []*corev1.Node
 	deployments []*appsv1.Deployment
 	daemonSets  []*appsv1.DaemonSet
-	pods        []*corev1.Pod // of both
+	sets        []*appsv1.StatefulSet
+	pods        []*corev1.Pod
 }
 
 // missing names what is not ready yet, with what is known about it.
@@ -126,12 +117,12 @@ func (s snapshot) missing(since map[string]time.Time) []string {
 		missing = append(missing, fmt.Sprintf("%d of %d nodes joined", len(s.nodes), len(since)))
 	}
 	for _, n := range s.nodes {
-		if ok, why := nodeReady(n); !ok {
+		if ok, why := nodeReady(n, since[n.Name]); !ok {
 			missing = append(missing, "node "+n.Name+" "+why)
 		}
 	}
 	for _, d := range s.deployments {
-		if !slices.Contains(own, d.Name) {
+		if !isOwn(d) {
 			continue
 		}
 		want := int32(1)
@@ -143,22 +134,70 @@ func (s snapshot) missing(since map[string]time.Time) []string {
 		}
 	}
 	for _, d := range s.daemonSets {
-		if !slices.Contains(own, d.Name) {
+		if !isOwn(d) {
 			continue
 		}
 		if st := d.Status; st.ObservedGeneration < d.Generation || st.NumberReady < st.DesiredNumberScheduled || st.DesiredNumberScheduled == 0 {
 			missing = append(missing, fmt.Sprintf("daemonset %s %d/%d", d.Name, st.NumberReady, st.DesiredNumberScheduled))
 		}
 	}
+	var old []string
 	for _, pod := range s.pods {
 		if pod.DeletionTimestamp == nil && stale(pod, since[pod.Spec.NodeName]) {
-			missing = append(missing, "pod "+pod.Name+" not started again")
+			old = append(old, pod.Name)
 		}
 	}
-	return missing
+	switch len(old) {
+	case 0:
+	case 1:
+		missing = append(missing, "pod "+old[0]+" not started again")
+	default:
+		missing = append(missing, fmt.Sprintf("pod %s and %d more not started again", old[0], len(old)-1))
+	}
+	return append(missing, s.overstated()...)
 }
 
-// stale says whether what the API tells of a running pod is from before its node was started.
+// isOwn reports whether a workload is one that kubeadm or kind put there.
+func isOwn(o metav1.Object) bool {
+	return o.GetNamespace() == system && slices.Contains(own, o.GetName())
+}
+
+// overstated names the workloads that count more ready pods than there are: the controller manager has not been there since its node was started.
+func (s snapshot) overstated() []string {
+	ready := map[string][]labels.Set{} // by namespace
+	for _, p := range s.pods {
+		if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+			ready[p.Namespace] = append(ready[p.Namespace], p.Labels)
+		}
+	}
+	var names []string
+	check := func(kind string, o metav1.Object, selector *metav1.LabelSelector, told int32) {
+		selects, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil {
+			return
+		}
+		for _, pod := range ready[o.GetNamespace()] {
+			if selects.Matches(pod) {
+				told--
+			}
+		}
+		if told > 0 {
+			names = append(names, fmt.Sprintf("%s %s to count its pods", kind, o.GetName()))
+		}
+	}
+	for _, d := range s.deployments {
+		check("deployment", d, d.Spec.Selector, d.Status.ReadyReplicas)
+	}
+	for _, d := range s.daemonSets {
+		check("daemonset", d, d.Spec.Selector, d.Status.NumberReady)
+	}
+	for _, d := range s.sets {
+		check("statefulset", d, d.Spec.Selector, d.Status.ReadyReplicas)
+	}
+	return names
+}
+
+// stale reports whether what the API tells of a running pod is from before its node was started.
 func stale(pod *corev1.Pod, since time.Time) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Running != nil && c.State.Running.StartedAt.Time.Before(since.Truncate(time.Second)) { // the API tells whole seconds
@@ -168,16 +207,20 @@ func stale(pod *corev1.Pod, since time.Time) bool {
 	return false
 }
 
-func nodeReady(n *corev1.Node) (bool, string) {
+// nodeReady reports whether a node that was started at a given time is ready, and if not, why.
+func nodeReady(n *corev1.Node, since time.Time) (bool, string) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
+			if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) { // the API tells whole seconds
+				return false, "not ready: not heard of since its start"
+			}
 			return c.Status == corev1.ConditionTrue, strings.ToLower("not ready: " + c.Message)
 		}
 	}
 	return false, "not ready: no status yet"
 }
 
-// watch follows nodes and the workloads of kube-system until seen says that all is well. When ctx ends first, the error tells what was seen last.
+// watch follows nodes and workloads until seen says that all is well. When ctx ends first, the error tells what was seen last.
 func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot) (bool, string), p lab.Progress) error {
 	began := time.Now()
 	watching, stop := context.WithCancel(ctx)
@@ -185,9 +228,10 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 	defer running.Wait()
 	defer stop()
 	nodes := coreinformers.NewNodeInformer(client, 0, nil)
-	deployments := appsinformers.NewDeploymentInformer(client, system, 0, nil)
-	daemonSets := appsinformers.NewDaemonSetInformer(client, system, 0, nil)
-	pods := coreinformers.NewFilteredPodInformer(client, system, 0, nil, func(o *metav1.ListOptions) { o.LabelSelector = ownPods })
+	deployments := appsinformers.NewDeploymentInformer(client, metav1.NamespaceAll, 0, nil)
+	daemonSets := appsinformers.NewDaemonSetInformer(client, metav1.NamespaceAll, 0, nil)
+	sets := appsinformers.NewStatefulSetInformer(client, metav1.NamespaceAll, 0, nil)
+	pods := coreinformers.NewPodInformer(client, metav1.NamespaceAll, 0, nil)
 	changed := make(chan struct{}, 1)
 	notify := func() {
 		select {
@@ -196,7 +240,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 		}
 	}
 	var synced []cache.DoneChecker
-	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets, pods} {
+	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets, sets, pods} {
 		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 		})
@@ -211,13 +255,14 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 		running.Go(func() { i.RunWithContext(watching) })
 	}
 	last := "nothing: the API did not answer"
+	p("waiting for the API")
 	if !cache.WaitFor(ctx, "", synced...) {
 		return notReady(ctx, began, last)
 	}
 	for {
 		ok, state := seen(snapshot{
 			nodes: stored[*corev1.Node](nodes), deployments: stored[*appsv1.Deployment](deployments), daemonSets: stored[*appsv1.DaemonSet](daemonSets),
-			pods: stored[*corev1.Pod](pods),
+			sets: stored[*appsv1.StatefulSet](sets), pods: stored[*corev1.Pod](pods),
 		})
 		if ok {
 			return nil
@@ -244,13 +289,14 @@ func stored[T metav1.Object](i cache.SharedIndexInformer) []T {
 	return list
 }
 
-// notReady tells a person what was waited for; an interruption stays an interruption.
+// notReady is the error for a wait that ended in vain: what was waited for, and what was seen last. An interruption stays an interruption.
 func notReady(ctx context.Context, began time.Time, last string) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("not ready after %s", time.Since(began).Round(time.Second)),
-		Details: []string{"last seen: " + last}, Err: ctx.Err(),
+		Details: []string{"last seen: " + last, "nothing was removed"}, Err: ctx.Err(),
+		Cure: "lab up goes on waiting; lab diagnose collects what there is to read",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,10 +46,15 @@ func TestGroup(t *testing.T) {
 	})
 	want := []lab.ClusterState{
 		{Name: "dev", Exists: true, Running: true, Nodes: []string{"demo-dev-control-plane"}},
-		{Name: "prod", Exists: true, Running: false, Nodes: []string{"demo-prod-control-plane", "demo-prod-worker"}},
+		{Name: "prod", Exists: true, Running: false, Fault: "1 of 2 nodes stopped", Nodes: []string{"demo-prod-control-plane", "demo-prod-worker"}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
+	for i, s := range got {
+		if !reflect.DeepEqual(s.ClusterState, want[i]) {
+			t.Errorf("got %+v\nwant %+v", s.ClusterState, want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d clusters, want %d", len(got), len(want))
 	}
 }
 
@@ -72,15 +78,31 @@ func node(name string, ready corev1.ConditionStatus) *corev1.Node {
 func deployment(name string, available int32) *appsv1.Deployment {
 	one := int32(1)
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system}, Spec: appsv1.DeploymentSpec{Replicas: &one},
-		Status: appsv1.DeploymentStatus{AvailableReplicas: available, UpdatedReplicas: available},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system}, Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: selector(name)},
+		Status: appsv1.DeploymentStatus{AvailableReplicas: available, UpdatedReplicas: available, ReadyReplicas: available},
 	}
 }
 
 func daemonSet(name string, ready int32) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system},
+		Spec:       appsv1.DaemonSetSpec{Selector: selector(name)},
 		Status:     appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, NumberReady: ready},
+	}
+}
+
+func selector(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
+// pod is one on node a, whose container was started at a given time.
+func pod(namespace, app string, started time.Time, ready corev1.ConditionStatus) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: app + "-x", Namespace: namespace, Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{NodeName: "a"},
+		Status: corev1.PodStatus{
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
+			ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}}}},
+		},
 	}
 }
 
@@ -94,38 +116,79 @@ func TestMissing(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	elsewhere := deployment("coredns", 0) // somebody's own
+	elsewhere.Namespace = "default"
 	whole := snapshot{
-		nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, deployments: []*appsv1.Deployment{deployment("coredns", 1), deployment("metrics-server", 0)},
-		daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 1)},
+		nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 1)},
+		deployments: []*appsv1.Deployment{deployment("coredns", 1), deployment("metrics-server", 0), elsewhere},
+		pods: []*corev1.Pod{
+			pod(system, "kube-proxy", time.Time{}, corev1.ConditionTrue), pod(system, "coredns", time.Time{}, corev1.ConditionTrue),
+		},
 	}
 	if got := whole.missing(map[string]time.Time{"a": {}}); len(got) != 0 {
 		t.Errorf("a whole cluster lacks %q", got)
 	}
 }
 
-// After a restart of its node a pod looks as it did before, until the kubelet has been there.
-func TestMissingKnowsStalePods(t *testing.T) {
+// After a restart a node and its pods look as they did before, until the kubelet has been there.
+func TestMissingKnowsWhatIsStale(t *testing.T) {
 	restart := time.Date(2026, 1, 1, 12, 0, 0, 500, time.UTC)
-	pod := func(started time.Time) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "kube-proxy-x"}, Spec: corev1.PodSpec{NodeName: "a"},
-			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-				{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}}},
-			}},
-		}
+	at := func(started time.Time) []*corev1.Pod {
+		return []*corev1.Pod{pod("shop", "cart", started, corev1.ConditionTrue)}
 	}
-	s := snapshot{nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, pods: []*corev1.Pod{pod(restart.Add(-time.Minute))}}
+	a := node("a", corev1.ConditionTrue)
+	heard := &a.Status.Conditions[0].LastHeartbeatTime
+	s := snapshot{nodes: []*corev1.Node{a}}
+	heard.Time = restart.Add(-time.Minute)
+	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "not heard of") {
+		t.Errorf("missing %q: want the node, ready before the restart", got)
+	}
+	heard.Time = restart.Truncate(time.Second)
+	s.pods = at(restart.Add(-time.Minute))
 	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "not started again") {
 		t.Errorf("missing %q: want the pod from before the restart", got)
 	}
-	s.pods = []*corev1.Pod{pod(restart.Truncate(time.Second))}
+	s.pods = append(s.pods, s.pods[0])
+	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || got[0] != "pod cart-x and 1 more not started again" {
+		t.Errorf("missing %q of two pods", got)
+	}
+	s.pods = at(restart.Truncate(time.Second))
 	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 0 {
 		t.Errorf("missing %q of a pod that started within the second of its node", got)
 	}
 }
 
+// A Deployment goes on counting pods as ready until the controller manager has been there, which it leads again only once its old lease has run out.
+func TestMissingKnowsStaleCounts(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ready corev1.ConditionStatus
+		want  []string
+	}{
+		{"the pod is not ready", corev1.ConditionFalse, []string{"deployment cart to count its pods", "daemonset cart to count its pods", "statefulset cart to count its pods"}},
+		{"the pod is ready", corev1.ConditionTrue, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := snapshot{
+				nodes:       []*corev1.Node{node("a", corev1.ConditionTrue)},
+				pods:        []*corev1.Pod{pod("shop", "cart", time.Time{}, tc.ready), pod("other", "cart", time.Time{}, corev1.ConditionTrue)},
+				deployments: []*appsv1.Deployment{deployment("cart", 1)}, daemonSets: []*appsv1.DaemonSet{daemonSet("cart", 1)},
+				sets: []*appsv1.StatefulSet{{
+					ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: appsv1.StatefulSetSpec{Selector: selector("cart")}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1},
+				}},
+			}
+			for _, o := range []metav1.Object{s.deployments[0], s.daemonSets[0], s.sets[0]} {
+				o.SetNamespace("shop")
+			}
+			if got := s.missing(map[string]time.Time{"a": {}}); !slices.Equal(got, tc.want) {
+				t.Errorf("missing %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWaitReadySeesAChange(t *testing.T) {
-	client := fake.NewClientset(node("a", corev1.ConditionFalse), deployment("coredns", 1))
+	client := fake.NewClientset(node("a", corev1.ConditionFalse), deployment("coredns", 1), pod(system, "coredns", time.Time{}, corev1.ConditionTrue))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	said := make(chan string, 10)

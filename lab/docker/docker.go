@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -43,7 +45,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotFound says whether err is docker's word that an object does not exist.
+// NotFound reports whether err is docker's word that an object does not exist.
 func NotFound(err error) bool {
 	var de *Error
 	if !errors.As(err, &de) {
@@ -53,7 +55,7 @@ func NotFound(err error) bool {
 	return strings.Contains(s, "no such") || strings.Contains(s, "not found")
 }
 
-// Said says whether err is that of a docker command which printed text.
+// Said reports whether err is that of a docker command which printed text.
 func Said(err error, text string) bool {
 	var de *Error
 	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
@@ -75,13 +77,42 @@ func PortTaken(text string) error {
 	}
 }
 
-// Start starts a container.
-func (d *Docker) Start(ctx context.Context, container string) error {
+// Start starts a container that was made for a network. Where that network was removed and made again meanwhile, the container is connected to the new one.
+func (d *Docker) Start(ctx context.Context, container, network string) error {
 	_, err := d.Output(ctx, nil, "start", container)
+	if Said(err, "network ") && Said(err, " not found") {
+		if err := d.reconnect(ctx, container, network); err != nil {
+			return err
+		}
+		_, err = d.Output(ctx, nil, "start", container)
+	}
 	var said *Error
 	if errors.As(err, &said) {
 		return cmp.Or(PortTaken(said.Stderr), err)
 	}
+	return err
+}
+
+// reconnect connects a container to the network that now has the name of the one that it remembers.
+func (d *Docker) reconnect(ctx context.Context, container, network string) error {
+	if _, err := d.Output(ctx, nil, "network", "disconnect", "--force", network, container); err != nil && !Said(err, "is not connected") {
+		return err
+	}
+	return d.Connect(ctx, container, network)
+}
+
+// Connect connects a container to a network, and does nothing where it is.
+func (d *Docker) Connect(ctx context.Context, container, network string) error {
+	_, err := d.Output(ctx, nil, "network", "connect", network, container)
+	if Said(err, "already exists in network") {
+		return nil
+	}
+	return err
+}
+
+// Unpause lets a paused container go on.
+func (d *Docker) Unpause(ctx context.Context, container string) error {
+	_, err := d.Output(ctx, nil, "unpause", container)
 	return err
 }
 
@@ -150,15 +181,23 @@ func (d *Docker) Info(ctx context.Context) (Info, error) {
 type Container struct {
 	ID      string
 	Name    string
-	Running bool
-	Status  string // created, running, exited, ...
+	Running bool      // paused or not
+	Status  string    // created, running, paused, exited, ...
+	Started time.Time // when it was started last, by the engine's clock; zero if never
 	ImageID string
 	Labels  map[string]string
-	// Ports maps a container port ("3000/tcp") to the host's ip:port.
+	// Ports maps a container port ("3000/tcp") to the host's ip:port; empty while the container does not run.
 	Ports map[string]string
+	// Published is what Ports was asked to be, whether or not the container runs.
+	Published map[string]string
 	// Addresses maps a network's name to the container's IPv4 address in it.
 	Addresses map[string]string
+	// Network is the one that the container was made for, whether or not it is connected.
+	Network string
 }
+
+// Paused reports whether the container runs with its processes frozen.
+func (c Container) Paused() bool { return c.Status == "paused" }
 
 // Containers lists containers, stopped ones too, that pass every filter ("label=k=v", "network=NAME", "name=^/NAME$").
 func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container, error) {
@@ -181,10 +220,15 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	var raw []struct {
 		ID, Name, Image string
 		State           struct {
-			Running bool
-			Status  string
+			Running   bool
+			Status    string
+			StartedAt time.Time
 		}
-		Config          struct{ Labels map[string]string }
+		Config     struct{ Labels map[string]string }
+		HostConfig struct {
+			NetworkMode  string
+			PortBindings map[string][]struct{ HostIP, HostPort string }
+		}
 		NetworkSettings struct {
 			Ports    map[string][]struct{ HostIP, HostPort string }
 			Networks map[string]struct{ IPAddress string }
@@ -196,8 +240,13 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	list := make([]Container, 0, len(raw))
 	for _, r := range raw {
 		c := Container{
-			ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Running: r.State.Running, Status: r.State.Status, ImageID: r.Image,
-			Labels: r.Config.Labels, Ports: map[string]string{}, Addresses: map[string]string{},
+			ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Running: r.State.Running, Status: r.State.Status, Started: r.State.StartedAt, ImageID: r.Image,
+			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{},
+		}
+		for port, binds := range r.HostConfig.PortBindings {
+			for _, b := range binds {
+				c.Published[port] = b.HostIP + ":" + b.HostPort
+			}
 		}
 		for port, binds := range r.NetworkSettings.Ports {
 			for _, b := range binds {
@@ -219,6 +268,44 @@ func (d *Docker) Exec(ctx context.Context, container string, stdin io.Reader, co
 		args = append(args, "--interactive")
 	}
 	return d.Output(ctx, stdin, append(append(args, container), command...)...)
+}
+
+// LoadImage brings an image into the engine from its archive, unless it is there. One without an archive has to be there under its name.
+func (d *Docker) LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error {
+	id, found, err := d.ImageID(ctx, image.Ref)
+	if err != nil || found && (id == image.Digest || image.Archive == "") {
+		return err
+	}
+	p("loading " + image.Ref)
+	f, err := os.Open(image.Archive)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	defer f.Close()
+	_, err = d.Output(ctx, f, "load", "--quiet")
+	return err
+}
+
+// File reads a file of a container, be it stopped, paused or running.
+func (d *Docker) File(ctx context.Context, container, path string) ([]byte, error) {
+	out, err := d.Output(ctx, nil, "cp", container+":"+path, "-")
+	if err != nil {
+		return nil, err
+	}
+	archive := tar.NewReader(bytes.NewReader(out))
+	if _, err := archive.Next(); err != nil {
+		return nil, fmt.Errorf("docker cp %s: %w", path, err)
+	}
+	text, err := io.ReadAll(archive)
+	if err != nil {
+		return nil, fmt.Errorf("docker cp %s: %w", path, err)
+	}
+	return text, nil
+}
+
+// NoFile reports whether err is docker's word that a container, which exists, lacks a file.
+func NoFile(err error) bool {
+	return Said(err, "Could not find the file") || Said(err, "No such container:path") || Said(err, "no such file or directory")
 }
 
 // ImageID returns the id (sha256:...) of an image in the engine, and false where it has none.

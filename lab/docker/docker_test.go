@@ -42,7 +42,7 @@ func TestStart(t *testing.T) {
 		if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$*\" = 'start demo' ] || exit 7\n"+text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return (&Docker{program: script}).Start(t.Context(), "demo")
+		return (&Docker{program: script}).Start(t.Context(), "demo", "lab-demo")
 	}
 	if err := says(""); err != nil {
 		t.Error(err)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"homelab/lab"
 )
 
 const (
@@ -35,7 +37,7 @@ const (
 	oldestGo = "go1.21"
 )
 
-func (d *Doctor) engine(_ context.Context, s seen) Check {
+func (d *Doctor) engine(ctx context.Context, s seen) Check {
 	c := Check{ID: CheckDocker, Title: "docker"}
 	if s.err == nil {
 		return c.ok(fmt.Sprintf("%s at %s, %s", shortVersion(s.info.ServerVersion), s.endpoint, count(s.info.NCPU, "core")))
@@ -44,10 +46,10 @@ func (d *Doctor) engine(_ context.Context, s seen) Check {
 	usual := s.endpoint == "" && os.Getenv("DOCKER_HOST") == "" || s.endpoint == "unix://"+d.o.Host.Socket
 	switch {
 	case errors.Is(s.err, context.DeadlineExceeded):
-		return c.fail(fmt.Sprintf("no answer at %s within %s", s.endpoint, patience), "see what the engine waits for, or start it anew", false)
+		return c.fail(fmt.Sprintf("no answer at %s within %s", cmp.Or(s.endpoint, "the engine"), patience), cureSilence, false)
 	case !usual:
 		return c.fail("no engine answers at "+s.endpoint, "start that engine, or unset DOCKER_HOST and DOCKER_CONTEXT", false)
-	case refused(d.o.Host.Socket):
+	case refused(ctx, d.o.Host.Socket):
 		return c.fail("this user may not use "+d.o.Host.Socket, "run lab as root, or join the group: usermod -aG docker $USER", false)
 	}
 	_, noApt := d.o.Host.LookPath("apt-get")
@@ -63,9 +65,11 @@ func (d *Doctor) engine(_ context.Context, s seen) Check {
 	return c.fail("no docker engine on this machine", "install docker and start it; --fix can only do so on Debian", false)
 }
 
-// refused says whether the engine's socket is there but not for this user.
-func refused(socket string) bool {
-	conn, err := net.Dial("unix", socket)
+const cureSilence = "see what the engine waits for, or restart it"
+
+// refused reports whether the engine's socket is there but not for this user.
+func refused(ctx context.Context, socket string) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err == nil {
 		conn.Close()
 	}
@@ -173,7 +177,7 @@ func (c Check) enough(got, need int64, cure string) Check {
 }
 
 // build looks for what images are made with.
-func (d *Doctor) build(ctx context.Context, _ seen) Check {
+func (d *Doctor) build(ctx context.Context) Check {
 	c := Check{ID: CheckBuild, Title: "build"}
 	var present, missing, packages, byHand []string
 	for _, n := range d.o.Needs {
@@ -203,7 +207,7 @@ func (d *Doctor) build(ctx context.Context, _ seen) Check {
 	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", ")+"; or bring images along: --images bundle=FILE", false)
 }
 
-// String is what a person calls it.
+// String is what a user calls it.
 func (n Need) String() string { return cmp.Or(n.Program, n.Package) }
 
 func (d *Doctor) apt() bool {
@@ -214,7 +218,7 @@ func (d *Doctor) apt() bool {
 // lacks says in what way a need is not met; empty when it is.
 func (d *Doctor) lacks(ctx context.Context, n Need) string {
 	if n.Program == "" {
-		out, err := d.o.Host.Run(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
+		out, err := d.hostSays(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
 		if err != nil || string(out) != "installed" {
 			return n.Package
 		}
@@ -227,12 +231,31 @@ func (d *Doctor) lacks(ctx context.Context, n Need) string {
 		return ""
 	}
 	// Without GOTOOLCHAIN=local it would look for the toolchain of whatever module lies in the working folder, and may download it.
-	out, err := d.o.Host.Run(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
+	out, err := d.hostSays(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
 	got := strings.TrimSpace(string(out))
 	if err != nil || version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
 		return "a newer go than " + strings.TrimPrefix(got, "go")
 	}
 	return ""
+}
+
+// hostSays is what a program of the host prints, one that has nothing to wait for.
+func (d *Doctor) hostSays(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
+	return ask(ctx, program, func(ctx context.Context) ([]byte, error) { return d.o.Host.Run(ctx, env, program, args...) })
+}
+
+// images reports why images cannot be had.
+func images(err error) Check {
+	c := Check{ID: CheckImages, Title: "images"}
+	var told *lab.Error
+	if !errors.As(err, &told) {
+		return c.fail(firstLine(err.Error()), "", false)
+	}
+	found := told.Message
+	if told.Err != nil {
+		found += ": " + told.Err.Error()
+	}
+	return c.fail(firstLine(found), told.Cure, false)
 }
 
 // elsewhere skips a check of the host where the engine is not on it.
@@ -266,7 +289,7 @@ func (c Check) fail(found, cure string, fixable bool) Check {
 	return c
 }
 
-// size writes bytes as a person reads them: "21 GiB", "1.5 GiB", "300 MiB".
+// size writes bytes as a user reads them: "21 GiB", "1.5 GiB", "300 MiB".
 func size(n int64) string {
 	switch {
 	case n >= 10*gib:

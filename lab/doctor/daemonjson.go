@@ -117,7 +117,7 @@ func encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// sameJSON says whether two texts mean the same.
+// sameJSON reports whether two texts mean the same.
 func sameJSON(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

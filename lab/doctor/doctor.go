@@ -1,4 +1,4 @@
-// Package doctor says whether this machine can run a lab, what is in the way, and how to cure it; asked to, it cures what can be cured safely.
+// Package doctor reports whether this machine can run a lab, what is in the way, and how to cure it; asked to, it cures what can be cured safely.
 package doctor
 
 import (
@@ -33,6 +33,7 @@ const (
 	CheckMemory     = "memory"
 	CheckDisk       = "disk"
 	CheckBuild      = "build"
+	CheckImages     = "images" // reported where they cannot be had
 )
 
 // Check is one thing that was looked at: what was found, and what cures it.
@@ -83,7 +84,7 @@ func (r Report) Check(id string) Check {
 	return Check{ID: id}
 }
 
-// Fixable says whether `--fix` has anything to cure.
+// Fixable reports whether `--fix` has anything to cure.
 func (r Report) Fixable() bool {
 	for _, c := range r.Checks {
 		if c.Fixable && c.Status != StatusOK {
@@ -130,7 +131,7 @@ type Docker interface {
 // Need is a program or library that building images from source takes.
 type Need struct {
 	Program string // looked for on PATH; empty for a library, whose package is looked for
-	Package string // Debian's package that brings it; empty where Debian's is too old and a person must install it
+	Package string // Debian's package that brings it; empty where Debian's is too old and a user must install it
 }
 
 // Options say what the machine must bear.
@@ -142,6 +143,7 @@ type Options struct {
 	BuildFromSource bool   // images must be built here
 	Needs           []Need // what building them takes
 	CacheDir        string // where built images are kept
+	Images          error  // why images cannot be had; nil where nothing is known against it
 }
 
 // Doctor examines one machine.
@@ -150,11 +152,16 @@ type Doctor struct{ o Options }
 // New returns a doctor.
 func New(o Options) *Doctor {
 	o.Host = o.Host.withDefaults()
+	o.Docker = patient{o.Docker}
 	return &Doctor{o: o}
 }
 
-// patience is how long one check may take. It is long for a check, so that a busy machine is not called a broken one.
-const patience = 10 * time.Second
+const (
+	// patience is how long all checks may take together. It is long for them, so that a busy machine is not called a broken one.
+	patience = 10 * time.Second
+	// tidying is how long after that what a check has left may take to go.
+	tidying = time.Second
+)
 
 // seen is what several checks rest on.
 type seen struct {
@@ -169,28 +176,31 @@ type seen struct {
 // Run makes every check. The engine is asked first, since the others rest on it; the rest run side by side. It changes nothing on the host: all that it
 // may leave for a moment is a labelled image of some hundred bytes in the engine, and only where privileged containers are in doubt.
 func (d *Doctor) Run(ctx context.Context) Report {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	var build Check
+	if d.o.BuildFromSource {
+		wg.Go(func() { build = d.build(ctx) }) // rests on no engine, and waits for none
+	}
 	s := d.look(ctx)
 	checks := []func(context.Context, seen) Check{d.engine, d.privileged, d.cgroup, d.inotify, d.memory, d.disk}
-	if d.o.BuildFromSource {
-		checks = append(checks, d.build)
-	}
 	r := Report{Checks: make([]Check, len(checks)), Traits: d.traits(s), summary: summary(s)}
-	var wg sync.WaitGroup
 	for i, check := range checks {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			r.Checks[i] = check(ctx, s)
-		})
+		wg.Go(func() { r.Checks[i] = check(ctx, s) })
 	}
 	wg.Wait()
+	if d.o.BuildFromSource {
+		r.Checks = append(r.Checks, build)
+	}
+	if d.o.Images != nil {
+		r.Checks = append(r.Checks, images(d.o.Images))
+	}
 	return r
 }
 
 // look asks the engine and the host what every check wants to know.
 func (d *Doctor) look(ctx context.Context) seen {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	var s seen
 	var wg sync.WaitGroup
 	wg.Go(func() { s.endpoint, _ = d.o.Docker.Endpoint(ctx) })
@@ -221,7 +231,7 @@ func summary(s seen) string {
 	return out
 }
 
-// here says whether the engine is, or would be, on this machine. An engine in a virtual machine, or behind a forwarded socket, counts another memory.
+// here reports whether the engine is, or would be, on this machine. An engine in a virtual machine, or behind a forwarded socket, counts another memory.
 func (d *Doctor) here(s seen) bool {
 	if s.err != nil {
 		return s.endpoint == "" || localEndpoint(s.endpoint)

@@ -14,7 +14,7 @@ import (
 const (
 	// startPatience is how long a dockerd that was started may take to answer: on its first start it makes its folders and its network.
 	startPatience = 60 * time.Second
-	// reloadPatience is how long it may take to read its configuration anew; it does so in milliseconds, or not at all.
+	// reloadPatience is how long it may take to read its configuration again; it does so in milliseconds, or not at all.
 	reloadPatience = 10 * time.Second
 	// glance is how often a change outside of this process is looked for; the engine has no watch that could be opened before it runs.
 	glance = 100 * time.Millisecond
@@ -72,7 +72,7 @@ func (d *Doctor) clearPIDFile(say func(string)) error {
 	return os.Remove(d.o.Host.PIDFile)
 }
 
-// hasPackage says whether Debian's lists, as far as they are here, know a package.
+// hasPackage reports whether Debian's lists, as far as they are here, know a package.
 func (d *Doctor) hasPackage(ctx context.Context, pkg string) bool {
 	out, err := d.o.Host.Run(ctx, nil, "apt-cache", "pkgnames", pkg)
 	return err == nil && len(out) > 0

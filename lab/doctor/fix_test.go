@@ -287,11 +287,11 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 		t.Error(diff)
 	}
 	if !executable(m.path("usr/local/lib/lab/lab-runc")) {
-		t.Error("a runtime that was deleted is not written anew")
+		t.Error("a runtime that was deleted is not written again")
 	}
 }
 
-// An engine may have a default runtime of its own, which must still be run, also when the trimmed one has to be written anew.
+// An engine may have a default runtime of its own, which must still be run, also when the trimmed one has to be written again.
 func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 	m := engineThatReloads(t, `{"default-runtime": "own", "runtimes": {"own": {"path": "/opt/o'wn", "runtimeArgs": ["--debug"]}}}`)
 	m.Info.DefaultRuntime = "own"

@@ -35,7 +35,7 @@ type Host struct {
 	Run func(ctx context.Context, env []string, program string, args ...string) ([]byte, error)
 	// Free returns how many bytes an unprivileged user may still write at path, or at the nearest folder above it that exists.
 	Free func(path string) (int64, error)
-	// Reload tells a running dockerd to read its configuration anew.
+	// Reload tells a running dockerd to read its configuration again.
 	Reload func(pid int) error
 }
 
@@ -211,13 +211,13 @@ func (h Host) number(setting string) (int, bool) {
 	return n, err == nil
 }
 
-// systemd says whether systemd runs the machine.
+// systemd reports whether systemd runs the machine.
 func (h Host) systemd() bool {
 	comm, _ := os.ReadFile(filepath.Join(h.Proc, "1", "comm"))
 	return strings.TrimSpace(string(comm)) == "systemd"
 }
 
-// localEndpoint says whether an engine's address may mean this machine.
+// localEndpoint reports whether an engine's address may mean this machine.
 func localEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -95,7 +95,7 @@ func (m *machine) run(_ context.Context, env []string, program string, args ...s
 	}
 	if program == "apt-get" {
 		if !slices.Contains(env, "DEBIAN_FRONTEND=noninteractive") {
-			return nil, errors.New("it would ask a person")
+			return nil, errors.New("it would ask a user")
 		}
 		args = args[2:] // the waiting for a lock
 	}

@@ -18,7 +18,7 @@ import (
 // runtimeName is what the trimmed runtime is called in daemon.json.
 const runtimeName = "lab-runc"
 
-// privileged says whether the engine starts privileged containers, as every kind node is. Starting one takes half a second, so it is done only where
+// privileged reports whether the engine starts privileged containers, as every kind node is. Starting one takes half a second, so it is done only where
 // there is doubt: the host cannot give CAP_SYS_RESOURCE, and the runtime is not the one that lab registered for just that.
 func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	c := Check{ID: CheckPrivileged, Title: "privileged"}
@@ -29,7 +29,7 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	case !s.local:
 		return c.skip("not checked: the engine runs on another machine")
 	case ours && !executable(d.o.Host.Runtime):
-		return c.fail(d.o.Host.Runtime+" is gone, and the engine needs it", "lab doctor --fix writes it anew", true)
+		return c.fail(d.o.Host.Runtime+" is gone, and the engine needs it", "lab doctor --fix writes it again", true)
 	case ours:
 		return c.ok("by " + runtimeName + ", which asks for no CAP_SYS_RESOURCE")
 	case s.caps.sysResource || !s.caps.known:
@@ -39,6 +39,9 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	nodes, err := d.o.Docker.Output(ctx, nil, "ps", "--quiet", "--filter", "label=io.x-k8s.kind.cluster")
 	if err == nil && len(nodes) > 0 {
 		return c.ok("kind's nodes run already")
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return c.silent(err)
 	}
 	err = d.probe(ctx, s.info.Architecture)
 	var de *docker.Error
@@ -50,8 +53,15 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 			"lab doctor --fix registers a runtime that does not ask for it", true)
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.skip("not tried: " + err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return c.silent(err)
 	}
 	return c.fail("a container made to try it fails: "+firstLine(err.Error()), "see the log of the engine", false)
+}
+
+// silent is a check for which the engine was asked something that it did not answer.
+func (c Check) silent(err error) Check {
+	return c.fail(strings.TrimSuffix(firstLine(err.Error()), ": "+context.DeadlineExceeded.Error()), cureSilence, false)
 }
 
 // probe runs one privileged container. Its image is made on the spot and removed again: nothing is pulled, and nobody's image is needed.
@@ -69,7 +79,7 @@ func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
 	id := strings.TrimSpace(string(out))
 	defer func() {
 		// The image goes even when the check ran out of time.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
 		defer cancel()
 		if _, rmErr := d.o.Docker.Output(ctx, nil, "image", "rm", "--force", id); rmErr != nil && err == nil {
 			err = rmErr

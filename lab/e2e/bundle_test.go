@@ -17,8 +17,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// TestBundle saves a bundle, forgets everything that was built, and brings a lab up from the bundle: without Go, without a network.
-func TestBundle(t *testing.T) {
+func bundled(t *testing.T) {
 	l := newLab(t, "e2e-bundle", "hub", "dev")
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
 	saved := l.must("bundle", "save", file)
@@ -62,8 +61,7 @@ func (l *testLab) onAnotherMachine() {
 	}
 }
 
-// TestRegistry fills a real registry, forgets everything that was built, and brings a lab up from that registry alone.
-func TestRegistry(t *testing.T) {
+func mirrored(t *testing.T) {
 	mirror := startRegistry(t)
 	l := newLab(t, "e2e-registry", "hub", "dev")
 	pushed := l.must("bundle", "push", mirror)

@@ -102,7 +102,7 @@ func fromElsewhere(t *testing.T, l *testLab) {
 	l.absent(t, "dev", "hello", "hello-podinfo")
 }
 
-// renamed gives the app of apps another name, and back: there is one root all the time, and what it syncs is neither removed nor made anew, although a finalizer
+// renamed gives the app of apps another name, and back: there is one root all the time, and what it syncs is neither removed nor made again, although a finalizer
 // asks for its removal.
 func renamed(t *testing.T, l *testLab) {
 	const file, finalizer = "addons/root.yaml", "finalizers: [resources-finalizer.argocd.argoproj.io]"
@@ -186,7 +186,15 @@ func left(t *testing.T, l *testLab) {
 	if err := os.Rename(filepath.Join(l.estate, "clusters", "staging"), kept); err != nil {
 		t.Fatal(err)
 	}
-	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge staging", "cluster staging", "addons")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "addons") // which keeps it: nobody asked for more
+	born := l.born("staging")
+	if out := l.must("up"); !strings.Contains(out.stderr, "lab up --prune") {
+		t.Errorf("nothing says how to remove it:\n%s", out.stderr)
+	}
+	if again := l.born("staging"); again != born {
+		t.Errorf("staging is another cluster: %s, then %s", born, again)
+	}
+	only(t, decode[ui.UpResult](l, "up", "--prune"), "bridge staging", "cluster staging", "addons")
 	l.converged(3, 7)
 	if there := containers(t, l.name+"-staging-"); len(there) > 0 {
 		t.Errorf("left over: %v", there)

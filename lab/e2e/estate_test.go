@@ -30,7 +30,7 @@ func brokenEstate(t *testing.T, l *testLab) {
 		t.Fatal(err)
 	}
 
-	out := broken.run("up", "-o", "json")
+	out := broken.run("up", "--adopt", "-o", "json")
 	var e ui.ErrorResult
 	if err := json.Unmarshal([]byte(out.stdout), &e); err != nil {
 		t.Fatalf("%v in %q", err, out.stdout)

@@ -64,7 +64,7 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 	if err := json.Unmarshal([]byte(refused.stdout), &e); err != nil {
 		t.Fatalf("%v in %q", err, refused.stdout)
 	}
-	if refused.code != 1 || e.Error.Code != "diverged" || !strings.Contains(e.Error.Cure, "pull") {
+	if refused.code != 1 || e.Error.Code != "diverged" || e.Error.Cure != "lab git pull" {
 		t.Errorf("exit %d, %+v, want 1, diverged, and a cure", refused.code, e.Error)
 	}
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {

@@ -3,72 +3,122 @@
 package e2e
 
 import (
-	"bufio"
+	"bytes"
 	"context"
-	"regexp"
-	"strings"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// stages are moments of an up, each known by the first plain line that matches.
+// stages are moments of an up, each known by what there is on the machine then. reached is true from that moment on, passed once it is over.
 var stages = []struct {
-	name string
-	line *regexp.Regexp
-	wait time.Duration // after the line, so that the kill falls in the middle of the work
+	name            string
+	seconds         int
+	reached, passed func(l *testLab) bool
 }{
-	{"a cluster is being made", regexp.MustCompile(`cluster dev +\S`), 5 * time.Second},
-	{"the forge is up", regexp.MustCompile(`✓ forge`), 0},
-	{"the hub is up", regexp.MustCompile(`✓ cluster hub`), 0},
-	{"the engine is being installed", regexp.MustCompile(`engine +\S`), 3 * time.Second},
-	{"addons are on their way", regexp.MustCompile(`addons +\S`), 1 * time.Second},
+	{"a cluster is being made", 70, func(l *testLab) bool { return len(l.record("dev").Nodes) > 0 }, func(l *testLab) bool { return l.record("dev").Whole }},
+	{"the forge is up", 80, func(l *testLab) bool { return dockerQuiet("exec", "lab-"+l.name+"-forge", "true") == nil }, func(l *testLab) bool { return l.record("hub").Whole }},
+	{"the hub is up", 90, func(l *testLab) bool { return l.record("hub").Whole }, func(l *testLab) bool { return l.has("applications", "addons") }},
+	{"the engine is being installed", 90, func(l *testLab) bool { return l.record("hub").Whole && l.has("", "argocd") }, func(l *testLab) bool { return l.has("applications", "addons") }},
+	{"addons are on their way", 90, func(l *testLab) bool { return l.record("hub").Whole && l.has("applications", "addons") }, func(l *testLab) bool { return l.quietlyWell() }},
 }
 
-// TestKilledAtAnyStage kills `lab up` without warning at five stages; each time the next `lab up` goes on to the end.
-func TestKilledAtAnyStage(t *testing.T) {
-	l := newLab(t, "e2e-kill", "hub", "dev")
-	for _, stage := range stages {
-		t.Run(strings.ReplaceAll(stage.name, " ", "-"), func(t *testing.T) {
-			outer := l.t
-			l.t = t
-			defer func() { l.t = outer }()
-			l.killAt(stage.line, stage.wait)
-			l.must("up", "--fix")
-			l.converged(2, 4)
-			l.must("down")
-			if left := l.leftovers(); len(left) > 0 {
-				t.Errorf("left over: %v", left)
-			}
-		})
+// record is lab's own record of a cluster, as far as it can be read.
+func (l *testLab) record(cluster string) (r struct {
+	Nodes []string
+	Whole bool
+},
+) {
+	data, err := os.ReadFile(filepath.Join(l.state, "lab", l.name, "clusters", cluster+".json"))
+	if err == nil {
+		_ = json.Unmarshal(data, &r)
 	}
+	return r
 }
 
-// killAt starts an up and kills it without warning; the docker commands that it had begun go on by themselves, as they would after an out-of-memory kill.
-func (l *testLab) killAt(line *regexp.Regexp, wait time.Duration) {
+// has reports whether the hub has a namespace, or one of Argo CD's objects.
+func (l *testLab) has(resource, name string) bool {
+	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name, "kubeconfigs", "hub.yaml")); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if resource == "" {
+		_, err := l.kube("hub").CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		return err == nil
+	}
+	_, err := l.dynamic("hub").Resource(schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: resource}).Namespace("argocd").Get(ctx, name, metav1.GetOptions{})
+	return err == nil
+}
+
+func (l *testLab) quietlyWell() bool {
+	return l.command(context.Background(), "status", "--check").Run() == nil
+}
+
+// killed kills lab up at a stage; the next goes on to the end, and what was whole stays what it was.
+func killed(t *testing.T, l *testLab, stage int) {
+	l.killAt(stage)
+	whole := map[string]string{}
+	for _, cluster := range []string{"hub", "dev"} {
+		if l.record(cluster).Whole {
+			whole[cluster] = l.born(cluster)
+		}
+	}
+	l.must("up", "--fix")
+	l.converged(2, 4)
+	for cluster, was := range whole {
+		if is := l.born(cluster); is != was {
+			t.Errorf("cluster %s was whole, and was made again: %s, then %s", cluster, was, is)
+		}
+	}
+	downAtLast(t, l)
+}
+
+// born is what a cluster made again would have another of.
+func (l *testLab) born(cluster string) string {
+	l.t.Helper()
+	n, err := l.kube(cluster).CoreV1().Namespaces().Get(l.t.Context(), "default", metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return fmt.Sprint(n.UID, " of ", n.CreationTimestamp)
+}
+
+// killAt starts an up and kills it without warning at a stage; the docker commands that it had begun go on by themselves, as they would after an out-of-memory kill.
+func (l *testLab) killAt(i int) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := l.command(ctx, "up", "--fix")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	began := time.Now()
-	killed := false
-	var all strings.Builder
-	for s := bufio.NewScanner(stderr); s.Scan(); {
-		all.WriteString(s.Text() + "\n")
-		if !killed && line.MatchString(s.Text()) {
-			killed = true
-			time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !stages[i].reached(l) {
+		select {
+		case err := <-ended:
+			l.t.Fatalf("up ended by itself (%v) before it could be killed:\n%s", err, stderr.String())
+		case <-tick.C:
 		}
 	}
-	err = cmd.Wait()
-	if !killed || err == nil {
-		l.t.Fatalf("up ended by itself (%v) before %v was seen and it could be killed:\n%s", err, line, all.String())
+	if err := cmd.Process.Kill(); err != nil {
+		l.t.Fatal(err)
+	}
+	<-ended
+	if stages[i].passed(l) {
+		l.t.Errorf("killed too late: %s is over", stages[i].name)
 	}
 	l.t.Logf("killed after %.1fs", time.Since(began).Seconds())
 }

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2e plays the whole program against real clusters: what a person would type, and what a person would then see.
+// Package e2e plays the whole program against real clusters: what a user would type, and what a user would then see.
 package e2e
 
 import (
@@ -44,7 +44,16 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		return 1
 	}
-	return m.Run()
+	if err := openBudget(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := closeBudget(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // estateRoot is the repository, which is the default estate.
@@ -281,3 +290,6 @@ func (l *testLab) leftovers() []string {
 	}
 	return left
 }
+
+// dockerQuiet runs the docker command line and returns its error alone.
+func dockerQuiet(args ...string) error { return exec.Command("docker", args...).Run() }

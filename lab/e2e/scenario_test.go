@@ -31,6 +31,7 @@ func stories(t *testing.T, l *testLab) {
 	for range rounds {
 		playAll(t, l)
 	}
+	t.Run("what is not seen is no success", func(t *testing.T) { l.within(t, unseen) })
 }
 
 // sabotage plays each story on an estate that was broken for it.
@@ -212,6 +213,21 @@ func interrupted(t *testing.T, l *testLab) {
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
 		t.Errorf("the story left something for lab up to do: %v", up.Changed)
 	}
+}
+
+// unseen stops a cluster that a story requires: that is no reason to skip it, and nothing is taken for absent. A step that there is not is no run.
+func unseen(t *testing.T, l *testLab) {
+	if out := l.run("scenario", "run", "--step", "99", "drift"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "its steps are 1 to") {
+		t.Errorf("step 99: exit %d\n%s", out.code, out.stderr)
+	}
+	node := lab.KindName(l.name, "prod") + "-control-plane"
+	docker(t, "pause", node)
+	out := l.run("scenario", "run", "drift", "-o", "json")
+	docker(t, "unpause", node)
+	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stdout, "cluster prod does not answer") || !strings.Contains(out.stdout, "lab up") {
+		t.Errorf("a paused cluster: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	l.converged(4, 10)
 }
 
 // everyVerb plays a story that is no lesson: all that stories can do and expect, so that nothing is left to the lab in memory alone.

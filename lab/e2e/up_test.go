@@ -49,52 +49,24 @@ func version(s ui.Status, application string) string {
 	return ""
 }
 
-// TestDefaultEstate follows one lab from nothing to gone: the order of its subtests is that of a person's first day.
-func TestDefaultEstate(t *testing.T) {
-	l := newLab(t, "e2e")
-	sub := func(name string, f func(t *testing.T)) {
-		t.Helper()
-		if !t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, _ *testLab) { f(t) }) }) {
-			t.FailNow()
-		}
+// firstUp brings the default estate up.
+func firstUp(t *testing.T, l *testLab) {
+	out := decode[ui.UpResult](l, "up", "--fix")
+	if len(out.Changed) == 0 {
+		t.Error("nothing changed in the first up")
 	}
-	sub("up", func(t *testing.T) {
-		out := decode[ui.UpResult](l, "up", "--fix")
-		if len(out.Changed) == 0 {
-			t.Error("nothing changed in the first up")
-		}
-		for _, s := range out.Steps {
-			t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
-		}
-		l.converged(4, 10)
-	})
-	sub("the versions are pinned by environment", func(t *testing.T) { pinned(t, l) })
-	sub("the values are layered", func(t *testing.T) { layered(t, l) })
-	sub("a spoke carries its bridge", func(t *testing.T) { bridged(t, l) })
-	sub("up again does nothing", func(t *testing.T) { untouched(t, l) })
-	sub("every command of the documents works", func(t *testing.T) { documented(t, l) })
-	sub("a broken estate is refused", func(t *testing.T) { brokenEstate(t, l) })
-	sub("another lab beside it", func(t *testing.T) { secondLab(t, l) })
-	sub("every story is played", func(t *testing.T) { stories(t, l) })
-	sub("every verb is played", func(t *testing.T) { everyVerb(t, l) })
-	sub("an interrupted story leaves the lab as it was", func(t *testing.T) { interrupted(t, l) })
-	sub("sabotage is noticed", func(t *testing.T) { sabotage(t, l) })
-	sub("a version is promoted", func(t *testing.T) { promoted(t, l) })
-	sub("commits in the forge are kept", func(t *testing.T) { commitsInTheForge(t, l) })
-	sub("a region, a label, a replica count", func(t *testing.T) { edits(t, l) })
-	sub("a fault is mended", func(t *testing.T) { mended(t, l) })
-	sub("an addon comes from elsewhere", func(t *testing.T) { fromElsewhere(t, l) })
-	sub("the root application is renamed", func(t *testing.T) { renamed(t, l) })
-	sub("a cluster leaves the estate", func(t *testing.T) { left(t, l) })
-	sub("what was removed by hand comes back", func(t *testing.T) { removedByHand(t, l) })
-	sub("a removed engine is made anew", func(t *testing.T) { engineRemoved(t, l) })
-	sub("a reboot is survived", func(t *testing.T) { rebooted(t, l) })
-	sub("down leaves nothing", func(t *testing.T) {
-		l.must("down")
-		if left := l.leftovers(); len(left) > 0 {
-			t.Errorf("left over: %v", left)
-		}
-	})
+	for _, s := range out.Steps {
+		t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
+	}
+	l.converged(4, 10)
+}
+
+// downAtLast takes a lab down, of which nothing stays.
+func downAtLast(t *testing.T, l *testLab) {
+	l.must("down")
+	if left := l.leftovers(); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
 }
 
 func pinned(t *testing.T, l *testLab) {
@@ -237,7 +209,7 @@ func secondLab(t *testing.T, first *testLab) {
 	first.converged(4, 10)
 }
 
-// containers that start with a prefix and belong to no lab of a longer name, with what would change if they were made anew or started again.
+// containers that start with a prefix and belong to no lab of a longer name, with what would change if they were made again or started again.
 func containers(t *testing.T, prefixes ...string) []string {
 	t.Helper()
 	var list []string

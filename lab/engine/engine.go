@@ -20,7 +20,7 @@ type State struct {
 	Registrations []Registered // by cluster name
 }
 
-// Installed says whether the engine was installed to its end.
+// Installed reports whether the engine was installed to its end.
 func (s State) Installed() bool { return s.Release == "deployed" }
 
 // Registered is a cluster that the engine knows, with the labels and annotations that lab set.
@@ -48,18 +48,30 @@ type Repository struct {
 	Password string
 }
 
+// Standing is what the engine has of the lab, from one look at its applications.
+type Standing struct {
+	Applications []lab.Application
+	Root         bool   // the lab's root application is there
+	Revision     string // commit that it was last compared with; empty before the first time
+
+	// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one,
+	// or with another cluster than the one that is registered. It is never nil.
+	Behind func(want Want, registrations []Registered) []string
+}
+
 // Want is what the engine should converge to.
 type Want struct {
-	Revision string   // Git commit that the estate is at; empty for any
-	Expected []string // applications that must exist, as lab.ApplicationName has them ("prod-podinfo"), whatever the engine calls them
-	Gone     []string // applications that must not
-	Clusters []string // clusters whose applications are waited for, as others may be stopped; nil for all
+	Revision string               // Git commit that the estate is at; empty for any
+	Expected []string             // applications that must exist, as lab.ApplicationName has them ("prod-podinfo"), whatever the engine calls them
+	Gone     []string             // applications that must not
+	Clusters []string             // clusters whose applications are waited for, as others may be stopped; nil for all
+	Since    map[string]time.Time // cluster -> when it was started last: what was seen of it before counts for nothing
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it
 	// the engine is asked to look again first, since what it shows may be older than the change.
 	Changed bool
 }
 
-// WaitsFor says whether applications that are aimed at a cluster are waited for.
+// WaitsFor reports whether applications that are aimed at a cluster are waited for.
 func (w Want) WaitsFor(cluster string) bool {
 	return w.Clusters == nil || slices.Contains(w.Clusters, cluster)
 }

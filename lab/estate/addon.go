@@ -153,7 +153,7 @@ func (a applicationSet) versions(addon *lab.Addon, revision *yaml.Node) {
 	}
 }
 
-// ownRepository says whether a source is the estate itself.
+// ownRepository reports whether a source is the estate itself.
 func (a applicationSet) ownRepository(source *yaml.Node) bool {
 	return strings.Contains(a.resolve(text(source, "repoURL")), "addons_repo_url")
 }

@@ -17,7 +17,7 @@ import (
 
 // A broken estate is testdata/broken/NAME.txtar: files laid over testdata/base.txtar, and a last one, "problems", that holds what Load says.
 // Lines above the files do what files cannot: "link PATH -> TARGET", "remove PATH", "folder PATH", "unreadable PATH".
-// UPDATE_GOLDEN=1 writes the problems anew.
+// UPDATE_GOLDEN=1 writes the problems again.
 func TestBroken(t *testing.T) {
 	cases, err := filepath.Glob("testdata/broken/*.txtar")
 	if err != nil || len(cases) < 10 {

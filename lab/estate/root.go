@@ -38,7 +38,7 @@ func (l *loader) root() {
 	}
 }
 
-// rootDocument checks one object of the app of apps, and says whether it is an Application.
+// rootDocument checks one object of the app of apps, and reports whether it is an Application.
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := text(doc, "kind")

@@ -99,7 +99,7 @@ func (l *loader) selected() {
 	}
 }
 
-// hears says whether a label is asked for, and its value "true" is what is asked.
+// hears reports whether a label is asked for, and its value "true" is what is asked.
 func hears(s labels.Selector, label string) bool {
 	requirements, _ := s.Requirements()
 	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == label && r.Matches(labels.Set{label: "true"}) })

@@ -1,4 +1,4 @@
-// Package fieldpath names a place in a JSON-like value, as a person writes it: spec.template.spec.containers[name=podinfo].image, data["a.b"], items[0].
+// Package fieldpath names a place in a JSON-like value, as a user writes it: spec.template.spec.containers[name=podinfo].image, data["a.b"], items[0].
 package fieldpath
 
 import (

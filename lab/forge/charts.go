@@ -21,12 +21,12 @@ const helm = "helm" // Gitea's name for the kind of package
 
 // PublishCharts puts charts into the forge's Helm repository and returns those that were not there as they are, "podinfo 6.9.2". A version whose content
 // changed is replaced.
-func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
+func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) (changed []string, err error) {
+	defer g.explain(ctx, &err)
 	s, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var changed []string
 	for _, c := range charts {
 		digest, err := g.publishedChart(api, c)
 		if err == nil && digest != c.Digest {
@@ -41,12 +41,12 @@ func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string
 }
 
 // MissingCharts are those of the charts that the forge has not, or not as they are.
-func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
+func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) (missing []string, err error) {
+	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var missing []string
 	for _, c := range charts {
 		digest, err := g.publishedChart(api, c)
 		if err != nil {
@@ -101,7 +101,8 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 }
 
 // EnsureWebhook makes the forge tell url of every push to the estate, and returns whether anything had to be changed. The secret signs what is sent.
-func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
+func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed bool, err error) {
+	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
@@ -128,8 +129,9 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (bool, er
 	return true, nil
 }
 
-// HasWebhook says whether EnsureWebhook would change nothing.
-func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (bool, error) {
+// HasWebhook reports whether EnsureWebhook would change nothing.
+func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (has bool, err error) {
+	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
@@ -138,20 +140,23 @@ func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (bool, error
 	return len(ours) == 1 && len(others) == 0, err
 }
 
-// hooks are the lab's webhooks: those that are as wanted, and those that were once. Webhooks that a person made are neither.
+// hooks are the lab's webhooks: those that are as wanted, and those that were once. Webhooks that a user made are neither.
 func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gitea.Hook, err error) {
-	list, _, err := api.ListRepoHooks(g.creds.User, Repository, gitea.ListHooksOptions{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("webhook: %w", err)
-	}
-	for _, h := range list {
-		switch {
-		case !strings.Contains(h.Config["url"], marker):
-		case h.Config["url"] == marked(url, secret) && h.Active && slices.Contains(h.Events, "push") && len(ours) == 0:
-			ours = append(ours, h)
-		default:
-			others = append(others, h)
+	for page := 1; page > 0; {
+		list, resp, err := api.ListRepoHooks(g.creds.User, Repository, gitea.ListHooksOptions{ListOptions: gitea.ListOptions{Page: page}})
+		if err != nil {
+			return nil, nil, fmt.Errorf("webhook: %w", err)
 		}
+		for _, h := range list {
+			switch {
+			case !strings.Contains(h.Config["url"], marker):
+			case h.Config["url"] == marked(url, secret) && h.Active && slices.Contains(h.Events, "push") && len(ours) == 0:
+				ours = append(ours, h)
+			default:
+				others = append(others, h)
+			}
+		}
+		page = resp.NextPage
 	}
 	return ours, others, nil
 }

@@ -9,8 +9,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -78,12 +82,24 @@ func TestGitea(t *testing.T) {
 	d := docker.New()
 	creds := forge.Credentials{User: "lab", Password: rand.Text()}
 	g := start(t, d, name, creds)
+	docker := func(t *testing.T, args ...string) {
+		t.Helper()
+		if _, err := d.Output(t.Context(), nil, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	forgetest.Contract(t, forgetest.Subject{
 		Forge: g, Image: image(t, d), Chart: chart,
-		Stop: func(t *testing.T) {
-			if _, err := d.Output(t.Context(), nil, "stop", lab.ForgeName(name)); err != nil {
-				t.Fatal(err)
-			}
+		Stop:  func(t *testing.T) { docker(t, "stop", lab.ForgeName(name)) },
+		Pause: func(t *testing.T) { docker(t, "pause", lab.ForgeName(name)) },
+		Silence: func(t *testing.T) func() {
+			docker(t, "kill", "--signal", "STOP", lab.ForgeName(name))
+			return func() { docker(t, "kill", "--signal", "CONT", lab.ForgeName(name)) }
+		},
+		Unprepare: func(t *testing.T) {
+			admin := []string{"exec", lab.ForgeName(name), "/app/gitea/gitea", "--work-path", "/data/gitea", "--config", "/data/gitea/conf/app.ini", "admin", "user"}
+			docker(t, append(slices.Clone(admin), "create", "--admin", "--username", "spare", "--email", "spare@lab.invalid", "--random-password")...) // the last one stays
+			docker(t, append(slices.Clone(admin), "delete", "--username", creds.User, "--purge")...)
 		},
 		Other: func(t *testing.T, message string, files ...string) {
 			s, err := g.Observe(t.Context())
@@ -149,6 +165,55 @@ func TestWhatIsOpen(t *testing.T) {
 	stranger := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: &githttp.BasicAuth{Username: creds.User, Password: "guess"}}
 	if _, err := stranger.Push(t.Context(), forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}, "x"); err == nil {
 		t.Error("pushed with a wrong password")
+	}
+}
+
+// TestForbiddenPush pins that a rule which somebody gave to the repository is told with a way on, and costs nothing.
+func TestForbiddenPush(t *testing.T) {
+	d := docker.New()
+	creds := forge.Credentials{User: "lab", Password: rand.Text()}
+	g := start(t, d, "e2e-r", creds)
+	if err := g.Start(t.Context(), image(t, d), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	tree := forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}
+	first, err := g.Push(t.Context(), tree, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := func(archived bool) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.HostURL+"/api/v1/repos/lab/estate", strings.NewReader(fmt.Sprintf(`{"archived": %t}`, archived)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(creds.User, creds.Password)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+	}
+	archive(true)
+	tree.FS = fstest.MapFS{"a": {Data: []byte("b")}}
+	var e *lab.Error
+	if _, err := g.Push(t.Context(), tree, "second"); !errors.As(err, &e) || !strings.Contains(e.Message, "archived") || !strings.Contains(e.Cure, s.HostURL+"/lab/estate/settings") {
+		t.Errorf("%+v", err)
+	}
+	if s, err = g.Observe(t.Context()); err != nil || s.Revision != first.Commit {
+		t.Errorf("seen %+v, %v; want the commit %s", s, err, first.Commit)
+	}
+	archive(false)
+	if _, err := g.Push(t.Context(), tree, "second"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -37,8 +37,10 @@ type Credentials struct {
 // State is what is seen of the forge.
 type State struct {
 	Exists   bool
-	Running  bool   // the container runs, and does not fail again and again
+	Volume   bool   // the lab's volume exists, with a container or without
+	Running  bool   // the container runs, is not paused, and does not fail again and again
 	Answers  bool   // and its API answers
+	Prepared bool   // and admin and repository are there
 	Inputs   string // digest of what it was made from, as Inputs has it
 	ImageID  string
 	HostURL  string // http://127.0.0.1:PORT; empty while it does not run
@@ -60,11 +62,25 @@ type Gitea struct {
 	name   string // of container, host and volume
 	docker *docker.Docker
 	creds  Credentials
+	notes  Notes
+	say    Commands
+}
+
+// Option is what a forge may be given beside what it needs.
+type Option func(*Gitea)
+
+// WithPulls makes pulls safe to interrupt and keeps their conflicts from being pushed: notes are what remembers them, say is how cures call the commands.
+func WithPulls(notes Notes, say Commands) Option {
+	return func(g *Gitea) { g.notes, g.say = notes, say }
 }
 
 // NewGitea returns the forge of a lab.
-func NewGitea(labName string, d *docker.Docker, creds Credentials) *Gitea {
-	return &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds}
+func NewGitea(labName string, d *docker.Docker, creds Credentials, options ...Option) *Gitea {
+	g := &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds}
+	for _, o := range options {
+		o(g)
+	}
+	return g
 }
 
 // URL is the forge as containers and pods of the lab reach it; webhooks and the package registry name it so.
@@ -79,40 +95,6 @@ func (g *Gitea) ChartsURL() string { return g.URL() + "api/packages/" + g.creds.
 // HostRepoURL is the estate's repository as this machine reaches it, without credentials.
 func (s State) HostRepoURL(user string) string {
 	return s.HostURL + "/" + user + "/" + Repository + ".git"
-}
-
-// Observe tells what there is of the forge. An API that does not answer is a finding, not an error.
-func (g *Gitea) Observe(ctx context.Context) (State, error) {
-	s, err := g.container(ctx)
-	if err != nil || !s.Running {
-		return s, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	head, err := g.head(ctx, s)
-	s.Answers = err == nil
-	s.Revision = head.commit
-	return s, nil
-}
-
-// container is what Docker knows of the forge.
-func (g *Gitea) container(ctx context.Context) (State, error) {
-	list, err := g.docker.Containers(ctx, "name=^/"+g.name+"$")
-	if err != nil || len(list) == 0 {
-		return State{}, err
-	}
-	c := list[0]
-	if c.Labels[lab.LabelName] != g.lab {
-		return State{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not made by lab",
-			Cure: "choose another --name, or remove it: docker rm -f " + g.name,
-		}
-	}
-	s := State{Exists: true, Running: c.Running && c.Status != "restarting", ImageID: c.ImageID, Inputs: c.Labels[lab.LabelInputs]}
-	if at := c.Ports[httpPort+"/tcp"]; at != "" && s.Running {
-		s.HostURL = "http://" + at
-	}
-	return s, nil
 }
 
 // running is the forge's state, or an error where it does not run.
@@ -141,38 +123,10 @@ func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 	)
 }
 
-// tip is the head of the estate's branch; tree is empty where it is not known.
-type tip struct{ commit, tree string }
-
-func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
-	api, err := g.api(ctx, s)
-	if err != nil {
-		return tip{}, err
-	}
-	list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{ListOptions: gitea.ListOptions{PageSize: 1}, SHA: Branch})
-	if empty(resp) { // Gitea notices the first commit a little later than Git does
-		commit, err := g.remote(s).head(ctx)
-		return tip{commit: commit}, err
-	}
-	if err != nil {
-		return tip{}, fmt.Errorf("head of the forge: %w", err)
-	}
-	if len(list) == 0 || list[0].RepoCommit == nil || list[0].RepoCommit.Tree == nil {
-		return tip{}, errors.New("head of the forge: its answer has no tree")
-	}
-	return tip{commit: list[0].SHA, tree: list[0].RepoCommit.Tree.SHA}, nil
-}
-
-// empty is how Gitea answers for a repository without commits.
-func empty(resp *gitea.Response) bool {
-	return resp != nil && (resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusNotFound)
-}
-
 func (g *Gitea) remote(s State) Remote {
 	u := s.HostRepoURL(g.creds.User)
 	return Remote{
-		URL: u, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Now: time.Now,
-		Cure: "take them over first: git pull $(lab git url) " + Branch,
+		URL: u, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Say: g.say, Now: time.Now,
 	}
 }
 
@@ -183,11 +137,48 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	if err != nil {
 		return PushResult{}, err
 	}
+	r := g.remote(s)
+	if err := r.settled(tree); err != nil {
+		return PushResult{}, err
+	}
 	head, same, err := g.same(ctx, s, tree)
 	if err != nil || same {
 		return PushResult{Commit: head.commit}, err
 	}
-	return g.remote(s).Push(ctx, tree, message)
+	res, err := r.Push(ctx, tree, message)
+	var known *lab.Error
+	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // a rule that somebody gave to the repository, as a rule
+		err = &lab.Error{
+			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was lost, and nothing was pushed"}, Err: err,
+			Cure: "see what forbids it: " + strings.TrimSuffix(s.HostRepoURL(g.creds.User), ".git") + "/settings (lab creds forge), then lab up",
+		}
+	}
+	return res, err
+}
+
+// Pull brings what others committed there into the working tree; see Remote.Pull.
+func (g *Gitea) Pull(ctx context.Context, tree Tree, dry bool) (res PullResult, err error) {
+	defer g.explain(ctx, &err)
+	s, err := g.running(ctx)
+	if err != nil {
+		return PullResult{}, err
+	}
+	return g.remote(s).Pull(ctx, tree, dry)
+}
+
+// Settled returns an error of code "conflict" while a pull into the working tree has not ended, or its conflicts are unresolved: a push would return it. It looks
+// at the working tree alone.
+func (g *Gitea) Settled(tree Tree) error { return g.remote(State{}).settled(tree) }
+
+// Ahead are the commits of others whose changes the working tree lacks, newest first: those for which a push would be refused. Where nobody else has committed,
+// it takes one small request.
+func (g *Gitea) Ahead(ctx context.Context, tree Tree) (commits []Commit, err error) {
+	defer g.explain(ctx, &err)
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.remote(s).Ahead(ctx, tree)
 }
 
 // Diff is the paths that a push would change, sorted.
@@ -202,7 +193,7 @@ func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	return g.remote(s).Diff(ctx, tree)
 }
 
-// same says whether the forge's head holds the working tree; it takes one small request instead of a fetch.
+// same reports whether the forge's head holds the working tree; it takes one small request instead of a fetch.
 func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error) {
 	head, err := g.head(ctx, s)
 	if err != nil {
@@ -213,13 +204,13 @@ func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error)
 }
 
 // Log is the last n commits of the estate's branch, newest first.
-func (g *Gitea) Log(ctx context.Context, n int) ([]Commit, error) {
+func (g *Gitea) Log(ctx context.Context, n int) (commits []Commit, err error) {
+	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var commits []Commit
-	for page := 1; len(commits) < n; page++ {
+	for page := 1; len(commits) < n; page++ { // none for less than one
 		list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{
 			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: Branch, // 50 is Gitea's most
 		})
@@ -246,7 +237,7 @@ func (g *Gitea) Log(ctx context.Context, n int) ([]Commit, error) {
 			break
 		}
 	}
-	return commits[:min(n, len(commits))], nil
+	return commits[:min(max(n, 0), len(commits))], nil
 }
 
 // Remove removes the container and the volume with all commits. What is not there is no error.

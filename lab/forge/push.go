@@ -3,27 +3,15 @@ package forge
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"homelab/lab"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	"github.com/go-git/go-git/v5/storage/memory"
-)
-
-// Branch is the branch of the repository that engines follow.
-const Branch = "main"
-
-const (
-	branchRef = plumbing.ReferenceName("refs/heads/" + Branch)
-	// lastRef remembers in the forge itself which commit lab pushed last: what the working tree was then. It goes where the repository goes.
-	lastRef = plumbing.ReferenceName("refs/lab/last")
+	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Who commits: an address that reaches nobody.
@@ -32,6 +20,9 @@ const (
 	authorEmail = "lab@" + authorHost
 )
 
+// pushAttempts is how often a push is tried when others push at the same time.
+const pushAttempts = 5
+
 // PushResult is what a push did.
 type PushResult struct {
 	Commit  string   // the forge's head afterwards, 40 hex digits
@@ -39,18 +30,46 @@ type PushResult struct {
 	Pushed  bool     // false when the forge already held the working tree
 }
 
-// Remote is the forge's repository, by whatever protocol Git speaks.
-type Remote struct {
-	URL  string
-	Auth transport.AuthMethod // nil for none
-	Cure string               // what a person does when others' commits are in the way
-	Now  func() time.Time
+// Push commits the working tree on top of the forge's branch. Others' commits there are never lost: a push is refused unless the working tree has all
+// that they changed. It never forces; where a commit comes in between, it looks again. While conflicts of a pull are unresolved, it is refused.
+//
+// Where the estate is the root of a Git repository, the commit carries that repository's history, or is its very commit.
+func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
+	if err := r.settled(tree); err != nil {
+		return PushResult{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		res, err := r.share(ctx, tree, message)
+		var moved *movedError
+		switch {
+		case err == nil:
+			return res, r.forget(tree)
+		case !errors.As(err, &moved) || attempt == pushAttempts:
+			return res, err
+		}
+	}
 }
 
-// Push commits the working tree on top of the forge's branch. Others' commits there are never lost: a push is refused unless the working tree has all
-// that they changed. It never forces; a commit that comes in between is seen by the server.
-func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
-	store := memory.NewStorage()
+// share pushes with the history of the repository that the estate is the root of, else without.
+func (r Remote) share(ctx context.Context, tree Tree, message string) (PushResult, error) {
+	limited, cancel := context.WithTimeout(ctx, shareLimit)
+	defer cancel()
+	if own := tree.own(limited); own != nil {
+		res, err := r.push(limited, tree, message, own)
+		var moved *movedError
+		var refused *lab.Error
+		if err == nil || errors.As(err, &moved) || errors.As(err, &refused) || ctx.Err() != nil {
+			return res, err
+		}
+	}
+	return r.push(ctx, tree, message, nil)
+}
+
+func (r Remote) push(ctx context.Context, tree Tree, message string, own *ownHistory) (PushResult, error) {
+	store, err := own.store()
+	if err != nil {
+		return PushResult{}, err
+	}
 	ours, err := tree.read(store)
 	if err != nil {
 		return PushResult{}, err
@@ -73,24 +92,45 @@ func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult
 	if err := r.safe(seen, tree, ours, theirs); err != nil {
 		return PushResult{}, err
 	}
-	commit, err := seen.commit(store, root, message, r.Now())
+	commit, err := own.tip(store, seen, root)
 	if err != nil {
 		return PushResult{}, err
 	}
-	if err := r.send(ctx, store, commit); err != nil {
-		return PushResult{}, err
+	if commit.IsZero() {
+		if commit, err = seen.commit(store, root, message, r.Now(), own.parents(store, seen)); err != nil {
+			return PushResult{}, err
+		}
+	}
+	if err := r.send(ctx, store, seen, commit); err != nil {
+		return PushResult{}, r.moved(ctx, seen, err)
 	}
 	return PushResult{Commit: commit.String(), Changed: changed(theirs, ours), Pushed: true}, nil
 }
 
+// movedError is a push that came too late: the branch is not where it was fetched.
+type movedError struct{ err error }
+
+func (e *movedError) Error() string { return e.err.Error() }
+func (e *movedError) Unwrap() error { return e.err }
+
+// moved looks whether a push failed because somebody else pushed. Servers have many words for that; where the branch is now is plain.
+func (r Remote) moved(ctx context.Context, seen history, err error) error {
+	head, _, rerr := r.refs(ctx)
+	if rerr != nil || seen.head == nil && head.IsZero() || seen.head != nil && head == seen.head.Hash {
+		return err
+	}
+	return &movedError{err}
+}
+
 // Diff is the paths that a push would change, sorted.
 func (r Remote) Diff(ctx context.Context, tree Tree) ([]string, error) {
-	store := memory.NewStorage()
+	store := newStore(nil)
 	ours, err := tree.read(store)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := r.fetch(ctx, store)
+	const headAlone = 1
+	seen, err := r.fetchDepth(ctx, store, headAlone)
 	if err != nil {
 		return nil, err
 	}
@@ -101,181 +141,16 @@ func (r Remote) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	return changed(theirs, ours), nil
 }
 
-// history is what the forge has; nil for what it has not.
-type history struct {
-	head *object.Commit
-	last *object.Commit // pushed by lab
-}
-
-func (r Remote) at(store *memory.Storage) *git.Remote {
-	return git.NewRemote(store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.URL}})
-}
-
-func (r Remote) fetch(ctx context.Context, store *memory.Storage) (history, error) {
-	// Patterns, as a plain name would be an error where lab never pushed.
-	specs := []config.RefSpec{"+refs/heads/" + Branch + "*:refs/heads/" + Branch + "*", "+refs/lab/*:refs/lab/*"}
-	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags})
-	switch {
-	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return history{}, nil
-	case err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate):
-		return history{}, fmt.Errorf("fetch from the forge: %w", err)
-	}
-	var h history
-	for name, to := range map[plumbing.ReferenceName]**object.Commit{branchRef: &h.head, lastRef: &h.last} {
-		ref, err := store.Reference(name)
-		if errors.Is(err, plumbing.ErrReferenceNotFound) {
-			continue
-		}
-		if err != nil {
-			return history{}, err
-		}
-		if *to, err = object.GetCommit(store, ref.Hash()); err != nil {
-			return history{}, err
-		}
-	}
-	return h, nil
-}
-
-// head is the commit of the branch that engines follow, "" where there is none.
-func (r Remote) head(ctx context.Context) (string, error) {
-	refs, err := r.at(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: r.Auth})
-	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("head of the forge: %w", err)
-	}
-	for _, ref := range refs {
-		if ref.Name() == branchRef {
-			return ref.Hash().String(), nil
-		}
-	}
-	return "", nil
-}
-
-// safe refuses a push that would undo what others committed. Their changes are those since lab's last push, or since the commit that the person pulled.
-func (r Remote) safe(h history, tree Tree, ours, theirs files) error {
-	if h.head == nil || h.last != nil && h.last.Hash == h.head.Hash {
-		return nil
-	}
-	if tree.contains(h.head.Hash) {
-		return nil
-	}
-	base, err := filesOf(h.last)
-	if err != nil {
-		return err
-	}
-	var lost []string
-	for _, path := range changed(base, theirs) {
-		if ours[path] != theirs[path] {
-			lost = append(lost, path)
-		}
-	}
-	if len(lost) == 0 {
-		return nil
-	}
-	commits, err := h.others()
-	if err != nil {
-		return err
-	}
-	return r.diverged(commits, lost)
-}
-
-func (r Remote) diverged(commits []*object.Commit, lost []string) error {
-	e := &lab.Error{
-		Exit: lab.ExitFailed, Code: "diverged", Cure: r.Cure,
-		Message: fmt.Sprintf("the forge has %s that the working tree lacks", count(len(commits), "commit")),
-	}
-	const most = 10
-	for i, c := range commits {
-		if i == most {
-			e.Details = append(e.Details, fmt.Sprintf("and %d more", len(commits)-most))
-			break
-		}
-		subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
-		e.Details = append(e.Details, fmt.Sprintf("%s %s (%s)", c.Hash.String()[:7], subject, c.Author.Name))
-	}
-	for i, path := range lost {
-		if i == most {
-			e.Details = append(e.Details, fmt.Sprintf("and %s more", count(len(lost)-most, "file")))
-			break
-		}
-		e.Details = append(e.Details, "  "+path)
-	}
-	return e
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
-}
-
-// others are the commits of the forge that lab's last push did not have, newest first.
-func (h history) others() ([]*object.Commit, error) {
-	known := map[plumbing.Hash]bool{}
-	if h.last != nil {
-		err := object.NewCommitPreorderIter(h.last, nil, nil).ForEach(func(c *object.Commit) error { known[c.Hash] = true; return nil })
-		if err != nil {
-			return nil, err
-		}
-	}
-	var list []*object.Commit
-	err := object.NewCommitIterCTime(h.head, known, nil).ForEach(func(c *object.Commit) error { list = append(list, c); return nil })
-	return list, err
-}
-
-func (h history) commit(store *memory.Storage, root plumbing.Hash, message string, now time.Time) (plumbing.Hash, error) {
+func (h history) commit(store storer.EncodedObjectStorer, root plumbing.Hash, message string, now time.Time, more []plumbing.Hash) (plumbing.Hash, error) {
 	who := object.Signature{Name: "lab", Email: authorEmail, When: now}
 	c := &object.Commit{Author: who, Committer: who, Message: strings.TrimRight(message, "\n") + "\n", TreeHash: root}
 	if h.head != nil {
 		c.ParentHashes = []plumbing.Hash{h.head.Hash}
 	}
+	c.ParentHashes = slices.Concat(c.ParentHashes, more)
 	o := store.NewEncodedObject()
 	if err := c.Encode(o); err != nil {
 		return plumbing.ZeroHash, err
 	}
 	return store.SetEncodedObject(o)
-}
-
-func (r Remote) send(ctx context.Context, store *memory.Storage, commit plumbing.Hash) error {
-	if err := store.SetReference(plumbing.NewHashReference(branchRef, commit)); err != nil {
-		return err
-	}
-	err := r.at(store).PushContext(ctx, &git.PushOptions{
-		Auth: r.Auth, Atomic: true,
-		// lastRef is lab's own and is only remembered there: it may jump when others rewrote the branch.
-		RefSpecs: []config.RefSpec{config.RefSpec(branchRef + ":" + branchRef), config.RefSpec("+" + branchRef + ":" + lastRef)},
-	})
-	if err != nil {
-		return fmt.Errorf("push to the forge: %w", err)
-	}
-	return nil
-}
-
-// contains says whether the repository of the working tree has the commit in the history of what is checked out: the person pulled it.
-func (t Tree) contains(hash plumbing.Hash) bool {
-	if t.Dir == "" {
-		return false
-	}
-	repo, err := git.PlainOpenWithOptions(t.Dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
-	if err != nil {
-		return false // not in a repository, or in one that go-git cannot read: the files themselves decide
-	}
-	ref, err := repo.Head()
-	if err != nil {
-		return false
-	}
-	head, err := repo.CommitObject(ref.Hash())
-	if err != nil {
-		return false
-	}
-	pulled, err := repo.CommitObject(hash)
-	if err != nil {
-		return false
-	}
-	ok, err := pulled.IsAncestor(head)
-	return err == nil && ok
 }

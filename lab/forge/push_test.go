@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	b.must(err)
 	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // git itself judges the objects that lab writes
 	b.must(repo.SetConfig(cfg))
-	b.remote = Remote{URL: bare, Cure: "pull", Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
+	b.remote = Remote{URL: bare, Say: Commands{Pull: "pull"}, Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
 	return b
 }
 
@@ -207,7 +207,7 @@ func onDisk(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// A person who pulled may then change the very lines that the others did.
+// A user who pulled may then change the very lines that the others did.
 func TestPushAfterGitPull(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", ".gitignore": "*.log\n"})
@@ -310,4 +310,9 @@ func TestTreeKeepsWhatGitKeeps(t *testing.T) {
 			t.Errorf("%s has mode %s, want %s", name, got[name].Mode, mode)
 		}
 	}
+}
+
+func coded(err error, code string) bool {
+	var e *lab.Error
+	return errors.As(err, &e) && e.Code == code
 }

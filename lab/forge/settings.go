@@ -18,7 +18,7 @@ const (
 )
 
 // settings is Gitea's app.ini. Everything that a lab of one person has no use for is off, which halves the time to start: no SSH, no LFS, no search index,
-// no queue on disk, one language. The keys follow from the password, so that a container made anew over the same volume reads what the old one wrote.
+// no queue on disk, one language. The keys follow from the password, so that a container made again over the same volume reads what the old one wrote.
 func (g *Gitea) settings() string {
 	return strings.NewReplacer(
 		"{url}", g.URL(), "{host}", g.name, "{port}", httpPort, "{work}", workPath,

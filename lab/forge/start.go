@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ import (
 // startLimit is how long a forge may take until it answers, on a slow and busy machine.
 const startLimit = 2 * time.Minute
 
-// Start makes the forge where there is none, makes its container anew where image or settings changed (the volume stays), starts it where it is stopped, and
+// Start makes the forge where there is none, makes its container again where image or settings changed (the volume stays), starts it where it is stopped, and
 // returns when the admin can use the estate's repository. It listens on 127.0.0.1:port; with port 0 on the one it had, or a free one.
 func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
 	if p == nil {
@@ -32,7 +31,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	s, err := g.container(ctx)
+	s, container, err := g.inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,18 +47,31 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 		if _, err := g.docker.Output(ctx, nil, "rm", "--force", g.name); err != nil && !docker.NotFound(err) {
 			return fmt.Errorf("forge: %w", err)
 		}
-		s = State{}
+		s, container = State{}, docker.Container{}
 	}
-	if !s.Exists {
-		if err := g.create(ctx, image, port, p); err != nil {
-			return fmt.Errorf("forge: %w", err)
+	switch {
+	case !s.Exists:
+		err = g.create(ctx, image, port, p)
+	case !s.Running && !container.Paused():
+		err = g.fill(ctx) // a run may have been killed after it made the container
+	}
+	network := lab.NetworkName(g.lab)
+	if err == nil {
+		switch {
+		case container.Paused():
+			p("letting it go on")
+			err = g.docker.Unpause(ctx, g.name)
+		case !s.Running:
+			p("starting")
+			err = g.docker.Start(ctx, g.name, network)
 		}
 	}
-	if !s.Running {
-		p("starting")
-		if err := g.docker.Start(ctx, g.name); err != nil {
-			return fmt.Errorf("forge: %w", err)
-		}
+	if _, connected := container.Addresses[network]; err == nil && s.Exists && !connected {
+		p("connecting it to " + network)
+		err = g.docker.Connect(ctx, g.name, network)
+	}
+	if err != nil {
+		return fmt.Errorf("forge: %w", err)
 	}
 	if s, err = g.running(ctx); err != nil {
 		return err
@@ -73,7 +85,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 
 // create makes volume and container, and puts the settings into the volume; a container that lacks them cannot come to run.
 func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
-	if err := g.loadImage(ctx, image, p); err != nil {
+	if err := g.docker.LoadImage(ctx, image, p); err != nil {
 		return err
 	}
 	labels := map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge", lab.LabelInputs: g.Inputs(image)}
@@ -103,15 +115,20 @@ func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Pro
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err
 	}
-	files, err := g.volumeFiles()
-	if err == nil {
-		_, err = g.docker.Output(ctx, files, "cp", "-", g.name+":"+dataDir)
-	}
-	if err != nil { // without settings it must not be taken for whole
+	if err := g.fill(ctx); err != nil { // without settings it must not be taken for whole
 		_, rmErr := g.docker.Output(context.WithoutCancel(ctx), nil, "rm", "--force", g.name)
 		return errors.Join(err, rmErr)
 	}
 	return nil
+}
+
+// fill puts the settings into the volume.
+func (g *Gitea) fill(ctx context.Context) error {
+	files, err := g.volumeFiles()
+	if err == nil {
+		_, err = g.docker.Output(ctx, files, "cp", "-", g.name+":"+dataDir)
+	}
+	return err
 }
 
 // volumeFiles is what the volume needs at first, as an archive: the settings, owned by Gitea's user. This way no secret stands on a command line.
@@ -138,7 +155,7 @@ func (g *Gitea) volumeFiles() (*bytes.Buffer, error) {
 	return &b, errors.Join(err, w.Close())
 }
 
-// volume says whether the lab's volume exists; one of its name that is not the lab's is an error.
+// volume reports whether the lab's volume exists; one of its name that is not the lab's is an error.
 func (g *Gitea) volume(ctx context.Context) (bool, error) {
 	out, err := g.docker.Output(ctx, nil, "volume", "inspect", "--format", `{{index .Labels "`+lab.LabelName+`"}}`, g.name)
 	if docker.NotFound(err) {
@@ -154,22 +171,6 @@ func (g *Gitea) volume(ctx context.Context) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// loadImage brings the image into the engine where it is not there under its name.
-func (g *Gitea) loadImage(ctx context.Context, image lab.Image, p lab.Progress) error {
-	id, found, err := g.docker.ImageID(ctx, image.Ref)
-	if err != nil || found && (id == image.Digest || image.Archive == "") {
-		return err
-	}
-	p("loading image " + image.Ref)
-	f, err := os.Open(image.Archive)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = g.docker.Output(ctx, f, "load", "--quiet")
-	return err
 }
 
 // publishedPort is the port on this machine that the container was made with; 0 where there is none.
@@ -242,10 +243,14 @@ func health(ctx context.Context, client *http.Client, base string) error {
 func (g *Gitea) unwell(ctx context.Context, how string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
-	e := &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Cure: "look: docker logs " + g.name, Err: err}
+	e := &lab.Error{
+		Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Err: err,
+		Cure: "docker logs " + g.name + " tells more; lab diagnose collects it, and lab up tries again",
+	}
 	if out, lerr := g.docker.Output(ctx, nil, "logs", "--tail", "5", g.name); lerr == nil && len(out) > 0 {
 		e.Details = strings.Split(strings.TrimSpace(string(out)), "\n")
 	}
+	e.Details = append(e.Details, "what it holds is kept in the docker volume "+g.name)
 	return e
 }
 

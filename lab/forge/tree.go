@@ -1,14 +1,11 @@
 package forge
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -75,9 +72,9 @@ func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []git
 	if dir != "." {
 		within = append(within, strings.Split(dir, "/")...)
 	}
-	text, err := fs.ReadFile(t.FS, path.Join(dir, ".gitignore"))
+	text, err := fs.ReadFile(t.FS, path.Join(dir, ignoreFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read %s: %w", path.Join(dir, ".gitignore"), err)
+		return unreadable(path.Join(dir, ignoreFile), err)
 	}
 	patterns = append(slices.Clip(patterns), parseIgnore(text, within)...)
 	ignored := gitignore.NewMatcher(patterns)
@@ -126,68 +123,6 @@ func (t Tree) content(name string, e fs.DirEntry) (filemode.FileMode, []byte, er
 	}
 	content, err := fs.ReadFile(t.FS, name)
 	return mode, content, err
-}
-
-// outerPatterns are what the repository around the estate ignores: its info/exclude, and the .gitignore files above the estate.
-func (t Tree) outerPatterns() ([]gitignore.Pattern, []string, error) {
-	if t.Dir == "" {
-		return nil, nil, nil
-	}
-	root := t.Dir
-	for {
-		if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
-			break
-		}
-		parent := filepath.Dir(root)
-		if parent == root {
-			return nil, nil, nil // in no repository
-		}
-		root = parent
-	}
-	rel, err := filepath.Rel(root, t.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	var base []string
-	if rel != "." {
-		base = strings.Split(filepath.ToSlash(rel), "/")
-	}
-	var patterns []gitignore.Pattern
-	add := func(file string, domain []string) error {
-		text, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotDir(root) {
-			return err
-		}
-		patterns = append(patterns, parseIgnore(text, domain)...)
-		return nil
-	}
-	if err := add(filepath.Join(root, ".git", "info", "exclude"), nil); err != nil {
-		return nil, nil, err
-	}
-	for i := range base { // the estate's own is read on the way
-		if err := add(filepath.Join(root, filepath.Join(base[:i]...), ".gitignore"), base[:i]); err != nil {
-			return nil, nil, err
-		}
-	}
-	return patterns, base, nil
-}
-
-// isNotDir says whether .git is a file, as in a linked worktree, which has no info/exclude beneath it.
-func isNotDir(root string) bool {
-	info, err := os.Lstat(filepath.Join(root, ".git"))
-	return err == nil && !info.IsDir()
-}
-
-func parseIgnore(text []byte, domain []string) []gitignore.Pattern {
-	var patterns []gitignore.Pattern
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := lines.Text()
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		patterns = append(patterns, gitignore.ParsePattern(line, domain))
-	}
-	return patterns
 }
 
 func put(store storer.EncodedObjectStorer, kind plumbing.ObjectType, content []byte) (plumbing.Hash, error) {

@@ -29,7 +29,9 @@ type Desired struct {
 	Clusters  []Cluster // hub first
 	Forge     string    // digest of what the forge is made from
 	Engine    string    // digest of the engine's chart and values
-	Prune     bool      // clusters that are not desired are removed; false with --only
+	Others    bool      // the clusters are not the whole estate's: whatever else there is, is left alone
+	Prune     bool      // clusters that left the estate are removed
+	Recreate  []string  // clusters that are removed and made again, whatever they hold
 	Preflight string    // what the checks found, for the first line
 }
 
@@ -41,34 +43,43 @@ type Cluster struct {
 	Images []string // what stands for the images that it should hold
 }
 
-// Observed is what was seen. The zero value is a machine on which the lab was never up.
+// Observed is what was seen. The zero value is a machine on which the lab was never up. What the hub holds (Engine, Bridge, Registered, Root, Applications) is
+// unknown while the hub exists and Hub is false; what the forge holds is unknown while it exists and does not answer.
 type Observed struct {
 	Missing      []string // images and charts that are not at hand
 	Supplied     int      // images and charts that are
 	Network      bool
 	Forge        Forge
 	Clusters     map[string]lab.ClusterState
+	Hub          bool // the hub could be asked
 	Engine       Engine
 	Bridge       map[string][]string // cluster -> how its registration differs; a cluster that is not registered is absent
 	Registered   []string            // clusters that the hub knows
 	Estate       []string            // how the forge differs from the working tree, charts and webhook included
 	Root         bool                // the root application stands as wanted
 	Applications []lab.Application
+	Strayed      []string // what of the root application and its repositories is not as it was given, in words
 	Behind       []string // names of those that were compared with an older commit than the forge's head, or with a cluster that is no more
 	Expected     []string // the applications that should be, as lab.ApplicationName has them
+
+	newHub bool // the hub that was seen will be another one
 }
 
 // Forge is what was seen of the Git server.
 type Forge struct {
-	Exists  bool
-	Running bool
-	Inputs  string
+	Exists   bool
+	Running  bool
+	Answers  bool
+	Prepared bool // its admin and repository are there
+	Inputs   string
+	Lost     bool // its volume is gone, with what only it held
 }
 
 // Engine is what was seen of the engine.
 type Engine struct {
 	Installed bool
 	Ready     bool
+	Waiting   string // what is not ready, or is gone
 	Inputs    string
 	Status    string // status of the Helm release: deployed, failed, pending-install, ...
 }
@@ -79,9 +90,10 @@ func Build(d Desired, o Observed) []lab.Step {
 	steps = append(steps, imagesStep(o), networkStep(o), forgeStep(d, o))
 	hub := ""
 	for _, c := range d.Clusters {
-		steps = append(steps, clusterStep(c, o))
+		steps = append(steps, clusterStep(d, c, o))
 		if c.Role == lab.RoleHub {
 			hub = c.Name
+			o.newHub = steps[len(steps)-1].Action == lab.ActionRecreate
 		}
 	}
 	gone := goneSteps(d, o, hub)
@@ -96,7 +108,7 @@ func Build(d Desired, o Observed) []lab.Step {
 	return append(steps, addonsStep(o, hub, steps, bridged))
 }
 
-// Changes says whether any step of the plan does something.
+// Changes reports whether any step of the plan does something.
 func Changes(steps []lab.Step) bool {
 	return slices.ContainsFunc(steps, func(s lab.Step) bool { return s.Action != lab.ActionNone })
 }
@@ -122,30 +134,46 @@ func networkStep(o Observed) lab.Step {
 func forgeStep(d Desired, o Observed) lab.Step {
 	s := lab.Step{ID: KindForge, Kind: KindForge, Needs: []string{KindNetwork}}
 	switch {
+	case !o.Forge.Exists && o.Forge.Lost:
+		s.Action, s.Reason = lab.ActionCreate, "its volume is gone"
 	case !o.Forge.Exists:
 		s.Action, s.Reason = lab.ActionCreate, "absent"
 	case !o.Forge.Running:
 		s.Action, s.Reason = lab.ActionRepair, "stopped"
 	case o.Forge.Inputs != d.Forge:
-		s.Action, s.Reason = lab.ActionUpdate, "its image changed"
+		s.Action, s.Reason = lab.ActionUpdate, "its image or settings changed"
+	case !o.Forge.Answers:
+		s.Action, s.Reason = lab.ActionRepair, "it does not answer"
+	case !o.Forge.Prepared:
+		s.Action, s.Reason = lab.ActionRepair, "it was not prepared"
 	default:
 		s.Action, s.Reason = lab.ActionNone, "runs"
 	}
 	return s
 }
 
-func clusterStep(c Cluster, o Observed) lab.Step {
+// clusterStep never removes a cluster on a guess: what cannot be asked is started or waited for.
+func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	s := lab.Step{ID: id(KindCluster, c.Name), Kind: KindCluster, Cluster: c.Name, Needs: []string{KindNetwork}}
 	seen := o.Clusters[c.Name]
+	recreate := func(reason string) { s.Action, s.Reason, s.Loses = lab.ActionRecreate, reason, loses(c.Name) }
 	switch {
 	case !seen.Exists:
 		s.Action, s.Reason = lab.ActionCreate, "absent"
+	case slices.Contains(d.Recreate, c.Name):
+		recreate("asked for")
+	case seen.Made == lab.MadeHalf:
+		s.Action, s.Reason = lab.ActionRepair, "a run that did not end left it half made"
+	case seen.Made == lab.MadeWhole && seen.Inputs != c.Inputs:
+		recreate(ReasonRemake)
 	case !seen.Running:
-		s.Action, s.Reason = lab.ActionRepair, "stopped"
-	case seen.Inputs == "":
-		s.Action, s.Reason = lab.ActionRepair, "half made"
-	case seen.Inputs != c.Inputs:
-		s.Action, s.Reason = lab.ActionUpdate, ReasonRemake
+		s.Action, s.Reason = lab.ActionRepair, seen.Fault
+	case !seen.Answers:
+		s.Action, s.Reason = lab.ActionRepair, seen.Fault
+	case seen.Made == lab.MadeUnknown:
+		s.Action, s.Reason = lab.ActionRepair, "it bears no mark, and is kept"
+	case seen.Gone > 0:
+		s.Action, s.Reason = lab.ActionRepair, fmt.Sprintf("%d of %d nodes are gone", seen.Gone, seen.Gone+len(seen.Nodes))
 	case !seen.Ready:
 		s.Action, s.Reason = lab.ActionRepair, "not ready"
 	case !holds(seen.Images, c.Images):
@@ -156,38 +184,57 @@ func clusterStep(c Cluster, o Observed) lab.Step {
 	return s
 }
 
-// holds says whether all of want is in have. What is there besides does no harm: an addon that was switched off may come back.
+// holds reports whether all of want is in have. What is there besides does no harm: an addon that was switched off may come back.
 func holds(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
-// ReasonRemake is the reason of a cluster step that can only be done by making the cluster anew: kind cannot change a cluster that runs.
+// ReasonRemake is the reason of a cluster step that kind can only carry out by making the cluster again.
 const ReasonRemake = "spec.kind changed"
 
-// Remade returns the clusters that the plan would make anew, and so empty.
+// Remade returns the clusters that the plan would make again because spec.kind changed, which nobody asked for.
 func Remade(steps []lab.Step) []string {
 	var names []string
 	for _, s := range steps {
-		if s.Kind == KindCluster && s.Action == lab.ActionUpdate && s.Reason == ReasonRemake {
+		if s.Kind == KindCluster && s.Action == lab.ActionRecreate && s.Reason == ReasonRemake {
 			names = append(names, s.Cluster)
 		}
 	}
 	return names
 }
 
-const reasonAsleep = "the hub was stopped"
+// hubStep is a step that works on the hub. While the hub cannot be asked, it has to be done whatever the hub may hold.
+func hubStep(o Observed, hub, kind, cluster string, needs ...string) (s lab.Step, unknown bool) {
+	s = lab.Step{ID: kind, Kind: kind, Cluster: cluster, Needs: needs}
+	if cluster != "" {
+		s.ID = id(kind, cluster)
+	}
+	if o.newHub {
+		s.Action, s.Reason = lab.ActionCreate, "the hub is made again"
+		return s, true
+	}
+	if c := o.Clusters[hub]; c.Exists && !o.Hub {
+		s.Action, s.Reason = lab.ActionRepair, "the hub "+why(c)
+		return s, true
+	}
+	return s, false
+}
 
-// asleep says whether the hub is there and cannot be asked, so that what it holds is not known.
-func asleep(o Observed, hub string) bool {
-	c := o.Clusters[hub]
-	return c.Exists && !c.Running
+// why is a clause on a cluster that could not be asked.
+func why(c lab.ClusterState) string {
+	switch {
+	case c.Made == lab.MadeHalf:
+		return "was half made"
+	case !c.Running:
+		return "is " + c.Fault
+	}
+	return "did not answer"
 }
 
 func engineStep(d Desired, o Observed, hub string) lab.Step {
-	s := lab.Step{ID: KindEngine, Kind: KindEngine, Needs: []string{id(KindCluster, hub)}}
+	s, unknown := hubStep(o, hub, KindEngine, "", id(KindCluster, hub))
 	switch {
-	case asleep(o, hub):
-		s.Action, s.Reason = lab.ActionRepair, reasonAsleep
+	case unknown:
 	case !o.Engine.Installed:
 		s.Action, s.Reason = lab.ActionCreate, "absent"
 	case o.Engine.Status != "deployed":
@@ -195,7 +242,7 @@ func engineStep(d Desired, o Observed, hub string) lab.Step {
 	case o.Engine.Inputs != d.Engine:
 		s.Action, s.Reason = lab.ActionUpdate, "chart or values changed"
 	case !o.Engine.Ready:
-		s.Action, s.Reason = lab.ActionRepair, "not ready"
+		s.Action, s.Reason = lab.ActionRepair, cmp.Or(o.Engine.Waiting, "not ready")
 	default:
 		s.Action, s.Reason = lab.ActionNone, "runs"
 	}
@@ -208,7 +255,7 @@ func estateStep(o Observed, before []lab.Step) lab.Step {
 	case !o.Forge.Exists:
 		s.Action, s.Reason = lab.ActionCreate, "the forge is empty"
 	case changes(before, KindForge):
-		s.Action, s.Reason = lab.ActionUpdate, "the forge is new"
+		s.Action, s.Reason = lab.ActionUpdate, "after the forge"
 	case len(o.Estate) > 0:
 		s.Action, s.Reason = lab.ActionUpdate, summary(o.Estate)
 	default:
@@ -218,14 +265,13 @@ func estateStep(o Observed, before []lab.Step) lab.Step {
 }
 
 func bridgeStep(c Cluster, o Observed, hub string, before []lab.Step) lab.Step {
-	s := lab.Step{ID: id(KindBridge, c.Name), Kind: KindBridge, Cluster: c.Name, Needs: []string{id(KindCluster, hub)}}
+	s, unknown := hubStep(o, hub, KindBridge, c.Name, id(KindCluster, hub))
 	if c.Name != hub {
 		s.Needs = append(s.Needs, id(KindCluster, c.Name))
 	}
 	diff, registered := o.Bridge[c.Name]
 	switch {
-	case asleep(o, hub):
-		s.Action, s.Reason = lab.ActionRepair, reasonAsleep
+	case unknown:
 	case !registered:
 		s.Action, s.Reason = lab.ActionCreate, "not registered"
 	case changes(before, id(KindCluster, c.Name)):
@@ -238,76 +284,53 @@ func bridgeStep(c Cluster, o Observed, hub string, before []lab.Step) lab.Step {
 	return s
 }
 
-// goneSteps remove the clusters that left the estate: first the hub forgets them, then they go.
+// goneSteps are about the clusters that left the estate. They stay, unless their removal was asked for: then the hub forgets them first.
 func goneSteps(d Desired, o Observed, hub string) []lab.Step {
-	if !d.Prune {
-		return nil
-	}
-	wanted := func(name string) bool {
-		return slices.ContainsFunc(d.Clusters, func(c Cluster) bool { return c.Name == name })
-	}
 	var steps []lab.Step
-	forgotten := map[string]bool{}
-	for _, name := range slices.Sorted(slices.Values(o.Registered)) {
-		if !wanted(name) {
-			forgotten[name] = true
-			steps = append(steps, lab.Step{
-				ID: id(KindBridge, name), Kind: KindBridge, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate",
-				Needs: []string{id(KindCluster, hub)},
-			})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Clusters)) {
-		if wanted(name) {
+	for _, name := range Left(d, o) {
+		exists := o.Clusters[name].Exists
+		if !d.Prune {
+			if exists {
+				steps = append(steps, lab.Step{
+					ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionNone, Reason: "left the estate, and is kept: lab up --prune removes it",
+				})
+			}
 			continue
 		}
-		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate"}
-		if forgotten[name] {
-			s.Needs = []string{id(KindBridge, name)}
+		forget, unknown := hubStep(o, hub, KindBridge, name, id(KindCluster, hub))
+		forget.Action, forget.Reason = lab.ActionDelete, "left the estate"
+		registered := unknown || slices.Contains(o.Registered, name)
+		if registered {
+			steps = append(steps, forget)
+		}
+		if !exists {
+			continue
+		}
+		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate", Loses: loses(name)}
+		if registered {
+			s.Needs = []string{forget.ID}
 		}
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab.Step {
-	s := lab.Step{ID: KindAddons, Kind: KindAddons, Needs: append([]string{KindEngine, KindEstate}, bridged...)}
-	waiting := lagging(o)
-	switch {
-	case asleep(o, hub):
-		s.Action, s.Reason = lab.ActionRepair, reasonAsleep
-	case !o.Root:
-		s.Action, s.Reason = lab.ActionCreate, "no root application"
-	case changes(before, KindEstate), slices.ContainsFunc(bridged, func(b string) bool { return changes(before, b) }),
-		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
-		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
-	case len(o.Behind) > 0:
-		s.Action, s.Reason = lab.ActionRepair, "not yet compared again: "+summary(o.Behind)
-	case len(waiting) > 0:
-		s.Action, s.Reason = lab.ActionRepair, "not in sync: "+summary(waiting)
-	default:
-		s.Action, s.Reason = lab.ActionNone, fmt.Sprintf("%d in sync", len(o.Applications))
+// Left names the clusters that are there, or that the hub knows, and that the estate no longer has.
+func Left(d Desired, o Observed) []string {
+	if d.Others {
+		return nil
 	}
-	return s
+	names := append(slices.Collect(maps.Keys(o.Clusters)), o.Registered...)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(d.Clusters, func(c Cluster) bool { return c.Name == name })
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// lagging names the applications that are expected and absent, or there and not as Git wants them, or there and not expected.
-func lagging(o Observed) []string {
-	var names []string
-	seen := map[string]bool{}
-	for _, a := range o.Applications {
-		seen[lab.ApplicationName(a.Cluster, a.Addon)] = true
-		if !a.Converged() {
-			names = append(names, a.Name)
-		}
-	}
-	for _, name := range o.Expected {
-		if !seen[name] {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, cmp.Compare[string])
-	return slices.Compact(names)
+// loses is what goes with a cluster.
+func loses(cluster string) string {
+	return "everything in cluster " + cluster + ": its objects, its volumes, its nodes"
 }
 
 func changes(steps []lab.Step, id string) bool {
@@ -326,11 +349,14 @@ func summary(list []string) string {
 func String(steps []lab.Step) string {
 	var b strings.Builder
 	for _, s := range steps {
-		fmt.Fprintf(&b, "%-7s %-16s %s", s.Action, s.ID, s.Reason)
+		fmt.Fprintf(&b, "%-8s %-16s %s", s.Action, s.ID, s.Reason)
 		if len(s.Needs) > 0 {
 			fmt.Fprintf(&b, "   (after %s)", strings.Join(s.Needs, ", "))
 		}
 		b.WriteByte('\n')
+		if s.Loses != "" {
+			fmt.Fprintf(&b, "%-8s %-16s loses %s\n", "", "", s.Loses)
+		}
 	}
 	return b.String()
 }

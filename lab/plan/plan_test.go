@@ -21,12 +21,14 @@ func desired() Desired {
 			{Name: "dev", Role: lab.RoleSpoke, Inputs: "d1", Images: []string{"i2"}},
 			{Name: "prod", Role: lab.RoleSpoke, Inputs: "p1", Images: []string{"i2"}},
 		},
-		Forge: "f1", Engine: "e1", Prune: true, Preflight: "docker 28.3, 8 cores, 21 GiB free",
+		Forge: "f1", Engine: "e1", Preflight: "docker 28.3, 8 cores, 21 GiB free",
 	}
 }
 
 func ready(inputs, images string) lab.ClusterState {
-	return lab.ClusterState{Exists: true, Running: true, Ready: true, Kubernetes: "v1.36.3", Inputs: inputs, Images: []string{images}}
+	return lab.ClusterState{
+		Exists: true, Running: true, Answers: true, Ready: true, Made: lab.MadeWhole, Recorded: true, Kubernetes: "v1.36.3", Nodes: []string{"n"}, Inputs: inputs, Images: []string{images},
+	}
 }
 
 func converged() Observed {
@@ -34,7 +36,7 @@ func converged() Observed {
 		return lab.Application{Name: "addon-" + cluster + "-podinfo", Addon: "podinfo", Cluster: cluster, Sync: "Synced", Health: "Healthy"}
 	}
 	return Observed{
-		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Inputs: "f1"},
+		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Answers: true, Prepared: true, Inputs: "f1"}, Hub: true,
 		Clusters:     map[string]lab.ClusterState{"hub": ready("h1", "i1"), "dev": ready("d1", "i2"), "prod": ready("p1", "i2")},
 		Engine:       Engine{Installed: true, Ready: true, Inputs: "e1", Status: "deployed"},
 		Bridge:       map[string][]string{"hub": nil, "dev": nil, "prod": nil},
@@ -43,6 +45,21 @@ func converged() Observed {
 		Applications: []lab.Application{app("dev"), app("prod")},
 		Expected:     []string{"dev-podinfo", "prod-podinfo"},
 	}
+}
+
+func edit(o *Observed, cluster string, change func(*lab.ClusterState)) {
+	c := o.Clusters[cluster]
+	change(&c)
+	o.Clusters[cluster] = c
+}
+
+// silent is what is seen of a whole cluster whose API does not answer.
+func silent(c *lab.ClusterState) {
+	c.Answers, c.Ready, c.Kubernetes, c.Images, c.Fault = false, false, "", nil, "its API does not answer"
+}
+
+func hubUnknown(o *Observed) {
+	o.Hub, o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = false, Engine{}, nil, nil, nil, false
 }
 
 // cases are edits of a converged lab; each has a golden file of its name.
@@ -54,43 +71,78 @@ var cases = map[string]func(d *Desired, o *Observed){
 		o.Estate = []string{"clusters/prod/cluster.yaml"}
 	},
 	"killed-in-cluster": func(_ *Desired, o *Observed) {
-		half := ready("", "")
-		half.Ready = false
-		o.Clusters["dev"] = half
+		edit(o, "dev", func(c *lab.ClusterState) { *c = lab.ClusterState{Exists: true, Running: true, Made: lab.MadeHalf} })
 		delete(o.Bridge, "dev")
 		o.Registered = []string{"hub", "prod"}
 		o.Applications, o.Root = nil, false
 	},
+	"killed-in-hub": func(_ *Desired, o *Observed) {
+		edit(o, "hub", func(c *lab.ClusterState) { *c = lab.ClusterState{Exists: true, Running: true, Made: lab.MadeHalf} })
+		hubUnknown(o)
+	},
+	"api-silent": func(_ *Desired, o *Observed) { edit(o, "dev", silent) },
+	"hub-silent": func(_ *Desired, o *Observed) { edit(o, "hub", silent); hubUnknown(o) },
+	"node-paused": func(_ *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "paused" })
+	},
+	"node-gone": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Gone = 1 }) },
+	"no-mark": func(_ *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) { c.Made, c.Inputs = lab.MadeUnknown, "" })
+	},
+	"stopped-no-mark": func(_ *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) {
+			silent(c)
+			c.Running, c.Fault, c.Made, c.Inputs = false, "stopped", lab.MadeUnknown, ""
+		})
+	},
+	"recreate":     func(d *Desired, _ *Observed) { d.Recreate = []string{"dev"} },
+	"recreate-hub": func(d *Desired, _ *Observed) { d.Recreate = []string{"hub"} },
+	"forge-silent": func(_ *Desired, o *Observed) { o.Forge.Answers, o.Forge.Prepared = false, false },
+	"forge-unprepared": func(_ *Desired, o *Observed) {
+		o.Forge.Prepared = false
+	},
+	"forge-lost": func(_ *Desired, o *Observed) { o.Forge = Forge{Lost: true} },
 	"killed-in-helm": func(_ *Desired, o *Observed) {
 		o.Engine = Engine{Installed: true, Status: "pending-install"}
 		o.Root, o.Applications = false, nil
 	},
+	"engine-part-gone": func(_ *Desired, o *Observed) {
+		o.Engine.Ready, o.Engine.Waiting = false, "secret argocd-secret is gone"
+	},
 	"rebooted": func(_ *Desired, o *Observed) {
 		o.Forge.Running = false
-		for name, c := range o.Clusters {
-			c.Running, c.Ready = false, false
-			o.Clusters[name] = c
+		for name := range o.Clusters {
+			edit(o, name, func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "stopped" })
 		}
-		o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = Engine{}, nil, nil, nil, false
+		hubUnknown(o)
 	},
-	"cluster-left":  func(d *Desired, _ *Observed) { d.Clusters = d.Clusters[:2] },
+	"cluster-left":        func(d *Desired, _ *Observed) { d.Clusters = d.Clusters[:2] },
+	"cluster-left-pruned": func(d *Desired, _ *Observed) { d.Clusters, d.Prune = d.Clusters[:2], true },
+	"cluster-left-hub-off": func(d *Desired, o *Observed) {
+		d.Clusters, d.Prune = d.Clusters[:2], true
+		edit(o, "hub", func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "stopped" })
+		hubUnknown(o)
+	},
 	"kind-edited":   func(d *Desired, _ *Observed) { d.Clusters[1].Inputs = "d2" },
 	"addon-off":     func(d *Desired, _ *Observed) { d.Clusters[1].Images = nil },
 	"images-edited": func(d *Desired, _ *Observed) { d.Clusters[0].Images = []string{"i1", "i9"} },
 	"values-edited": func(d *Desired, _ *Observed) { d.Engine = "e2" },
 	"degraded":      func(_ *Desired, o *Observed) { o.Applications[1].Health = "Degraded" },
-	"behind":        func(_ *Desired, o *Observed) { o.Behind = []string{"addons", "dev-podinfo"} },
-	"absent-app":    func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },
+	"strayed": func(_ *Desired, o *Observed) {
+		o.Strayed = []string{"repository estate is gone", "repository charts was changed"}
+	},
+	"behind":     func(_ *Desired, o *Observed) { o.Behind = []string{"addons", "dev-podinfo"} },
+	"absent-app": func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },
 	"only-leaves-others-alone": func(d *Desired, o *Observed) {
-		d.Clusters, d.Prune = d.Clusters[:2], false
+		d.Clusters, d.Others = d.Clusters[:2], true
 	},
 }
 
 func TestBuild(t *testing.T) {
-	for name, edit := range cases {
+	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
 			d, o := desired(), converged()
-			edit(&d, &o)
+			change(&d, &o)
 			got := String(Build(d, o))
 			file := filepath.Join("testdata", name+".plan")
 			if *update {
@@ -136,9 +188,9 @@ func TestChangesAndRemade(t *testing.T) {
 
 // Every plan can be run: needs exist and come before.
 func TestNeedsComeBefore(t *testing.T) {
-	for name, edit := range cases {
+	for name, change := range cases {
 		d, o := desired(), converged()
-		edit(&d, &o)
+		change(&d, &o)
 		var seen []string
 		for _, s := range Build(d, o) {
 			for _, need := range s.Needs {
@@ -147,6 +199,37 @@ func TestNeedsComeBefore(t *testing.T) {
 				}
 			}
 			seen = append(seen, s.ID)
+		}
+	}
+}
+
+// Whatever is seen, a plan that nobody gave a word for deletes nothing, and makes again only what lab's record says was half made or what the caller refuses
+// (spec.kind changed).
+func TestNothingIsRemovedOnAGuess(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		for _, running := range []bool{false, true} {
+			for _, answers := range []bool{false, true} {
+				for _, ready := range []bool{false, true} {
+					for _, made := range []lab.Made{lab.MadeUnknown, lab.MadeWhole, lab.MadeHalf} {
+						for _, inputs := range []string{"", "d1", "other"} {
+							for _, cluster := range []string{"hub", "dev", "left"} {
+								for _, hub := range []bool{false, true} {
+									d, o := desired(), converged()
+									o.Hub = hub
+									c := lab.ClusterState{Exists: exists, Running: running, Answers: running && answers, Ready: ready, Made: made, Inputs: inputs}
+									o.Clusters[cluster] = c
+									for _, s := range Build(d, o) {
+										removes := s.Action == lab.ActionDelete || s.Action == lab.ActionRecreate
+										if removes && !(s.Reason == ReasonRemake && made == lab.MadeWhole) || removes && s.Kind == KindCluster && s.Loses == "" {
+											t.Errorf("%s seen as %+v: %s %s, %s", cluster, c, s.Action, s.ID, s.Reason)
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 }

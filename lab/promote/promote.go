@@ -114,7 +114,7 @@ func environmentNames(est *lab.Estate) []string {
 	return names
 }
 
-// Changes says whether there is anything to do: not so where the environment has the version already.
+// Changes reports whether there is anything to do: not so where the environment has the version already.
 func (p Promotion) Changes() bool { return string(p.Before) != string(p.After) }
 
 // Summary is the promotion in one line: "staging: podinfo 6.9.1 -> 6.9.2".

@@ -20,12 +20,12 @@ func TestWhatIsAllocatedAnewIsNoTrace(t *testing.T) {
 		now  map[string]any
 		want string
 	}{
-		"made anew":            {service("2", "10.96.0.22", 8080), ""},
-		"made anew, otherwise": {service("2", "10.96.0.22", 8081), "spec.ports"},
-		"changed":              {service("1", "10.96.0.22", 8080), "spec.clusterIP"},
+		"made again":            {service("2", "10.96.0.22", 8080), ""},
+		"made again, otherwise": {service("2", "10.96.0.22", 8081), "spec.ports"},
+		"changed":               {service("1", "10.96.0.22", 8080), "spec.clusterIP"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(before.changed(View{at: State{Known: true, Object: c.now}}, ""), "\n")
+			got := strings.Join(before.changed(View{Applications(): {Known: true}, at: {Known: true, Object: c.now}}, ""), "\n")
 			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}

@@ -50,6 +50,9 @@ func (c *Call) Deleted(s Subject, version string) {
 	}
 }
 
+// Silence says that the story made a cluster silent: what was seen of it before says nothing of how it is now.
+func (c *Call) Silence(cluster, why string) { c.playing.recorder.silence(cluster, why) }
+
 // Note puts what was done on the timeline.
 func (c *Call) Note(lane Lane, text string) { c.playing.recorder.note(lane, text) }
 
@@ -59,7 +62,7 @@ func (c *Call) Watch(ctx context.Context, subjects ...Subject) error {
 }
 
 // Await waits until what is judged is met, within a time from the start of the step, or of the step named since, and stays so. An error is *Unmet when it is
-// not, of ctx, or of a watch.
+// not, or of ctx.
 func (c *Call) Await(ctx context.Context, judge func(View) Judgement, within, stays time.Duration, since string) (View, error) {
 	start := c.began
 	if since != "" {
@@ -86,6 +89,3 @@ func (c *Call) Await(ctx context.Context, judge func(View) Judgement, within, st
 	}
 	return out.View, nil
 }
-
-// Look is the world as it is now.
-func (c *Call) Look() View { return c.playing.recorder.view(c.playing.recorder.now()) }

@@ -28,7 +28,7 @@ func (c *Checker) at(field string) string {
 	return c.path + "." + field
 }
 
-// Has says whether a field was written.
+// Has reports whether a field was written.
 func (c *Checker) Has(field string) bool {
 	_, ok := c.loader.reader.At[c.at(field)]
 	return ok

@@ -11,39 +11,49 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"homelab/lab"
 	"homelab/lab/fieldpath"
 	"homelab/lab/yamledit"
 )
 
-// leave undoes what the story did and has not undone itself, and compares the lab with how it was found.
-func (p *playing) leave(ctx context.Context) {
+// leave undoes what the story did and has not undone itself, and compares the lab with how it was found. It may be interrupted, which is kept, and goes on.
+func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	now := time.Now()
 	r := StepResult{Number: len(p.steps()) + 1, Title: asItWas, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
+	for _, u := range slices.Backward(p.undos) {
+		r.Back = append(r.Back, u.title)
+	}
 	p.tell(r)
 	left := p.undo(ctx)
 	if len(left) == 0 {
 		left = p.compare(ctx)
 	}
-	r.Took, r.Verdict = time.Since(now), Passed
+	r.Took, r.Verdict, r.Back = time.Since(now), Passed, nil
 	if len(left) > 0 {
 		p.result.Left = left
 		r.Verdict = Failed
 		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
-		if p.result.Verdict == Passed {
-			p.result.Verdict = Failed
-		}
+	}
+	switch {
+	case ctx.Err() != nil: // given up
+		r.Verdict, p.result.Verdict = Interrupted, Interrupted
+	case p.result.Verdict == Passed && interrupted():
+		p.result.Verdict = Interrupted
+	case p.result.Verdict == Passed:
+		p.result.Verdict = r.Verdict
 	}
 	p.result.Steps = append(p.result.Steps, r)
 	p.tell(r)
 }
 
-// undo goes through what is to be undone, the last first. What fails is said, and the rest goes on.
+// undo goes through what is to be undone, the last first. What fails is said, and the rest goes on; nothing of it may take all the time that there is.
 func (p *playing) undo(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), undoWithin, errTimeUp)
+	ctx, cancel := context.WithTimeoutCause(ctx, undoWithin, fmt.Errorf("no time left after %s", Span(undoWithin)))
 	defer cancel()
 	var left []string
 	for _, u := range slices.Backward(p.undos) {
-		if err := u.do(ctx); err != nil {
+		_, err := within(ctx, undoEach, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
+		if err != nil {
 			left = append(left, u.title+": "+err.Error())
 		}
 	}
@@ -53,26 +63,33 @@ func (p *playing) undo(ctx context.Context) []string {
 
 // compare waits until the engine has followed, and says what is not as it was.
 func (p *playing) compare(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), leaveWithin+undoWithin, errTimeUp)
+	if ctx.Err() != nil {
+		return []string{"not compared with how it was: " + context.Cause(ctx).Error()}
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := newSnapshot()
-	if err := now.ask(ctx, p.world); err != nil {
-		return []string{err.Error()}
-	}
-	if left := p.before.askedChanged(now); len(left) > 0 {
-		return left
-	}
-	go p.remind(ctx)
 	var left []string
-	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(leaveWithin), Judge: func(v View) Judgement {
-		left = p.before.changed(v, now.head)
-		return Judgement{Met: len(left) == 0, Seen: strings.Join(left, "; ")}
+	for _, err := range now.ask(ctx, p.world) {
+		left = append(left, err.Error())
+	}
+	left = append(left, p.before.askedChanged(now)...)
+	patience := leaveWithin
+	if len(left) > 0 { // it is said already that all is not well
+		patience = 0
+	} else {
+		go p.remind(ctx)
+	}
+	var changed []string
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(patience), Judge: func(v View) Judgement {
+		changed = p.before.changed(v, now.head)
+		return Judgement{Met: len(changed) == 0, Seen: strings.Join(changed, "; ")}
 	}})
-	switch {
-	case err != nil:
-		return append(left, err.Error())
-	case out.Met:
-		return nil
+	if !out.Met {
+		left = append(left, changed...)
+	}
+	if err != nil {
+		left = append(left, "not waited for: "+err.Error())
 	}
 	return left
 }
@@ -95,8 +112,8 @@ func (p *playing) remind(ctx context.Context) {
 	}
 }
 
-// lacks says what of the requirements the lab does not have; empty when it has all.
-func (p *playing) lacks(ctx context.Context) string {
+// lacks says what of the requirements the lab is not made of; empty when it has all.
+func (p *playing) lacks() string {
 	need := p.scenario.Requires
 	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
 		return fmt.Sprintf("it is for %s, and the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
@@ -104,9 +121,6 @@ func (p *playing) lacks(ctx context.Context) string {
 	for _, name := range need.Clusters {
 		if _, ok := p.world.Estate.Cluster(name); !ok {
 			return fmt.Sprintf("the lab has no cluster %s", name)
-		}
-		if err := p.answers(ctx, name); err != nil {
-			return fmt.Sprintf("cluster %s does not answer: %v", name, err)
 		}
 	}
 	for _, addon := range slices.Sorted(maps.Keys(need.Addons)) {
@@ -119,20 +133,51 @@ func (p *playing) lacks(ctx context.Context) string {
 	return ""
 }
 
+// answer is an error when a cluster that the story requires does not answer. The lab has it, so that is a failure and nothing to skip.
+func (p *playing) answer(ctx context.Context) error {
+	need := map[string]bool{}
+	for _, name := range p.scenario.Requires.Clusters {
+		need[name] = true
+	}
+	for _, names := range p.scenario.Requires.Addons {
+		for _, name := range names {
+			need[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		if err := p.answers(ctx, name); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("cluster %s does not answer, last seen: %v", name, err), Cure: "lab up mends it",
+			}
+		}
+	}
+	return nil
+}
+
 func (p *playing) answers(ctx context.Context, cluster string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	client, err := p.world.Clusters.Client(cluster)
 	if err != nil {
 		return err
 	}
-	_, err = client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(ctx, metav1.ListOptions{Limit: 1})
-	return err
+	return answered(ctx, func(ctx context.Context) error {
+		_, err := client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
 }
 
-// settled waits until the applications that the story is about are as Git wants them: what moves by itself could not be told from what the story moves.
-func (p *playing) settled(ctx context.Context) error {
+// settled waits until all that the story speaks of is seen, and the applications that it is about are as Git wants them: what moves by itself could not be told from
+// what the story moves, and what was never seen could not be compared.
+func (p *playing) settled(ctx context.Context, subjects []Subject) error {
+	subjects = append([]Subject{Applications()}, subjects...)
 	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleWithin), Judge: func(v View) Judgement {
+		for _, s := range subjects {
+			if state := v.State(s); !state.Known && !unnamed(s) {
+				return Judgement{Seen: state.Unseen(s)}
+			}
+		}
 		for _, addon := range slices.Sorted(maps.Keys(p.scenario.Requires.Addons)) {
 			for _, cluster := range p.scenario.Requires.Addons[addon] {
 				s := ApplicationOf(cluster, addon)

@@ -60,7 +60,7 @@ func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node
 // header is what every step has beside its verb.
 type header struct {
 	ID    string `yaml:"id" doc:"a name for other steps to speak of: since"`
-	Title string `yaml:"title" need:"true" doc:"what a person would read aloud"`
+	Title string `yaml:"title" need:"true" doc:"what a user would read aloud"`
 }
 
 // List returns the names of the scenarios in an estate, sorted.

@@ -8,13 +8,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"homelab/lab"
 )
 
 // How long the player is patient.
 const (
 	settleWithin = 90 * time.Second // before a story: the lab may just have come up
-	undoWithin   = 2 * time.Minute
-	leaveWithin  = 2 * time.Minute // after it: the engine follows what was put back
+	alwaysWithin = 2 * time.Minute
+	undoWithin   = 3 * time.Minute  // all that is put back
+	undoEach     = 30 * time.Second // one thing of it
+	askEach      = 30 * time.Second // one thing that is compared and not watched
+	leaveWithin  = 2 * time.Minute  // after that: the engine follows what was put back
 )
 
 // asItWas is the title of the last step of every story.
@@ -29,10 +34,36 @@ type Player struct {
 	Pause func(context.Context, Step) error
 	Only  int // play this step alone; 0 for all
 	From  int // play from this step on; 0 for all
+	// GiveUp ends, when it is closed, what puts the lab back, too: the second Ctrl-C. It may be nil.
+	GiveUp <-chan struct{}
+}
+
+// Has is a usage error when the story has none of the steps that are to be played.
+func (p Player) Has(s *Scenario) error {
+	last := len(s.Steps) + len(s.Always)
+	usage := func(message string) error {
+		cure := fmt.Sprintf("its steps are 1 to %d: lab scenario show %s", last, s.Name)
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
+	}
+	for _, n := range []int{p.Only, p.From} {
+		if n < 0 || n > last {
+			return usage(fmt.Sprintf("scenario %s has no step %d", s.Name, n))
+		}
+	}
+	if p.Only > 0 && p.Only < p.From {
+		return usage(fmt.Sprintf("step %d is none of those from %d on", p.Only, p.From))
+	}
+	return nil
 }
 
 // errTimeUp is the cause of a context whose story has no time left.
 var errTimeUp = errors.New("the time of the story is up")
+
+// givenUp is the cause of one that does not even put the lab back any more.
+type givenUp struct{}
+
+func (givenUp) Error() string        { return "interrupted again" }
+func (givenUp) Is(target error) bool { return target == context.Canceled }
 
 type undo struct {
 	title string
@@ -73,7 +104,9 @@ func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	defer pl.recorder.Close()
 	maps.Copy(pl.vars, s.Vars)
 	pl.vars["lab"], pl.vars["scenario"], pl.vars["commit"] = p.World.Lab, s.Name, ""
-	if pl.ready(ctx) {
+	if err := p.Has(s); err != nil {
+		r.Verdict, r.Reason = NotPlayed, err.Error()
+	} else if pl.ready(ctx) {
 		pl.play(ctx)
 	}
 	r.Marks = pl.recorder.timeline()
@@ -83,12 +116,20 @@ func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 
 // ready checks what the story requires and takes the lab as it is found. Nothing was touched when it says no.
 func (p *playing) ready(ctx context.Context) bool {
-	if why := p.lacks(ctx); why != "" {
+	if ctx.Err() != nil {
+		p.result.Verdict, p.result.Reason = Interrupted, "interrupted"
+		return false
+	}
+	if why := p.lacks(); why != "" {
 		p.result.Verdict, p.result.Reason = Skipped, why
 		return false
 	}
-	err := p.open(ctx)
+	err := p.answer(ctx)
+	if err == nil {
+		err = p.open(ctx)
+	}
 	if err != nil {
+		err = because(ctx, err)
 		p.result.Verdict, p.result.Reason = p.verdict(err), err.Error()
 	}
 	return err == nil
@@ -113,7 +154,7 @@ func (p *playing) open(ctx context.Context) error {
 	if err := p.watch(ctx, subjects); err != nil {
 		return err
 	}
-	if err := p.settled(ctx); err != nil {
+	if err := p.settled(ctx, subjects); err != nil {
 		return err
 	}
 	p.cursor = p.recorder.now()
@@ -121,7 +162,10 @@ func (p *playing) open(ctx context.Context) error {
 	p.before = newSnapshot()
 	p.before.keep(view, subjects)
 	p.before.keepApplications(view)
-	return p.before.ask(ctx, p.world)
+	if failed := p.before.ask(ctx, p.world); len(failed) > 0 {
+		return failed[0]
+	}
+	return nil
 }
 
 func setOf(subjects []Subject) map[Subject]bool {
@@ -149,9 +193,9 @@ func (p *playing) facets(s Subject, a Action) {
 
 // watch starts to watch subjects, and the engine's applications in any case: they are what the report is about.
 func (p *playing) watch(ctx context.Context, subjects []Subject) error {
-	known := []Subject{ApplicationOf("", "*")}
+	known := []Subject{Applications()}
 	for _, s := range subjects {
-		if !strings.Contains(s.Cluster+s.Addon+s.APIVersion+s.Kind+s.Namespace+s.Name, "${") { // it is known when its step is played
+		if !unnamed(s) {
 			known = append(known, s)
 		}
 	}
@@ -162,9 +206,14 @@ func (p *playing) watch(ctx context.Context, subjects []Subject) error {
 	return nil
 }
 
+// unnamed reports whether what a subject is called holds a variable: it is known when its step is played.
+func unnamed(s Subject) bool {
+	return strings.Contains(s.Cluster+s.Addon+s.APIVersion+s.Kind+s.Namespace+s.Name, "${")
+}
+
 func (p *playing) steps() []Step { return slices.Concat(p.scenario.Steps, p.scenario.Always) }
 
-// chosen says whether a step is to be played.
+// chosen reports whether a step is to be played.
 func (p *playing) chosen(s Step) bool {
 	return (p.player.Only == 0 || p.player.Only == s.Number) && s.Number >= p.player.From
 }
@@ -181,7 +230,9 @@ func (p *playing) play(ctx context.Context) {
 		}
 		failure = p.step(limited, s, false)
 	}
-	after, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), undoWithin, errTimeUp)
+	back, done := p.back(ctx)
+	defer done()
+	after, cancel := context.WithTimeoutCause(back, alwaysWithin, errTimeUp)
 	defer cancel()
 	for _, s := range p.scenario.Always {
 		if err := p.step(after, s, true); err != nil {
@@ -191,7 +242,20 @@ func (p *playing) play(ctx context.Context) {
 	if failure != nil {
 		p.result.Verdict = p.verdict(firstOf(failure))
 	}
-	p.leave(ctx)
+	p.leave(back, func() bool { return ctx.Err() != nil })
+}
+
+// back is the context of what puts the lab back: it goes on after an interrupt, until whoever waits for it gives up.
+func (p *playing) back(ctx context.Context) (context.Context, func()) {
+	back, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-p.player.GiveUp:
+			cancel(givenUp{})
+		case <-back.Done():
+		}
+	}()
+	return back, func() { cancel(nil) }
 }
 
 // firstOf is the error that came first: what followed from it says less.
@@ -217,17 +281,25 @@ func (p *playing) verdict(err error) Verdict {
 
 // step plays one step.
 func (p *playing) step(ctx context.Context, s Step, always bool) error {
+	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always}
 	if p.player.Pause != nil && !p.first && !always {
 		if err := p.player.Pause(ctx, s); err != nil {
+			p.ended(r, time.Now(), because(ctx, err))
 			return err
 		}
 	}
 	p.first, p.current = false, s.Title
 	now := time.Now()
-	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always, Began: now.Sub(p.result.Began)}
+	r.Began = now.Sub(p.result.Began)
 	p.tell(r)
-	err := p.act(ctx, s, &r)
-	r.Took = time.Since(now)
+	err := because(ctx, p.act(ctx, s, &r))
+	p.ended(r, now, err)
+	return err
+}
+
+// ended keeps how a step ended.
+func (p *playing) ended(r StepResult, began time.Time, err error) {
+	r.Began, r.Took = began.Sub(p.result.Began), time.Since(began)
 	r.Verdict = Passed
 	if err != nil {
 		r.Verdict = p.verdict(err)
@@ -237,7 +309,6 @@ func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	}
 	p.result.Steps = append(p.result.Steps, r)
 	p.tell(r)
-	return err
 }
 
 func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {

@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"strconv"
 	"sync"
@@ -42,57 +42,71 @@ type Recorder struct {
 	log     []observation
 	floors  map[Subject]string // what is older than a change of the story's own says nothing
 	watched map[Subject]*watching
-	changed chan struct{} // closed at the next observation
-	failed  error
+	changed chan struct{}        // closed at the next observation
+	current View                 // what was seen last
 	facets  map[Subject][]string // what of an object the timeline shows
 	marks   []Mark
 	last    map[Subject]string
 }
 
-// watching is a watch that was started.
-type watching struct {
-	ready chan struct{} // closed once it was looked
-	once  sync.Once
-}
-
-func (w *watching) looked() { w.once.Do(func() { close(w.ready) }) }
-
-// newRecorder starts to watch the engine.
+// newRecorder watches nothing yet.
 func newRecorder(ctx context.Context, w World, began time.Time) *Recorder {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &Recorder{
 		world: w, began: began, ctx: ctx, stop: stop, base: View{}, floors: map[Subject]string{}, watched: map[Subject]*watching{},
-		changed: make(chan struct{}), facets: map[Subject][]string{}, last: map[Subject]string{},
+		changed: make(chan struct{}), current: View{}, facets: map[Subject][]string{}, last: map[Subject]string{},
 	}
 }
+
+// closeWithin is how long Close waits for watches that do not heed their context.
+const closeWithin = 5 * time.Second
 
 // Close ends all watches.
 func (r *Recorder) Close() {
 	r.stop()
-	r.done.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.done.Wait()
+	}()
+	timer := time.NewTimer(closeWithin)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
 }
 
 // see takes an observation.
 func (r *Recorder) see(s Subject, state State, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.seeLocked(s, state, version)
+}
+
+func (r *Recorder) seeLocked(s Subject, state State, version string) {
 	now := time.Now()
 	r.log = append(r.log, observation{at: now, subject: s, state: state, version: version})
 	if len(r.log) > maxObservations {
 		r.fold(r.first + len(r.log) - maxObservations)
 	}
+	r.current[s] = state
 	r.mark(s, state, now)
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-func (r *Recorder) fail(err error) {
+// lose notes that nobody tells of subjects any more: what was seen of them before need not be so still. It is an observation like others, so what was met before
+// it stays met, and what is looked for after it needs to be seen again.
+func (r *Recorder) lose(which func(Subject) bool, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed == nil {
-		r.failed = err
-		close(r.changed)
-		r.changed = make(chan struct{})
+	for _, s := range sortedSubjects(r.current) {
+		was := r.current[s]
+		news := was.Known || was.Why != why.Error() && !errors.Is(why, errStartOver) // that it starts over says less than why
+		if which(s) && news {
+			r.seeLocked(s, State{Lost: was.Known || was.Lost, Why: why.Error()}, "")
+		}
 	}
 }
 
@@ -161,179 +175,15 @@ func (r *Recorder) viewLocked(at Cursor) View {
 	}
 	for s, state := range v {
 		if s.isEvents() { // what happened before is no event any more
-			v[s] = State{Known: state.Known}
+			state.Events = nil
+			v[s] = state
 		}
 	}
 	return v
-}
-
-// Judgement is what an expectation says of a view.
-type Judgement struct {
-	Met      bool
-	Expected string
-	Seen     string // of what is not met
-	Subject  Subject
-}
-
-// Wish is what is waited for.
-type Wish struct {
-	Judge func(View) Judgement
-	From  Cursor
-	By    time.Time     // no later than this
-	Stays time.Duration // and then for so long
-}
-
-// Outcome is how a wait ended.
-type Outcome struct {
-	Judgement
-	View   View      // when it was met
-	At     time.Time // when it became true
-	Cursor Cursor    // the moment at which it was met, or after its stay
-	Since  time.Time // when Seen became what it is
-}
-
-// Await looks for a wish in what was seen from a moment on, and waits for more as long as there is time. An error is that of ctx or of a watch.
-func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
-	r.mu.Lock()
-	v := r.viewLocked(w.From)
-	next := max(w.From.n, r.first)
-	r.mu.Unlock()
-	events := map[Subject][]map[string]any{}
-
-	a := attempt{wish: w}
-	a.look(v, next, w.From.at)
-	for {
-		r.mu.Lock()
-		for next-r.first < len(r.log) && !a.done {
-			o := r.log[next-r.first]
-			if a.elapsed(o.at, next); a.done {
-				break
-			}
-			next++
-			if o.state.Events != nil { // since the moment from which on is looked
-				events[o.subject] = append(events[o.subject], o.state.Events...)
-				o.state.Events = events[o.subject]
-			}
-			v.take(o, r.floors)
-			a.look(v, next, o.at)
-		}
-		changed, failed := r.changed, r.failed
-		r.mu.Unlock()
-		if !a.done {
-			a.elapsed(time.Now(), next)
-		}
-		switch {
-		case a.done:
-			return a.outcome, nil
-		case failed != nil:
-			return a.outcome, failed
-		}
-		timer := time.NewTimer(a.until())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return a.outcome, context.Cause(ctx)
-		case <-changed:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// attempt is one wait under way.
-type attempt struct {
-	wish    Wish
-	outcome Outcome
-	met     bool
-	done    bool
-}
-
-// look judges a view as of a moment.
-func (a *attempt) look(v View, at int, when time.Time) {
-	if when.After(a.wish.By) && !a.met {
-		return // too late to become true
-	}
-	j := a.wish.Judge(v)
-	if a.outcome.Since.IsZero() || j.Seen != a.outcome.Seen || j.Met != a.outcome.Met {
-		a.outcome.Since = when
-	}
-	a.outcome.Judgement = j
-	switch {
-	case !j.Met:
-		a.met = false
-	case !a.met:
-		a.met, a.outcome.At, a.outcome.View = true, when, maps.Clone(v)
-		if a.wish.Stays == 0 {
-			a.done, a.outcome.Cursor = true, Cursor{at, when}
-		}
-	}
-}
-
-// elapsed ends the wait when time has: met for long enough, or not met in time.
-func (a *attempt) elapsed(now time.Time, at int) {
-	switch {
-	case a.met && now.Sub(a.outcome.At) >= a.wish.Stays:
-		a.done, a.outcome.Cursor = true, Cursor{at, a.outcome.At.Add(a.wish.Stays)}
-	case !a.met && !now.Before(a.wish.By):
-		a.done = true
-	}
-}
-
-func (a *attempt) until() time.Duration {
-	if a.met {
-		return time.Until(a.outcome.At.Add(a.wish.Stays))
-	}
-	return time.Until(a.wish.By)
 }
 
 func versionOf(object map[string]any) string {
 	m, _ := object["metadata"].(map[string]any)
 	v, _ := m["resourceVersion"].(string)
 	return v
-}
-
-// lookWithin is how long the first look at a subject may take. What cannot be seen by then is told by who waits for it: a cluster may be paused.
-const lookWithin = 15 * time.Second
-
-// watch starts to watch subjects and waits until each was looked at once.
-func (r *Recorder) watch(ctx context.Context, subjects []Subject) error {
-	timer := time.NewTimer(lookWithin)
-	defer timer.Stop()
-	var started []*watching
-	for _, s := range subjects {
-		started = append(started, r.start(s))
-	}
-	for _, w := range started {
-		select {
-		case <-w.ready:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timer.C:
-			return nil
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
-func (r *Recorder) start(s Subject) *watching {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := s
-	if s.isApplication() {
-		key = Subject{Addon: "*"} // one watch tells of all
-	}
-	if w, ok := r.watched[key]; ok {
-		return w
-	}
-	w := &watching{ready: make(chan struct{})}
-	r.watched[key] = w
-	r.done.Go(func() {
-		if err := r.run(s, w); err != nil && r.ctx.Err() == nil {
-			r.fail(fmt.Errorf("watch %s: %w", s, err))
-			w.looked()
-		}
-	})
-	return w
 }

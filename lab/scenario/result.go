@@ -18,9 +18,9 @@ const (
 	Failed      Verdict = "failed"      // an expectation was not met, or the lab is not as it was
 	TimedOut    Verdict = "timeout"     // the time of the whole story was over
 	Broken      Verdict = "error"       // something that should work did not
-	Interrupted Verdict = "interrupted" // by a person
+	Interrupted Verdict = "interrupted" // by a user
 	Skipped     Verdict = "skipped"     // the lab lacks what it requires; nothing was touched
-	NotPlayed   Verdict = "not played"  // a step after one that failed, or left out on request
+	NotPlayed   Verdict = "not played"  // a step after one that failed, or left out on request; a scenario of which no step was chosen
 )
 
 // Result is a played scenario.
@@ -50,7 +50,8 @@ type StepResult struct {
 	Verdict Verdict
 	Began   time.Duration // since the scenario began
 	Took    time.Duration
-	Did     string // what it changed
+	Did     string   // what it changed
+	Back    []string // what is to be put back, of the last step when it begins
 	Error   string
 	Unmet   *Unmet
 }
@@ -91,12 +92,20 @@ func (r *Result) Exit() lab.Exit {
 	return lab.ExitFailed
 }
 
-// WorstVerdict is the one of several results that tells most: an interrupt, then what failed to work, then what was not as expected.
+// WorstVerdict is the one of several results that tells most: an interrupt, then what failed to work, then what was not as expected. No result at all, and one
+// that is no verdict, are failures.
 func WorstVerdict(results []*Result) Verdict {
-	order := []Verdict{Interrupted, Broken, Failed, TimedOut, Passed, Skipped}
+	order := []Verdict{Interrupted, Broken, Failed, TimedOut, NotPlayed, Passed, Skipped}
+	if len(results) == 0 {
+		return Broken
+	}
 	worst := len(order) - 1
 	for _, r := range results {
-		worst = min(worst, slices.Index(order, r.Verdict))
+		at := slices.Index(order, r.Verdict)
+		if at < 0 {
+			at = slices.Index(order, Broken)
+		}
+		worst = min(worst, at)
 	}
 	return order[worst]
 }
@@ -119,7 +128,7 @@ const maxMarks = 5000
 
 // mark notes on the timeline what an observation changed. The recorder's lock is held.
 func (r *Recorder) mark(s Subject, state State, now time.Time) {
-	if s.isEvents() || len(r.marks) >= maxMarks {
+	if s.isEvents() || s == Applications() || len(r.marks) >= maxMarks {
 		return
 	}
 	m := Mark{Lane: laneOf(s), At: now.Sub(r.began)}
@@ -169,6 +178,8 @@ func describe(state State, facets []string) (text, kind string) {
 			text += ", " + a.Version
 		}
 		return text, applicationKind(a)
+	case !state.Known:
+		return "not seen", "gone"
 	case state.Object == nil:
 		return "not there", "gone"
 	}

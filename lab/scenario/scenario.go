@@ -37,7 +37,7 @@ type Requires struct {
 type Step struct {
 	Number int // from 1; always steps count on
 	ID     string
-	Title  string // what a person would read aloud
+	Title  string // what a user would read aloud
 	Verb   string
 	Action Action // with variables not filled in yet
 	At     lab.Position
@@ -72,7 +72,7 @@ type Capturer interface {
 	Captures() []string
 }
 
-// Changer says whether an action changes the world. What is expected is looked for from the last change on.
+// Changer reports whether an action changes the world. What is expected is looked for from the last change on.
 type Changer interface {
 	Changes() bool
 }

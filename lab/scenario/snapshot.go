@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 // the forge's branches.
 type snapshot struct {
 	objects  map[Subject]map[string]any // without what the API server and controllers keep in them
+	unseen   map[Subject]bool           // objects of which nobody knows how they were
 	uids     map[Subject]any
 	apps     map[Subject]*Application
 	marks    map[string]Marks
@@ -21,38 +23,60 @@ type snapshot struct {
 }
 
 func newSnapshot() *snapshot {
-	return &snapshot{objects: map[Subject]map[string]any{}, uids: map[Subject]any{}, apps: map[Subject]*Application{}}
+	return &snapshot{objects: map[Subject]map[string]any{}, unseen: map[Subject]bool{}, uids: map[Subject]any{}, apps: map[Subject]*Application{}}
 }
 
-// ask reads what is not watched.
-func (s *snapshot) ask(ctx context.Context, w World) error {
+// asking reads what is not watched, and keeps what cannot be read.
+type asking struct {
+	ctx    context.Context
+	silent map[string]error // who gave no answer, and is not asked again
+	failed []error
+}
+
+func ask[T any](a *asking, what, whom string, call func(context.Context) (T, error)) (T, bool) {
+	var value T
+	err := a.silent[whom]
+	if err == nil {
+		value, err = within(a.ctx, askEach, call)
+	}
+	var none noAnswer
+	if errors.As(err, &none) {
+		a.silent[whom] = err
+	}
+	if err != nil {
+		a.failed = append(a.failed, fmt.Errorf("%s: %w", what, err))
+	}
+	return value, err == nil
+}
+
+// ask reads what is not watched. What cannot be read is an error each, and the rest is read.
+func (s *snapshot) ask(ctx context.Context, w World) []error {
+	a := &asking{ctx: ctx, silent: map[string]error{}}
 	s.marks = map[string]Marks{}
 	for _, c := range w.Estate.Clusters {
-		m, err := w.Engine.Registration(ctx, c.Name)
-		if err != nil {
-			return fmt.Errorf("registration of %s: %w", c.Name, err)
+		m, ok := ask(a, "registration of "+c.Name, "engine", func(ctx context.Context) (Marks, error) { return w.Engine.Registration(ctx, c.Name) })
+		if ok {
+			s.marks[c.Name] = m
 		}
-		s.marks[c.Name] = m
 	}
-	var err error
-	if s.branches, err = w.Branches.Branches(ctx); err != nil {
-		return fmt.Errorf("branches of the forge: %w", err)
-	}
-	tree, err := w.Forge.Tree(ctx, Branch)
+	s.branches, _ = ask(a, "branches of the forge", "forge", w.Branches.Branches)
+	tree, _ := ask(a, "branch "+Branch+" of the forge", "forge", func(ctx context.Context) (Tree, error) { return w.Forge.Tree(ctx, Branch) })
 	s.head = tree.Commit
-	return err
+	return a.failed
 }
 
 // keep adds subjects as they are in a view, unless they are known already.
 func (s *snapshot) keep(v View, subjects []Subject) {
 	for _, subject := range subjects {
 		state := v[subject]
-		if subject.isApplication() || subject.isEvents() || !state.Known {
+		if _, known := s.objects[subject]; known || s.unseen[subject] || subject.isApplication() || subject.isEvents() {
 			continue
 		}
-		if _, known := s.objects[subject]; !known {
-			s.objects[subject], s.uids[subject] = essence(state.Object), identity(state.Object)
+		if !state.Known {
+			s.unseen[subject] = true
+			continue
 		}
+		s.objects[subject], s.uids[subject] = essence(state.Object), identity(state.Object)
 	}
 }
 
@@ -67,31 +91,31 @@ func (s *snapshot) keepApplications(v View) {
 // changed says what of a view is not as it was. head is where the engines' branch is now: an application that was at its head before has followed it.
 func (s *snapshot) changed(v View, head string) []string {
 	var lines []string
+	for _, subject := range sortedSubjects(s.unseen) {
+		lines = append(lines, subject.String()+" was not seen before, so it is not known how it was")
+	}
 	for _, subject := range sortedSubjects(s.objects) {
-		state, ok := v[subject]
-		if !ok {
-			lines = append(lines, subject.String()+" was not seen since it was changed")
+		state := v.State(subject)
+		if !state.Known {
+			lines = append(lines, subject.String()+": "+state.Unseen(subject))
 			continue
 		}
 		was, is := s.objects[subject], essence(state.Object)
-		if s.uids[subject] != identity(state.Object) { // it was made anew
+		if s.uids[subject] != identity(state.Object) { // it was made again
 			was, is = withoutAllocated(was), withoutAllocated(is)
 		}
 		lines = append(lines, differences(subject.String(), was, is)...)
 	}
-	now := map[Subject]*Application{}
-	for subject, state := range v {
-		if subject.isApplication() && state.Application != nil {
-			now[subject] = state.Application
-		}
+	if all := v.State(Applications()); !all.Known {
+		return append(lines, "applications: "+all.Unseen(Applications()))
 	}
 	for _, subject := range sortedSubjects(s.apps) {
-		if line := s.applicationChanged(subject, now[subject], head); line != "" {
+		if line := s.applicationChanged(subject, v.State(subject), head); line != "" {
 			lines = append(lines, line)
 		}
 	}
-	for _, subject := range sortedSubjects(now) {
-		if s.apps[subject] == nil {
+	for _, subject := range sortedSubjects(v) {
+		if v[subject].Application != nil && s.apps[subject] == nil {
 			lines = append(lines, subject.String()+" was not there before")
 		}
 	}
@@ -99,9 +123,11 @@ func (s *snapshot) changed(v View, head string) []string {
 }
 
 // applicationChanged looks at what is lasting; one that was not converged before need not be so now.
-func (s *snapshot) applicationChanged(subject Subject, is *Application, head string) string {
-	was := s.apps[subject]
+func (s *snapshot) applicationChanged(subject Subject, state State, head string) string {
+	was, is := s.apps[subject], state.Application
 	switch {
+	case !state.Known:
+		return subject.String() + ": " + state.Unseen(subject)
 	case is == nil:
 		return subject.String() + " is gone"
 	case was.Version != is.Version:
@@ -110,7 +136,7 @@ func (s *snapshot) applicationChanged(subject Subject, is *Application, head str
 		return fmt.Sprintf("%s: self-heal %t -> %t", subject, was.Heals, is.Heals)
 	case was.Definition != is.Definition:
 		return subject.String() + " is defined otherwise"
-	case was.Revision == s.head && is.Revision != head:
+	case head != "" && was.Revision == s.head && is.Revision != head:
 		return fmt.Sprintf("%s is at commit %s, and the forge at %s", subject, is.Revision[:min(7, len(is.Revision))], head[:min(7, len(head))])
 	case was.Converged() && !is.Converged():
 		return fmt.Sprintf("%s is %s and %s", subject, SyncWord(is.Sync), HealthWord(is.Health))
@@ -122,8 +148,15 @@ func (s *snapshot) applicationChanged(subject Subject, is *Application, head str
 func (s *snapshot) askedChanged(now *snapshot) []string {
 	var lines []string
 	for _, cluster := range slices.Sorted(maps.Keys(s.marks)) {
-		was, is := s.marks[cluster], now.marks[cluster]
+		was := s.marks[cluster]
+		is, asked := now.marks[cluster]
+		if !asked { // that it could not be asked was said
+			continue
+		}
 		lines = append(lines, differences("registration of "+cluster, plainMarks(was), plainMarks(is))...)
+	}
+	if now.branches == nil {
+		return lines
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
 		switch tree, ok := now.branches[name]; {

@@ -29,7 +29,7 @@ func EventsIn(cluster, namespace string) Subject {
 func (s Subject) isApplication() bool { return s.Addon != "" }
 func (s Subject) isEvents() bool      { return s.Kind == "Event" && s.Name == "" }
 
-// String is how a person calls it: "application prod-podinfo", "deployment podinfo in prod".
+// String is how a user calls it: "application prod-podinfo", "deployment podinfo in prod".
 func (s Subject) String() string {
 	switch {
 	case s.isApplication():
@@ -63,13 +63,48 @@ type ApplicationRef struct {
 // Subject is the application as something to watch.
 func (a ApplicationRef) Subject() Subject { return ApplicationOf(a.Cluster, a.Addon) }
 
-// State is what was seen of a subject.
+// Applications stands for all applications: it is known once the engine has told of every one that there is, and for as long as it goes on telling.
+func Applications() Subject { return ApplicationOf("", "*") }
+
+// place is who tells of a subject.
+func (s Subject) place() string {
+	if s.isApplication() {
+		return "the engine"
+	}
+	return "cluster " + s.Cluster
+}
+
+// State is what was seen of a subject. Only what is known may be taken for there or for absent.
 type State struct {
-	Known       bool           // it was looked at
+	Known       bool           // it was seen, and who tells of it goes on telling
+	Lost        bool           // it was known before
+	Why         string         // it is not known; empty where nobody said
 	Application *Application   // nil where there is none
 	Object      map[string]any // nil where there is none
 	Events      []map[string]any
 }
 
+// Unseen says of a subject why it is not known.
+func (s State) Unseen(of Subject) string {
+	text := "nothing seen from " + of.place() + " yet"
+	if s.Lost {
+		text = "nothing seen from " + of.place() + " any more"
+	}
+	if s.Why != "" {
+		text += ": " + Shown(s.Why)
+	}
+	return text
+}
+
 // View is the world at one moment.
 type View map[Subject]State
+
+// State is what is known of a subject. The engine tells of the applications that there are, so one that it does not tell of is absent, once it has told of all.
+func (v View) State(s Subject) State {
+	state, seen := v[s]
+	if seen || !s.isApplication() {
+		return state
+	}
+	all := v[Applications()]
+	return State{Known: all.Known, Lost: all.Lost, Why: all.Why}
+}

@@ -2,63 +2,240 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 )
 
-// run watches until the recorder is closed.
-func (r *Recorder) run(s Subject, w *watching) error {
-	if s.isApplication() {
-		return r.world.Engine.Watch(r.ctx, func(a Application) {
-			at := ApplicationOf(a.Cluster, a.Addon)
-			if a.Gone {
-				r.see(at, State{Known: true}, "")
-				return
+// How long watches are patient.
+const (
+	lookWithin   = 15 * time.Second // the first look: what cannot be seen by then is told by who waits for it
+	answerWithin = 10 * time.Second // one call to a cluster
+	beatEvery    = 5 * time.Second  // a watch of a frozen cluster is only silent, so it is asked
+	watchAgain   = time.Second      // after a watch ended
+)
+
+// watching is a watch that was started.
+type watching struct {
+	of    Subject
+	ready chan struct{} // closed once it was looked, or cannot be
+	once  sync.Once
+	again chan struct{} // the watch is to start over
+	err   error         // why it cannot be looked; to be read once ready
+}
+
+func (w *watching) looked() { w.once.Do(func() { close(w.ready) }) }
+
+func (w *watching) fail(err error) {
+	w.once.Do(func() {
+		w.err = err
+		close(w.ready)
+	})
+}
+
+func (w *watching) isReady() bool {
+	select {
+	case <-w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch starts to watch subjects and waits until each was looked at once.
+func (r *Recorder) watch(ctx context.Context, subjects []Subject) error {
+	timer := time.NewTimer(lookWithin)
+	defer timer.Stop()
+	var started []*watching
+	for _, s := range subjects {
+		started = append(started, r.start(s))
+	}
+	for _, w := range started {
+		select {
+		case <-w.ready:
+			if w.err != nil {
+				return w.err
 			}
-			r.see(at, State{Known: true, Application: &a}, "")
-		}, w.looked)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			return nil
+		}
 	}
-	client, err := r.world.Clusters.Client(s.Cluster)
+	return nil
+}
+
+func (r *Recorder) start(s Subject) *watching {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.isApplication() {
+		s = Applications() // one watch tells of all
+	}
+	if w, ok := r.watched[s]; ok {
+		return w
+	}
+	w := &watching{of: s, ready: make(chan struct{}), again: make(chan struct{}, 1)}
+	r.watched[s] = w
+	if _, seen := r.current[s]; !seen {
+		r.current[s] = State{}
+	}
+	r.done.Go(func() {
+		if err := r.run(w); err != nil && r.ctx.Err() == nil {
+			r.lose(w.tells, err)
+			w.fail(fmt.Errorf("watch %s: %w", s, err))
+		}
+	})
+	return w
+}
+
+// tells reports whether a watch is what tells of a subject.
+func (w *watching) tells(s Subject) bool {
+	return s == w.of || s.isApplication() && w.of.isApplication()
+}
+
+// silence notes that the story itself made a cluster silent: what was seen of it is not known any more, and it is looked at again as soon as it answers.
+func (r *Recorder) silence(cluster, why string) {
+	r.mu.Lock()
+	var hit []*watching
+	for s, w := range r.watched {
+		if s.Cluster == cluster || s.isApplication() && cluster == r.world.Estate.Hub().Name {
+			hit = append(hit, w)
+		}
+	}
+	r.mu.Unlock()
+	for _, w := range hit {
+		r.lose(w.tells, errors.New(why))
+		select {
+		case w.again <- struct{}{}:
+		default: // it is to start over already
+		}
+	}
+}
+
+// run watches until the recorder is closed. An error is one before anything was seen; a watch that ends later starts over.
+func (r *Recorder) run(w *watching) error {
+	if w.of.isApplication() {
+		return r.follow(w)
+	}
+	client, err := r.world.Clusters.Client(w.of.Cluster)
 	if err != nil {
 		return err
 	}
-	resource, err := r.resource(client, s, w)
+	resource, err := r.resource(client, w)
 	if err != nil {
 		return err
 	}
-	return r.inform(client, resource, s, w)
+	o := observer{recorder: r, resource: resource, watching: w}
+	for r.ctx.Err() == nil {
+		err := o.once(r.ctx)
+		if r.ctx.Err() == nil {
+			r.lose(w.tells, err)
+			r.pass(watchAgain)
+		}
+	}
+	return nil
+}
+
+// pass lets time pass, until the recorder is closed.
+func (r *Recorder) pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// follow watches the engine.
+func (r *Recorder) follow(w *watching) error {
+	for first := true; ; first = false {
+		err := r.applications(w)
+		switch {
+		case r.ctx.Err() != nil:
+			return nil
+		case err == nil:
+			err = errors.New("its watch ended")
+		}
+		if first && !w.isReady() && !errors.Is(err, errStartOver) {
+			return err
+		}
+		r.lose(w.tells, err)
+		r.pass(watchAgain)
+	}
+}
+
+// applications watches the engine once: until its watch ends, or is to start over.
+func (r *Recorder) applications(w *watching) error {
+	ctx, stop := context.WithCancelCause(r.ctx)
+	defer stop(nil)
+	r.done.Go(func() {
+		select {
+		case <-w.again:
+			stop(errStartOver)
+		case <-ctx.Done():
+		}
+	})
+	err := r.world.Engine.Watch(ctx, func(a Application) {
+		state := State{Known: true, Application: &a}
+		if a.Gone {
+			state.Application = nil
+		}
+		r.see(ApplicationOf(a.Cluster, a.Addon), state, "")
+	}, func() {
+		r.complete()
+		w.looked()
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return err
+}
+
+var errStartOver = errors.New("it is looked at again")
+
+// complete notes that the engine has told of every application that there is: those that were lost and not seen again are gone.
+func (r *Recorder) complete() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range sortedSubjects(r.current) {
+		if s.isApplication() && !r.current[s].Known {
+			r.seeLocked(s, State{Known: true}, "")
+		}
+	}
 }
 
 // resource finds where objects of a kind are. A kind that is not known yet comes with an addon: there is no object of it then, and it is asked for again.
-func (r *Recorder) resource(client Client, s Subject, w *watching) (dynamic.ResourceInterface, error) {
-	told := false
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
+func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterface, error) {
 	for {
-		resource, err := client.Resource(s)
-		if err == nil || !meta.IsNoMatchError(err) {
-			return resource, err
-		}
-		if !told {
-			told = true
-			r.see(s, State{Known: true}, "")
+		resource, err := client.Resource(w.of)
+		switch {
+		case err == nil:
+			return resource, nil
+		case meta.IsNoMatchError(err):
+			r.absent(w.of)
 			w.looked()
+		case !w.isReady():
+			return nil, err
+		default: // one of the moment
+			r.lose(w.tells, err)
 		}
-		select {
-		case <-r.ctx.Done():
+		if r.pass(watchAgain); r.ctx.Err() != nil {
 			return nil, r.ctx.Err()
-		case <-again.C:
 		}
+	}
+}
+
+// absent notes that there is no object, unless that is known.
+func (r *Recorder) absent(s Subject) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if was := r.current[s]; !was.Known || was.Object != nil {
+		r.seeLocked(s, State{Known: true}, "")
 	}
 }
 
@@ -79,79 +256,4 @@ func (c Client) Resource(s Subject) (dynamic.ResourceInterface, error) {
 		return nil, fmt.Errorf("%s %s is in a namespace, and none is named", s.Kind, s.Name)
 	}
 	return c.Dynamic.Resource(mapping.Resource).Namespace(s.Namespace), nil
-}
-
-// inform tells of one object, or of the events of a namespace, through client-go's informer, which outlives a connection.
-func (r *Recorder) inform(client Client, resource dynamic.ResourceInterface, s Subject, w *watching) error {
-	only := func(o *metav1.ListOptions) {
-		if s.Name != "" {
-			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", s.Name).String()
-		}
-	}
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			only(&o)
-			return resource.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			only(&o)
-			return resource.Watch(ctx, o)
-		},
-	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, client.Dynamic), &unstructured.Unstructured{}, 0, nil)
-	if err := informer.SetTransform(prune); err != nil {
-		return err
-	}
-	// What goes wrong is tried again by the informer, and it would log it: what cannot be seen is told by who waits for it.
-	if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
-		return err
-	}
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { r.object(s, o, false) },
-		UpdateFunc: func(_, o any) { r.object(s, o, false) },
-		DeleteFunc: func(o any) { r.object(s, o, true) },
-	})
-	if err != nil {
-		return err
-	}
-	r.done.Go(func() {
-		select {
-		case <-handler.HasSyncedChecker().Done():
-		case <-r.ctx.Done():
-			return
-		}
-		if s.Name != "" && len(informer.GetStore().List()) == 0 {
-			r.see(s, State{Known: true}, "")
-		}
-		w.looked()
-	})
-	informer.RunWithContext(r.ctx)
-	return nil
-}
-
-// prune drops what is large and never asked for.
-func prune(o any) (any, error) {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
-	}
-	return o, nil
-}
-
-func (r *Recorder) object(s Subject, o any, gone bool) {
-	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = tombstone.Obj
-	}
-	u, ok := o.(*unstructured.Unstructured)
-	switch {
-	case !ok:
-	case s.isEvents():
-		if !gone {
-			r.see(s, State{Known: true, Events: []map[string]any{u.Object}}, u.GetResourceVersion())
-		}
-	case s.Name != u.GetName(): // a fake that knows no field selectors
-	case gone:
-		r.see(s, State{Known: true}, u.GetResourceVersion())
-	default:
-		r.see(s, State{Known: true, Object: u.Object}, u.GetResourceVersion())
-	}
 }

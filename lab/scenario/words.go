@@ -55,7 +55,7 @@ func lastKey(path string) string {
 	return path
 }
 
-// Shown is a value as it is told to a person: one line, not too long.
+// Shown is a value as it is told to a user: one line, not too long.
 func Shown(v any) string {
 	s, ok := v.(string)
 	if !ok {

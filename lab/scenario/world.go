@@ -75,7 +75,8 @@ type Client struct {
 
 // Engine is the GitOps engine, in words that all engines share.
 type Engine interface {
-	// Watch tells of every application as it is, calls ready, and goes on telling of changes, in order, until ctx ends.
+	// Watch tells of every application as it is, calls ready, and goes on telling of changes, in order, until ctx ends. Where it cannot go on, it returns before
+	// that: what it told then need not be so any more.
 	Watch(ctx context.Context, seen func(Application), ready func()) error
 	// Registration is what the engine knows of a cluster.
 	Registration(ctx context.Context, cluster string) (Marks, error)

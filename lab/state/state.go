@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -77,7 +78,7 @@ func List() ([]string, error) {
 	return names, nil
 }
 
-// Exists says whether the lab was ever brought up here and not taken down since.
+// Exists reports whether the lab was ever brought up here and not taken down since.
 func (d *Dir) Exists() bool {
 	_, err := os.Stat(filepath.Join(d.Path, recordFile))
 	return err == nil
@@ -205,6 +206,27 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
+// CodeGarbled is the code of the error that a state file is there and is no valid document.
+const CodeGarbled = "garbled"
+
+// SetAside renames the state files that cannot be read to NAME.garbled, and returns their new paths. What they held is made or found again by lab up.
+func (d *Dir) SetAside() ([]string, error) {
+	var aside []string
+	for name, into := range map[string]any{recordFile: &Record{}, credentialsFile: &Credentials{}} {
+		var e *lab.Error
+		if err := d.read(name, into); !errors.As(err, &e) || e.Code != CodeGarbled {
+			continue
+		}
+		file := filepath.Join(d.Path, name)
+		if err := os.Rename(file, file+".garbled"); err != nil {
+			return aside, fmt.Errorf("state: %w", err)
+		}
+		aside = append(aside, file+".garbled")
+	}
+	slices.Sort(aside)
+	return aside, nil
+}
+
 func (d *Dir) read(name string, into any) error {
 	data, err := os.ReadFile(filepath.Join(d.Path, name))
 	if err != nil {
@@ -212,8 +234,8 @@ func (d *Dir) read(name string, into any) error {
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "state", Message: "state file " + filepath.Join(d.Path, name) + " cannot be read",
-			Cure: "lab down removes the lab, lab up makes it anew", Err: err,
+			Exit: lab.ExitFailed, Code: CodeGarbled, Message: "state file " + filepath.Join(d.Path, name) + " cannot be read",
+			Cure: "lab up keeps a copy and writes it again; nothing is lost", Err: err,
 		}
 	}
 	return nil
@@ -227,19 +249,42 @@ func (d *Dir) write(name string, v any) error {
 	if err := d.Create(); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(d.Path, name+".*") // 0600
+	file := filepath.Join(d.Path, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return unwritten(file, err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(name)+".*") // 0600
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return unwritten(file, err)
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(append(data, '\n'))
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return unwritten(file, err)
+	}
+	if err := os.Rename(tmp.Name(), file); err != nil {
+		return unwritten(file, err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// unwritten is the error for a file that could not be written; the one that it was to replace is as it was.
+func unwritten(file string, err error) error {
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot write " + file, Err: err}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		e.Cure = "free space there, then run the command again: it goes on where it ended"
+	}
+	return e
+}
+
+// syncDir makes a rename durable where the file system can.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	if err := os.Rename(tmp.Name(), filepath.Join(d.Path, name)); err != nil {
-		return fmt.Errorf("state: %w", err)
-	}
-	return nil
+	_ = f.Sync() // not every file system can
+	return f.Close()
 }
 
 // FreePort returns prefer when nothing listens there on 127.0.0.1 and it is not in taken, else the next free port above it.

@@ -197,5 +197,5 @@ func Position(file string, n *yaml.Node) lab.Position {
 	return lab.Position{File: file, Line: n.Line, Column: n.Column}
 }
 
-// IsNull says whether a node is a key without a value, or an empty document.
+// IsNull reports whether a node is a key without a value, or an empty document.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -45,7 +45,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// KindOf is what a person calls what they wrote.
+// KindOf is what a user calls what they wrote.
 func KindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -53,6 +53,8 @@ type Status struct {
 	Clusters     List[StatusCluster]   `json:"clusters"`
 	Applications List[lab.Application] `json:"applications"`
 	Endpoints    List[Endpoint]        `json:"endpoints"`
+	Off          List[string]          `json:"off"`    // what exists and does not run or answer
+	Starts       string                `json:"starts"` // the command that starts it; empty where nothing is off
 }
 
 // StatusCluster is one cluster in Status.
@@ -62,9 +64,10 @@ type StatusCluster struct {
 	Environment string `json:"environment"` // empty for a hub that belongs to none
 	Kubernetes  string `json:"kubernetes"`  // empty when the API does not answer
 	Ready       bool   `json:"ready"`
+	State       string `json:"state"` // absent, stopped, paused, unreachable, not ready or ready; "1 of 3 nodes stopped"
 }
 
-// Endpoint is something of the lab that a person can reach.
+// Endpoint is something of the lab that a user can reach.
 type Endpoint struct {
 	Name       string `json:"name"`
 	URL        string `json:"url"`
@@ -77,7 +80,7 @@ func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 	var list List[StatusCluster]
 	for _, s := range states {
 		list = append(list, StatusCluster{
-			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready,
+			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(),
 		})
 	}
 	return list
@@ -123,8 +126,9 @@ type PlanStep struct {
 	ID      string       `json:"id"`      // "engine", "cluster/hub"
 	Name    string       `json:"name"`    // as in StepResult
 	Cluster string       `json:"cluster"` // empty for a step that is about none
-	Action  string       `json:"action"`  // none, create, update, repair or delete
+	Action  string       `json:"action"`  // none, create, update, repair, recreate or delete
 	Reason  string       `json:"reason"`
+	Loses   string       `json:"loses"` // what the step destroys for good; empty when nothing
 	Needs   List[string] `json:"needs"` // ids of the steps that end before it starts
 }
 
@@ -132,7 +136,7 @@ type PlanStep struct {
 func NewPlanResult(labName string, steps []lab.Step) PlanResult {
 	res := PlanResult{Lab: labName}
 	for _, s := range steps {
-		res.Steps = append(res.Steps, PlanStep{ID: s.ID, Name: s.Kind, Cluster: s.Cluster, Action: string(s.Action), Reason: s.Reason, Needs: s.Needs})
+		res.Steps = append(res.Steps, PlanStep{ID: s.ID, Name: s.Kind, Cluster: s.Cluster, Action: string(s.Action), Reason: s.Reason, Loses: s.Loses, Needs: s.Needs})
 	}
 	return res
 }
@@ -154,7 +158,7 @@ type ErrorBody struct {
 	Code     string             `json:"code"` // stable word
 	Message  string             `json:"message"`
 	Cure     string             `json:"cure"`
-	Details  List[string]       `json:"details"` // further lines for a person; their wording may change
+	Details  List[string]       `json:"details"` // further lines for a user; their wording may change
 	Problems List[ErrorProblem] `json:"problems"`
 }
 
@@ -283,6 +287,26 @@ type LogCommit struct {
 type PushResult struct {
 	Commit  string `json:"commit"`
 	Changed bool   `json:"changed"` // false when the forge held this tree already
+}
+
+// PullResult is `lab git pull -o json`.
+type PullResult struct {
+	Commit    string          `json:"commit"`    // the forge's, which the working tree now has; empty where it has none
+	DryRun    bool            `json:"dry_run"`   // nothing was written
+	Commits   List[LogCommit] `json:"commits"`   // that were brought, newest first
+	Files     List[PullFile]  `json:"files"`     // sorted
+	Committed string          `json:"committed"` // commit in the repository around the estate; empty for none
+	Reason    string          `json:"reason"`    // why there is none; empty where there is no repository either
+	Next      string          `json:"next"`      // what to type then; may be empty
+}
+
+// PullFile is what a pull did to one file.
+type PullFile struct {
+	Path   string    `json:"path"`
+	Did    string    `json:"did"`    // took, merged, conflict or kept
+	Note   string    `json:"note"`   // why, where that is not plain
+	Lines  List[int] `json:"lines"`  // at which conflicts begin
+	Beside string    `json:"beside"` // where the forge's file is, which could not take its place
 }
 
 // URLResult is `lab git url -o json`.

@@ -68,7 +68,15 @@ func contract() map[string]any {
 			{commit, "lab", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "estate as of the working tree"},
 		}},
 		"push": PushResult{Commit: commit, Changed: true},
-		"url":  URLResult{"http://127.0.0.1:3000/lab/estate.git"},
+		"pull": PullResult{
+			Commit: commit, Commits: []LogCommit{{commit, "ann", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "two replicas in dev"}},
+			Files: []PullFile{
+				{Path: "clusters/dev/cluster.yaml", Did: "merged"},
+				{Path: "environments/dev/addons/podinfo/values.yaml", Did: "kept", Note: "changed here, removed in the forge"},
+			},
+			Reason: "clusters/dev/cluster.yaml has changes that are not committed", Next: "git add clusters/dev/cluster.yaml && git commit",
+		},
+		"url": URLResult{"http://127.0.0.1:3000/lab/estate.git"},
 		"kubeconfig": KubeconfigResult{"homelab", kubeconfigs + "/hub.yaml:" + kubeconfigs + "/dev.yaml", []KubeconfigFile{
 			{"hub", kubeconfigs + "/hub.yaml", "kind-homelab-hub"}, {"dev", kubeconfigs + "/dev.yaml", "kind-homelab-dev"},
 		}},

@@ -101,10 +101,10 @@ func halfWay() []lab.Event {
 
 func clusters() []lab.ClusterState {
 	return []lab.ClusterState{
-		{Name: "hub", Role: lab.RoleHub, Kubernetes: "v1.36.3", Ready: true},
-		{Name: "dev", Role: lab.RoleSpoke, Env: "dev", Kubernetes: "v1.36.3", Ready: true},
-		{Name: "staging", Role: lab.RoleSpoke, Env: "staging", Kubernetes: "v1.36.3", Ready: true},
-		{Name: "prod", Role: lab.RoleSpoke, Env: "prod", Kubernetes: "v1.36.3", Ready: true},
+		{Name: "hub", Role: lab.RoleHub, Kubernetes: "v1.36.3", Exists: true, Running: true, Answers: true, Ready: true},
+		{Name: "dev", Role: lab.RoleSpoke, Env: "dev", Kubernetes: "v1.36.3", Exists: true, Running: true, Answers: true, Ready: true},
+		{Name: "staging", Role: lab.RoleSpoke, Env: "staging", Kubernetes: "v1.36.3", Exists: true, Running: true, Answers: true, Ready: true},
+		{Name: "prod", Role: lab.RoleSpoke, Env: "prod", Kubernetes: "v1.36.3", Exists: true, Running: true, Answers: true, Ready: true},
 	}
 }
 

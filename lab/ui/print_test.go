@@ -44,7 +44,7 @@ func TestErrors(t *testing.T) {
 		for _, terminal := range []bool{false, true} {
 			out, narration := printed(terminal, func(u *UI) { u.Error(err) })
 			if out != "" {
-				t.Errorf("an error for a person is narration, not data: %s", out)
+				t.Errorf("an error for a user is narration, not data: %s", out)
 			}
 			file := name + ".txt"
 			if terminal {

@@ -177,6 +177,9 @@ func statusText(s Status, columns int, p paint) string {
 			b.WriteString(hangLast(strings.TrimSuffix(l, "\n"), columns) + "\n")
 		}
 	}
+	if len(s.Off) > 0 {
+		b.WriteString("\n" + hang("off: ", strings.Join(s.Off, ", "), columns) + "\n" + hang("", s.Starts+" starts it, and loses nothing", columns) + "\n")
+	}
 	if len(s.Endpoints) > 0 {
 		var list []Entry
 		for _, e := range s.Endpoints {

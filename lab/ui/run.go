@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,23 +17,29 @@ const (
 
 // row is what is known of one step.
 type row struct {
-	step      lab.Step
-	state     lab.StepState
-	detail    string
-	remaining time.Duration
-	elapsed   time.Duration // as of seen
-	seen      time.Time     // when the last event came
-	told      string        // plain mode: the detail that was printed last
-	toldAt    time.Time
+	step    lab.Step
+	state   lab.StepState
+	detail  string
+	elapsed time.Duration // as of seen
+	seen    time.Time     // when the last event came
+	told    string        // plain mode: the detail that was printed last
+	toldAt  time.Time
 }
 
 func (w *row) settled() bool {
-	return w.state == lab.StepDone || w.state == lab.StepFailed || w.state == lab.StepSkipped
+	switch w.state {
+	case lab.StepDone, lab.StepFailed, lab.StepStopped, lab.StepSkipped:
+		return true
+	}
+	return false
 }
+
+// underWay reports whether the step has begun and not ended, after an interrupt too.
+func (w *row) underWay() bool { return w.state == lab.StepRunning || w.state == lab.StepStopping }
 
 // took is how long the step has been running at now.
 func (w *row) took(now time.Time) time.Duration {
-	if w.state == lab.StepRunning {
+	if w.underWay() {
 		return w.elapsed + now.Sub(w.seen)
 	}
 	return w.elapsed
@@ -51,6 +56,9 @@ type run struct {
 	stopped chan struct{}
 	shown   bool // the header is out
 	screen  screen
+
+	waits  string    // plain mode: what was said last to be waited for after an interrupt
+	waitAt time.Time // and when
 }
 
 // Begin shows a plan that starts to run. Steps that change nothing stay off the screen. End must follow.
@@ -116,10 +124,10 @@ func (u *UI) Event(e lab.Event) {
 	switch {
 	case e.Elapsed > 0:
 		w.elapsed = e.Elapsed
-	case before == lab.StepRunning:
+	case w.underWay():
 		w.elapsed += now.Sub(w.seen)
 	}
-	w.state, w.detail, w.remaining, w.seen = e.State, clean(e.Detail), e.Remaining, now
+	w.state, w.detail, w.seen = e.State, clean(e.Detail), now
 	if !u.opts.TTY && before != w.state {
 		since := e.Since
 		if since <= 0 {
@@ -169,7 +177,7 @@ func (r *run) say(line string) {
 	r.ui.write(r.ui.opts.Err, line+"\n")
 }
 
-// visible says whether a row is worth a line: what changes something, what fails, and on the screen what is being waited for just now.
+// visible reports whether a row is worth a line: what changes something, what fails, and on the screen what is being waited for just now.
 func (w *row) visible(final bool) bool {
 	switch {
 	case w.step.Action != lab.ActionNone, w.state == lab.StepFailed:
@@ -177,24 +185,36 @@ func (w *row) visible(final bool) bool {
 	case final:
 		return false
 	}
-	return w.state == lab.StepRunning
+	return w.underWay()
+}
+
+// finishing says, after an interrupt, what the run still waits for; empty where it is for nothing.
+func (r *run) finishing() string {
+	var titles []string
+	for _, w := range r.rows {
+		if w.state == lab.StepStopping {
+			titles = append(titles, clean(w.step.Title()))
+		}
+	}
+	if len(titles) == 0 {
+		return ""
+	}
+	return "finishing what cannot be stopped: " + strings.Join(titles, ", ")
 }
 
 // text is what stands beside the title.
 func (r *run) text(w *row, final bool) string {
 	switch w.state {
-	case lab.StepRunning:
+	case lab.StepStopped:
+		return stoppedWhile(w.detail)
+	case lab.StepRunning, lab.StepStopping:
 		if final {
-			return strings.TrimSuffix("stopped while: "+w.detail, " while: ")
+			return stoppedWhile(w.detail)
 		}
-		s := firstOf(w.detail, w.step.Reason)
-		if w.remaining > 0 {
-			s = strings.TrimPrefix(s+", about "+roughly(w.remaining)+" left", ", ")
-		}
-		return s
+		return firstOf(w.detail, w.step.Reason)
 	case lab.StepDone:
-		// A change is told by its reason; something new, by what it became.
-		if w.step.Action != lab.ActionCreate && w.step.Action != lab.ActionNone {
+		// A change is shown by its reason; what is new or mended, by what it became.
+		if w.step.Action == lab.ActionUpdate || w.step.Action == lab.ActionDelete {
 			return firstOf(clean(w.step.Reason), w.detail)
 		}
 		return firstOf(w.detail, clean(w.step.Reason))
@@ -203,13 +223,17 @@ func (r *run) text(w *row, final bool) string {
 	case lab.StepSkipped:
 		return firstOf(w.detail, "not started")
 	}
-	if final {
+	if final || r.finishing() != "" {
 		return "not started"
 	}
 	if after := r.after(w.step); after != "" {
 		return "after " + after
 	}
 	return clean(w.step.Reason)
+}
+
+func stoppedWhile(detail string) string {
+	return strings.TrimSuffix("stopped while: "+detail, " while: ")
 }
 
 // after names what a waiting step waits for: kinds that have not all ended, several of a kind as one word.
@@ -271,7 +295,7 @@ func (r *run) titleWidth() int {
 
 // tell prints the line of a row whose state changed: plain mode, where whole lines are kept because a log is read later and can be searched.
 func (r *run) tell(w *row, since time.Duration, now time.Time) {
-	if w.state == lab.StepWaiting || w.step.Action == lab.ActionNone && w.state != lab.StepFailed {
+	if w.state == lab.StepWaiting || w.state == lab.StepStopping || w.step.Action == lab.ActionNone && w.state != lab.StepFailed {
 		return
 	}
 	w.told, w.toldAt = w.detail, now
@@ -282,11 +306,13 @@ func (r *run) tell(w *row, since time.Duration, now time.Time) {
 		symbol = SymbolOK
 	case lab.StepFailed:
 		symbol = SymbolFailed
+	case lab.StepStopped:
+		symbol = SymbolWarning
 	case lab.StepRunning:
 		text = firstOf(text, "started")
 	}
 	line := fmt.Sprintf("%6.1fs %s %s%s", since.Seconds(), p.text(symbol.style(), string(symbol)), pad(clean(w.step.Title()), r.titleWidth()), text)
-	if w.state == lab.StepDone || w.state == lab.StepFailed {
+	if w.state == lab.StepDone || w.state == lab.StepFailed || w.state == lab.StepStopped {
 		line += "   " + p.text(dim, Duration(w.elapsed))
 	}
 	r.println(line)
@@ -305,6 +331,12 @@ func (r *run) println(line string) {
 // remind tells, in plain mode, what long-running steps do now.
 func (r *run) remind() {
 	now := r.ui.opts.Clock()
+	if waits := r.finishing(); waits != "" && (waits != r.waits || now.Sub(r.waitAt) >= sayAnyway) {
+		r.waits, r.waitAt = waits, now
+		p := paint(r.ui.opts.Color)
+		r.println(fmt.Sprintf("%6.1fs %s %s%s", now.Sub(r.began).Seconds(), p.text(SymbolWarning.style(), string(SymbolWarning)),
+			pad("interrupted", r.titleWidth()), waits))
+	}
 	for _, w := range r.rows {
 		if w.state != lab.StepRunning || w.step.Action == lab.ActionNone {
 			continue
@@ -321,55 +353,9 @@ func (r *run) tellStopped() {
 	now := r.ui.opts.Clock()
 	p := paint(r.ui.opts.Color)
 	for _, w := range r.rows {
-		if w.state == lab.StepRunning && w.step.Action != lab.ActionNone {
+		if w.underWay() && w.step.Action != lab.ActionNone {
 			r.println(fmt.Sprintf("%6.1fs %s %s%s", now.Sub(r.began).Seconds(), p.text(SymbolWarning.style(), string(SymbolWarning)),
 				pad(clean(w.step.Title()), r.titleWidth()), r.text(w, true)))
 		}
 	}
-}
-
-// Leg is one step of the longest way through a plan.
-type Leg struct {
-	Title string
-	Took  time.Duration
-}
-
-// LongestWay is the chain of steps, each needing the one before, that took longest: what has to become faster for the whole to become faster.
-// took holds how long each step ran, by its ID.
-func LongestWay(steps []lab.Step, took map[string]time.Duration) []Leg {
-	byID := map[string]lab.Step{}
-	for _, s := range steps {
-		byID[s.ID] = s
-	}
-	best := map[string]time.Duration{}
-	prev := map[string]string{}
-	var visit func(id string) time.Duration
-	visit = func(id string) time.Duration {
-		if d, ok := best[id]; ok {
-			return d
-		}
-		best[id] = 0 // a step that is being visited needs nothing: ends a circle
-		longest := time.Duration(0)
-		for _, need := range byID[id].Needs {
-			if d := visit(need); d > longest {
-				longest, prev[id] = d, need
-			}
-		}
-		best[id] = took[id] + longest
-		return best[id]
-	}
-	last := ""
-	for _, s := range steps {
-		if d := visit(s.ID); last == "" || d > best[last] {
-			last = s.ID
-		}
-	}
-	var way []Leg
-	for id := last; id != ""; id = prev[id] {
-		if s, ok := byID[id]; ok && took[id] > 0 {
-			way = append(way, Leg{Title: s.Title(), Took: took[id]})
-		}
-	}
-	slices.Reverse(way)
-	return way
 }

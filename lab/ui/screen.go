@@ -151,16 +151,21 @@ func (r *run) lines(now time.Time, columns, height int, final bool) []line {
 		head = []line{{{bold, r.header}}, {}}
 	}
 	room := height - 1 // the cursor stands below the block
+	var foot []line
+	if waits := r.finishing(); waits != "" && !final && (height == 0 || room > 2) {
+		foot = []line{{}, {{plain, " "}, {SymbolWarning.style(), string(SymbolWarning)}, {plain, " interrupted, " + waits}}}
+		room -= len(foot)
+	}
 	if height > 0 && len(head)+len(rows) > room && room < len(head)+4 {
 		head = nil
 	}
 	if height > 0 && len(head)+len(rows) > room {
-		return append(head, r.folded(rows, now, columns, max(1, room-len(head)))...)
+		return append(append(head, r.folded(rows, now, columns, max(1, room-len(head)))...), foot...)
 	}
 	for _, w := range rows {
 		head = append(head, r.line(w, now, columns, final))
 	}
-	return head
+	return append(head, foot...)
 }
 
 // folded draws rows on a screen that is too small for them: what is under way or has failed in full, the rest as a number.
@@ -169,7 +174,7 @@ func (r *run) folded(rows []*row, now time.Time, columns, room int) []line {
 	done, waiting := 0, 0
 	for _, w := range rows {
 		switch w.state {
-		case lab.StepRunning, lab.StepFailed:
+		case lab.StepRunning, lab.StepStopping, lab.StepStopped, lab.StepFailed:
 			busy = append(busy, r.line(w, now, columns, false))
 		case lab.StepDone:
 			done++
@@ -200,7 +205,7 @@ func (r *run) count(symbol Symbol, n int, what string) line {
 func (r *run) line(w *row, now time.Time, columns int, final bool) line {
 	symbol, took := SymbolWaiting, ""
 	switch w.state {
-	case lab.StepRunning:
+	case lab.StepRunning, lab.StepStopping:
 		symbol = Symbol(spinner[int(now.Sub(r.began)/frameEvery)%len(spinner)])
 		if final {
 			symbol = SymbolWarning
@@ -210,6 +215,8 @@ func (r *run) line(w *row, now time.Time, columns int, final bool) line {
 		symbol, took = SymbolOK, Duration(w.elapsed)
 	case lab.StepFailed:
 		symbol, took = SymbolFailed, Duration(w.elapsed)
+	case lab.StepStopped:
+		symbol, took = SymbolWarning, Duration(w.elapsed)
 	}
 	right := min(columns, maxRight) - 3
 	title := pad(clean(w.step.Title()), r.titleWidth())

@@ -128,7 +128,7 @@ func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, k
 		}
 		fixed[i] = []string{name, firstOf(c.Environment, "-")}
 		if kubernetes {
-			fixed[i] = append(fixed[i], firstOf(c.Kubernetes, "-"))
+			fixed[i] = append(fixed[i], firstOf(c.Kubernetes, firstOf(c.State, "-")))
 		}
 	}
 	var b strings.Builder

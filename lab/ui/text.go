@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -142,15 +141,7 @@ func hangLast(s string, n int) string {
 // Duration is lab.Duration, for those who draw.
 func Duration(d time.Duration) string { return lab.Duration(d) }
 
-// roughly is for estimates, which are never good to the second: 40s, 15m.
-func roughly(d time.Duration) string {
-	if d < time.Minute {
-		return lab.WholeSeconds(max(d.Round(5*time.Second), 5*time.Second))
-	}
-	return fmt.Sprintf("%dm", int(math.Round(d.Minutes())))
-}
-
-// Size is how a person reads the size of a file in bytes, in decimal units: 12 kB, 412 MB, 1.2 GB.
+// Size is how a user reads the size of a file in bytes, in decimal units: 12 kB, 412 MB, 1.2 GB.
 func Size(bytes int64) string {
 	switch {
 	case bytes < 1e3:
@@ -165,7 +156,7 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
 }
 
-// Memory is how a person reads an amount of memory or disk in bytes, in binary units: 0.5 GiB, 21 GiB.
+// Memory is how a user reads an amount of memory or disk in bytes, in binary units: 0.5 GiB, 21 GiB.
 func Memory(bytes int64) string {
 	g := float64(bytes) / (1 << 30)
 	if g < 9.95 {

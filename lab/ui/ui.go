@@ -27,7 +27,7 @@ type Options struct {
 	OutColor bool                       // colour on Out
 	Width    int                        // columns; 0 means 80
 	Size     func() (width, height int) // asked before every frame, so that a resize is seen; nil means Width and no limit in height
-	JSON     bool                       // errors are told as JSON on Out, and the texts for a person are left out
+	JSON     bool                       // errors are told as JSON on Out, and the texts for a user are left out
 	Clock    func() time.Time           // nil means time.Now
 }
 
@@ -144,7 +144,7 @@ func (u *UI) JSON(v any) error {
 	return err
 }
 
-// WantsJSON says whether results are for a machine.
+// WantsJSON reports whether results are for a machine.
 func (u *UI) WantsJSON() bool { return u.opts.JSON }
 
 // write ignores the error: a terminal or pipe that is gone must not undo what the run has done. JSON reports it, being the result itself.

@@ -135,7 +135,7 @@ func (v *vt) resize(width int) {
 	v.cells, v.width, v.row = lines, width, cursor
 }
 
-// screen is what a person sees, without blank lines at the end.
+// screen is what a user sees, without blank lines at the end.
 func (v *vt) screen() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package yamledit changes one value in a YAML file and leaves every other byte as a person wrote it: comments, order, quotes and layout.
+// Package yamledit changes one value in a YAML file and leaves every other byte as a user wrote it: comments, order, quotes and layout.
 package yamledit
 
 import (

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 )
 
 // version of the format. A file with another one is refused.
@@ -160,16 +161,17 @@ func bad(ctx context.Context, file string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	err = disk.Explain(err, filepath.Dir(file), disk.CacheCure)
 	var told *lab.Error
 	if errors.As(err, &told) {
 		return told
 	}
-	var disk *fs.PathError
-	if errors.As(err, &disk) { // a disk that is full or broken says nothing of the bundle
+	var broken *fs.PathError
+	if errors.As(err, &broken) { // a disk that is broken says nothing of the bundle
 		return fmt.Errorf("bundle %s: %w", filepath.Base(file), err)
 	}
 	return &lab.Error{
 		Exit: lab.ExitInvalid, Code: "bad_bundle", Message: filepath.Base(file) + " cannot be read as a bundle",
-		Cure: "copy it again, or make it anew with lab bundle save", Err: err,
+		Cure: "copy it again, or make it again with lab bundle save", Err: err,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 	"homelab/lab/bundle/meter"
 )
 
@@ -27,6 +29,10 @@ const level = zstd.SpeedDefault
 
 // Save writes images and charts to file. The same input gives the same bytes, in whatever order it comes. The file is there whole or not at all.
 func Save(ctx context.Context, file string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
+	return disk.Explain(saveTo(ctx, file, images, charts, p), filepath.Dir(file), "or save to another disk")
+}
+
+func saveTo(ctx context.Context, file string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
 	s := &saver{ctx: ctx, level: level}
 	defer s.close()
 	if err := s.add(images, charts); err != nil {

@@ -228,7 +228,7 @@ func rename(v any) any {
 	return v
 }
 
-// isSecretRef says whether a map is a reference to a key, a volume or a container: their names are not the names of objects of the release.
+// isSecretRef reports whether a map is a reference to a key, a volume or a container: their names are not the names of objects of the release.
 func isSecretRef(m map[string]any) bool {
 	for _, k := range []string{"key", "mountPath", "image", "secret", "emptyDir", "configMap"} {
 		if _, ok := m[k]; ok {

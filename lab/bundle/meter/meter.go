@@ -96,7 +96,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Bytes is a size as a person reads it, in powers of ten: "12.3 MB".
+// Bytes is a size as a user reads it, in powers of ten: "12.3 MB".
 func Bytes(n int64) string {
 	switch {
 	case n < 1000:

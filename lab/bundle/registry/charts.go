@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 )
 
 // What Helm calls the parts of a chart in a registry: https://helm.sh/docs/topics/registries/
@@ -48,19 +49,10 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 			Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no repository is known to hold chart %s %s", chart, version), Cure: "use --images source",
 		}
 	}
-	from := pin.From
-	if r.mirror != "" {
-		from = "oci://" + r.mirror + "/charts"
+	if c, ok := r.HasChart(pin); ok {
+		return c, nil
 	}
-	source := from + "/" + pin.Name + " " + pin.Version
-	out := lab.Chart{Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry}
-	key := fileName("chart-"+pin.Name+"-"+pin.Version, source+" "+pin.Digest)
-	out.Archive = filepath.Join(r.dir, key+".tgz")
-	var kept lab.Chart
-	if data, err := os.ReadFile(out.Archive); err == nil && r.kept(key, &kept) && kept.Digest == sum(data) {
-		out.Digest = kept.Digest
-		return out, nil
-	}
+	from, source, out := r.chartPlace(pin)
 	if p != nil {
 		p("pulling chart " + pin.Name + " " + pin.Version)
 	}
@@ -74,13 +66,38 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 		err = r.checkChart(ctx, source, pin, data)
 	}
 	if err == nil {
-		err = writeFile(out.Archive, data)
+		err = disk.WriteFile(out.Archive, data)
 	}
 	if err != nil {
 		return lab.Chart{}, failed(ctx, fmt.Sprintf("chart %s %s was not pulled from %s", pin.Name, pin.Version, from), err)
 	}
 	out.Digest = sum(data)
-	return out, r.keep(key, out)
+	return out, disk.Explain(r.keep(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), out), r.dir, disk.CacheCure)
+}
+
+// HasChart returns what a pin names where it was pulled before, and is whole. Nobody is asked.
+func (r *Registry) HasChart(pin ChartPin) (lab.Chart, bool) {
+	_, _, out := r.chartPlace(pin)
+	data, err := os.ReadFile(out.Archive)
+	var kept lab.Chart
+	if err != nil || !r.kept(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), &kept) || kept.Digest != sum(data) {
+		return lab.Chart{}, false
+	}
+	out.Digest = kept.Digest
+	return out, true
+}
+
+const chartSuffix = ".tgz"
+
+// chartPlace is where a chart is taken from, what it is called there, and where it goes.
+func (r *Registry) chartPlace(pin ChartPin) (from, source string, out lab.Chart) {
+	from = pin.From
+	if r.mirror != "" {
+		from = "oci://" + r.mirror + "/charts"
+	}
+	source = from + "/" + pin.Name + " " + pin.Version
+	key := fileName("chart-"+pin.Name+"-"+pin.Version, source+" "+pin.Digest)
+	return from, source, lab.Chart{Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry, Archive: filepath.Join(r.dir, key+chartSuffix)}
 }
 
 // checkChart holds a chart against its pin, and against what it says of itself.

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 )
 
 const lockFile = "registry.lock"
@@ -49,22 +50,5 @@ func (r *Registry) remember(ctx context.Context, what, digest string) error {
 	if data, err = json.MarshalIndent(seen, "", "  "); err != nil {
 		return err
 	}
-	return writeFile(file, append(data, '\n'))
-}
-
-// writeFile puts data under name in one step.
-func writeFile(name string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if closeErr := tmp.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
+	return disk.WriteFile(file, append(data, '\n'))
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -22,6 +21,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 	"homelab/lab/bundle/meter"
 )
 
@@ -44,7 +44,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	if err := checkMirror(mirror); err != nil {
 		return err
 	}
-	opts := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	opts := options(ctx)
 	held, err := readPins(mirror, opts)
 	if err != nil {
 		return failed(ctx, "registry "+mirror+" does not say what it holds", err)
@@ -64,7 +64,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	pack := &packer{dir: dir, count: meter.New("publishing to "+mirror, total, p), done: map[v1.Hash]packed{}}
 	for _, img := range images {
 		pin, err := publishImage(mirror, img, pack, opts)
-		if err != nil {
+		if err = disk.Explain(err, dir, "or put temporary files elsewhere with TMPDIR"); err != nil {
 			return failed(ctx, "image "+img.Ref+" was not published to "+mirror, err)
 		}
 		held.Images = put(held.Images, pin, func(x ImagePin) bool { return x.Name == pin.Name })
@@ -228,15 +228,6 @@ func (a artifact) Digest() (v1.Hash, error) {
 func (a artifact) Size() (int64, error) {
 	raw, err := a.RawManifest()
 	return int64(len(raw)), err
-}
-
-// mirrorPins are what the mirror says that it holds; nil where it says nothing, as a plain mirror of upstream's registries does.
-func (r *Registry) mirrorPins(ctx context.Context) (*Pins, error) {
-	pins, err := readPins(r.mirror, r.options(ctx))
-	if err != nil {
-		return nil, failed(ctx, "registry mirror "+r.mirror+" does not say what it holds", err)
-	}
-	return pins, nil
 }
 
 func readPins(mirror string, opts []remote.Option) (*Pins, error) {

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -23,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 	"homelab/lab/bundle/meter"
 )
 
@@ -31,7 +34,12 @@ type Options struct {
 	Dir      string // where archives are kept; made where it is missing
 	Mirror   string // host:port[/path] of a registry that holds everything under upstream's names; empty for upstream's own registries
 	Platform string // "linux/amd64"; empty for the machine's
+
+	Patience time.Duration // how long a mirror may take to say what it holds; 0 for askPatience
 }
+
+// askPatience is long for a list of some hundred bytes, so that a mirror that wakes up is waited for.
+const askPatience = 10 * time.Second
 
 // Registry pulls what is pinned. Its methods may be called at the same time.
 type Registry struct {
@@ -39,6 +47,7 @@ type Registry struct {
 	mirror   string
 	platform v1.Platform
 	client   *http.Client
+	patience time.Duration
 
 	mu    sync.Mutex // guards asked and pins
 	asked bool       // the mirror was asked for pins of its own
@@ -66,9 +75,12 @@ func newRegistry(o Options, pins Pins) (*Registry, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, err
+		return nil, disk.Explain(err, o.Dir, disk.CacheCure)
 	}
-	return &Registry{dir: o.Dir, mirror: o.Mirror, platform: *platform, pins: pins, client: &http.Client{Transport: remote.DefaultTransport}}, nil
+	return &Registry{
+		dir: o.Dir, mirror: o.Mirror, platform: *platform, pins: pins, client: &http.Client{Transport: remote.DefaultTransport},
+		patience: cmp.Or(o.Patience, askPatience),
+	}, nil
 }
 
 func checkMirror(mirror string) error {
@@ -117,7 +129,15 @@ func mirrored(mirror, ref string) (name.Tag, error) {
 }
 
 func (r *Registry) options(ctx context.Context) []remote.Option {
-	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithPlatform(r.platform)}
+	return append(options(ctx), remote.WithPlatform(r.platform))
+}
+
+func options(ctx context.Context) []remote.Option {
+	return []remote.Option{
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		// Between attempts go-containerregistry sleeps without a look at the context, by default for seconds.
+		remote.WithRetryBackoff(remote.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Steps: 3}),
+	}
 }
 
 // Image brings a component's image to disk as a docker-archive. One that was pulled before and whose pin is unchanged is not asked for again.
@@ -130,29 +150,41 @@ func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) 
 	if !ok {
 		return lab.Image{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_image", Message: "no registry is known to hold an image of " + component, Cure: "use --images source"}
 	}
-	tag, err := name.NewTag(pin.Ref)
-	if err == nil && r.mirror != "" {
-		tag, err = mirrored(r.mirror, pin.Ref)
+	if img, ok := r.HasImage(pin); ok {
+		return img, nil
 	}
+	tag, key, err := r.place(pin)
 	if err != nil {
 		return lab.Image{}, err
-	}
-	key := fileName(component, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String())
-	var out lab.Image
-	if r.kept(key, &out) && out.Ref == pin.Ref {
-		if info, err := os.Stat(out.Archive); err == nil && info.Size() == out.Size {
-			return out, nil
-		}
 	}
 	img, err := r.resolve(ctx, tag, pin)
 	if err != nil {
 		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
 	}
-	out, err = r.download(ctx, key, pin, img, p)
+	out, err := r.download(ctx, key, pin, img, p)
 	if err != nil {
 		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
 	}
 	return out, nil
+}
+
+// HasImage returns what a pin names where it was pulled before. Nobody is asked.
+func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
+	_, key, err := r.place(pin)
+	var out lab.Image
+	if err != nil || !r.kept(key, &out) || out.Ref != pin.Ref {
+		return lab.Image{}, false
+	}
+	info, err := os.Stat(out.Archive)
+	return out, err == nil && info.Size() == out.Size
+}
+
+// place is where an image is taken from, and the name of its files.
+func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
+	if tag, err = name.NewTag(pin.Ref); err == nil && r.mirror != "" {
+		tag, err = mirrored(r.mirror, pin.Ref)
+	}
+	return tag, fileName(pin.Name, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String()), err
 }
 
 // resolve finds the image for the platform and holds it against the pin.
@@ -211,7 +243,7 @@ func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v
 	if err := tarball.Write(tag, img, count.Writer(tmp)); err != nil {
 		return lab.Image{}, err
 	}
-	if err := tmp.Close(); err != nil {
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
 		return lab.Image{}, err
 	}
 	info, err := os.Stat(tmp.Name())
@@ -238,11 +270,12 @@ func (r *Registry) keep(key string, v any) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(r.dir, key+".json"), data)
+	return disk.WriteFile(filepath.Join(r.dir, key+".json"), data)
 }
 
-// failed is an error of a pull, told to a person. One that is told already, or that the person asked for, goes as it is.
+// failed is an error of a pull, told to a user. One that is told already, or that the user asked for, goes as it is.
 func failed(ctx context.Context, message string, err error) error {
+	err = disk.Explain(err, os.TempDir(), disk.CacheCure)
 	var told *lab.Error
 	switch {
 	case errors.As(err, &told):

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type board struct {
 	total    int
 	left     map[string]*Component // not made yet
 	doing    []activity            // the last one is told
+	shown    span                  // what was built here so far
 	watchers map[*watcher]struct{}
 }
 
@@ -118,7 +120,23 @@ func (d *board) say(c *Component, what string) {
 	}
 }
 
-// done notes that a component is made, or was given up.
+// learn notes how long a component took on this machine.
+func (d *board) learn(c *Component, seconds float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.Seconds >= telling && seconds > 0 {
+		d.shown.recipe += float64(c.Seconds)
+		d.shown.here += seconds
+	}
+}
+
+// made notes that a component was built, and how long that took.
+func (d *board) made(c *Component, seconds float64) {
+	d.learn(c, seconds)
+	d.done(c)
+}
+
+// done notes that a component is at hand, or was given up.
 func (d *board) done(c *Component) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,20 +165,45 @@ func (d *board) line() string {
 			now = a
 		}
 	}
-	return fmt.Sprintf("%s, %d of %d made, %s so far%s", now.what, d.total-len(d.left), d.total, round(time.Since(d.start)), d.remaining(now))
+	return fmt.Sprintf("%s, %d of %d made, %s so far%s", now.what, d.total-len(d.left), d.total, round(time.Since(d.start)), d.remaining())
 }
 
-func (d *board) remaining(now activity) string {
-	var left time.Duration
-	for _, c := range d.left {
-		left += time.Duration(c.Seconds) * time.Second
-	}
-	left -= min(time.Since(now.since), time.Duration(now.component.Seconds)*time.Second)
+// remaining is how long all that is left will take, in words; the caller holds the lock.
+func (d *board) remaining() string {
+	left := d.time()
 	if left < time.Second {
 		return ""
 	}
 	return ", about " + round(left) + " left"
 }
+
+// time is how long all that is left will take; the caller holds the lock.
+func (d *board) time() time.Duration {
+	var doing []span
+	var fetching float64 // the longest download
+	todo := map[string]*Component{}
+	maps.Copy(todo, d.left)
+	for _, a := range d.doing {
+		c, here := a.component, time.Since(a.since).Seconds()
+		if a.fetches() {
+			fetching = max(fetching, here)
+			continue
+		}
+		doing = append(doing, span{float64(c.Seconds), here})
+		delete(todo, c.Name)
+	}
+	if len(doing) == 0 { // else it goes on beside what takes longer
+		doing = append(doing, span{0, fetching})
+	}
+	seconds := 0.0
+	for _, c := range todo {
+		seconds += float64(c.Seconds)
+	}
+	return time.Duration(remaining(d.shown, doing, seconds) * float64(time.Second))
+}
+
+// fetches reports whether the activity is one that no recipe has a time for, and that waits for a turn when it has ended.
+func (a activity) fetches() bool { return strings.HasPrefix(a.what, "downloading ") }
 
 func round(d time.Duration) string {
 	if d >= time.Minute {

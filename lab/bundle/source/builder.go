@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,6 +25,7 @@ type Builder struct {
 	builds, downloads, roots *turn
 	board                    *board
 
+	learnt sync.Once // from what is in the store
 	mu     sync.Mutex
 	making map[string]*turn // by key of what is being made: within one process nobody need wait for a file lock
 }
@@ -105,6 +107,7 @@ func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (sto
 	if err := Possible(); err != nil {
 		return store.Entry{}, err
 	}
+	b.learn()
 	b.board.expect(missing)
 	if p != nil {
 		defer b.board.watch(p).stop()
@@ -122,8 +125,31 @@ func (b *Builder) Expect(names ...string) error {
 			}
 		}
 	}
+	b.learn()
 	b.board.expect(missing)
 	return nil
+}
+
+// Left is how long everything that is expected will take; 0 while nothing is being built.
+func (b *Builder) Left() time.Duration {
+	b.board.mu.Lock()
+	defer b.board.mu.Unlock()
+	if len(b.board.doing) == 0 {
+		return 0
+	}
+	return b.board.time()
+}
+
+// learn tells the board what was built on this machine before. What cannot be read teaches nothing.
+func (b *Builder) learn() {
+	b.learnt.Do(func() {
+		items, _ := b.Items()
+		for _, i := range items {
+			if i.AtHand && i.Entry.Origin == "" {
+				b.board.learn(i.Component, i.Entry.Seconds)
+			}
+		}
+	})
 }
 
 // missing collects c and everything it needs that is not in the store.
@@ -191,7 +217,11 @@ func (b *Builder) make(ctx context.Context, c *Component) (store.Entry, error) {
 		})
 		return err
 	})
-	b.board.done(c)
+	if built && err == nil {
+		b.board.made(c, e.Seconds)
+	} else {
+		b.board.done(c)
+	}
 	if err != nil && ctx.Err() == nil {
 		return e, fmt.Errorf("build %s: %w", c.Name, err)
 	}

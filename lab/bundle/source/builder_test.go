@@ -152,11 +152,17 @@ func TestTheBoardTellsTimes(t *testing.T) {
 		if err := b.Expect("a", "b", "a", "nothing"); err != nil {
 			t.Fatal(err)
 		}
+		if left := b.Left(); left != 0 {
+			t.Errorf("%s left before anything is built", left)
+		}
 		var said, other []string
 		w := b.board.watch(func(s string) { said = append(said, s) })
 		b.board.say(hello, "compiling hello")
 		late := b.board.watch(func(s string) { other = append(other, s) }) // waits for b, and is told of what is before it
 		time.Sleep(31 * time.Second)
+		if left := b.Left(); left != 69*time.Second {
+			t.Errorf("%s left of 100s after 31s", left)
+		}
 		b.board.done(hello)
 		b.board.say(img, "packing a")
 		w.stop()

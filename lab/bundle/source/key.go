@@ -63,6 +63,9 @@ func (r *Recipes) newKey(c *Component) (string, error) {
 		}
 		write(h, string(data))
 	}
+	if c.With != "" {
+		write(h, "with "+r.keys[c.With])
+	}
 	needs := c.Needs()
 	slices.Sort(needs)
 	for _, need := range needs {

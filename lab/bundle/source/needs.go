@@ -9,7 +9,7 @@ import (
 // Need is what building takes of the machine.
 type Need struct {
 	Program string // looked for on PATH; empty for a library, whose package is looked for
-	Package string // Debian's package that brings it; empty where Debian's is too old and a person must install it
+	Package string // Debian's package that brings it; empty where Debian's is too old and a user must install it
 }
 
 // Needs lists what building takes of the machine. Go comes without a package: Debian's is older than what Kubernetes asks for.

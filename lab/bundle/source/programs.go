@@ -11,8 +11,11 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/module"
 
 	"homelab/lab/bundle/store"
 )
@@ -20,6 +23,12 @@ import (
 // run runs a program and returns what it printed on standard output; what it printed on standard error ends up in the error. When ctx ends, the
 // program and what it started are interrupted together.
 func run(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
+	out, _, err := measured(ctx, dir, env, program, args...)
+	return out, err
+}
+
+// measured is run, with the processor time of the program and of what it started.
+func measured(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
@@ -27,13 +36,18 @@ func run(ctx context.Context, dir string, env []string, program string, args ...
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 10 * time.Second
 	group(cmd)
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return stdout.Bytes(), fmt.Errorf("%s %s: %w: %s", path.Base(program), args[0], err, tail(stderr.String()))
+	err := cmd.Run()
+	var cpu time.Duration
+	if cmd.ProcessState != nil {
+		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
-	return stdout.Bytes(), nil
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, cpu, ctx.Err()
+		}
+		return stdout.Bytes(), cpu, fmt.Errorf("%s %s: %w: %s", path.Base(program), args[0], err, tail(stderr.String()))
+	}
+	return stdout.Bytes(), cpu, nil
 }
 
 // tail keeps the last lines of what a failed program said; the go command's notes on downloads say nothing about the failure.
@@ -83,17 +97,18 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 	if err := b.downloads.do(ctx, b.recipes.index(c.Name), prepare); err != nil {
 		return store.Meta{}, err
 	}
-	var took time.Duration
-	compile := func() error {
+	var took, cpu time.Duration
+	compile := func() (err error) {
 		say("compiling " + c.Name)
 		start := time.Now()
 		defer func() { took = time.Since(start) }()
-		return b.compile(ctx, c, src, work, dir)
+		cpu, err = b.compile(ctx, c, src, work, dir)
+		return err
 	}
 	if err := b.builds.do(ctx, b.recipes.index(c.Name), compile); err != nil {
 		return store.Meta{}, err
 	}
-	return store.Meta{Version: c.Version, Seconds: took.Seconds()}, nil
+	return store.Meta{Version: c.Version, Seconds: took.Seconds(), CPU: cpu.Seconds()}, nil
 }
 
 // prepare writes the module that the programs are built in and downloads what it needs, so that the compiler never waits for the network.
@@ -105,11 +120,8 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	if err != nil {
 		return err
 	}
-	mod, err := goMod(c, upstream)
+	versions, err := b.versions(ctx, c.With)
 	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(work, "go.mod"), mod, 0o644); err != nil {
 		return err
 	}
 	sum, err := os.ReadFile(filepath.Join(src, "go.sum"))
@@ -119,27 +131,71 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	if err := os.WriteFile(filepath.Join(work, "go.sum"), sum, 0o644); err != nil {
 		return err
 	}
+	var excluded []module.Version
+	for {
+		mod, err := goMod(c, upstream, versions, excluded)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, "go.mod"), mod, 0o644); err != nil {
+			return err
+		}
+		if len(versions) == 0 {
+			break
+		}
+		graph, err := run(ctx, work, c.goEnv(), "go", "mod", "graph")
+		if err != nil {
+			return err
+		}
+		more := slices.DeleteFunc(newer(graph, versions), func(m module.Version) bool { return slices.Contains(excluded, m) })
+		if len(more) == 0 {
+			break
+		}
+		excluded = append(excluded, more...)
+	}
 	args := append([]string{"list", "-deps", "-f", "{{if .DepsErrors}}{{.ImportPath}}{{end}}", "-tags", strings.Join(c.Tags, " ")}, c.packages()...)
 	_, err = run(ctx, work, c.goEnv(), "go", args...)
 	return err
 }
 
-func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) error {
+// versions returns the versions of libraries that a component is built with; none for no component.
+func (b *Builder) versions(ctx context.Context, component string) (map[string]string, error) {
+	c, ok := b.recipes.Get(component)
+	if !ok {
+		return nil, nil
+	}
+	src, err := b.module(ctx, c.Module+"@"+c.Version)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	return versionsOf(c, upstream)
+}
+
+// compile returns the processor time that it took.
+func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) (time.Duration, error) {
+	var total time.Duration
 	for program, file := range c.C {
 		args := []string{"-Os", "-static", "-s", "-o", filepath.Join(dir, program), filepath.Join(src, filepath.FromSlash(file))}
-		if _, err := run(ctx, work, nil, "gcc", args...); err != nil {
-			return err
+		_, cpu, err := measured(ctx, work, nil, "gcc", args...)
+		if total += cpu; err != nil {
+			return total, err
 		}
 	}
 	if len(c.Packages) == 0 {
-		return nil
+		return total, nil
 	}
 	args := []string{
-		"build", "-trimpath", "-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
+		"build", "-trimpath",
+		"-gcflags", "all=-dwarf=false", // -w leaves it out anyway
+		"-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
 		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
 	}
-	_, err := run(ctx, work, c.goEnv(), "go", append(args, c.packages()...)...)
-	return err
+	_, cpu, err := measured(ctx, work, c.goEnv(), "go", append(args, c.packages()...)...)
+	return total + cpu, err
 }
 
 // goEnv is what differs from the user's own Go environment; proxies, sum databases and caches stay theirs.

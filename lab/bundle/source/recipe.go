@@ -58,6 +58,7 @@ type Component struct {
 	LDFlags  []string          `yaml:"ldflags" json:"ldflags,omitempty"`
 	Local    string            `yaml:"local" json:"local,omitempty"`     // version that stands for the module's `replace X => ./dir`; without it such lines are dropped
 	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, over the module's own
+	With     string            `yaml:"with" json:"with,omitempty"`       // a component whose versions of libraries are used, so that they are compiled once
 	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its one C file within the module
 
 	// RootFS.
@@ -248,6 +249,9 @@ func (r *Recipes) check(i int, c *Component) []string {
 		}
 		if len(c.Packages) == 0 && len(c.C) == 0 {
 			wrong("programs need packages or c")
+		}
+		if with, ok := r.Get(c.With); c.With != "" && (!ok || r.index(c.With) >= i || with.Module == "") {
+			wrong("with %q, which is not a component above it that is compiled", c.With)
 		}
 	case KindRootFS:
 		if c.Suite == "" {

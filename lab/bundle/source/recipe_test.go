@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/mod/module"
 
 	"homelab/lab"
 )
@@ -106,10 +108,20 @@ func golden(t *testing.T, file string, a *txtar.Archive, got string) {
 	}
 }
 
+// graph is as `go mod graph` prints it.
+const graph = `lab.build/dns example.com/net@v0.49.0
+lab.build/dns k8s.io/api@v0.36.3
+example.com/dns@v1.0.0 example.com/net@v0.51.0
+example.com/alone@v1.0.0 example.com/net@v0.50.0
+example.com/alone@v1.0.0 example.com/net@v0.48.0
+example.com/dns@v1.0.0 k8s.io/api@v0.35.2
+`
+
 func TestGoMod(t *testing.T) {
 	tests := map[string]*Component{
 		"kubernetes": {Name: "kubernetes", Module: "k8s.io/kubernetes", Version: "v1.36.3", Local: "v0.36.3"},
 		"drop":       {Name: "argocd", Module: "github.com/argoproj/argo-cd/v3", Version: "v3.2.11"},
+		"with":       {Name: "dns", Module: "example.com/dns", Version: "v1.0.0", With: "kubernetes"},
 		"override":   {Name: "flannel", Module: "example.com/flannel", Version: "v0.1.0", Replace: map[string]string{"example.com/cloud": "example.com/cloud@v1.3.103"}},
 	}
 	for name, c := range tests {
@@ -119,7 +131,13 @@ func TestGoMod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := goMod(c, a.Files[0].Data)
+			var versions map[string]string
+			var excluded []module.Version
+			if c.With != "" {
+				versions = map[string]string{"example.com/net": "v0.49.0", "k8s.io/api": "v0.36.3", "example.com/other": "v1.0.0"}
+				excluded = newer([]byte(graph), versions)
+			}
+			got, err := goMod(c, a.Files[0].Data, versions, excluded)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,13 +146,33 @@ func TestGoMod(t *testing.T) {
 	}
 }
 
+func TestVersionsOf(t *testing.T) {
+	upstream := `module k8s.io/kubernetes
+require (
+	example.com/forked v1.0.0
+	example.com/net v0.49.0
+	example.com/pinned v1.2.0
+	k8s.io/api v0.0.0
+)
+replace (
+	example.com/forked => example.com/ours v2.0.0
+	example.com/pinned => example.com/pinned v1.1.0
+	k8s.io/api => ./staging/src/k8s.io/api
+)`
+	got, err := versionsOf(&Component{Module: "k8s.io/kubernetes", Local: "v0.36.3"}, []byte(upstream))
+	want := map[string]string{"example.com/net": "v0.49.0", "example.com/pinned": "v1.1.0", "k8s.io/api": "v0.36.3"}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
 func TestGoModRefusesWhatIsNone(t *testing.T) {
 	c := &Component{Name: "x", Module: "example.com/x", Version: "v1.0.0"}
-	if _, err := goMod(c, []byte("this is no go.mod")); err == nil {
+	if _, err := goMod(c, []byte("this is no go.mod"), nil, nil); err == nil {
 		t.Error("no error")
 	}
 	c.Replace = map[string]string{"example.com/y": "no version"}
-	if _, err := goMod(c, []byte("module example.com/x\n")); err == nil {
+	if _, err := goMod(c, []byte("module example.com/x\n"), nil, nil); err == nil {
 		t.Error("a replacement without a version is taken")
 	}
 }

@@ -29,11 +29,12 @@ func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	root := filepath.Join(work, "root")
+	var start time.Time
 	install := func() error {
+		start = time.Now() // what was waited for before is no work
 		say("installing Debian for " + c.Name)
 		return b.debootstrap(ctx, c, root)
 	}
-	start := time.Now()
 	if err := b.roots.do(ctx, b.recipes.index(c.Name), install); err != nil {
 		return store.Meta{}, err
 	}
@@ -62,7 +63,7 @@ func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func
 func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) error {
 	if os.Geteuid() != 0 {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_root", Message: "a Debian root file system can only be made by root", Cure: "run lab as root, or use --images registry or bundle=FILE",
+			Exit: lab.ExitFailed, Code: "not_root", Message: "a Debian root file system can only be made by root", Cure: "run it as root, or use --images registry or bundle=FILE",
 		}
 	}
 	args := []string{"--variant=minbase", "--include=" + strings.Join(c.Debian, ","), c.Suite, root}

@@ -17,6 +17,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"homelab/lab"
+	"homelab/lab/bundle/disk"
 )
 
 // lockPoll is how often a lock held by another process is tried again; flock(2) has no way to wait that a context can end.
@@ -37,6 +38,7 @@ type Meta struct {
 	Version string  `json:"version,omitempty"` // of what was made
 	Size    int64   `json:"size"`              // bytes of all files
 	Seconds float64 `json:"seconds"`           // how long it took to make
+	CPU     float64 `json:"cpu,omitempty"`     // seconds of processor time of the programs that made it, where that was measured
 
 	Origin lab.Origin `json:"origin,omitempty"` // where it came from, if not from where the key says
 	Made   time.Time  `json:"made"`
@@ -56,18 +58,29 @@ func (e Entry) Path(elem ...string) string {
 // Store is a folder of results. Its methods may be called at the same time, from several processes too.
 type Store struct {
 	dir string
+	steps
+}
+
+// steps are those in which a result gets onto the disk; tests let them fail.
+type steps struct {
+	sync   func(dir string) error // the files below
+	write  func(name string, data []byte) error
+	rename func(from, to string) error
+	settle func(dir string) error // the folder's own list of names
 }
 
 // Open returns the store in dir, which is made where it is missing.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, steps: steps{sync: disk.SyncTree, write: disk.WriteFile, rename: os.Rename, settle: disk.Sync}}
 	for _, d := range []string{s.dir, s.work(), s.locks()} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, fmt.Errorf("store: %w", err)
+			return nil, s.explain(fmt.Errorf("store: %w", err))
 		}
 	}
 	return s, nil
 }
+
+func (s *Store) explain(err error) error { return disk.Explain(err, s.dir, disk.CacheCure) }
 
 // Dir is the store's folder.
 func (s *Store) Dir() string { return s.dir }
@@ -112,13 +125,14 @@ func (s *Store) Make(ctx context.Context, name, key string, waiting func(), buil
 		ok, err = lock.TryLockContext(ctx, lockPoll)
 	}
 	if err != nil || !ok {
-		return Entry{}, fmt.Errorf("store: lock %s: %w", name, errors.Join(err, ctx.Err()))
+		return Entry{}, s.explain(fmt.Errorf("store: lock %s: %w", name, errors.Join(err, ctx.Err())))
 	}
 	defer func() { _ = lock.Unlock() }()
 	if e, ok, err := s.Lookup(name, key); ok || err != nil {
 		return e, err
 	}
-	return s.make(ctx, name, key, build)
+	e, err := s.make(ctx, name, key, build)
+	return e, s.explain(err)
 }
 
 func (s *Store) make(ctx context.Context, name, key string, build func(ctx context.Context, dir string) (Meta, error)) (Entry, error) {
@@ -150,11 +164,17 @@ func (s *Store) make(ctx context.Context, name, key string, build func(ctx conte
 	if err != nil {
 		return Entry{}, fmt.Errorf("store: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(tmp, metaFile), append(data, '\n'), 0o644); err != nil {
+	if err := s.sync(tmp); err != nil {
+		return Entry{}, fmt.Errorf("store: %w", err)
+	}
+	if err := s.write(filepath.Join(tmp, metaFile), append(data, '\n')); err != nil {
+		return Entry{}, fmt.Errorf("store: %w", err)
+	}
+	if err := s.settle(tmp); err != nil {
 		return Entry{}, fmt.Errorf("store: %w", err)
 	}
 	dir := filepath.Join(s.dir, folder(name, key))
-	if err := os.Rename(tmp, dir); err != nil {
+	if err := s.rename(tmp, dir); err != nil {
 		return Entry{}, fmt.Errorf("store: %w", err)
 	}
 	return Entry{Meta: meta, Dir: dir}, nil
@@ -197,15 +217,12 @@ func WorkDir(dir string) (string, error) {
 
 // Remove forgets a result.
 func (s *Store) Remove(e Entry) error {
-	// Renamed first, so that nobody finds half of it.
-	tmp, err := os.MkdirTemp(s.work(), folder(e.Name, e.Key)+".")
-	if err != nil {
+	// Renamed first, so that nobody finds half of it; to a name that is free, since a full disk may have no room for another folder.
+	gone := filepath.Join(s.work(), fmt.Sprintf("%s.gone-%d", folder(e.Name, e.Key), time.Now().UnixNano()))
+	if err := os.Rename(e.Dir, gone); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if err := os.Rename(e.Dir, filepath.Join(tmp, "gone")); err != nil {
-		return errors.Join(fmt.Errorf("store: %w", err), os.Remove(tmp))
-	}
-	return os.RemoveAll(tmp)
+	return os.RemoveAll(gone)
 }
 
 // Prune forgets all results of that name but the newest ones. A program that is at another version of its recipes may have to make its own again; it

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/cluster"
+	"homelab/lab/state"
 )
 
 // Clusters is what the suite tests. Consumers declare smaller interfaces of their own.
@@ -18,11 +19,12 @@ type Clusters interface {
 	HasNetwork(ctx context.Context) (bool, error)
 	EnsureNetwork(ctx context.Context) error
 	RemoveNetwork(ctx context.Context) error
-	Observe(ctx context.Context) ([]lab.ClusterState, error)
+	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Start(ctx context.Context, name string, p lab.Progress) error
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
 	Mark(ctx context.Context, name, inputs string, images []string) error
+	Record(ctx context.Context, name, inputs string) error
 	Delete(ctx context.Context, name string) error
 	Kubeconfig(name string) string
 }
@@ -34,10 +36,14 @@ type Subject struct {
 	Clusters Clusters
 	Other    Clusters // the same, of another lab
 	NodeRef  string
-	Image    lab.Image                         // something to load
-	Holds    func(t *testing.T, n string) bool // whether every node of the cluster holds Image
-	Stop     func(t *testing.T, node string)   // stops a node, as a restart of the machine does
-	Limit    time.Duration                     // for one Create
+	Image    lab.Image                                    // something to load
+	Holds    func(t *testing.T, n string) bool            // whether every node of the cluster holds Image
+	State    *state.Dir                                   // of the lab
+	Stop     func(t *testing.T, node string)              // stops a node, as a restart of the machine does
+	Pause    func(t *testing.T, node string)              // freezes a node
+	Silence  func(t *testing.T, node string) (end func()) // makes the API of a node answer no more
+	Unmark   func(t *testing.T, node string)              // removes the mark from a node, and from its API where that answers
+	Limit    time.Duration                                // for one Create
 }
 
 // Contract runs the suite. It creates one cluster, called dev, and half of another, called half.
@@ -107,7 +113,7 @@ func Contract(t *testing.T, s Subject) {
 		if !got.Exists || !got.Running || !got.Ready || got.Kubernetes == "" || len(got.Nodes) != 1 {
 			t.Errorf("seen as %+v", got)
 		}
-		if got.Inputs != "" || len(got.Images) != 0 {
+		if got.Made != lab.MadeHalf || got.Inputs != "" || len(got.Images) != 0 {
 			t.Errorf("whole without a mark: %+v", got)
 		}
 		if info, err := os.Stat(s.Clusters.Kubeconfig("dev")); err != nil || info.Mode().Perm() != 0o600 {
@@ -129,8 +135,9 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("mark", func(t *testing.T) {
 		for _, inputs := range []string{"i1", "i2"} {
 			must(t, s.Clusters.Mark(ctx, "dev", inputs, []string{"m"}))
-			if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Inputs != inputs || !slices.Equal(got.Images, []string{"m"}) {
-				t.Errorf("marked %s/m, seen %s/%s", inputs, got.Inputs, got.Images)
+			got := expect(t, s.Clusters, []string{"dev"})[0]
+			if got.Made != lab.MadeWhole || !got.Recorded || got.Inputs != inputs || !slices.Equal(got.Images, []string{"m"}) {
+				t.Errorf("marked %s/m, seen %+v", inputs, got)
 			}
 		}
 	})
@@ -144,17 +151,79 @@ func Contract(t *testing.T, s Subject) {
 	})
 
 	t.Run("restart", func(t *testing.T) {
-		node := expect(t, s.Clusters, []string{"dev"})[0].Nodes[0]
-		s.Stop(t, node)
-		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Ready || !got.Exists {
+		before := expect(t, s.Clusters, []string{"dev"})[0]
+		s.Stop(t, before.Nodes[0])
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Ready || got.Answers || !got.Exists || got.Made != lab.MadeWhole || got.Inputs != "i2" || got.Fault != "stopped" {
 			t.Errorf("stopped, and seen as %+v", got)
 		}
 		must(t, os.Remove(s.Clusters.Kubeconfig("dev"))) // lost with the state folder
 		must(t, s.Clusters.Start(ctx, "dev", nil))
-		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || !got.Ready || got.Inputs != "i2" {
-			t.Errorf("started, and seen as %+v", got)
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || !got.Ready || got.Inputs != "i2" || !got.Started.After(before.Started) {
+			t.Errorf("started, and seen as %+v; before as %+v", got, before)
 		}
 		must(t, s.Clusters.Start(ctx, "dev", nil))
+	})
+
+	t.Run("pause", func(t *testing.T) {
+		s.Pause(t, expect(t, s.Clusters, []string{"dev"})[0].Nodes[0])
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Answers || got.Made != lab.MadeWhole || got.Fault != "paused" {
+			t.Errorf("paused, and seen as %+v", got)
+		}
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Ready {
+			t.Errorf("let go on, and seen as %+v", got)
+		}
+	})
+
+	t.Run("silence", func(t *testing.T) {
+		end := s.Silence(t, expect(t, s.Clusters, []string{"dev"})[0].Nodes[0])
+		defer end()
+		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || got.Answers || got.Made != lab.MadeWhole {
+			t.Errorf("silent, and seen as %+v", got)
+		}
+	})
+	must(t, s.Clusters.Start(ctx, "dev", nil))
+
+	t.Run("evidence", func(t *testing.T) {
+		look := func() lab.ClusterState { t.Helper(); return expect(t, s.Clusters, []string{"dev"})[0] }
+		record := s.State.Cluster("dev")
+		node := look().Nodes[0]
+
+		must(t, s.State.ForgetCluster("dev")) // lost with the state folder
+		if got := look(); got.Made != lab.MadeWhole || got.Recorded || got.Inputs != "i2" {
+			t.Errorf("without lab's record: %+v", got)
+		}
+		s.Stop(t, node)
+		if got := look(); got.Made != lab.MadeWhole || got.Inputs != "i2" {
+			t.Errorf("without lab's record, and stopped: %+v", got)
+		}
+		stale := record
+		stale.Whole = false
+		must(t, s.State.SaveCluster("dev", stale)) // as a run left it that made the cluster and did not end
+		if got := look(); got.Made != lab.MadeWhole {
+			t.Errorf("marked, though lab's record says that it was being made: %+v", got)
+		}
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+		must(t, s.Clusters.Record(ctx, "dev", "i2"))
+		s.Unmark(t, node)
+		if got := look(); got.Made != lab.MadeWhole || got.Inputs != "i2" {
+			t.Errorf("by lab's record alone: %+v", got)
+		}
+		other := record
+		other.Nodes, other.Whole = []string{"another"}, false
+		must(t, s.State.SaveCluster("dev", other))
+		if got := look(); got.Made != lab.MadeUnknown {
+			t.Errorf("with the record of another container: %+v", got)
+		}
+		must(t, s.State.ForgetCluster("dev"))
+		if got := look(); got.Made != lab.MadeUnknown || got.Inputs != "" {
+			t.Errorf("with no evidence at all: %+v", got)
+		}
+		must(t, s.State.SaveCluster("dev", stale))
+		if got := look(); got.Made != lab.MadeHalf {
+			t.Errorf("with the record of its making alone: %+v", got)
+		}
+		must(t, s.Clusters.Mark(ctx, "dev", "i2", nil))
 	})
 
 	t.Run("delete", func(t *testing.T) {
@@ -164,6 +233,9 @@ func Contract(t *testing.T, s Subject) {
 		expect(t, s.Clusters, nil)
 		if _, err := os.Stat(s.Clusters.Kubeconfig("dev")); !os.IsNotExist(err) {
 			t.Errorf("kubeconfig: %v; want it gone", err)
+		}
+		if r := s.State.Cluster("dev"); !r.Began.IsZero() {
+			t.Errorf("record: %+v; want it gone", r)
 		}
 		must(t, s.Clusters.RemoveNetwork(ctx))
 	})

@@ -10,9 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/cluster"
+	"homelab/lab/state"
 )
 
 // Engine is a container engine in memory, shared by the fakes of several labs.
@@ -20,13 +24,29 @@ type Engine struct {
 	mu       sync.Mutex
 	networks map[string]bool
 	clusters map[string]*made // by kind name
+	ids      int
 }
 
+// made is a cluster's containers and what is in them.
 type made struct {
-	lab    string
-	state  lab.ClusterState
-	images []lab.Image
+	lab, name string
+	id        string // of its one container
+	running   bool
+	started   time.Time
+	paused    bool
+	silent    bool // its API does not answer
+	ready     bool
+	images    []lab.Image
+	mark      *mark  // in its API
+	file      string // in its node; empty for none
 }
+
+type mark struct {
+	inputs string
+	images []string
+}
+
+func (m *made) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
 
 // NewEngine returns an empty engine.
 func NewEngine() *Engine { return &Engine{networks: map[string]bool{}, clusters: map[string]*made{}} }
@@ -35,14 +55,19 @@ func NewEngine() *Engine { return &Engine{networks: map[string]bool{}, clusters:
 type Fake struct {
 	engine *Engine
 	lab    string
-	dir    string
+	state  *state.Dir
 
-	// Fail, where set, is asked before each call and may return the error that it ends with: "create", "start", "load", "mark", "delete", "observe".
+	// Fail, where set, is asked before each call, and within Create before each of its stages, and may return the error that it ends with: "observe", "create",
+	// "create/record", "create/nodes", "create/known", "create/ready", "start", "load", "mark", "mark/node", "mark/record", "delete", "delete/nodes". A call that
+	// ends with an error of Killed cleans nothing up, as a process that was killed.
 	Fail func(call, cluster string) error
 }
 
-// NewFake returns the clusters of a lab in an engine; kubeconfigs are empty files in dir.
-func NewFake(e *Engine, labName, dir string) *Fake { return &Fake{engine: e, lab: labName, dir: dir} }
+// ErrKilled ends a call as the end of its process does: nothing is cleaned up.
+var ErrKilled = errors.New("killed")
+
+// NewFake returns the clusters of the lab that dir belongs to in an engine; kubeconfigs are empty files.
+func NewFake(e *Engine, dir *state.Dir) *Fake { return &Fake{engine: e, lab: dir.Lab, state: dir} }
 
 var _ Clusters = (*Fake)(nil)
 
@@ -54,17 +79,30 @@ func (f *Fake) fail(call, name string) error {
 }
 
 // Kubeconfig is the path of a cluster's kubeconfig.
-func (f *Fake) Kubeconfig(name string) string { return filepath.Join(f.dir, name+".yaml") }
+func (f *Fake) Kubeconfig(name string) string {
+	return filepath.Join(f.state.Kubeconfigs(), name+".yaml")
+}
 
-// HasNetwork says whether the lab's network exists.
+// RESTConfig is how to reach a cluster.
+func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
+	if _, err := os.Stat(f.Kubeconfig(name)); err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: "https://" + lab.KindName(f.lab, name)}, nil
+}
+
+// HasNetwork reports whether the lab's network exists.
 func (f *Fake) HasNetwork(context.Context) (bool, error) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	return f.engine.networks[f.lab], nil
+	return f.engine.networks[f.lab], f.fail("network", "")
 }
 
 // EnsureNetwork makes the lab's network.
 func (f *Fake) EnsureNetwork(context.Context) error {
+	if err := f.fail("network", ""); err != nil {
+		return err
+	}
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	f.engine.networks[f.lab] = true
@@ -84,35 +122,60 @@ func (f *Fake) RemoveNetwork(context.Context) error {
 	return nil
 }
 
-// Observe tells what there is of the lab's clusters.
-func (f *Fake) Observe(context.Context) ([]lab.ClusterState, error) {
+// Observe returns what there is of the lab's clusters.
+func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, error) {
 	if err := f.fail("observe", ""); err != nil {
 		return nil, err
 	}
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	var states []lab.ClusterState
-	for _, m := range f.engine.clusters {
-		if m.lab == f.lab {
-			s := m.state
-			s.Nodes = slices.Clone(s.Nodes)
-			if !s.Running { // an API that does not answer
-				s.Ready, s.Kubernetes, s.Inputs, s.Images = false, "", "", nil
-			}
-			states = append(states, s)
+	for key, m := range f.engine.clusters {
+		if m.lab == f.lab && (len(names) == 0 || slices.Contains(names, m.name)) {
+			states = append(states, f.seen(key, m))
 		}
 	}
 	slices.SortFunc(states, func(a, b lab.ClusterState) int { return strings.Compare(a.Name, b.Name) })
 	return states, nil
 }
 
-// Create makes a cluster at once.
+func (f *Fake) seen(key string, m *made) lab.ClusterState {
+	s := lab.ClusterState{Name: m.name, Exists: true, Running: m.running && !m.paused, Started: m.started, Nodes: []string{key + "-control-plane"}}
+	_, unreadable := os.Stat(f.Kubeconfig(m.name))
+	var api cluster.Evidence
+	switch {
+	case !m.running:
+		s.Fault = "stopped"
+	case m.paused:
+		s.Fault = "paused"
+	case unreadable != nil:
+		s.Fault = "its kubeconfig cannot be read"
+	case !m.answers():
+		s.Fault = "its API does not answer"
+	default:
+		s.Answers, s.Ready, s.Kubernetes = true, true, "v1.36.3"
+		api.Known = true
+		if m.mark != nil {
+			api.Found, api.Inputs, s.Images = true, m.mark.inputs, m.mark.images
+		}
+	}
+	record := f.state.Cluster(m.name)
+	s.Made, s.Inputs = cluster.Judge(record, []string{m.id}, api, func() cluster.Evidence {
+		return cluster.Evidence{Known: true, Found: m.file != "", Inputs: m.file}
+	})
+	s.Recorded = s.Made == lab.MadeWhole && record.Whole && record.Inputs == s.Inputs && slices.Equal(record.Nodes, []string{m.id})
+	return s
+}
+
+// Create makes a cluster in the stages that kind has: lab's record, nodes, their ids in the record, a ready API. What failed is removed again.
 func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error {
-	name := spec.Cluster.Name
+	name, key := spec.Cluster.Name, lab.KindName(f.lab, spec.Cluster.Name)
 	if err := cluster.Check(f.lab, spec); err != nil {
 		return err
 	}
-	key := lab.KindName(f.lab, name)
+	if err := f.fail("create", name); err != nil {
+		return err
+	}
 	f.engine.mu.Lock()
 	_, exists := f.engine.clusters[key]
 	f.engine.mu.Unlock()
@@ -122,37 +185,64 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 	if p != nil {
 		p("preparing nodes")
 	}
-	var images []lab.Image
-	if spec.Images != nil {
-		var err error
-		if images, err = spec.Images(ctx); err != nil {
+	err := f.make(ctx, spec)
+	if err != nil && !errors.Is(err, ErrKilled) {
+		err = errors.Join(err, f.Delete(context.WithoutCancel(ctx), name))
+	}
+	return err
+}
+
+func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {
+	name, key := spec.Cluster.Name, lab.KindName(f.lab, spec.Cluster.Name)
+	m := &made{lab: f.lab, name: name, running: true, started: time.Now()}
+	stages := []struct {
+		name string
+		do   func() error
+	}{
+		{"create/record", func() error { return f.state.SaveCluster(name, state.Cluster{}) }},
+		{"create/nodes", func() error {
+			f.engine.networks[f.lab] = true
+			f.engine.ids++
+			m.id = fmt.Sprintf("id%d", f.engine.ids)
+			f.engine.clusters[key] = m
+			return f.writeKubeconfig(name)
+		}},
+		{"create/known", func() error { return f.state.SaveCluster(name, state.Cluster{Nodes: []string{m.id}}) }},
+		{"create/ready", func() error { m.ready = true; return nil }},
+	}
+	for _, stage := range stages {
+		if err := errors.Join(ctx.Err(), f.fail(stage.name, name)); err != nil {
+			return err
+		}
+		f.engine.mu.Lock()
+		err := stage.do()
+		f.engine.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(ctx.Err(), f.fail("create", name)); err != nil {
-		return err
+	if spec.Images == nil {
+		return ctx.Err()
 	}
-	if err := f.writeKubeconfig(name); err != nil {
+	images, err := spec.Images(ctx)
+	if err != nil {
 		return err
 	}
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	f.engine.networks[f.lab] = true
-	f.engine.clusters[key] = &made{lab: f.lab, images: images, state: lab.ClusterState{
-		Name: name, Kubernetes: "v1.36.3", Ready: true, Exists: true, Running: true, Nodes: []string{key + "-control-plane"},
-	}}
-	return nil
+	m.images = images
+	return ctx.Err()
 }
 
 func (f *Fake) writeKubeconfig(name string) error {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+	if err := os.MkdirAll(f.state.Kubeconfigs(), 0o700); err != nil {
 		return err
 	}
 	return os.WriteFile(f.Kubeconfig(name), nil, 0o600)
 }
 
 // with runs change on a cluster that exists.
-func (f *Fake) with(call, name string, change func(*made)) error {
+func (f *Fake) with(call, name string, change func(*made) error) error {
 	if err := f.fail(call, name); err != nil {
 		return err
 	}
@@ -162,21 +252,29 @@ func (f *Fake) with(call, name string, change func(*made)) error {
 	if m == nil {
 		return fmt.Errorf("cluster %s has no nodes", name)
 	}
-	change(m)
-	return nil
+	return change(m)
 }
 
-// Start starts a stopped cluster.
+// Start starts a stopped cluster and lets a paused one go on; an API that stays silent is a timeout.
 func (f *Fake) Start(_ context.Context, name string, _ lab.Progress) error {
-	if err := f.with("start", name, func(m *made) { m.state.Running = true }); err != nil {
-		return err
-	}
-	return f.writeKubeconfig(name)
+	return f.with("start", name, func(m *made) error {
+		if !m.running {
+			m.started = time.Now()
+		}
+		m.running, m.paused = true, false
+		if err := f.writeKubeconfig(name); err != nil {
+			return err
+		}
+		if !m.answers() {
+			return &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "cluster " + name + ": not ready after 5m0s", Cure: "lab up goes on waiting"}
+		}
+		return nil
+	})
 }
 
-// Load notes images, telling of those that were not there.
+// Load notes images, naming those that were not there to p.
 func (f *Fake) Load(_ context.Context, name string, images []lab.Image, p lab.Progress) error {
-	return f.with("load", name, func(m *made) {
+	return f.with("load", name, func(m *made) error {
 		for _, i := range images {
 			if !slices.Contains(m.images, i) {
 				m.images = append(m.images, i)
@@ -185,12 +283,36 @@ func (f *Fake) Load(_ context.Context, name string, images []lab.Image, p lab.Pr
 				}
 			}
 		}
+		return nil
 	})
 }
 
-// Mark notes what the cluster was made from.
-func (f *Fake) Mark(_ context.Context, name, inputs string, images []string) error {
-	return f.with("mark", name, func(m *made) { m.state.Inputs, m.state.Images = inputs, images })
+// Mark notes what the cluster was made from, in its three places.
+func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) error {
+	err := f.with("mark", name, func(m *made) error {
+		if !m.answers() {
+			return errors.New("the API does not answer")
+		}
+		m.mark = &mark{inputs, images}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.with("mark/node", name, func(m *made) error { m.file = inputs; return nil }); err != nil {
+		return err
+	}
+	if err := f.fail("mark/record", name); err != nil {
+		return err
+	}
+	return f.Record(ctx, name, inputs)
+}
+
+// Record notes in lab's own record that a cluster is whole.
+func (f *Fake) Record(_ context.Context, name, inputs string) error {
+	return f.with("record", name, func(m *made) error {
+		return f.state.SaveCluster(name, state.Cluster{Nodes: []string{m.id}, Whole: true, Inputs: inputs})
+	})
 }
 
 // Delete removes a cluster.
@@ -198,32 +320,28 @@ func (f *Fake) Delete(_ context.Context, name string) error {
 	if err := f.fail("delete", name); err != nil {
 		return err
 	}
+	key := lab.KindName(f.lab, name)
 	f.engine.mu.Lock()
-	delete(f.engine.clusters, lab.KindName(f.lab, name))
+	m := f.engine.clusters[key]
 	f.engine.mu.Unlock()
+	if m != nil && m.lab == f.lab {
+		r := f.state.Cluster(name)
+		r.Removing = true
+		if r.Whole || len(r.Nodes) == 0 {
+			r.Nodes = []string{m.id}
+		}
+		if err := f.state.SaveCluster(name, r); err != nil {
+			return err
+		}
+		if err := f.fail("delete/nodes", name); err != nil {
+			return err
+		}
+		f.engine.mu.Lock()
+		delete(f.engine.clusters, key)
+		f.engine.mu.Unlock()
+	}
 	if err := os.Remove(f.Kubeconfig(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
-}
-
-// Stop stops a cluster by one of its nodes' names, as a restart of the machine does.
-func (f *Fake) Stop(node string) {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	for _, m := range f.engine.clusters {
-		if slices.Contains(m.state.Nodes, node) {
-			m.state.Running = false
-		}
-	}
-}
-
-// Images are the images that a cluster holds.
-func (f *Fake) Images(name string) []lab.Image {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	if m := f.engine.clusters[lab.KindName(f.lab, name)]; m != nil {
-		return slices.Clone(m.images)
-	}
-	return nil
+	return f.state.ForgetCluster(name)
 }

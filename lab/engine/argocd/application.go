@@ -141,10 +141,10 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 	return out
 }
 
-// root says whether lab itself applied the application.
+// root reports whether lab itself applied the application.
 func (a application) root() bool { return a.Metadata.Labels[lab.LabelPart] == "root" }
 
-// generated says whether an ApplicationSet or another application made it, rather than a person.
+// generated reports whether an ApplicationSet or another application made it, rather than a user.
 func (a application) generated() bool {
 	if a.Metadata.Annotations["argocd.argoproj.io/tracking-id"] != "" || a.Metadata.Labels["app.kubernetes.io/instance"] != "" {
 		return true
@@ -154,7 +154,7 @@ func (a application) generated() bool {
 
 func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
 
-// retries says whether a sync failed, and waits to be tried again.
+// retries reports whether a sync failed, and waits to be tried again.
 func (a application) retries() bool {
 	op := a.Status.OperationState
 	return op.Phase == "Running" && op.FinishedAt != ""
@@ -171,7 +171,7 @@ func (a application) sources() ([]map[string]any, []string) {
 	return []map[string]any{a.Spec.Source}, []string{a.Status.Sync.Revision}
 }
 
-// version is what a person calls the version of the application: the chart's, else the image's, else the commit's.
+// version is what a user calls the version of the application: the chart's, else the image's, else the commit's.
 func (a *ArgoCD) version(app application) string {
 	sources, revisions := app.sources()
 	for i, s := range sources {
@@ -309,7 +309,7 @@ func (a application) automated() bool {
 	return au != nil && (au.Enabled == nil || *au.Enabled)
 }
 
-// compared says whether the status speaks of the spec as it is now. Argo CD fills in and leaves out empty fields as it goes, so those do not count.
+// compared reports whether the status speaks of the spec as it is now. Argo CD fills in and leaves out empty fields as it goes, so those do not count.
 func (a application) compared() bool {
 	was, is := a.Status.Sync.ComparedTo, a.Spec
 	if len(is.Sources) > 0 {

@@ -18,20 +18,11 @@ import (
 // apply makes an object so by server-side apply, and returns how it was before (nil when it was not there) and how it is now. An object that is as it
 // should be is only read: its resourceVersion stays, and no admission webhook is bothered.
 func apply(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
-	objects := dynamic.ResourceInterface(client.Resource(resource))
-	if ns := want.GetNamespace(); ns != "" {
-		objects = client.Resource(resource).Namespace(ns)
+	before, same, err := compare(ctx, client, resource, want)
+	if err != nil || same {
+		return before, before, err
 	}
-	name := strings.ToLower(want.GetKind()) + " " + want.GetName()
-	before, err = objects.Get(ctx, want.GetName(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		before = nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	case covers(before.Object, want.Object) && !leftover(before, want):
-		return before, before, nil
-	}
+	objects, name := place(client, resource, want)
 	after, err = objects.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -39,7 +30,29 @@ func apply(ctx context.Context, client dynamic.Interface, resource schema.GroupV
 	return before, after, nil
 }
 
-// changed says whether applying made a difference to anything that lab or Git could have asked for.
+// compare returns an object as it is, nil when it is not there, and whether that is as it should be.
+func compare(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (have *unstructured.Unstructured, same bool, err error) {
+	objects, name := place(client, resource, want)
+	have, err = objects.Get(ctx, want.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("%s: %w", name, err)
+	}
+	return have, covers(have.Object, want.Object) && !leftover(have, want), nil
+}
+
+// place is where an object is, and what it is called in messages.
+func place(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
+	name := strings.ToLower(o.GetKind()) + " " + o.GetName()
+	if ns := o.GetNamespace(); ns != "" {
+		return client.Resource(resource).Namespace(ns), name
+	}
+	return client.Resource(resource), name
+}
+
+// changed reports whether applying made a difference to anything that lab or Git could have asked for.
 func changed(before, after *unstructured.Unstructured) bool {
 	if before == nil {
 		return true
@@ -58,7 +71,7 @@ func essence(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// covers says whether every leaf of want is in live with the same value.
+// covers reports whether every leaf of want is in live with the same value.
 func covers(live, want any) bool {
 	w, ok := want.(map[string]any)
 	if !ok {
@@ -86,7 +99,7 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// leftover says whether lab owns a field of live that want no longer has. The API server keeps the answer in managedFields.
+// leftover reports whether lab owns a field of live that want no longer has. The API server keeps the answer in managedFields.
 func leftover(live, want *unstructured.Unstructured) bool {
 	for _, e := range live.GetManagedFields() {
 		if e.Manager != fieldManager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
@@ -102,7 +115,7 @@ func leftover(live, want *unstructured.Unstructured) bool {
 	return true
 }
 
-// within says whether every owned field ("f:metadata" -> "f:labels" -> "f:x") is in want. Items of lists count as in it: covers compares lists as a whole.
+// within reports whether every owned field ("f:metadata" -> "f:labels" -> "f:x") is in want. Items of lists count as in it: covers compares lists as a whole.
 func within(owned map[string]any, want any) bool {
 	w, _ := want.(map[string]any)
 	for k, below := range owned {

@@ -135,6 +135,21 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 		}
 		pending := workload.Pending(all)
 		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
+		for _, own := range []struct { // not of the release
+			resource   schema.GroupVersionResource
+			kind, name string
+		}{{secrets, "secret", redisSecret}, {appProjects, "appproject", defaultProject}} {
+			has, err := a.has(ctx, own.resource, own.name)
+			if err != nil {
+				return engine.State{}, err
+			}
+			if !has {
+				rel.Missing = append(rel.Missing, own.kind+" "+own.name)
+			}
+		}
+		if len(rel.Missing) > 0 {
+			s.Ready, s.Waiting = false, rel.Missing[0]+" is gone"
+		}
 	}
 	s.Registrations, err = a.registrations(ctx)
 	return s, err

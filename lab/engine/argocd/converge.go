@@ -24,7 +24,7 @@ const brokenFor = 20 * time.Second
 // application what is the matter.
 func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	start := time.Now()
-	v, err := a.look(ctx)
+	v, err := a.look(ctx, want)
 	if err == nil && !want.Changed && len(judge(v, want)) == 0 {
 		return a.summarise(values(v.apps)), nil
 	}
@@ -46,7 +46,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		case <-w.changed:
 		case <-tick.C:
 		}
-		if !w.synced() || !w.registered(ctx, a) {
+		if !w.synced() || !w.registered(ctx, a, want) {
 			if line := w.silence(); line != "" && line != told {
 				told = line
 				p(line)
@@ -63,7 +63,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		}
 		if len(pending) == 0 && !asked {
 			// The two watches do not run in step: one may show an ApplicationSet as done before the other shows what it did. A read shows both.
-			if now, err := a.look(ctx); err == nil && len(judge(now, want)) == 0 {
+			if now, err := a.look(ctx, want); err == nil && len(judge(now, want)) == 0 {
 				return a.summarise(values(now.apps)), nil
 			}
 			continue
@@ -106,7 +106,7 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	return line + ", " + first.String()
 }
 
-// hopeless says whether an ApplicationSet has failed to generate for long at the wanted commit.
+// hopeless reports whether an ApplicationSet has failed to generate for long at the wanted commit.
 func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) bool {
 	root, has := v.root()
 	if !has || root.Status.Sync.Status != "Synced" || lags(root, want, estateSource(root)) != "" {
@@ -127,7 +127,7 @@ func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) 
 }
 
 // look reads everything once.
-func (a *ArgoCD) look(ctx context.Context) (view, error) {
+func (a *ArgoCD) look(ctx context.Context, want engine.Want) (view, error) {
 	v, err := a.list(ctx)
 	if err != nil {
 		return view{}, err
@@ -141,7 +141,7 @@ func (a *ArgoCD) look(ctx context.Context) (view, error) {
 		return view{}, err
 	}
 	list, err := a.registrations(ctx)
-	v.sets, v.since = of.sets, sinces(list)
+	v.sets, v.since = of.sets, sinces(list, want)
 	return v, err
 }
 
@@ -203,7 +203,7 @@ func offer[T any](c chan T, v T) {
 func (w *watcher) synced() bool { return w.apps.HasSynced() && w.sets.HasSynced() }
 
 // registered reads once since when clusters are registered as they are: nobody registers any meanwhile.
-func (w *watcher) registered(ctx context.Context, a *ArgoCD) bool {
+func (w *watcher) registered(ctx context.Context, a *ArgoCD, want engine.Want) bool {
 	if w.since != nil {
 		return true
 	}
@@ -212,7 +212,7 @@ func (w *watcher) registered(ctx context.Context, a *ArgoCD) bool {
 		offer(w.failures, err)
 		return false
 	}
-	w.since = sinces(list)
+	w.since = sinces(list, want)
 	return true
 }
 
@@ -236,7 +236,7 @@ func (w *watcher) silence() string {
 		return "argo cd is not installed yet"
 	default:
 		for errors.Unwrap(err) != nil {
-			err = errors.Unwrap(err) // addresses and resources say little to a person
+			err = errors.Unwrap(err) // addresses and resources say little to a user
 		}
 		return clip("the hub does not answer: "+err.Error(), width)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -174,11 +175,12 @@ func TestWaitAsksAgainWhatStillLags(t *testing.T) {
 	})
 }
 
-// An application that was in sync with a cluster which has been made anew since is in sync with nothing: it is looked at again before it is believed. The same
-// goes for the root, whose cluster is the hub.
+// An application that was in sync with a cluster which has been made again since is in sync with nothing, and what was seen of one before it was started again
+// is from before: it is looked at again before it is believed. The same goes for the root, whose cluster is the hub.
 func TestWaitRefreshesWhatWasComparedWithAnotherCluster(t *testing.T) {
-	for _, name := range []string{"prod-podinfo", "addons"} {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range []struct{ name, what string }{{"prod-podinfo", "registered"}, {"addons", "registered"}, {"prod-podinfo", "started"}} {
+		name := tc.name
+		t.Run(name+" "+tc.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now().UTC()
 				reconciled := func(after time.Duration) string { return began.Add(after).Format(time.RFC3339) }
@@ -192,6 +194,11 @@ metadata:
   annotations: {lab.homelab/credentials-since: %q}
 data: {name: cHJvZA==}
 `, reconciled(0))
+				want := engine.Want{Revision: newCommit}
+				if tc.what == "started" {
+					objects = strings.ReplaceAll(objects, reconciled(0), reconciled(-time.Hour))
+					want.Since = map[string]time.Time{"prod": began}
+				}
 				for _, app := range []string{"prod-podinfo", "addons"} {
 					at := time.Minute
 					if app == name {
@@ -200,7 +207,6 @@ data: {name: cHJvZA==}
 					objects += "---" + object(app, newCommit, "Synced", "Healthy", "  reconciledAt: "+reconciled(at)+"\n")
 				}
 				a, hub, _ := newFake(t, objects)
-				want := engine.Want{Revision: newCommit}
 				s, err := a.Standing(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -231,8 +237,18 @@ data: {name: cHJvZA==}
 	}
 }
 
+// What lies ahead was written by a clock that has been put back since.
+func TestSincesKnowsNothingOfTheFuture(t *testing.T) {
+	now := time.Now()
+	list := []engine.Registered{{Cluster: "a", Since: now.Add(-time.Hour)}, {Cluster: "b", Since: now.Add(time.Hour)}, {Cluster: "c", Since: now.Add(-time.Hour)}}
+	got := sinces(list, engine.Want{Since: map[string]time.Time{"a": now.Add(-time.Minute), "b": now.Add(time.Minute), "c": now.Add(time.Minute), "d": now}})
+	if want := map[string]time.Time{"a": now.Add(-time.Minute), "b": {}, "c": now.Add(-time.Hour)}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.
-// Argo CD may hold on to what a cluster no longer has, and then looks at it anew only after minutes.
+// Argo CD may hold on to what a cluster no longer has, and then looks at it again only after minutes.
 func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))

@@ -193,23 +193,31 @@ func (r *fakeRelease) Ensure(_ context.Context, want helm.Release, p lab.Progres
 	if err != nil {
 		return helm.Result{}, err
 	}
-	reason := "chart or values changed"
+	reason, missing := "chart or values changed", r.state.Missing
 	if r.state.Inputs == inputs {
-		if reason, err = want.Repair(r.state); err != nil || reason == "" {
-			return helm.Result{State: r.state}, err
+		if len(missing) == 0 {
+			return helm.Result{State: r.state}, nil
 		}
+		reason, r.state.Missing = missing[0]+" is gone", nil
 	}
 	p(fmt.Sprintf("%s %s: upgrading, %s", want.Chart.Name, want.Chart.Version, reason))
 	r.calls++
 	r.state.Revision++
 	r.state.Inputs, r.state.Status, r.state.App, r.state.Chart = inputs, "deployed", "v3.2.11", want.Chart.Version
-	return helm.Result{State: r.state, Changed: true, Reason: reason}, nil
+	return helm.Result{State: r.state, Changed: true, Reason: reason, Replaced: missing}, nil
 }
+
+// theDefaultProject is there since Argo CD started for the first time.
+const theDefaultProject = `
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: default, namespace: argocd}
+`
 
 // newFake returns an engine over a hub and one spoke in memory.
 func newFake(t *testing.T, manifests ...string) (a *ArgoCD, hub, spoke *cluster) {
 	t.Helper()
-	hub, spoke = newCluster(t, manifests...), newCluster(t)
+	hub, spoke = newCluster(t, append(manifests, theDefaultProject)...), newCluster(t)
 	a = &ArgoCD{
 		lab: "homelab", hub: hub.clients(), release: &fakeRelease{},
 		connect: func(*rest.Config) (clients, error) { return spoke.clients(), nil },

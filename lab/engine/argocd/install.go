@@ -5,11 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"homelab/lab"
 	"homelab/lab/engine/helm"
@@ -19,38 +23,95 @@ import (
 // redisSecret is where every component of Argo CD reads the password of Redis; the name is compiled into them.
 const redisSecret = "argocd-redis"
 
-// Install makes Argo CD as the chart and values say and waits until it serves. It says whether anything was changed: a release that was made from the same
+// Install makes Argo CD as the chart and values say and waits until it serves. It reports whether anything was changed: a release that was made from the same
 // inputs, with all its workloads there, is left alone. A release that a killed run left half made is gone on with; nothing is ever uninstalled.
 func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, p); err != nil {
 		return false, err
 	}
-	if err := a.ensureRedisPassword(ctx); err != nil {
+	password, err := a.ensureRedisPassword(ctx)
+	if err != nil {
 		return false, err
 	}
 	res, err := a.release.Ensure(ctx, helm.Release{
 		Name: releaseName, Namespace: Namespace, Chart: chart, Values: values,
 		Labels: map[string]string{lab.LabelName: a.lab},
-		Repair: func(have helm.State) (string, error) { return a.missing(ctx, have) },
 	}, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "argo cd", 1)) })
 	if err != nil {
 		return false, fmt.Errorf("argo cd: %w", err)
 	}
+	if res.Revision > 1 || !res.Changed { // it ran before
+		project, err := a.ensureDefaultProject(ctx)
+		if err != nil {
+			return res.Changed, err
+		}
+		res.Changed = res.Changed || project
+		if password || slices.ContainsFunc(res.Replaced, readAtStart) {
+			p("argo cd: starting it again, as it reads its settings at start")
+			if err := a.restart(ctx, res.Workloads); err != nil {
+				return res.Changed, err
+			}
+			res.Changed = true
+		}
+	}
 	return res.Changed, a.awaitReady(ctx, res.State, p)
 }
 
-// missing says which workload of a release someone removed since it was applied; empty when all are there.
-func (a *ArgoCD) missing(ctx context.Context, have helm.State) (string, error) {
-	all, err := workload.Observe(ctx, a.hub.typed, Namespace, have.Workloads)
-	if err != nil {
-		return "", err
+// defaultProject is the AppProject that Argo CD makes when it starts for the first time, and applications name where they name none.
+const defaultProject = "default"
+
+// ensureDefaultProject makes the default project as Argo CD does, where somebody removed it, and reports whether it did: without it no application is in sync.
+func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error) {
+	has, err := a.has(ctx, appProjects, defaultProject)
+	if has || err != nil {
+		return false, err
 	}
-	for _, s := range all {
-		if !s.Seen {
-			return s.String(), nil
+	all := []any{map[string]any{"group": "*", "kind": "*"}}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+		"metadata": map[string]any{"name": defaultProject, "namespace": Namespace},
+		"spec": map[string]any{
+			"sourceRepos": []any{"*"}, "destinations": []any{map[string]any{"server": "*", "namespace": "*"}}, "clusterResourceWhitelist": all,
+		},
+	}}
+	_, err = a.hub.dynamic.Resource(appProjects).Namespace(Namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: nudgeManager})
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	return err == nil, wrap("appproject "+defaultProject, err)
+}
+
+// has reports whether there is an object in Argo CD's namespace.
+func (a *ArgoCD) has(ctx context.Context, resource schema.GroupVersionResource, name string) (bool, error) {
+	_, err := a.hub.dynamic.Resource(resource).Namespace(Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, wrap(resource.Resource+" "+name, err)
+}
+
+// readAtStart reports whether an object is one that programs read when they start.
+func readAtStart(object string) bool {
+	return strings.HasPrefix(object, "secret ") || strings.HasPrefix(object, "configmap ")
+}
+
+// restart has the pods of workloads replaced, as kubectl rollout restart does.
+func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().UTC().Format(time.RFC3339))
+	for _, w := range workloads {
+		kind, name, _ := strings.Cut(w, "/")
+		var err error
+		switch kind {
+		case "Deployment":
+			_, err = a.hub.typed.AppsV1().Deployments(Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		case "StatefulSet":
+			_, err = a.hub.typed.AppsV1().StatefulSets(Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("restart %s: %w", name, err)
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // awaitReady waits until every workload of the release serves.
@@ -80,23 +141,22 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 	return e
 }
 
-// ensureRedisPassword makes the Secret with Redis' password where it is missing. Argo CD's own way is a Job before the install; a Secret that is there
-// already is never touched, since every component has read it.
-func (a *ArgoCD) ensureRedisPassword(ctx context.Context) error {
-	objects := a.hub.dynamic.Resource(secrets).Namespace(Namespace)
-	_, err := objects.Get(ctx, redisSecret, metav1.GetOptions{})
-	if err == nil || !apierrors.IsNotFound(err) {
-		return wrap("secret "+redisSecret, err)
+// ensureRedisPassword makes the Secret with Redis' password where it is missing, and reports whether it was. Argo CD's own way is a Job before the install; a
+// Secret that is there already is never touched, since every component has read it.
+func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error) {
+	has, err := a.has(ctx, secrets, redisSecret)
+	if has || err != nil {
+		return false, err
 	}
 	meta := map[string]any{"name": redisSecret, "namespace": Namespace, "labels": a.labels("engine")}
-	_, err = objects.Create(ctx, secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: fieldManager})
+	_, err = a.hub.dynamic.Resource(secrets).Namespace(Namespace).Create(ctx, secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: fieldManager})
 	if apierrors.IsAlreadyExists(err) {
-		return nil
+		return false, nil
 	}
-	return wrap("secret "+redisSecret, err)
+	return err == nil, wrap("secret "+redisSecret, err)
 }
 
-// duration is how long something took, as a person says it.
+// duration is how long something took, as a user says it.
 func duration(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(time.Second).String()

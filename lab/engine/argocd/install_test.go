@@ -26,14 +26,21 @@ func server(ready int32) *appsv1.Deployment {
 	}
 }
 
-func TestInstall(t *testing.T) {
+// newInstall returns an engine whose release is one workload, of which as many pods are ready.
+func newInstall(t *testing.T, ready int32) (*ArgoCD, *cluster, *fakeRelease) {
+	t.Helper()
 	a, hub, _ := newFake(t)
 	rel := &fakeRelease{}
 	rel.state.Workloads = []string{"Deployment/argocd-server"}
 	a.release = rel
-	if err := hub.typed.Tracker().Add(server(1)); err != nil {
+	if err := hub.typed.Tracker().Add(server(ready)); err != nil {
 		t.Fatal(err)
 	}
+	return a, hub, rel
+}
+
+func TestInstall(t *testing.T) {
+	a, hub, rel := newInstall(t, 1)
 	var told []string
 	install := func(want bool) {
 		t.Helper()
@@ -63,8 +70,9 @@ func TestInstall(t *testing.T) {
 	if err := hub.typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	rel.state.Missing = []string{"deployment argocd-server"}
 	s, err = a.Observe(t.Context())
-	if err != nil || s.Ready || s.Waiting != "server is missing" {
+	if err != nil || s.Ready || s.Waiting != "deployment argocd-server is gone" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,20 +85,76 @@ func TestInstall(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || rel.calls != 2 {
 		t.Errorf("%d calls, %v", rel.calls, err)
 	}
-	if want := []string{"argo cd: upgrading, argocd-server is missing", "argo cd 3.2.11: server is missing"}; !slices.Equal(told, want) {
+	if want := []string{"argo cd: upgrading, deployment argocd-server is gone", "argo cd 3.2.11: server is missing"}; !slices.Equal(told, want) {
 		t.Errorf("told %q", told)
+	}
+}
+
+// What programs read when they start is of no use to them when it comes back, until they start again.
+func TestInstallStartsAgainWhatReadsAtStart(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		missing  string
+		password bool // of Redis is gone
+		project  bool // the default one is gone
+		restarts bool
+	}{
+		{name: "a secret", missing: "secret argocd-secret", restarts: true},
+		{name: "a config map", missing: "configmap argocd-cm", restarts: true},
+		{name: "a service", missing: "service argocd-server"},
+		{name: "the password of Redis", password: true, restarts: true},
+		{name: "the default project", project: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, hub, rel := newInstall(t, 1)
+			install := func() bool {
+				t.Helper()
+				changed, err := a.Install(t.Context(), chart, nil, func(string) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return changed
+			}
+			restarted := func() bool {
+				d, err := hub.typed.AppsV1().Deployments(Namespace).Get(t.Context(), "argocd-server", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != ""
+			}
+			install()
+			if restarted() {
+				t.Fatal("restarted after the first install")
+			}
+			if tc.missing != "" {
+				rel.state.Missing = []string{tc.missing}
+			}
+			if tc.password {
+				if err := hub.Resource(secrets).Namespace(Namespace).Delete(t.Context(), redisSecret, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.project {
+				if err := hub.Resource(appProjects).Namespace(Namespace).Delete(t.Context(), defaultProject, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, err := a.Observe(t.Context()); err != nil || s.Ready || !strings.HasSuffix(s.Waiting, " is gone") {
+				t.Errorf("%+v, %v", s, err)
+			}
+			if !install() || restarted() != tc.restarts {
+				t.Errorf("restarted %t, want %t", restarted(), tc.restarts)
+			}
+			if install() {
+				t.Error("changed twice")
+			}
+		})
 	}
 }
 
 func TestInstallTellsWhatIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, hub, _ := newFake(t)
-		rel := &fakeRelease{}
-		rel.state.Workloads = []string{"Deployment/argocd-server"}
-		a.release = rel
-		if err := hub.typed.Tracker().Add(server(0)); err != nil {
-			t.Fatal(err)
-		}
+		a, _, _ := newInstall(t, 0)
 		start := time.Now()
 		changed, err := a.Install(t.Context(), chart, nil, func(string) {})
 		var e *lab.Error

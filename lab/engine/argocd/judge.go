@@ -17,7 +17,7 @@ import (
 const (
 	refreshApplication    = "argocd.argoproj.io/refresh"                 // value normal; gone once Argo CD has looked again
 	refreshApplicationSet = "argocd.argoproj.io/application-set-refresh" // likewise
-	refreshCluster        = refreshApplication                           // on a registration: when somebody asked to read the cluster anew; it stays
+	refreshCluster        = refreshApplication                           // on a registration: when somebody asked to read the cluster again; it stays
 )
 
 // applicationSet is as much of Argo CD's ApplicationSet as lab reads.
@@ -55,7 +55,7 @@ type view struct {
 	names Names
 	apps  map[string]application
 	sets  map[string]applicationSet
-	since map[string]time.Time // cluster -> when the credentials of its registration came to be
+	since map[string]time.Time // cluster -> when it came to be as it is, as far as that is known
 }
 
 // noRoot stands for the root application while there is none.
@@ -71,10 +71,10 @@ func (v view) root() (application, bool) {
 	return application{}, false
 }
 
-// isRoot says whether something pending is the root application, be it there or not.
+// isRoot reports whether something pending is the root application, be it there or not.
 func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].root() }
 
-// relevant returns, by name, the applications that lab waits for: the root, what was generated for the wanted clusters, and what is expected. A person's own
+// relevant returns, by name, the applications that lab waits for: the root, what was generated for the wanted clusters, and what is expected. A user's own
 // are theirs.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
@@ -155,7 +155,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	case a.Status.Sync.Status != "Synced" || a.Status.Health.Status != "Healthy":
 		return a.message(), true
 	case v.outdated(a):
-		return "not compared since its cluster was registered", true
+		return "not compared since its cluster came back", true
 	case lags(a, want, estate) != "":
 		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(want.Revision), true
 	case !a.compared():
@@ -166,14 +166,15 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	return "", false
 }
 
-// outdated says whether an application was last compared before its cluster was registered as it is now: what it shows then is of another cluster, or of none.
+// outdated reports whether an application was last compared before its cluster was registered, or started, as it is now: what it shows is of another cluster, of
+// none, or of the time before.
 // Both times are whole seconds.
 func (v view) outdated(a application) bool {
 	since := v.since[v.names.cluster(a)]
 	return a.Status.ReconciledAt != "" && !timeOf(a.Status.ReconciledAt).After(since)
 }
 
-// old says whether an application was last compared with an older commit than the wanted one, or with another cluster than the one that is registered.
+// old reports whether an application was last compared with an older commit than the wanted one, or with another cluster than the one that is registered.
 func (v view) old(a application, want engine.Want, estate source) bool {
 	return lags(a, want, estate) != "" || v.outdated(a)
 }
@@ -197,7 +198,7 @@ func lags(a application, want engine.Want, estate source) string {
 	return behind(sources, revisions, want, estate)
 }
 
-// retriesOld says whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
+// retriesOld reports whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
 func retriesOld(a application, want engine.Want, estate source) bool {
 	result := a.Status.OperationState.SyncResult
 	revisions := result.Revisions

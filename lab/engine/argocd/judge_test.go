@@ -17,7 +17,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Each file of testdata/judge is a case: what is wanted, what Argo CD has, and what a person is then told. Adding a case is adding a file.
+// Each file of testdata/judge is a case: what is wanted, what Argo CD has, and what a user is then told. Adding a case is adding a file.
 func TestJudge(t *testing.T) {
 	files, err := filepath.Glob("testdata/judge/*.txtar")
 	if err != nil || len(files) == 0 {

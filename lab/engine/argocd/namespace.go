@@ -53,7 +53,7 @@ func observeNamespace(ctx context.Context, in dynamic.Interface, name string) (p
 	return there, nil
 }
 
-// settled says whether a namespace is there, once one that somebody removed has gone. In Argo CD's, nobody is left to finish what Applications and projects have
+// settled reports whether a namespace is there, once one that somebody removed has gone. In Argo CD's, nobody is left to finish what Applications and projects have
 // finalizers for, so those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
 func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) (presence, error) {
 	within, cancel := context.WithTimeout(ctx, removeWithin)

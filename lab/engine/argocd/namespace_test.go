@@ -46,7 +46,7 @@ func TestInstallWaitsForANamespaceToGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if hub.get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
-			t.Error("the namespace was not made anew")
+			t.Error("the namespace was not made again")
 		}
 		if !slices.ContainsFunc(told, func(l string) bool { return strings.Contains(l, "somebody removed") }) {
 			t.Errorf("told %q", told)

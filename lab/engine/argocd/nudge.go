@@ -33,7 +33,7 @@ type nudger struct {
 	asked  map[string]question // by resource and name
 	synced map[string]bool     // applications that a sync was started for
 	still  map[string]stillness
-	reread map[string]time.Time // cluster -> when Argo CD was asked to read it anew
+	reread map[string]time.Time // cluster -> when Argo CD was asked to read it again
 }
 
 // stillness is since when an application has been as it is.
@@ -57,7 +57,7 @@ func (n *nudger) question(r schema.GroupVersionResource, name string) question {
 	return n.asked[r.Resource+"/"+name]
 }
 
-// unseen says whether the view is older than something that was asked: it would show the time before the question as the answer.
+// unseen reports whether the view is older than something that was asked: it would show the time before the question as the answer.
 func (n *nudger) unseen(v view) bool {
 	for name, a := range v.apps {
 		if n.question(applications, name).version > version64(a.Metadata.ResourceVersion) {
@@ -81,7 +81,7 @@ func version64(s string) uint64 {
 	return n
 }
 
-// look asks for what is due and says whether anything was asked, so that the caller waits for the answer.
+// look asks for what is due and reports whether anything was asked, so that the caller waits for the answer.
 func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
@@ -137,7 +137,7 @@ func (n *nudger) refresh(ctx context.Context, a application, always, old bool) (
 	return n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")
 }
 
-// sets asks every ApplicationSet to generate anew, and says whether an answer is still awaited.
+// sets asks every ApplicationSet to generate again, and reports whether an answer is still awaited.
 func (n *nudger) sets(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
@@ -160,7 +160,7 @@ func (n *nudger) sets(ctx context.Context, v view) (bool, error) {
 	return due, nil
 }
 
-// unstick sees to applications that have shown the same for long. It asks Argo CD to read their cluster anew, once in a wait, as the button "Invalidate cache" of
+// unstick sees to applications that have shown the same for long. It asks Argo CD to read their cluster again, once in a wait, as the button "Invalidate cache" of
 // its web page does, and then to look at them again. Argo CD's picture of a cluster may hold what is long gone: when it drops the picture while it is still
 // drawing it, two of gitops-engine's processEvents live on and share the events that follow, and what the one has removed the other puts back. An
 // application is then being removed for as long as it takes until the next full look at the cluster, by default ten minutes.
@@ -194,18 +194,18 @@ func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 	return nil
 }
 
-// gaveUp says whether Argo CD failed to sync to this commit and, by design, will not try again by itself.
+// gaveUp reports whether Argo CD failed to sync to this commit and, by design, will not try again by itself.
 func gaveUp(a application) bool {
 	phase := a.Status.OperationState.Phase
 	return a.automated() && a.Status.Sync.Status == "OutOfSync" && len(a.Operation) == 0 && (phase == "Failed" || phase == "Error")
 }
 
-// annotate sets an annotation that Argo CD removes once it has acted on it, and says whether the object exists.
+// annotate sets an annotation that Argo CD removes once it has acted on it, and reports whether the object exists.
 func (n *nudger) annotate(ctx context.Context, r schema.GroupVersionResource, name, key, value string) (bool, error) {
 	return n.patch(ctx, r, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 }
 
-// sync starts a sync as a person would with a click, at most once in a wait.
+// sync starts a sync as a user would with a click, at most once in a wait.
 func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
 	if n.synced[a.Metadata.Name] {
 		return false, nil
@@ -231,7 +231,7 @@ func (n *nudger) end(ctx context.Context, a application) (bool, error) {
 	})
 }
 
-// patch changes an object, and says whether it was there, in the version that the patch names if it names one.
+// patch changes an object, and reports whether it was there, in the version that the patch names if it names one.
 func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name string, patch map[string]any) (bool, error) {
 	b, err := json.Marshal(patch)
 	if err != nil {

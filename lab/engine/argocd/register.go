@@ -81,7 +81,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 // Where the registration is new, the first step also names the server that the second one leaves to be told by its address, so that its credentials change:
 // Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
 // registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
-// argo-cd's controller/cache). Credentials that are renewed change once alone: a second change while Argo CD reads the cluster anew leaves it with a picture of
+// argo-cd's controller/cache). Credentials that are renewed change once alone: a second change while Argo CD reads the cluster again leaves it with a picture of
 // it that does not keep up, see unstick.
 func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, fresh bool) error {
 	first := as
@@ -207,11 +207,17 @@ func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error)
 	return out, nil
 }
 
-// sinces is for each cluster when the credentials of its registration came to be.
-func sinces(registrations []engine.Registered) map[string]time.Time {
-	out := map[string]time.Time{}
+// sinces is for each cluster when it came to be as it is: its registration's credentials, or its last start. What lies ahead was written by a clock that has
+// been put back since, and is not known.
+func sinces(registrations []engine.Registered, want engine.Want) map[string]time.Time {
+	out, now := map[string]time.Time{}, time.Now()
 	for _, r := range registrations {
-		out[r.Cluster] = r.Since
+		out[r.Cluster] = time.Time{}
+		for _, at := range []time.Time{r.Since, want.Since[r.Cluster]} {
+			if at.After(out[r.Cluster]) && !at.After(now) {
+				out[r.Cluster] = at
+			}
+		}
 	}
 	return out
 }

@@ -254,7 +254,7 @@ func TestRegisterLeavesOthersKeysAlone(t *testing.T) {
 	}
 }
 
-// A cluster that was made anew under its old name has other credentials.
+// A cluster that was made again under its old name has other credentials.
 func TestRegisterRenewsCredentials(t *testing.T) {
 	a, _, spoke := registered(t)
 	issue(t, spoke, "token-2")

@@ -30,7 +30,7 @@ var rootKinds = []struct {
 	{"AppProject", appProjects},
 }
 
-// ApplyRoot gives the root application to Argo CD and says whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
+// ApplyRoot gives the root application to Argo CD and reports whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
 // what that had synced stays: it is the new root's to keep or to remove.
 func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	objects, err := decode(root.Manifest)
@@ -62,7 +62,43 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	return applied || dropped, err
 }
 
-// dropRoots removes what lab once gave as part of the root, but for what is kept, and says whether there was any.
+// Strayed says in words what of the root and of the repositories is not as it was given: an object of the root that is gone, a repository that is gone or is
+// another. How the root's objects are is Git's to say, as it may hold them too.
+func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+	var lines []string
+	for _, r := range repos {
+		have, same, err := compare(ctx, a.hub.dynamic, secrets, a.repositorySecret(r))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
+		case have == nil:
+			lines = append(lines, fmt.Sprintf("repository %s is gone", r.Name))
+		case !same:
+			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
+		}
+	}
+	objects, err := decode(root.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		resource, err := rootResource(o)
+		if err != nil {
+			return nil, err
+		}
+		o.SetNamespace(Namespace)
+		have, _, err := compare(ctx, a.hub.dynamic, resource, o)
+		if err != nil {
+			return nil, err
+		}
+		if have == nil {
+			lines = append(lines, fmt.Sprintf("%s %s is gone", strings.ToLower(o.GetKind()), o.GetName()))
+		}
+	}
+	return lines, nil
+}
+
+// dropRoots removes what lab once gave as part of the root, but for what is kept, and reports whether there was any.
 func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, error) {
 	dropped := false
 	for _, k := range rootKinds {

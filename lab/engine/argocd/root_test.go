@@ -101,7 +101,7 @@ func TestApplyRootTakesTheOldOneBack(t *testing.T) {
 			t.Errorf("applications %v, want %v", got, step.want)
 		}
 	}
-	if got := hub.names(t, appProjects); len(got) > 0 {
+	if got := hub.names(t, appProjects); !slices.Equal(got, []string{defaultProject}) {
 		t.Errorf("projects %v are left", got)
 	}
 }

@@ -30,7 +30,7 @@ type credential struct {
 }
 
 // credentials makes Argo CD's ServiceAccount in a spoke where it is missing, and reads its token. The token is bound to a Secret and does not expire, since
-// a lab may sleep for weeks; it ends with the cluster. made says whether anything of it had to be made or mended.
+// a lab may sleep for weeks; it ends with the cluster. made reports whether anything of it had to be made or mended.
 func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (cred credential, made bool, err error) {
 	if err := a.ensureNamespace(ctx, spoke, SpokeNamespace, silent); err != nil {
 		return credential{}, false, err

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Unregister makes Argo CD forget a cluster, and returns in words what that took. reachable says whether the cluster still answers.
+// Unregister makes Argo CD forget a cluster, and returns in words what that took. reachable reports whether the cluster still answers.
 //
 // A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
 // can still enter it and delete what they made; then the registration goes. From a cluster that is gone nothing can be deleted: the registration goes first, and
@@ -68,10 +68,11 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	watching, stop := context.WithCancel(within)
 	w := a.watch(watching)
 	defer func() { stop(); w.shutdown() }()
-	w.since = sinces([]engine.Registered{a.registered(have)})
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	nudge := newNudger(a, engine.Want{Changed: true})
+	want := engine.Want{Changed: true}
+	w.since = sinces([]engine.Registered{a.registered(have)}, want)
+	nudge := newNudger(a, want)
 	told := ""
 	var left []string
 	for {
@@ -100,7 +101,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 		}
 		if !asked && !removing(v, left) {
 			// The two watches do not run in step: a read shows whether an ApplicationSet that is done has removed anything.
-			if v, err = a.look(ctx); err != nil {
+			if v, err = a.look(ctx, want); err != nil {
 				return left, err
 			}
 			if left = aimedAt(v, cluster, server); !removing(v, left) {
@@ -140,7 +141,7 @@ func (a *ArgoCD) switchOff(ctx context.Context, have *unstructured.Unstructured)
 // enablePrefix begins the labels by which addons are switched on.
 const enablePrefix = "enable_"
 
-// removing says whether any of the named applications is on its way out, or an ApplicationSet still has to look.
+// removing reports whether any of the named applications is on its way out, or an ApplicationSet still has to look.
 func removing(v view, names []string) bool {
 	for _, s := range v.sets {
 		if hasKey(s.Metadata.Annotations, refreshApplicationSet) {
@@ -164,7 +165,7 @@ func aimedAt(v view, cluster, server string) []string {
 
 // free takes the finalizers off applications that are being removed and whose cluster Argo CD can no longer enter.
 func (a *ArgoCD) free(ctx context.Context, cluster, server string) ([]string, error) {
-	v, err := a.look(ctx)
+	v, err := a.look(ctx, engine.Want{})
 	if apierrors.IsNotFound(errors.Unwrap(err)) {
 		return nil, nil // no Argo CD, no applications
 	}

@@ -59,7 +59,7 @@ func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 		hub.writes()
 		time.Sleep(unmoved)
 		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod", "patch applications prod-podinfo"}) {
-			t.Errorf("written %v, want the cluster read anew, and the application compared with that", w)
+			t.Errorf("written %v, want the cluster read again, and the application compared with that", w)
 		}
 		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ type Settings struct {
 	PasswordHash  string // of HashPassword; kept by the caller, since a new hash of the same password would be a new value
 	WebhookSecret string // what the forge signs its webhooks with
 	NodePort      int    // of Argo CD's server on the hub's node; 0 for DefaultNodePort
-	URL           string // where a person reaches Argo CD, "http://127.0.0.1:8080"
+	URL           string // where a user reaches Argo CD, "http://127.0.0.1:8080"
 }
 
 // DefaultNodePort is where Argo CD's server listens on the hub's node.
@@ -95,7 +95,7 @@ func params() map[string]any {
 		"server.insecure": "true",
 
 		// Drift is healed at once, and 1 s after the last time when it comes again within 5 s. Argo CD's defaults wait 2 s, 6 s, 18 s, ... up to 5 min
-		// when the same application drifts once more within 330 s, which is right against a controller that fights back and wrong for a person who
+		// when the same application drifts once more within 330 s, which is right against a controller that fights back and wrong for a user who
 		// plays with drift.
 		"controller.self.heal.timeout.seconds":          "0",
 		"controller.self.heal.backoff.timeout.seconds":  "1",

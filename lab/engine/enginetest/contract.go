@@ -32,7 +32,9 @@ type Registrar interface {
 type Syncer interface {
 	ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error)
 	ApplyRoot(ctx context.Context, root engine.Root) (bool, error)
+	Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error)
 	Applications(ctx context.Context) ([]lab.Application, error)
+	Standing(ctx context.Context) (engine.Standing, error)
 	WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error)
 }
 
@@ -79,7 +81,7 @@ func Contract(t *testing.T, s Subject) {
 		{"repositories and root are applied once", c.roots},
 		{"everything expected gets in sync and healthy", c.converge},
 		{"a converged lab is believed at first sight and not touched", c.untouched},
-		{"a spoke that refuses the engine is told, and lets it in again once it is registered anew", c.revoked},
+		{"a spoke that refuses the engine is told, and lets it in again once it is registered again", c.revoked},
 		{"a changed registration is told in words", c.words},
 		{"what does not get healthy is told when time is up", c.timeout},
 		{"what is mended converges", c.mended},
@@ -184,6 +186,12 @@ func (c *contract) upgrade(t *testing.T) {
 }
 
 func (c *contract) roots(t *testing.T) {
+	strayed := func(want ...string) {
+		t.Helper()
+		if got, err := c.Engine.Strayed(c.context(t), c.Root, c.Repositories); err != nil || len(got) != len(want) || !strings.HasPrefix(strings.Join(got, "\n"), strings.Join(want, "\n")) {
+			t.Errorf("strayed %q, %v; want %q", got, err, want)
+		}
+	}
 	lines, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories)
 	if err != nil || len(lines) != len(c.Repositories) {
 		t.Fatalf("%v, %v", lines, err)
@@ -202,6 +210,22 @@ func (c *contract) roots(t *testing.T) {
 	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || changed {
 		t.Errorf("again: changed %v, %v", changed, err)
 	}
+	strayed()
+	one := c.Repositories[0]
+	if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories[1:]); err != nil {
+		t.Fatal(err)
+	}
+	strayed("repository " + one.Name + " is gone")
+	other := slices.Clone(c.Repositories)
+	other[0].URL += "x"
+	if _, err := c.Engine.ApplyRepositories(c.context(t), other); err != nil {
+		t.Fatal(err)
+	}
+	strayed("repository " + one.Name + " was changed")
+	if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil {
+		t.Fatal(err)
+	}
+	strayed()
 }
 
 func (c *contract) want(change func(*engine.Want)) engine.Want {

@@ -54,7 +54,7 @@ func (f *Fake) Break(application, reason string) {
 	}
 }
 
-// Revoke makes every cluster refuse the engine until it is registered anew.
+// Revoke makes every cluster refuse the engine until it is registered again.
 func (f *Fake) Revoke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,11 +193,45 @@ func (f *Fake) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return true, ctx.Err()
 }
 
+// Strayed implements Syncer.
+func (f *Fake) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var lines []string
+	for _, r := range repos {
+		switch have, ok := f.repositories[r.Name]; {
+		case !ok:
+			lines = append(lines, "repository "+r.Name+" is gone")
+		case have != r:
+			lines = append(lines, "repository "+r.Name+" was changed")
+		}
+	}
+	if f.root == nil && root.Manifest != nil {
+		lines = append(lines, "the root application is gone")
+	}
+	return lines, ctx.Err()
+}
+
 // Applications implements Syncer.
 func (f *Fake) Applications(ctx context.Context) ([]lab.Application, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applications(), ctx.Err()
+}
+
+// Standing implements Syncer.
+func (f *Fake) Standing(ctx context.Context) (engine.Standing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := engine.Standing{Applications: f.applications(), Root: f.root != nil, Revision: f.revision}
+	at := f.revision
+	s.Behind = func(want engine.Want, _ []engine.Registered) []string {
+		if !s.Root || want.Revision == "" || want.Revision == at {
+			return nil
+		}
+		return []string{"root"}
+	}
+	return s, ctx.Err()
 }
 
 func (f *Fake) applications() []lab.Application {

@@ -22,8 +22,6 @@ type Release struct {
 	Chart     lab.Chart
 	Values    map[string]any
 	Labels    map[string]string // further labels of the release record
-	// Repair looks at a release that was applied to its end and says why it must be applied again although nothing changed; empty when it need not. May be nil.
-	Repair func(State) (string, error)
 }
 
 // Inputs is the digest of everything a release is made from. It is short enough for a label.
@@ -48,6 +46,8 @@ type Result struct {
 	State
 	Changed bool
 	Reason  string // why, in words; empty when nothing changed
+	// Replaced are the objects of the revision before that were missing, and were made again.
+	Replaced []string
 }
 
 // Ensure makes a release so. It compares digests, not manifests, so a release that is as it should be costs one read.
@@ -63,15 +63,17 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 		return Result{}, err
 	}
 	reason := ""
+	var have State
 	if last != nil {
+		if have, err = c.observe(ctx, last); err != nil {
+			return Result{}, err
+		}
 		reason = c.reason(last, want, inputs)
-		if reason == "" && want.Repair != nil {
-			if reason, err = want.Repair(stateOf(last)); err != nil {
-				return Result{}, err
-			}
+		if reason == "" && len(have.Missing) > 0 {
+			reason = have.Missing[0] + " is gone"
 		}
 		if reason == "" {
-			return Result{State: stateOf(last)}, nil
+			return Result{State: have}, nil
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -130,7 +132,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	if err != nil {
 		return Result{}, fmt.Errorf("upgrade %s: %w", want.Name, err)
 	}
-	return Result{State: stateOf(rel), Changed: true, Reason: reason}, nil
+	return Result{State: stateOf(rel), Changed: true, Reason: reason, Replaced: have.Missing}, nil
 }
 
 // reason says why a release must be upgraded; empty when it is as it should be.

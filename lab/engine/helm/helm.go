@@ -13,6 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -34,6 +35,7 @@ type Client struct {
 	// newest returns the number of a release's last revision, 0 when there is none. A revision of Argo CD is 3.6 MB of JSON, which costs a tenth of a second
 	// to decode, and Helm's own Last decodes all of them.
 	newest func(ctx context.Context, name string) (int, error)
+	list   func(ctx context.Context, kind schema.GroupVersionKind) (map[types.NamespacedName]bool, error)
 }
 
 // New returns a client for the namespace. Nothing is read from the environment or from a kubeconfig, and nothing is printed.
@@ -54,7 +56,7 @@ func New(cfg *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
-	return &Client{cfg: ac, crds: crds, newest: newestOf(records, namespace)}, nil
+	return &Client{cfg: ac, crds: crds, newest: newestOf(records, namespace), list: listOf(records)}, nil
 }
 
 // newestOf reads the labels of the Secrets that Helm keeps its revisions in.
@@ -84,9 +86,11 @@ type State struct {
 	App      string // application version of the chart, "v3.2.11"
 	// Workloads are the Deployments and StatefulSets of the last revision, as "Deployment/argocd-server".
 	Workloads []string
+	// Missing are the objects of the last revision that somebody removed, as "secret argocd-secret".
+	Missing []string
 }
 
-// Deployed says whether the last revision was applied to its end.
+// Deployed reports whether the last revision was applied to its end.
 func (s State) Deployed() bool { return s.Status == release.StatusDeployed.String() }
 
 // Observe reads the last revision of a release. It renders nothing.
@@ -95,7 +99,13 @@ func (c *Client) Observe(ctx context.Context, name string) (State, error) {
 	if err != nil || rel == nil {
 		return State{}, err
 	}
-	return stateOf(rel), nil
+	return c.observe(ctx, rel)
+}
+
+func (c *Client) observe(ctx context.Context, rel *release.Release) (s State, err error) {
+	s = stateOf(rel)
+	s.Missing, err = c.missing(ctx, rel)
+	return s, err
 }
 
 // last returns nil when there is no release.

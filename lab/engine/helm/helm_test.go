@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -22,6 +22,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -60,6 +61,7 @@ func (k *fakeKube) Delete(r kube.ResourceList) (*kube.Result, []error) {
 type fixture struct {
 	*Client
 	kube *fakeKube
+	gone string // an object of the release that somebody removed, as "web"
 	crds *dynamicfake.FakeDynamicClient
 	want Release
 }
@@ -76,10 +78,31 @@ func newFixture(t *testing.T) *fixture {
 		Releases: storage.Init(mem), KubeClient: k, Capabilities: chartutil.DefaultCapabilities, Log: func(string, ...any) {},
 		HookOutputFunc: func(_, _, _ string) io.Writer { return io.Discard },
 	}}
-	return &fixture{Client: c, kube: k, crds: crds, want: Release{
+	f := &fixture{Client: c, kube: k, crds: crds, want: Release{
 		Name: "argocd", Namespace: "argocd", Values: map[string]any{"replicas": 1},
 		Chart: lab.Chart{Name: "small", Version: "1.0.0", Digest: "sha256:one", Archive: pack(t)},
 	}}
+	c.list = func(_ context.Context, kind schema.GroupVersionKind) (map[types.NamespacedName]bool, error) {
+		rel, err := c.cfg.Releases.Last("argocd")
+		if err != nil {
+			return nil, err
+		}
+		have := map[types.NamespacedName]bool{}
+		for _, o := range objects(rel.Manifest) {
+			if o.kind == kind && o.name.Name != f.gone {
+				have[types.NamespacedName{Namespace: "argocd", Name: o.name.Name}] = true
+			}
+		}
+		if kind.Kind == "CustomResourceDefinition" && f.gone != "crds" {
+			for _, crd := range rel.Chart.CRDObjects() {
+				for _, o := range objects(string(crd.File.Data)) {
+					have[o.name] = true
+				}
+			}
+		}
+		return have, nil
+	}
+	return f
 }
 
 func newestIn(mem *driver.Memory) func(context.Context, string) (int, error) {
@@ -154,20 +177,21 @@ func TestEnsureInstallsAndThenLeavesAlone(t *testing.T) {
 func TestEnsureUpgradesForItsReasons(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Release)
-		repair string
+		gone   string
 		reason string
 	}{
 		"values":  {func(r *Release) { r.Values = map[string]any{"replicas": 2} }, "", "chart or values changed"},
 		"digest":  {func(r *Release) { r.Chart.Digest = "sha256:two" }, "", "chart or values changed"},
 		"version": {func(r *Release) { r.Chart.Version = "1.1.0" }, "", "chart 1.0.0 -> 1.1.0"},
-		"repair":  {func(*Release) {}, "web is missing", "web is missing"},
+		"gone":    {func(*Release) {}, "web", "deployment web is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.ensure(t)
 			tc.change(&f.want)
-			if tc.repair != "" {
-				f.want.Repair = func(State) (string, error) { return tc.repair, nil }
+			f.gone = tc.gone
+			if s, err := f.Observe(t.Context(), "argocd"); err != nil || len(s.Missing) > 0 != (tc.gone != "") {
+				t.Errorf("seen %+v, %v", s, err)
 			}
 			var told []string
 			res, err := f.Ensure(t.Context(), f.want, func(s string) { told = append(told, s) })
@@ -180,7 +204,7 @@ func TestEnsureUpgradesForItsReasons(t *testing.T) {
 			if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, tc.reason) }) {
 				t.Errorf("the reason was not told: %v", told)
 			}
-			f.want.Repair = nil
+			f.gone = ""
 			if again, err := f.Ensure(t.Context(), f.want, func(string) {}); err != nil || again.Changed {
 				t.Errorf("changed twice: %+v, %v", again, err)
 			}
@@ -252,10 +276,12 @@ func TestEnsureGoesOnAfterAFailure(t *testing.T) {
 }
 
 // Helm goes on in the background when its context ends, and would write after lab has said that it stopped.
-func TestEnsureLetsACallInFlightFinish(t *testing.T) {
+func TestEnsureLetsACallInFlightFinish(t *testing.T) { synctest.Test(t, letsACallInFlightFinish) }
+
+func letsACallInFlightFinish(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.kube.during = func() { cancel(); time.Sleep(50 * time.Millisecond) }
+	f.kube.during = func() { cancel(); synctest.Wait() } // who would end early has ended
 	res, err := f.Ensure(ctx, f.want, func(string) {})
 	if err != nil || !res.Deployed() {
 		t.Errorf("%+v, %v", res, err)

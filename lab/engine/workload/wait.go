@@ -153,7 +153,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	}
 }
 
-// Owns says whether a pod belongs to a workload, by the names that controllers give.
+// Owns reports whether a pod belongs to a workload, by the names that controllers give.
 func Owns(s Status, pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, s.Name+"-") }
 
 // follow pokes changed at each event and keeps watch errors from being logged: they are told with the result, if they last.

@@ -27,7 +27,9 @@ type Forge interface {
 	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
 	Inputs(image lab.Image) string
 	Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error)
+	Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error)
 	Diff(ctx context.Context, tree forge.Tree) ([]string, error)
+	Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error)
 	Log(ctx context.Context, n int) ([]forge.Commit, error)
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
@@ -40,11 +42,14 @@ var _ Forge = (*forge.Gitea)(nil)
 
 // Subject is a forge under test.
 type Subject struct {
-	Forge Forge
-	Image lab.Image
-	Stop  func(t *testing.T)                                      // stops it, as a restart of the machine does
-	Other func(t *testing.T, message string, files ...string)     // somebody else commits: name, text, name, text, ...
-	Chart func(t *testing.T, dir, version, text string) lab.Chart // a chart archive of that version whose content depends on text
+	Forge     Forge
+	Image     lab.Image
+	Stop      func(t *testing.T)                                      // stops it, as a restart of the machine does
+	Pause     func(t *testing.T)                                      // freezes it, as docker pause does
+	Silence   func(t *testing.T) (undo func())                        // lets it run and not answer
+	Unprepare func(t *testing.T)                                      // takes admin and repository away, as a start that was interrupted leaves it
+	Other     func(t *testing.T, message string, files ...string)     // somebody else commits: name, text, name, text, ...
+	Chart     func(t *testing.T, dir, version, text string) lab.Chart // a chart archive of that version whose content depends on text
 }
 
 // Contract runs the suite.
@@ -61,9 +66,7 @@ func Contract(t *testing.T, s Subject) {
 		if got := observe(t, s.Forge); got != (forge.State{}) {
 			t.Errorf("seen %+v", got)
 		}
-		if _, err := s.Forge.Push(ctx, tree, "first"); !hasCode(err, "no_forge") {
-			t.Errorf("push: %v", err)
-		}
+		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Remove(ctx))
 	})
 
@@ -71,7 +74,7 @@ func Contract(t *testing.T, s Subject) {
 		for range 2 {
 			must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 			got := observe(t, s.Forge)
-			if !got.Exists || !got.Running || !got.Answers || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
+			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
 				t.Errorf("seen %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
@@ -109,7 +112,11 @@ func Contract(t *testing.T, s Subject) {
 		s.Other(t, "theirs", "theirs.txt", "theirs\n")
 		before := observe(t, s.Forge).Revision
 		write(t, dir, "README.md", "three\n")
-		_, err := s.Forge.Push(ctx, tree, "third")
+		ahead, err := s.Forge.Ahead(ctx, tree)
+		if err != nil || len(ahead) != 1 || ahead[0].Message != "theirs" || ahead[0].Hash != before || ahead[0].Author != "ann" || ahead[0].Lab {
+			t.Errorf("ahead are %+v, %v; want theirs", ahead, err)
+		}
+		_, err = s.Forge.Push(ctx, tree, "third")
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "diverged" || e.Exit != lab.ExitFailed || e.Cure == "" || !strings.Contains(strings.Join(e.Details, "\n"), "theirs.txt") {
 			t.Fatalf("error %#v, want a refusal that names theirs.txt", err)
@@ -122,6 +129,9 @@ func Contract(t *testing.T, s Subject) {
 		must(t, err)
 		if !slices.Equal(third.Changed, []string{"README.md"}) {
 			t.Errorf("pushed %+v", third)
+		}
+		if ahead, err := s.Forge.Ahead(ctx, tree); err != nil || len(ahead) > 0 {
+			t.Errorf("ahead are %+v, %v; want none", ahead, err)
 		}
 	})
 
@@ -144,6 +154,14 @@ func Contract(t *testing.T, s Subject) {
 		}
 		if commits[0].Hash != observe(t, s.Forge).Revision {
 			t.Error("the newest commit is not the head")
+		}
+	})
+
+	t.Run("log of none", func(t *testing.T) {
+		for _, n := range []int{0, -1} {
+			if commits, err := s.Forge.Log(ctx, n); err != nil || len(commits) > 0 {
+				t.Errorf("the last %d commits are %+v, %v", n, commits, err)
+			}
 		}
 	})
 
@@ -189,20 +207,90 @@ func Contract(t *testing.T, s Subject) {
 		if got := observe(t, s.Forge); !got.Exists || got.Running || got.Answers || got.HostURL != "" {
 			t.Errorf("stopped, and seen %+v", got)
 		}
+		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
 			t.Errorf("seen %+v, before the restart %+v", got, before)
 		}
 	})
 
+	t.Run("pause", func(t *testing.T) {
+		before := observe(t, s.Forge)
+		s.Pause(t)
+		if got := observe(t, s.Forge); !got.Exists || !got.Volume || got.Running || got.Answers || got.Prepared || got.HostURL != "" {
+			t.Errorf("paused, and seen %+v", got)
+		}
+		unserved(t, s.Forge, tree)
+		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		if got := observe(t, s.Forge); got != before {
+			t.Errorf("seen %+v, before the pause %+v", got, before)
+		}
+	})
+
+	t.Run("silence", func(t *testing.T) {
+		before := observe(t, s.Forge)
+		undo := s.Silence(t)
+		got := observe(t, s.Forge)
+		undo()
+		if !got.Exists || !got.Running || got.Answers || got.Prepared || got.Revision != "" {
+			t.Errorf("silent, and seen %+v", got)
+		}
+		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		if got := observe(t, s.Forge); got != before {
+			t.Errorf("seen %+v, before the silence %+v", got, before)
+		}
+	})
+
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		image := s.Image
-		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if built anew; the archive is what it was
+		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if built again; the archive is what it was
 		must(t, s.Forge.Start(ctx, image, 0, nil))
 		got := observe(t, s.Forge)
 		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
 			t.Errorf("seen %+v, before the change %+v: want the same commits at the same address", got, before)
+		}
+	})
+
+	t.Run("unprepared", func(t *testing.T) {
+		image := s.Image
+		image.Digest = "sha256:" + strings.Repeat("0", 64)
+		s.Unprepare(t)
+		if got := observe(t, s.Forge); !got.Exists || !got.Running || !got.Answers || got.Prepared || got.Revision != "" {
+			t.Errorf("unprepared, and seen %+v", got)
+		}
+		unserved(t, s.Forge, tree)
+		must(t, s.Forge.Start(ctx, image, 0, nil))
+		if got := observe(t, s.Forge); !got.Prepared || !got.Answers {
+			t.Errorf("started, and seen %+v", got)
+		}
+		pushed, err := s.Forge.Push(ctx, tree, "again")
+		must(t, err)
+		if got := observe(t, s.Forge); got.Revision != pushed.Commit || !pushed.Pushed {
+			t.Errorf("seen %+v after %+v", got, pushed)
+		}
+	})
+
+	t.Run("pull", func(t *testing.T) {
+		s.Other(t, "theirs again", "theirs.txt", "theirs again\n", "new/file.txt", "new\n")
+		for _, dry := range []bool{true, false} {
+			got, err := s.Forge.Pull(ctx, tree, dry)
+			must(t, err)
+			if len(got.Commits) != 1 || got.Commits[0].Message != "theirs again" || len(got.Files) != 2 || got.Commit != observe(t, s.Forge).Revision {
+				t.Errorf("dry %t: pulled %+v", dry, got)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "theirs.txt"))
+			must(t, err)
+			if (string(text) == "theirs again\n") == dry {
+				t.Errorf("dry %t: the file is %q", dry, text)
+			}
+		}
+		if got, err := s.Forge.Pull(ctx, tree, false); err != nil || len(got.Files) > 0 {
+			t.Errorf("pulled again %+v, %v", got, err)
+		}
+		write(t, dir, "theirs.txt", "ours now\n")
+		if got, err := s.Forge.Push(ctx, tree, "after a pull"); err != nil || !slices.Equal(got.Changed, []string{"theirs.txt"}) {
+			t.Errorf("pushed %+v, %v", got, err)
 		}
 	})
 
@@ -214,6 +302,28 @@ func Contract(t *testing.T, s Subject) {
 			}
 		}
 	})
+}
+
+// unserved checks that a forge which does not serve its repository says so, whatever is asked.
+func unserved(t *testing.T, f Forge, tree forge.Tree) {
+	t.Helper()
+	ctx := t.Context()
+	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
+	for name, ask := range map[string]func() error{
+		"push":     func() error { _, err := f.Push(ctx, tree, "x"); return err },
+		"pull":     func() error { _, err := f.Pull(ctx, tree, false); return err },
+		"diff":     func() error { _, err := f.Diff(ctx, tree); return err },
+		"ahead":    func() error { _, err := f.Ahead(ctx, tree); return err },
+		"log":      func() error { _, err := f.Log(ctx, 1); return err },
+		"charts":   func() error { _, err := f.MissingCharts(ctx, charts); return err },
+		"webhook":  func() error { _, err := f.HasWebhook(ctx, "http://x", "s"); return err },
+		"publish":  func() error { _, err := f.PublishCharts(ctx, charts); return err },
+		"new hook": func() error { _, err := f.EnsureWebhook(ctx, "http://x", "s"); return err },
+	} {
+		if err := ask(); !hasCode(err, "no_forge") {
+			t.Errorf("%s: %v, want no_forge", name, err)
+		}
+	}
 }
 
 func must(t *testing.T, err error) {

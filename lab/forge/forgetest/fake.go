@@ -19,11 +19,16 @@ import (
 type Fake struct {
 	Dir string // of the repository; made by Start, removed by Remove
 
-	inputs string // empty while it does not exist
-	port   string
-	up     bool
-	charts map[string]string // name and version -> digest
-	hook   string            // url and secret
+	Notes forge.Notes // of pulls; nil for none
+
+	inputs     string // empty while it does not exist
+	port       string
+	up         bool
+	unprepared bool
+	paused     bool
+	silent     bool
+	charts     map[string]string // name and version -> digest
+	hook       string            // url and secret
 }
 
 var _ Forge = (*Fake)(nil)
@@ -35,11 +40,14 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	if f.inputs == "" {
 		return forge.State{}, nil
 	}
-	s := forge.State{Exists: true, Inputs: f.inputs, ImageID: f.inputs}
-	if !f.up {
+	s := forge.State{Exists: true, Volume: true, Inputs: f.inputs, ImageID: f.inputs}
+	if !f.up || f.paused {
 		return s, nil
 	}
-	s.Running, s.Answers, s.HostURL = true, true, "http://127.0.0.1:"+f.port
+	s.Running, s.Answers, s.Prepared, s.HostURL = true, !f.silent, !f.silent && !f.unprepared, "http://127.0.0.1:"+f.port
+	if !s.Prepared {
+		return s, nil
+	}
 	repo, err := git.PlainOpen(f.Dir)
 	if err != nil {
 		return s, err
@@ -60,7 +68,7 @@ func (f *Fake) Inputs(image lab.Image) string { return image.Ref + "@" + image.D
 
 // Start makes the repository where there is none.
 func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) error {
-	if f.inputs == "" {
+	if f.inputs == "" || f.unprepared {
 		repo, err := git.PlainInit(f.Dir, true)
 		if err != nil {
 			return err
@@ -70,18 +78,39 @@ func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) 
 		}
 		f.charts, f.port = map[string]string{}, "3000"
 	}
-	f.inputs, f.up = f.Inputs(image), true
+	if f.silent {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server does not answer"}
+	}
+	f.inputs, f.up, f.paused, f.unprepared = f.Inputs(image), true, false, false
 	return nil
 }
 
 // Stop stops it.
 func (f *Fake) Stop() { f.up = false }
 
+// Pause freezes it, until Start.
+func (f *Fake) Pause() { f.paused = true }
+
+// Silence keeps it running and lets it answer nothing, until it is called with false.
+func (f *Fake) Silence(silent bool) { f.silent = silent }
+
+// Unprepare takes the repository away, as if its start had been interrupted, until Start.
+func (f *Fake) Unprepare() error {
+	f.unprepared, f.charts, f.hook = true, map[string]string{}, ""
+	return os.RemoveAll(f.Dir)
+}
+
 func (f *Fake) running() (forge.Remote, error) {
-	if !f.up {
+	s, err := f.Observe(context.Background())
+	switch {
+	case err != nil:
+		return forge.Remote{}, err
+	case !s.Running:
 		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server does not run"}
+	case !s.Prepared:
+		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet"}
 	}
-	return forge.Remote{URL: f.Dir, Cure: "git pull", Now: time.Now}, nil
+	return forge.Remote{URL: f.Dir, Notes: f.Notes, Now: time.Now}, nil
 }
 
 // Push commits the working tree.
@@ -102,8 +131,29 @@ func (f *Fake) Diff(ctx context.Context, tree forge.Tree) ([]string, error) {
 	return r.Diff(ctx, tree)
 }
 
+// Pull brings others' changes into the working tree.
+func (f *Fake) Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error) {
+	r, err := f.running()
+	if err != nil {
+		return forge.PullResult{}, err
+	}
+	return r.Pull(ctx, tree, dry)
+}
+
+// Ahead are the commits of others whose changes the working tree lacks.
+func (f *Fake) Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error) {
+	r, err := f.running()
+	if err != nil {
+		return nil, err
+	}
+	return r.Ahead(ctx, tree)
+}
+
 // Log is the last n commits.
 func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
+	if _, err := f.running(); err != nil {
+		return nil, err
+	}
 	repo, err := git.PlainOpen(f.Dir)
 	if err != nil {
 		return nil, err
@@ -127,6 +177,9 @@ func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
 
 // MissingCharts are those of the charts that were not published as they are.
 func (f *Fake) MissingCharts(_ context.Context, charts []lab.Chart) ([]string, error) {
+	if _, err := f.running(); err != nil {
+		return nil, err
+	}
 	var missing []string
 	for _, c := range charts {
 		if f.charts[c.Name+" "+c.Version] != c.Digest {
@@ -139,27 +192,36 @@ func (f *Fake) MissingCharts(_ context.Context, charts []lab.Chart) ([]string, e
 // PublishCharts notes charts.
 func (f *Fake) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
 	changed, err := f.MissingCharts(ctx, charts)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range charts {
 		f.charts[c.Name+" "+c.Version] = c.Digest
 	}
-	return changed, err
+	return changed, nil
 }
 
-// HasWebhook says whether that webhook was noted.
+// HasWebhook reports whether that webhook was noted.
 func (f *Fake) HasWebhook(_ context.Context, url, secret string) (bool, error) {
+	if _, err := f.running(); err != nil {
+		return false, err
+	}
 	return f.hook == url+" "+secret, nil
 }
 
 // EnsureWebhook notes a webhook.
 func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
 	has, err := f.HasWebhook(ctx, url, secret)
+	if err != nil {
+		return false, err
+	}
 	f.hook = url + " " + secret
-	return !has, err
+	return !has, nil
 }
 
 // Remove removes the repository.
 func (f *Fake) Remove(context.Context) error {
 	dir := f.Dir
-	*f = Fake{Dir: dir}
+	*f = Fake{Dir: dir, Notes: f.Notes}
 	return os.RemoveAll(dir)
 }

@@ -13,7 +13,17 @@ func TestFake(t *testing.T) {
 	f := &forgetest.Fake{Dir: filepath.Join(t.TempDir(), "estate.git")}
 	forgetest.Contract(t, forgetest.Subject{
 		Forge: f, Image: lab.Image{Ref: "gitea:1", Digest: "sha256:1"},
-		Stop: func(*testing.T) { f.Stop() },
+		Stop:  func(*testing.T) { f.Stop() },
+		Pause: func(*testing.T) { f.Pause() },
+		Silence: func(*testing.T) func() {
+			f.Silence(true)
+			return func() { f.Silence(false) }
+		},
+		Unprepare: func(t *testing.T) {
+			if err := f.Unprepare(); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Other: func(t *testing.T, message string, files ...string) {
 			forgetest.Commit(t, f.Dir, nil, message, files...)
 		},

@@ -1,7 +1,12 @@
 package live
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -10,13 +15,57 @@ import (
 )
 
 // Engine is Argo CD in the words of scenarios.
-type Engine struct{ ArgoCD *argocd.ArgoCD }
+type Engine struct {
+	ArgoCD *argocd.ArgoCD
 
-// Watch tells of applications.
+	beat, answer time.Duration // how often the hub is asked, and how long it may take; 0 for beatEvery and answerWithin
+}
+
+// How long a silent hub goes unnoticed. Argo CD's watch goes on over a connection that breaks, and says nothing of one on which nothing comes any more.
+const (
+	beatEvery    = 5 * time.Second
+	answerWithin = 10 * time.Second
+)
+
+// Watch tells of applications, for as long as the hub answers.
 func (e Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
-	return e.ArgoCD.Watch(ctx, func(a lab.Application, o argocd.Observed) {
-		seen(scenario.Application{Application: a, Gone: o.Gone, Heals: o.SelfHeal, Definition: o.Definition})
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var asking sync.WaitGroup
+	asking.Go(func() { e.ask(ctx, stop) })
+	err := e.ArgoCD.Watch(ctx, func(a lab.Application, o argocd.Observed) {
+		if ctx.Err() == nil {
+			seen(scenario.Application{Application: a, Gone: o.Gone, Heals: o.SelfHeal, Definition: o.Definition})
+		}
 	}, ready)
+	if silent := context.Cause(ctx); errors.Is(silent, errSilent) {
+		err = silent
+	}
+	stop(nil)
+	asking.Wait()
+	return err
+}
+
+var errSilent = errors.New("the hub does not answer")
+
+// ask asks the hub now and then, and stops the watch when it gives no answer.
+func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
+	beat := time.NewTicker(cmp.Or(e.beat, beatEvery))
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+		within, cancel := context.WithTimeout(ctx, cmp.Or(e.answer, answerWithin))
+		_, err := e.ArgoCD.Applications(within)
+		cancel()
+		if err != nil {
+			stop(fmt.Errorf("%w: %v", errSilent, err))
+			return
+		}
+	}
 }
 
 // Registration is what Argo CD knows of a cluster.

@@ -119,7 +119,7 @@ func (g *Git) Tree(ctx context.Context, branch string) (scenario.Tree, error) {
 	return scenario.Tree{Commit: head.Hash.String(), FS: files}, err
 }
 
-// Commit puts a change on top of a branch. A commit that comes in between is seen by the server, and the change is made anew on top of it.
+// Commit puts a change on top of a branch. A commit that comes in between is seen by the server, and the change is made again on top of it.
 func (g *Git) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +132,7 @@ func (g *Git) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	}
 }
 
-// rejected says whether the server refused because the branch had moved.
+// rejected reports whether the server refused because the branch had moved.
 func rejected(err error) bool {
 	return errors.Is(err, git.ErrNonFastForwardUpdate) || strings.Contains(err.Error(), "non-fast-forward") || strings.Contains(err.Error(), "failed to update ref")
 }

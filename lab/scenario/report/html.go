@@ -236,7 +236,7 @@ func rank(g group) int {
 	return 1
 }
 
-// dull says whether nothing happened on a lane.
+// dull reports whether nothing happened on a lane.
 func dull(marks []scenario.Mark) bool {
 	texts := map[string]bool{}
 	for _, m := range marks {

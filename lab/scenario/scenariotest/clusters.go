@@ -35,8 +35,10 @@ func kinds() []schema.GroupVersionKind {
 type Clusters struct {
 	mu      sync.Mutex
 	clients map[string]*fake.FakeDynamicClient
+	apis    map[string]*api
 	mapper  meta.RESTMapper
 	version int
+	changed func() // what watches the clusters from within is told
 	Paused  map[string]bool
 }
 
@@ -53,11 +55,12 @@ func NewClusters(names ...string) *Clusters {
 		add(k, meta.RESTScopeNamespace)
 	}
 	add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
-	c := &Clusters{clients: map[string]*fake.FakeDynamicClient{}, mapper: mapper, version: 1000, Paused: map[string]bool{}}
+	c := &Clusters{clients: map[string]*fake.FakeDynamicClient{}, apis: map[string]*api{}, mapper: mapper, version: 1000, changed: func() {}, Paused: map[string]bool{}}
 	for _, name := range names {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 		client.PrependReactor("*", "*", c.versions(client))
 		c.clients[name] = client
+		c.apis[name] = &api{clusters: c, breaks: make(chan struct{})}
 	}
 	return c
 }
@@ -129,8 +132,17 @@ func overlay(under, over map[string]any) {
 	}
 }
 
-// Client leads into a cluster.
+// Client leads into a cluster, from outside.
 func (c *Clusters) Client(cluster string) (scenario.Client, error) {
+	client, err := c.within(cluster)
+	if err == nil {
+		client.Dynamic = outside{client.Dynamic, c.apis[cluster]}
+	}
+	return client, err
+}
+
+// within leads there whether it answers or not.
+func (c *Clusters) within(cluster string) (scenario.Client, error) {
 	client, ok := c.clients[cluster]
 	if !ok {
 		return scenario.Client{}, fmt.Errorf("no cluster %s", cluster)
@@ -138,7 +150,7 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	return scenario.Client{Dynamic: client, Mapper: c.mapper}, nil
 }
 
-// Pause notes that a cluster is paused: the engine does not reach it then.
+// Pause freezes a cluster: it does not answer, and the engine does not reach it.
 func (c *Clusters) Pause(_ context.Context, cluster string) error { return c.setPaused(cluster, true) }
 
 // Resume takes that back.
@@ -147,16 +159,31 @@ func (c *Clusters) Resume(_ context.Context, cluster string) error {
 }
 
 func (c *Clusters) setPaused(cluster string, to bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.clients[cluster]; !ok {
+	way, ok := c.apis[cluster]
+	if !ok {
 		return fmt.Errorf("no cluster %s", cluster)
 	}
-	c.Paused[cluster] = to
+	defer c.changed()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Paused[cluster] = to; to {
+		way.Shut()
+	} else {
+		way.Open()
+	}
 	return nil
 }
 
-// IsPaused says whether a cluster is paused.
+// Shut makes a cluster silent to those outside; the engine still reaches it.
+func (c *Clusters) Shut(cluster string) { c.apis[cluster].Shut() }
+
+// Open takes that back.
+func (c *Clusters) Open(cluster string) { c.apis[cluster].Open() }
+
+// BreakOff ends all watches of a cluster.
+func (c *Clusters) BreakOff(cluster string) { c.apis[cluster].breakOff() }
+
+// IsPaused reports whether a cluster is paused.
 func (c *Clusters) IsPaused(cluster string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,6 +2,7 @@ package scenariotest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,11 +18,16 @@ import (
 const (
 	compareTakes = 200 * time.Millisecond
 	rolloutTakes = 300 * time.Millisecond
-	patrolEvery  = 100 * time.Millisecond // stands for its watches
+	patrolEvery  = 5 * time.Second        // beside its watches
+	restEvery    = 100 * time.Millisecond // how often Converged looks
 )
 
 // Engine reconciles the default estate's addons: it follows pins, values and labels as Argo CD does, in as much as the stories can tell.
+//
+// While its gate is shut, nothing is heard of it: calls wait, and a watch says nothing until it finds that out.
 type Engine struct {
+	Gate
+
 	lab, hub string
 	forge    *Forge
 	clusters *Clusters
@@ -33,17 +39,22 @@ type Engine struct {
 	watchers      map[int]func(scenario.Application)
 	next          int
 	wake          chan struct{}
-	passes        int // how often everything was looked at
-	read          *reading
+	passes        int           // how often everything was looked at
+	tree          scenario.Tree // that was looked at last
+	read          *reading      // of it
+	estate        *Estate
 	missed        bool
+	restarts      chan struct{} // closed when all watches end
 }
 
-// reading is what the engine read from a commit.
+// reading is what the engine read from a tree.
 type reading struct {
-	commit string
-	tree   scenario.Tree
+	est    *lab.Estate
 	addons []lab.Addon
 	sets   []applicationSet
+
+	mu     sync.Mutex
+	values map[string]map[string]any // by addon, environment and cluster
 }
 
 // app is one application.
@@ -55,10 +66,12 @@ type app struct {
 }
 
 // NewEngine knows the estate's clusters by their bridge.
-func NewEngine(est *lab.Estate, forge *Forge, clusters *Clusters) *Engine {
+func NewEngine(est *lab.Estate, files *Estate, forge *Forge, clusters *Clusters) *Engine {
 	e := &Engine{
-		lab: est.Name, hub: est.Hub().Name, forge: forge, clusters: clusters, charts: map[string][]string{"podinfo": {"6.7.0", "6.9.2"}, "metrics-server": {"3.13.1"}},
+		estate: files,
+		lab:    est.Name, hub: est.Hub().Name, forge: forge, clusters: clusters, charts: map[string][]string{"podinfo": {"6.7.0", "6.9.2"}, "metrics-server": {"3.13.1"}},
 		registrations: map[string]scenario.Marks{}, apps: map[string]*app{}, watchers: map[int]func(scenario.Application){}, wake: make(chan struct{}, 1),
+		restarts: make(chan struct{}),
 	}
 	def, _ := est.Environment(lab.DefaultEnvironment)
 	for _, c := range est.Clusters {
@@ -73,7 +86,7 @@ func NewEngine(est *lab.Estate, forge *Forge, clusters *Clusters) *Engine {
 		}
 		e.registrations[c.Name] = m
 	}
-	forge.pushed = e.poke
+	forge.pushed, clusters.changed = e.poke, e.poke
 	return e
 }
 
@@ -104,26 +117,55 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// Watch tells of applications.
+// noticedAfter is when a watch finds out that nothing comes any more.
+const noticedAfter = 10 * time.Second
+
+// Watch tells of applications, until the engine restarts or does not answer any more.
 func (e *Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
+	if err := e.through(ctx); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(e.apps)) {
 		seen(e.apps[name].Application)
 	}
-	id := e.next
+	id, restarts := e.next, e.restarts
 	e.next++
-	e.watchers[id] = seen
+	e.watchers[id] = func(a scenario.Application) {
+		if !e.isShut() {
+			seen(a)
+		}
+	}
 	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.watchers, id)
+	}()
 	ready()
-	<-ctx.Done()
-	e.mu.Lock()
-	delete(e.watchers, id)
-	e.mu.Unlock()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-restarts:
+		return errors.New("the engine restarts")
+	case <-e.shutting():
+	}
+	if err := e.pass(ctx, noticedAfter); err != nil {
+		return nil
+	}
+	return errors.New("the hub does not answer")
 }
 
-// Registration is what is known of a cluster.
-func (e *Engine) Registration(_ context.Context, cluster string) (scenario.Marks, error) {
+// Restart ends all watches.
+func (e *Engine) Restart() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.restarts)
+	e.restarts = make(chan struct{})
+}
+
+// registration is what the engine itself knows of a cluster.
+func (e *Engine) registration(cluster string) (scenario.Marks, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, ok := e.registrations[cluster]
@@ -133,8 +175,19 @@ func (e *Engine) Registration(_ context.Context, cluster string) (scenario.Marks
 	return scenario.Marks{Labels: maps.Clone(m.Labels), Annotations: maps.Clone(m.Annotations)}, nil
 }
 
+// Registration is what is known of a cluster.
+func (e *Engine) Registration(ctx context.Context, cluster string) (scenario.Marks, error) {
+	if err := e.through(ctx); err != nil {
+		return scenario.Marks{}, err
+	}
+	return e.registration(cluster)
+}
+
 // Mark changes it.
-func (e *Engine) Mark(_ context.Context, cluster string, change scenario.Marks) error {
+func (e *Engine) Mark(ctx context.Context, cluster string, change scenario.Marks) error {
+	if err := e.through(ctx); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	m, ok := e.registrations[cluster]
 	if ok {
@@ -150,7 +203,10 @@ func (e *Engine) Mark(_ context.Context, cluster string, change scenario.Marks) 
 }
 
 // Refresh looks at Git.
-func (e *Engine) Refresh(context.Context) error {
+func (e *Engine) Refresh(ctx context.Context) error {
+	if err := e.through(ctx); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	e.missed = false
 	e.mu.Unlock()
@@ -212,7 +268,7 @@ func (e *Engine) Converged(ctx context.Context) error {
 		if ok {
 			return nil
 		}
-		if err := e.pass(ctx, patrolEvery); err != nil {
+		if err := e.pass(ctx, restEvery); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -31,6 +32,31 @@ func Files(t *testing.T, estate fs.FS, more map[string]string) fstest.MapFS {
 		out[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	}
 	return out
+}
+
+// Estate is files of which many labs of a test are made. What labs read of a tree is kept with them: reading is most of what a lab in memory takes.
+type Estate struct {
+	fs.FS
+
+	mu    sync.Mutex
+	trees map[string]*reading // by the tree's name
+}
+
+// Reused is an estate for many labs.
+func Reused(files fs.FS) *Estate { return &Estate{FS: files, trees: map[string]*reading{}} }
+
+// read reads a tree, once.
+func (e *Estate) read(tree string, read func() (*reading, error)) (*reading, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r, known := e.trees[tree]; known {
+		return r, nil
+	}
+	r, err := read()
+	if err == nil {
+		e.trees[tree] = r
+	}
+	return r, err
 }
 
 // Sabotage is a change of the estate that makes a story fail: what it must then say.

@@ -25,8 +25,10 @@ type Commit struct {
 // Tree is the name of the commit's tree.
 func (c Commit) Tree() string { return hashOf(c.files, "") }
 
-// Forge keeps commits in memory.
+// Forge keeps commits in memory. While its gate is shut, it does not answer.
 type Forge struct {
+	Gate
+
 	mu       sync.Mutex
 	branches map[string][]Commit
 	pushed   func()
@@ -65,7 +67,10 @@ func hashOf(files map[string]*scenario.File, salt string) string {
 }
 
 // Tree reads a branch.
-func (f *Forge) Tree(_ context.Context, branch string) (scenario.Tree, error) {
+func (f *Forge) Tree(ctx context.Context, branch string) (scenario.Tree, error) {
+	if err := f.through(ctx); err != nil {
+		return scenario.Tree{}, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	commits, ok := f.branches[branch]
@@ -85,7 +90,10 @@ func (f *Forge) Tree(_ context.Context, branch string) (scenario.Tree, error) {
 }
 
 // Commit commits.
-func (f *Forge) Commit(_ context.Context, c scenario.Change) (string, error) {
+func (f *Forge) Commit(ctx context.Context, c scenario.Change) (string, error) {
+	if err := f.through(ctx); err != nil {
+		return "", err
+	}
 	f.mu.Lock()
 	commits, ok := f.branches[c.Branch]
 	if !ok {
@@ -110,7 +118,10 @@ func (f *Forge) Commit(_ context.Context, c scenario.Change) (string, error) {
 }
 
 // Branches maps names to trees.
-func (f *Forge) Branches(context.Context) (map[string]string, error) {
+func (f *Forge) Branches(ctx context.Context) (map[string]string, error) {
+	if err := f.through(ctx); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := map[string]string{}
@@ -121,11 +132,22 @@ func (f *Forge) Branches(context.Context) (map[string]string, error) {
 }
 
 // RemoveBranch removes a branch.
-func (f *Forge) RemoveBranch(_ context.Context, name string) error {
+func (f *Forge) RemoveBranch(ctx context.Context, name string) error {
+	if err := f.through(ctx); err != nil {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.branches, name)
 	return nil
+}
+
+// treeOf is the name of the tree of a commit on the engines' branch.
+func (f *Forge) treeOf(commit string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	commits := f.branches[scenario.Branch]
+	return commits[slices.IndexFunc(commits, func(c Commit) bool { return c.Hash == commit })].Tree()
 }
 
 // Log is what was committed to a branch, the first first.

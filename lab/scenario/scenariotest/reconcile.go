@@ -28,19 +28,21 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	missed := e.missed
 	e.mu.Unlock()
 	if missed {
-		tree = e.read.tree
+		tree = e.tree
 	}
-	if e.read == nil || e.read.commit != tree.Commit {
-		if e.read, err = e.readEstate(tree); err != nil {
+	if e.read == nil || e.tree.Commit != tree.Commit {
+		read, err := e.estate.read(e.forge.treeOf(tree.Commit), func() (*reading, error) { return readEstate(tree.FS, e.lab) })
+		if err != nil {
 			return err
 		}
+		e.tree, e.read = tree, read
 	}
 	e.mu.Lock()
 	clusters := slices.Sorted(maps.Keys(e.registrations))
 	e.mu.Unlock()
 	for i, addon := range e.read.addons {
 		for _, cluster := range clusters {
-			m, err := e.Registration(ctx, cluster)
+			m, err := e.registration(cluster)
 			if err != nil {
 				return err
 			}
@@ -55,14 +57,14 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) readEstate(tree scenario.Tree) (*reading, error) {
-	est, err := estate.Load(tree.FS, "", e.lab)
+func readEstate(files fs.FS, labName string) (*reading, error) {
+	est, err := estate.Load(files, "", labName)
 	if err != nil {
 		return nil, fmt.Errorf("estate in the forge: %w", err)
 	}
-	r := &reading{commit: tree.Commit, tree: tree, addons: est.Addons}
+	r := &reading{est: est, addons: est.Addons, values: map[string]map[string]any{}}
 	for _, addon := range est.Addons {
-		set, err := readSet(tree.FS, addon.File)
+		set, err := readSet(files, addon.File)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +111,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		})
 		return nil
 	}
-	objects := render(tree.FS, addon, set, cluster, env, version, m)
+	objects := e.read.render(tree.FS, addon, set, cluster, env, version, m)
 	return e.sync(ctx, a, objects, func() {
 		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
 	})
@@ -232,7 +234,7 @@ func (s applicationSet) roleARN() string {
 	return role
 }
 
-// selects says whether the ApplicationSet generates an application for a cluster.
+// selects reports whether the ApplicationSet generates an application for a cluster.
 func (s applicationSet) selects(m scenario.Marks) bool {
 	if len(s.Spec.Generators) == 0 {
 		return false

@@ -38,11 +38,11 @@ func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotat
 }
 
 // render makes of the default estate's addons what their charts make, as far as stories look at it.
-func render(fsys fs.FS, addon lab.Addon, set applicationSet, cluster, env, version string, m scenario.Marks) []object {
+func (r *reading) render(fsys fs.FS, addon lab.Addon, set applicationSet, cluster, env, version string, m scenario.Marks) []object {
 	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
 	switch addon.Name {
 	case "podinfo":
-		values := layered(fsys, addon.Name, env, cluster)
+		values := r.layered(fsys, addon.Name, env, cluster)
 		ui, _ := values["ui"].(map[string]any)
 		return []object{manifest(cluster, "apps/v1", "Deployment", "podinfo", "podinfo", chart, nil, map[string]any{"spec": map[string]any{
 			"replicas": int64(number(values["replicaCount"])),
@@ -78,8 +78,15 @@ func number(v any) float64 {
 }
 
 // layered are the values of an addon, the last layer wins.
-func layered(fsys fs.FS, addon, env, cluster string) map[string]any {
+func (r *reading) layered(fsys fs.FS, addon, env, cluster string) map[string]any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := addon + " " + env + " " + cluster
+	if values, known := r.values[key]; known {
+		return values
+	}
 	values := map[string]any{}
+	r.values[key] = values
 	for _, dir := range []string{"environments/default", "environments/" + env, "clusters/" + cluster} {
 		data, err := fs.ReadFile(fsys, dir+"/addons/"+addon+"/values.yaml")
 		if err != nil {
@@ -105,9 +112,9 @@ func digest(objects []object) string {
 	return string(b)
 }
 
-// differ says whether the cluster is not as the objects say.
+// differ reports whether the cluster is not as the objects say.
 func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (bool, error) {
-	client, err := e.clusters.Client(cluster)
+	client, err := e.clusters.within(cluster)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +137,7 @@ func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (
 	return false, nil
 }
 
-// covers says whether everything that is wanted is there.
+// covers reports whether everything that is wanted is there.
 func covers(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -151,7 +158,7 @@ func covers(live, want any) bool {
 }
 
 func (e *Engine) apply(ctx context.Context, cluster string, objects []object) error {
-	client, err := e.clusters.Client(cluster)
+	client, err := e.clusters.within(cluster)
 	if err != nil {
 		return err
 	}
@@ -169,7 +176,7 @@ func (e *Engine) apply(ctx context.Context, cluster string, objects []object) er
 }
 
 func (e *Engine) prune(ctx context.Context, cluster string, objects []object) error {
-	client, err := e.clusters.Client(cluster)
+	client, err := e.clusters.within(cluster)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
-	"homelab/lab/estate"
 	"homelab/lab/scenario"
 )
 
@@ -24,20 +23,25 @@ type Lab struct {
 // New brings an estate up in memory and waits until it has converged. It ends with the test.
 func New(t *testing.T, files fs.FS) *Lab {
 	t.Helper()
-	est, err := estate.Load(files, "", "homelab")
-	if err != nil {
-		t.Fatal(err)
+	reused, ok := files.(*Estate)
+	if !ok {
+		reused = Reused(files)
 	}
 	forge, err := NewForge(files)
 	if err != nil {
 		t.Fatal(err)
 	}
+	read, err := reused.read(forge.Log(scenario.Branch)[0].Tree(), func() (*reading, error) { return readEstate(files, "homelab") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	est := read.est
 	var names []string
 	for _, c := range est.Clusters {
 		names = append(names, c.Name)
 	}
 	clusters := NewClusters(names...)
-	engine := NewEngine(est, forge, clusters)
+	engine := NewEngine(est, reused, forge, clusters)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()

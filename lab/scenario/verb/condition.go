@@ -56,6 +56,8 @@ func (c *condition) ReadYAML(r *strict.Reader, n *yaml.Node, path string) {
 	}
 }
 
+var reference = regexp.MustCompile(`\$\{[^}]*\}`)
+
 func (c *condition) pattern(r *strict.Reader, n *yaml.Node, path string) {
 	s, ok := c.want.(string)
 	if !ok || len(s) > maxPattern {
@@ -63,7 +65,7 @@ func (c *condition) pattern(r *strict.Reader, n *yaml.Node, path string) {
 		return
 	}
 	// Variables stand for a text of their own in a pattern, and are not known before it is played.
-	re, err := regexp.Compile(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(s, "x"))
+	re, err := regexp.Compile(reference.ReplaceAllString(s, "x"))
 	if err != nil {
 		r.Fail(n, path+": "+err.Error(), "https://pkg.go.dev/regexp/syntax")
 		return
@@ -92,7 +94,7 @@ func (c *condition) JSONSchema() map[string]any {
 	}}
 }
 
-// holds says whether a value is as wanted.
+// holds reports whether a value is as wanted.
 func (c condition) holds(got any, there bool) bool {
 	switch c.op {
 	case "exists":
@@ -101,7 +103,7 @@ func (c condition) holds(got any, there bool) bool {
 		return !there || !equal(got, c.want)
 	}
 	if !there {
-		return c.want == nil && c.op == "is"
+		return c.want == nil && (c.op == "is" || c.op == "") // null in the file is read as nothing at all
 	}
 	switch c.op {
 	case "matches":
@@ -139,7 +141,7 @@ func number(v any) (float64, bool) {
 // String is "= 2", "is not 2", "matches x".
 func (c condition) String() string {
 	switch c.op {
-	case "is":
+	case "is", "":
 		return "= " + scenario.Shown(c.want)
 	case "not":
 		return "is not " + scenario.Shown(c.want)
@@ -153,15 +155,16 @@ func (c condition) String() string {
 	return c.op + " " + scenario.Shown(c.want)
 }
 
-// lookup finds a value in an object, and says what was found as a person reads it.
-func lookup(object map[string]any, path string) (got any, there bool, shown string) {
+// lookup finds a value in an object, and says what was found as a user reads it. A path that cannot be followed finds nothing, which is not to say that nothing
+// is there: that is an error.
+func lookup(object map[string]any, path string) (got any, there bool, shown string, err error) {
 	at, err := fieldpath.Parse(path)
 	if err != nil {
-		return nil, false, err.Error()
+		return nil, false, err.Error(), err
 	}
 	got, there = at.Get(object)
 	if !there {
-		return nil, false, path + " is not set"
+		return nil, false, path + " is not set", nil
 	}
-	return got, true, path + " = " + scenario.Shown(got)
+	return got, true, path + " = " + scenario.Shown(got), nil
 }

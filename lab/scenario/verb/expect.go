@@ -185,29 +185,32 @@ func (e *expect) time(within time.Duration) string {
 
 func (k check) judge(v scenario.View) scenario.Judgement {
 	s := k.subject()
-	state := v[s]
-	j := scenario.Judgement{Subject: s}
+	state := v.State(s)
+	j := scenario.Judgement{Subject: s, Expected: k.expected(s)}
 	switch {
+	case !state.Known: // neither there nor absent
+		j.Unknown, j.Seen = true, state.Unseen(s)
 	case k.Application != nil:
-		j.Expected = s.String() + ": " + k.wanted()
-		j.Seen = shownApplication(s, state)
-		j.Met = state.Known || state.Application != nil
-		j.Met = j.Met && k.meets(state.Application)
-		if k.Absent && state.Application == nil { // the engine tells of what is there
-			j.Met = true
-		}
+		j.Met, j.Seen = k.meets(state.Application), shownApplication(s, state.Application)
 	case k.Event != nil:
-		j.Expected, j.Seen = k.Event.String(), fmt.Sprintf("%d other events", len(state.Events))
-		j.Met = slices.ContainsFunc(state.Events, k.Event.is)
-	case !state.Known:
-		j.Expected, j.Seen = s.String()+k.objectWanted(), "nothing yet"
+		j.Met, j.Seen = slices.ContainsFunc(state.Events, k.Event.is), fmt.Sprintf("%d other events", len(state.Events))
 	case k.Absent || state.Object == nil:
-		j.Expected, j.Met = s.String()+k.objectWanted(), k.Absent == (state.Object == nil)
+		j.Met = k.Absent == (state.Object == nil)
 		j.Seen = map[bool]string{true: "not there", false: "there"}[state.Object == nil]
 	default:
 		return k.judgeFields(s, state.Object)
 	}
 	return j
+}
+
+func (k check) expected(s scenario.Subject) string {
+	switch {
+	case k.Application != nil:
+		return s.String() + ": " + k.wanted()
+	case k.Event != nil:
+		return k.Event.String()
+	}
+	return s.String() + k.objectWanted()
 }
 
 func (k check) objectWanted() string {
@@ -225,9 +228,9 @@ func (k check) objectWanted() string {
 func (k check) judgeFields(s scenario.Subject, object map[string]any) scenario.Judgement {
 	j := scenario.Judgement{Subject: s, Met: true, Expected: s.String() + k.objectWanted(), Seen: "there"}
 	for _, at := range slices.Sorted(maps.Keys(k.Has)) {
-		got, there, shown := lookup(object, at)
+		got, there, shown, err := lookup(object, at)
 		j.Expected, j.Seen = s.String()+": "+at+" "+k.Has[at].String(), shown
-		if !k.Has[at].holds(got, there) {
+		if err != nil || !k.Has[at].holds(got, there) {
 			j.Met = false
 			return j
 		}
@@ -262,8 +265,7 @@ func (k check) wanted() string {
 	return cmp.Or(strings.Join(words, ", "), "there")
 }
 
-func shownApplication(s scenario.Subject, state scenario.State) string {
-	a := state.Application
+func shownApplication(s scenario.Subject, a *scenario.Application) string {
 	if a == nil {
 		return s.String() + ": not there"
 	}
@@ -280,13 +282,16 @@ func shownApplication(s scenario.Subject, state scenario.State) string {
 func short(commit string) string { return commit[:min(7, len(commit))] }
 
 func (k check) capture(c *scenario.Call, v scenario.View) error {
-	state := v[k.subject()]
+	state := v.State(k.subject())
 	for _, name := range slices.Sorted(maps.Keys(k.Capture)) {
 		var got any
 		if a := state.Application; a != nil {
 			got = map[string]string{"sync": scenario.SyncWord(a.Sync), "health": scenario.HealthWord(a.Health), "revision": a.Revision, "version": a.Version}[k.Capture[name]]
 		} else {
-			v, there, _ := lookup(state.Object, k.Capture[name])
+			v, there, _, err := lookup(state.Object, k.Capture[name])
+			if err != nil {
+				return err
+			}
 			if !there {
 				return &scenario.Unmet{Expected: k.subject().String() + ": " + k.Capture[name] + ", to be kept as ${" + name + "}", LastSeen: "not set"}
 			}

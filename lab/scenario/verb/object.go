@@ -30,7 +30,7 @@ func get(ctx context.Context, r dynamic.ResourceInterface, name string) (*unstru
 	return o, err
 }
 
-// edit changes an object as kubectl edit does: it is read, changed and written, and again when somebody else was faster. change says whether there is
+// edit changes an object as kubectl edit does: it is read, changed and written, and again when somebody else was faster. change reports whether there is
 // anything to write. It returns the object as it is then, nil where there is none.
 func edit(ctx context.Context, r dynamic.ResourceInterface, name string, change func(*unstructured.Unstructured) (bool, error)) (*unstructured.Unstructured, error) {
 	var after *unstructured.Unstructured
@@ -51,7 +51,7 @@ func edit(ctx context.Context, r dynamic.ResourceInterface, name string, change 
 	return after, err
 }
 
-// bare is an object that can be made anew: without what the API server gave it.
+// bare is an object that can be made again: without what the API server gave it.
 func bare(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"} {
@@ -61,7 +61,7 @@ func bare(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// putBack makes an object what it was: anew where it is gone, else by writing its old content over what is there.
+// putBack makes an object what it was: again where it is gone, else by writing its old content over what is there.
 func putBack(ctx context.Context, r dynamic.ResourceInterface, was *unstructured.Unstructured) error {
 	now, err := edit(ctx, r, was.GetName(), func(o *unstructured.Unstructured) (bool, error) {
 		version, uid := o.GetResourceVersion(), o.GetUID()

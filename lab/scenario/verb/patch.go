@@ -117,7 +117,7 @@ func have(o *unstructured.Unstructured, wanted []value) []value {
 	return list
 }
 
-// write sets values, and says whether that makes a difference.
+// write sets values, and reports whether that makes a difference.
 func write(o *unstructured.Unstructured, values []value) (bool, error) {
 	before := o.DeepCopy()
 	for _, v := range values {

@@ -19,6 +19,7 @@ func (p *pause) Do(ctx context.Context, c *scenario.Call) error {
 	if err := c.Clusters.Pause(ctx, p.Cluster); err != nil {
 		return err
 	}
+	c.Silence(p.Cluster, "it is paused")
 	c.Note(scenario.Lane{Cluster: p.Cluster, Name: "cluster"}, "paused")
 	c.Did("%s paused", p.Cluster)
 	return nil

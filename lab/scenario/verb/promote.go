@@ -46,7 +46,7 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	}
 	gate := p.gate(est, plan.Version)
 	if p.Outcome == "refused" {
-		return p.refused(ctx, c, plan, gate(c.Look()))
+		return p.refused(ctx, c, plan, gate)
 	}
 	if p.Gate != "none" {
 		if _, err := c.Await(ctx, gate, cmp.Or(p.Within, 2*time.Minute), 0, ""); err != nil {
@@ -56,11 +56,24 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	return p.promote(ctx, c, plan)
 }
 
-// refused expects that the gate is shut.
-func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.Promotion, gate scenario.Judgement) error {
-	if p.Gate != "none" && !gate.Met {
-		c.Did("refused: %s", gate.Seen)
-		return nil
+// lookWithin is how long what a gate looks at may be unknown.
+const lookWithin = 30 * time.Second
+
+// refused expects that the gate is shut, by what is known: one that cannot be seen is neither open nor shut.
+func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.Promotion, gate func(scenario.View) scenario.Judgement) error {
+	if p.Gate != "none" {
+		var seen scenario.Judgement
+		_, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
+			seen = gate(v)
+			return scenario.Judgement{Met: !seen.Unknown, Expected: seen.Expected + ", or not", Seen: seen.Seen, Subject: seen.Subject}
+		}, lookWithin, 0, "")
+		if err != nil {
+			return err
+		}
+		if !seen.Met {
+			c.Did("refused: %s", seen.Seen)
+			return nil
+		}
 	}
 	if err := p.promote(ctx, c, plan); err != nil {
 		return err
@@ -95,9 +108,13 @@ func (p *promotion) gate(est *lab.Estate, version string) func(scenario.View) sc
 			}
 			any = true
 			j.Subject = scenario.ApplicationOf(cluster.Name, p.Addon)
-			a := v[j.Subject].Application
-			if a == nil || a.Version != version || !a.Converged() {
-				j.Seen = shownApplication(j.Subject, v[j.Subject])
+			state := v.State(j.Subject)
+			if !state.Known {
+				j.Unknown, j.Seen = true, state.Unseen(j.Subject)
+				return j
+			}
+			if a := state.Application; a == nil || a.Version != version || !a.Converged() {
+				j.Seen = shownApplication(j.Subject, a)
 				return j
 			}
 		}

@@ -1,23 +1,22 @@
-package cli
+package up
 
 import (
 	"slices"
 	"testing"
 
 	"homelab/lab"
-	"homelab/lab/ui"
 )
 
 // An ApplicationSet that generates nothing leaves no trace among the Applications: status has to miss them.
 func TestStatusMissesWhatIsNotThere(t *testing.T) {
-	w := &world{est: &lab.Estate{Addons: []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}}}
+	l := &Lab{Estate: &lab.Estate{Addons: []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}}}
 	clusters := []lab.Cluster{{Name: "dev", Addons: map[string]bool{"podinfo": true}}, {Name: "prod", Addons: map[string]bool{"identity": true, "podinfo": true}}}
 	have := []lab.Application{{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"}}
-	st := ui.Status{Engine: "argocd", Clusters: []ui.StatusCluster{{Name: "hub", Ready: true}}, Applications: have}
-	if !wellOff(st) {
-		t.Fatal("what is there is well off")
+	st := Status{Engine: lab.EngineArgoCD, Clusters: []lab.ClusterState{{Name: "hub", Ready: true}}, Applications: have}
+	if !st.Well() {
+		t.Fatal("what is there is well")
 	}
-	st.Applications = withMissing(have, w.switched(true, clusters))
+	st.Applications = withMissing(have, l.switched(true, clusters))
 	var names []string
 	for _, a := range st.Applications {
 		names = append(names, a.Name+" "+a.Health)
@@ -25,8 +24,8 @@ func TestStatusMissesWhatIsNotThere(t *testing.T) {
 	if got := len(names); got != 3 || names[0] != "dev-podinfo Missing" || names[1] != "prod-identity Missing" || names[2] != "prod-podinfo Healthy" {
 		t.Errorf("%v", names)
 	}
-	if wellOff(st) {
-		t.Error("applications are missing, and all is said to be well")
+	if st.Well() {
+		t.Error("applications are missing, and all is well")
 	}
 	if got := withMissing(have, have); len(got) != 1 {
 		t.Errorf("%+v, and nothing is missing", got)
@@ -38,9 +37,9 @@ func TestStatusDoubtsWhatIsSaidOfAClusterThatDoesNotAnswer(t *testing.T) {
 		{Name: "dev-podinfo", Cluster: "dev", Sync: "Synced", Health: "Healthy"},
 		{Name: "prod-podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"},
 		{Name: "staging-podinfo", Cluster: "staging", Sync: "OutOfSync", Health: "Degraded", Message: "stale"},
-		{Name: "mine", Cluster: "https://elsewhere", Sync: "Synced", Health: "Healthy"}, // a person's own, to a cluster of theirs
+		{Name: "mine", Cluster: "https://elsewhere", Sync: "Synced", Health: "Healthy"}, // a user's own, to a cluster of theirs
 	}
-	got := doubted(slices.Clone(have), []lab.ClusterState{{Name: "dev", Kubernetes: "v1.36.3"}, {Name: "prod", Exists: true, Running: true}, {Name: "staging"}})
+	got := doubted(slices.Clone(have), []lab.ClusterState{{Name: "dev", Answers: true, Kubernetes: "v1.36.3"}, {Name: "prod", Exists: true, Running: true}, {Name: "staging"}})
 	want := []lab.Application{
 		have[0],
 		{Name: "prod-podinfo", Cluster: "prod", Sync: "Unknown", Health: "Unknown", Message: "cluster prod does not answer; last seen Synced, Healthy"},

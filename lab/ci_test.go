@@ -1,0 +1,113 @@
+package lab_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// taskRun finds the tasks that a step of the workflow runs.
+var taskRun = regexp.MustCompile(`\$TASK ([a-z0-9-]+)`)
+
+// TestTheHostedWorkflowRunsEveryStage holds the workflow against the list of `task ci`, which is what .ci/run does.
+func TestTheHostedWorkflowRunsEveryStage(t *testing.T) {
+	var tasks struct {
+		Tasks map[string]struct {
+			Cmds []yaml.Node
+		}
+	}
+	readYAML(t, filepath.Join("..", "Taskfile.yml"), &tasks)
+	var stages []string
+	for _, cmd := range tasks.Tasks["ci"].Cmds {
+		var loop struct{ For []string }
+		if err := cmd.Decode(&loop); err != nil {
+			t.Fatal(err)
+		}
+		stages = append(stages, loop.For...)
+	}
+	if len(stages) < 2 {
+		t.Fatalf("task ci has the stages %q: this test looks at the wrong place", stages)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			If    string
+			Steps []struct {
+				Run      string
+				If       string
+				Continue bool `yaml:"continue-on-error"`
+			}
+		}
+	}
+	readYAML(t, filepath.Join("..", ".github", "workflows", "ci.yaml"), &workflow)
+	var ran []string
+	for job, j := range workflow.Jobs {
+		for _, step := range j.Steps {
+			for _, m := range taskRun.FindAllStringSubmatch(step.Run, -1) {
+				if _, ok := tasks.Tasks[m[1]]; !ok {
+					t.Errorf("job %s runs task %s, which is not there", job, m[1])
+				}
+				if j.If == "" && step.If == "" && !step.Continue {
+					ran = append(ran, m[1])
+				}
+			}
+		}
+	}
+	for _, stage := range stages {
+		if !slices.Contains(ran, stage) {
+			t.Errorf("no job of the hosted workflow runs stage %s in every case", stage)
+		}
+	}
+}
+
+// taskNamed finds the tasks that documents name.
+var taskNamed = regexp.MustCompile(`(?:` + "`" + `|go\.mod )task ([a-z][a-z0-9 -]*)`)
+
+// TestDocumentsNameTasksThatAreThere holds what documents tell to run against the Taskfile.
+func TestDocumentsNameTasksThatAreThere(t *testing.T) {
+	var tasks struct{ Tasks map[string]*yaml.Node }
+	readYAML(t, filepath.Join("..", "Taskfile.yml"), &tasks)
+	documents, err := filepath.Glob(filepath.Join("..", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, file := range append(documents, more...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range taskNamed.FindAllStringSubmatch(string(text), -1) {
+			for _, name := range strings.Fields(m[1]) {
+				if strings.HasPrefix(name, "-") {
+					break // arguments
+				}
+				if named++; tasks.Tasks[name] == nil {
+					t.Errorf("%s names the task %q, which is not there", file, name)
+				}
+			}
+		}
+	}
+	if named < 3 {
+		t.Errorf("%d tasks are named: this test looks at the wrong place", named)
+	}
+}
+
+func readYAML(t *testing.T, file string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.Unmarshal(data, v)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}

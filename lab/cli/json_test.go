@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// withoutJSON are the commands that take no -o json; docs/json.md names them.
+var withoutJSON = []string{"lab completion"}
+
+// commands are all that do something, by their whole name.
+func commands(prefix string, list []*cli.Command) map[string]*cli.Command {
+	all := map[string]*cli.Command{}
+	for _, c := range list {
+		name := prefix + " " + c.Name
+		if len(c.Subcommands) == 0 {
+			all[name] = c
+		}
+		for name, c := range commands(name, c.Subcommands) {
+			all[name] = c
+		}
+	}
+	return all
+}
+
+func TestEveryCommandTakesJSONAndIsDocumented(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := headings(string(data))
+	all := commands("lab", (&program{}).app().Commands)
+	if len(all) < 20 {
+		t.Fatalf("only %d commands: this test looks at the wrong place", len(all))
+	}
+	for name, c := range all {
+		takes := slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "output") })
+		if except := slices.Contains(withoutJSON, name); takes == except {
+			t.Errorf("%s: takes -o json is %v, and docs/json.md says %v", name, takes, !except)
+		}
+		if takes && !slices.Contains(documented, name) {
+			t.Errorf("docs/json.md has no heading for %s", name)
+		}
+	}
+	for _, name := range documented {
+		if all[name] == nil {
+			t.Errorf("docs/json.md has a heading for %s, and there is no such command", name)
+		}
+	}
+	first, _, _ := strings.Cut(string(data), "\n## ")
+	for _, name := range withoutJSON {
+		if !strings.Contains(first, "`"+name+"`") {
+			t.Errorf("docs/json.md does not say that %s is an exception", name)
+		}
+	}
+}
+
+// headings are the commands that headings name: "## lab git log, push" is about lab git log and lab git push.
+func headings(doc string) []string {
+	var list []string
+	for line := range strings.Lines(doc) {
+		title, ok := strings.CutPrefix(strings.TrimSpace(line), "## lab ")
+		if !ok {
+			continue
+		}
+		one, more, _ := strings.Cut(title, ", ")
+		words := slices.DeleteFunc(strings.Fields(one), func(w string) bool { return w == strings.ToUpper(w) }) // an argument
+		list = append(list, "lab "+strings.Join(words, " "))
+		for _, other := range strings.Split(more, ", ") {
+			if other != "" {
+				list = append(list, "lab "+strings.Join(append(slices.Clone(words[:len(words)-1]), other), " "))
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+	"homelab/lab/scenario/verb"
+	"homelab/lab/state"
+	"homelab/lab/ui"
+)
+
+// outcome is what came of playing the story drift.
+type outcome struct {
+	exit         lab.Exit
+	json         ui.ScenarioRun
+	stderr       string
+	page         bool
+	junitVerdict string
+}
+
+// playDrift plays it on a lab in memory; begin is called when a step begins.
+func playDrift(t *testing.T, change func(dir string, how *playing), begin func(step int, l *scenariotest.Lab, interrupt func())) outcome {
+	t.Helper()
+	root := os.DirFS(filepath.Join("..", ".."))
+	story, err := scenario.Load(root, "drift", verb.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var out, narration bytes.Buffer
+	var r outcome
+	synctest.Test(t, func(t *testing.T) {
+		l := scenariotest.New(t, root)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := &session{program: &program{ui: ui.New(ui.Options{Out: &out, Err: &narration, JSON: true})}, name: "homelab", dir: &state.Dir{Path: dir}}
+		how := playing{player: scenario.Player{World: l.World}, pages: filepath.Join(dir, "pages"), junit: filepath.Join(dir, "junit.xml")}
+		if change != nil {
+			change(dir, &how)
+		}
+		step := 0
+		begin(step, l, cancel)
+		how.player.Pause = func(context.Context, scenario.Step) error {
+			step++
+			begin(step, l, cancel)
+			return nil
+		}
+		err := s.playOn(ctx, []*scenario.Scenario{story}, how)
+		var shown exitError
+		if err != nil && !errors.As(err, &shown) {
+			t.Errorf("an error beside the result: %v", err)
+		}
+		r.exit = shown.exit
+		time.Sleep(time.Second)
+	})
+	if err := json.Unmarshal(out.Bytes(), &r.json); err != nil {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	r.stderr = narration.String()
+	_, err = os.Stat(filepath.Join(dir, "pages", "drift.html"))
+	r.page = err == nil
+	r.junitVerdict = junitVerdict(t, filepath.Join(dir, "junit.xml"))
+	return r
+}
+
+func junitVerdict(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	var j struct {
+		Properties []struct {
+			Name  string `xml:"name,attr"`
+			Value string `xml:"value,attr"`
+		} `xml:"testsuite>properties>property"`
+	}
+	if err := xml.Unmarshal(data, &j); err != nil {
+		t.Errorf("%v in %s", err, data)
+	}
+	for _, p := range j.Properties {
+		if p.Name == "verdict" {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// The result is the answer, whatever the exit code: as JSON, as JUnit and as a page.
+func TestARunIsWrittenHoweverItEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(dir string, how *playing)
+		begin   func(step int, l *scenariotest.Lab, interrupt func())
+		exit    lab.Exit
+		verdict scenario.Verdict
+		page    bool
+		junit   bool
+		says    string
+	}{
+		"passed": {exit: lab.ExitDone, verdict: scenario.Passed, page: true, junit: true},
+		"interrupted before the first step": {
+			begin: func(step int, _ *scenariotest.Lab, interrupt func()) {
+				if step == 0 {
+					interrupt()
+				}
+			},
+			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, junit: true,
+		},
+		"interrupted in the middle": {
+			begin: func(step int, _ *scenariotest.Lab, interrupt func()) {
+				if step == 7 {
+					interrupt()
+				}
+			},
+			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, page: true, junit: true, says: "git main",
+		},
+		"an expectation unmet": {
+			begin: func(step int, l *scenariotest.Lab, _ func()) {
+				if step == 2 {
+					l.Engine.Shut()
+				}
+			},
+			exit: lab.ExitUnmet, verdict: scenario.Failed, page: true, junit: true, says: "nothing seen from the engine",
+		},
+		"a cluster that does not answer": {
+			begin: func(step int, l *scenariotest.Lab, _ func()) {
+				if step == 0 {
+					l.Clusters.Shut("prod")
+				}
+			},
+			exit: lab.ExitFailed, verdict: scenario.Broken, junit: true,
+		},
+		"no room for the page": {
+			change: func(_ string, how *playing) { how.pages = "/dev/null/pages" },
+			exit:   lab.ExitFailed, verdict: scenario.Passed, junit: true, says: "error: timeline:",
+		},
+		"no room for either": {
+			change: func(_ string, how *playing) { how.pages, how.junit = "/dev/null/pages", "/dev/null/junit" },
+			exit:   lab.ExitFailed, verdict: scenario.Passed, says: "junit:",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := c.begin
+			if begin == nil {
+				begin = func(int, *scenariotest.Lab, func()) {}
+			}
+			r := playDrift(t, c.change, begin)
+			if r.exit != c.exit || r.json.Verdict != string(c.verdict) || len(r.json.Scenarios) != 1 {
+				t.Errorf("exit %d, %s, want %d, %s\n%s", r.exit, r.json.Verdict, c.exit, c.verdict, r.stderr)
+			}
+			if r.page != c.page || (r.junitVerdict == string(c.verdict)) != c.junit {
+				t.Errorf("page: %t, junit: %q", r.page, r.junitVerdict)
+			}
+			if !strings.Contains(r.stderr, c.says) {
+				t.Errorf("%q is not said:\n%s", c.says, r.stderr)
+			}
+		})
+	}
+}
+
+// The interrupt after the one that ended the context is heard, and none before that.
+func TestSecondSignal(t *testing.T) {
+	spare := make(chan os.Signal, 1) // so that no signal ends the test
+	signal.Notify(spare, syscall.SIGINT)
+	defer signal.Stop(spare)
+	ctx, cancel := context.WithCancel(t.Context())
+	again, done := secondSignal(ctx)
+	defer done()
+	press := func() {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		<-spare
+	}
+	press()
+	select {
+	case <-again:
+		t.Fatal("the first was heard")
+	default:
+	}
+	cancel()
+	for heard := false; !heard; { // it begins to listen on its own
+		press()
+		select {
+		case <-again:
+			heard = true
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("not heard")
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab/forge"
+	"homelab/lab/ui"
+)
+
+func TestPulledIsToldFileByFile(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	brought := forge.PullResult{
+		Commit: commit, Commits: []forge.Commit{{Hash: commit, Author: "ann", Message: "two replicas\n\nwhy"}},
+		Files: []forge.PulledFile{
+			{Path: "a", Did: forge.Took},
+			{Path: "b", Did: forge.Merged},
+			{Path: "c", Did: forge.Conflict, Lines: []int{3, 17}},
+			{Path: "d", Did: forge.Conflict, Note: "it is ignored here", Beside: "d.forge"},
+			{Path: "e", Did: forge.Kept, Note: "changed here, removed in the forge"},
+		},
+	}
+	const files = `  0123456   ann   two replicas
+
+  took       a
+  merged     b
+  conflict   c   lines 3, 17
+  conflict   d   theirs is in d.forge: it is ignored here
+  kept       e   changed here, removed in the forge
+
+`
+	committed, refused := brought, brought
+	committed.Committed = commit
+	refused.Reason, refused.Next = "a has changes that are not committed", "git add a && git commit"
+	for name, c := range map[string]struct {
+		res  forge.PullResult
+		dry  bool
+		want string
+	}{
+		"nothing":       {forge.PullResult{}, false, "nothing to pull: the working tree has all that the forge has\n"},
+		"into a folder": {brought, false, files},
+		"dry":           {brought, true, files + "dry run: nothing was written\n"},
+		"committed":     {committed, false, files + "committed 0123456\n"},
+		"not committed": {refused, false, files + "not committed: a has changes that are not committed\n  git add a && git commit\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, narration bytes.Buffer
+			w := &world{session: &session{program: &program{ui: ui.New(ui.Options{Out: &out, Err: &narration})}}}
+			w.pulled(c.res, c.dry)
+			if diff := cmp.Diff(c.want, out.String()); diff != "" || narration.Len() > 0 {
+				t.Errorf("printed (-want +got):\n%s%s", diff, narration.String())
+			}
+		})
+	}
+}

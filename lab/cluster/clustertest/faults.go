@@ -1,0 +1,66 @@
+package clustertest
+
+import (
+	"slices"
+
+	"homelab/lab"
+)
+
+// change changes a cluster of the fake's lab, given by its name or by that of its node. One that does not exist stays so.
+func (f *Fake) change(name string, change func(*made)) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	for key, m := range f.engine.clusters {
+		if m.lab == f.lab && (m.name == name || key+"-control-plane" == name) {
+			change(m)
+		}
+	}
+}
+
+// Stop stops a cluster, as a restart of the machine does.
+func (f *Fake) Stop(name string) {
+	f.change(name, func(m *made) { m.running, m.paused = false, false })
+}
+
+// Pause freezes a cluster.
+func (f *Fake) Pause(name string) { f.change(name, func(m *made) { m.paused = m.running }) }
+
+// Silence makes a cluster's API answer no more, or again.
+func (f *Fake) Silence(name string, silent bool) {
+	f.change(name, func(m *made) { m.silent = silent })
+}
+
+// Unmark removes the marks that are in a cluster and its node.
+func (f *Fake) Unmark(name string) { f.change(name, func(m *made) { m.mark, m.file = nil, "" }) }
+
+// Lose removes a cluster behind lab's back.
+func (f *Fake) Lose(name string) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	delete(f.engine.clusters, lab.KindName(f.lab, name))
+}
+
+// Identity is what only one cluster ever has: lost, it never comes back. It is empty for a cluster that does not exist.
+func (f *Fake) Identity(name string) (id string) {
+	f.change(name, func(m *made) { id = m.id })
+	return id
+}
+
+// Whole names the clusters that were marked in full at some time, with their identities.
+func (f *Fake) Whole() map[string]string {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	whole := map[string]string{}
+	for _, m := range f.engine.clusters {
+		if m.lab == f.lab && m.mark != nil {
+			whole[m.name] = m.id
+		}
+	}
+	return whole
+}
+
+// Images are the images that a cluster holds.
+func (f *Fake) Images(name string) (images []lab.Image) {
+	f.change(name, func(m *made) { images = slices.Clone(m.images) })
+	return images
+}

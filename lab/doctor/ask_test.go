@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// silent is an engine that stops to answer at one kind of question, and whose client does not end when it is asked to.
+type silent struct {
+	engineOf
+	at string // "info", or the first word of a docker command
+}
+
+const forEver = time.Hour
+
+func (s silent) Info(ctx context.Context) (docker.Info, error) {
+	if s.at == "info" {
+		time.Sleep(forEver) // synctest: no time passes outside
+		return docker.Info{}, ctx.Err()
+	}
+	return s.engineOf.Info(ctx)
+}
+
+func (s silent) Endpoint(ctx context.Context) (string, error) {
+	if s.at == "context" {
+		time.Sleep(forEver)
+		return "", ctx.Err()
+	}
+	return s.engineOf.Endpoint(ctx)
+}
+
+func (s silent) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	if s.at == args[0] {
+		time.Sleep(forEver)
+		return nil, ctx.Err()
+	}
+	return s.engineOf.Output(ctx, stdin, args...)
+}
+
+// doubtful is a machine on which privileged containers have to be tried.
+func doubtful(t *testing.T) *machine {
+	m := newMachine(t)
+	m.Info = docker.Info{ServerVersion: "28.3.0", NCPU: 2, MemTotal: 8 << 30, DefaultRuntime: "runc", CgroupVersion: "2", Architecture: "x86_64"}
+	m.Free, m.BuildFromSource, m.Needs = 1<<40, true, []Need{{Program: "go"}}
+	m.Programs, m.Go = []string{"go"}, "go1.26.8"
+	write(t, m.path("proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 8000000 kB\n")
+	write(t, m.path("proc/self/status"), "CapBnd:\t000001fffeffffff\n")
+	return m
+}
+
+func TestASilentEngineIsNotWaitedForLong(t *testing.T) {
+	for at, want := range map[string]struct{ check, found string }{
+		"info":    {CheckDocker, "no answer at unix:///var/run/docker.sock within 10s"},
+		"context": {CheckDocker, "28.3.0 at , 2 cores"}, // the engine answers; its address alone is not known
+		"ps":      {CheckPrivileged, "docker ps: no answer within 10s"},
+		"import":  {CheckPrivileged, "docker import: no answer within 10s"},
+		"run":     {CheckPrivileged, "docker run: no answer within 10s"},
+		"image":   {CheckPrivileged, "docker image: no answer within"},
+	} {
+		t.Run(at, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				t.Setenv("DOCKER_HOST", "")
+				m := doubtful(t)
+				d := m.doctor()
+				d.o.Docker = patient{silent{engineOf{m}, at}}
+				began := time.Now()
+				r := d.Run(t.Context())
+				if took := time.Since(began); took > 12*time.Second {
+					t.Errorf("took %s", took)
+				}
+				c := r.Check(want.check)
+				if !strings.Contains(c.Found, want.found) || (c.Status == StatusFail) == (at == "context") || c.Status == StatusFail && c.Cure == "" {
+					t.Errorf("%+v", c)
+				}
+				if n := utf8.RuneCountInString(c.Found); n > 61 {
+					t.Errorf("%d columns: %s", n, c.Found)
+				}
+				if b := r.Check(CheckBuild); b.Status != StatusOK {
+					t.Errorf("what has nothing to do with the engine: %+v", b)
+				}
+				time.Sleep(forEver)
+			})
+		})
+	}
+}
+
+// A client that was killed may leave a child that holds its output open, as docker's plug-ins do.
+func TestInterruptEndsTheDoctorOfASilentEngine(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs sh")
+	}
+	bin := t.TempDir()
+	write(t, filepath.Join(bin, "docker"), "#!/bin/sh\nsleep 4 & wait\n")
+	if err := os.Chmod(filepath.Join(bin, "docker"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	began := time.Now()
+	New(Options{Docker: docker.New()}).Run(ctx)
+	if took := time.Since(began); took > 1300*time.Millisecond {
+		t.Errorf("ended %s after the interrupt", took-300*time.Millisecond)
+	}
+}
+
+func TestImagesThatCannotBeHadAreReported(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "")
+	m := doubtful(t)
+	d := m.doctor()
+	d.o.Images = &lab.Error{Message: "registry mirror x could not be asked what it holds", Cure: "start it", Err: errors.New("connection refused")}
+	c := d.Run(t.Context()).Check(CheckImages)
+	if c.Status != StatusFail || c.Cure != "start it" || !strings.Contains(c.Found, "connection refused") {
+		t.Errorf("%+v", c)
+	}
+	if c := m.doctor().Run(t.Context()).Check(CheckImages); c.Status != "" {
+		t.Errorf("%+v, and nothing is known against them", c)
+	}
+}

@@ -1,0 +1,218 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// perch is a container of an image that a cluster holds already: podinfo in a spoke, what Redis comes in on the hub.
+func (l *testLab) perch(cluster string) corev1.Container {
+	l.t.Helper()
+	namespace, name := "podinfo", "podinfo"
+	if cluster == "hub" {
+		namespace, name = "argocd", "argocd-redis"
+	}
+	d, err := l.kube(cluster).AppsV1().Deployments(namespace).Get(l.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := corev1.Container{Name: "canary", Image: d.Spec.Template.Spec.Containers[0].Image, ImagePullPolicy: corev1.PullNever}
+	if cluster == "hub" {
+		c.Command = []string{"sleep", "infinity"}
+	}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	return c
+}
+
+// canary puts into a cluster what nobody may lose: a ConfigMap, and a pod with a volume that a file is written to. It may be called again.
+func (l *testLab) canary(cluster string) {
+	l.t.Helper()
+	ctx, c := l.t.Context(), l.kube(cluster)
+	ignore := func(err error) {
+		l.t.Helper()
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			l.t.Fatal(err)
+		}
+	}
+	_, err := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "canary"}, Data: map[string]string{"sings": "yes"}}, metav1.CreateOptions{})
+	ignore(err)
+	_, err = c.CoreV1().PersistentVolumeClaims("default").Create(ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "canary"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}, metav1.CreateOptions{})
+	ignore(err)
+	_, err = c.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "canary"},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{l.perch(cluster)},
+			Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "canary"}}}},
+		},
+	}, metav1.CreateOptions{})
+	ignore(err)
+	eventually(l.t, 2*time.Minute, func() error {
+		pod, err := c.CoreV1().Pods("default").Get(ctx, "canary", metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("the canary's pod in %s is %s: %+v", cluster, pod.Status.Phase, pod.Status.ContainerStatuses)
+		}
+		return err
+	})
+	l.inNode(cluster, "echo yes >"+l.volume(c)+"/sings")
+}
+
+// volume is the folder in the node that holds the canary's file.
+func (l *testLab) volume(c kubernetes.Interface) string {
+	l.t.Helper()
+	claim, err := c.CoreV1().PersistentVolumeClaims("default").Get(l.t.Context(), "canary", metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	v, err := c.CoreV1().PersistentVolumes().Get(l.t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	switch {
+	case v.Spec.HostPath != nil:
+		return v.Spec.HostPath.Path
+	case v.Spec.Local != nil:
+		return v.Spec.Local.Path
+	}
+	l.t.Fatalf("volume %s is nowhere: %+v", v.Name, v.Spec)
+	return ""
+}
+
+func (l *testLab) node(cluster string) string { return l.name + "-" + cluster + "-control-plane" }
+
+// inNode runs a shell command in a cluster's node.
+func (l *testLab) inNode(cluster, command string) string {
+	l.t.Helper()
+	return docker(l.t, "exec", l.node(cluster), "sh", "-c", command)
+}
+
+// songs are what the canaries of clusters sing: identities that no cluster made again would have, and a file's content.
+func (l *testLab) songs(clusters ...string) map[string]string {
+	l.t.Helper()
+	songs := map[string]string{}
+	for _, cluster := range clusters {
+		ctx, c := l.t.Context(), l.kube(cluster)
+		for what, get := range map[string]func() (metav1.Object, error){
+			"namespace": func() (metav1.Object, error) { return c.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}) },
+			"configmap": func() (metav1.Object, error) {
+				return c.CoreV1().ConfigMaps("default").Get(ctx, "canary", metav1.GetOptions{})
+			},
+			"claim": func() (metav1.Object, error) {
+				return c.CoreV1().PersistentVolumeClaims("default").Get(ctx, "canary", metav1.GetOptions{})
+			},
+			"pod": func() (metav1.Object, error) {
+				return c.CoreV1().Pods("default").Get(ctx, "canary", metav1.GetOptions{})
+			},
+			"deployment": func() (metav1.Object, error) {
+				return c.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{})
+			},
+		} {
+			o, err := get()
+			if err != nil {
+				l.t.Errorf("the %s of %s: %v", what, cluster, err)
+				continue
+			}
+			songs[cluster+" "+what] = string(o.GetUID()) + " of " + o.GetCreationTimestamp().UTC().Format(time.RFC3339)
+		}
+		songs[cluster+" file"] = l.inNode(cluster, "cat "+l.volume(c)+"/sings")
+	}
+	return songs
+}
+
+// sing fails where a canary is gone or is another one.
+func (l *testLab) sing(want map[string]string, clusters ...string) {
+	l.t.Helper()
+	got := l.songs(clusters...)
+	for _, what := range slices.Sorted(maps.Keys(want)) {
+		if cluster, _, _ := strings.Cut(what, " "); slices.Contains(clusters, cluster) && got[what] != want[what] {
+			l.t.Errorf("%s was %q and is %q: it was lost", what, want[what], got[what])
+		}
+	}
+}
+
+// eventually tries until do succeeds.
+func eventually(t *testing.T, limit time.Duration, do func() error) {
+	t.Helper()
+	end := time.Now().Add(limit)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := do()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after %s: %v", limit, err)
+		}
+		<-tick.C
+	}
+}
+
+// running is a lab command that goes on while the test does something else.
+type running struct {
+	*exec.Cmd
+	t              *testing.T
+	args           []string
+	began          time.Time
+	mu             sync.Mutex
+	stdout, stderr bytes.Buffer
+}
+
+// Write takes standard error as it comes.
+func (r *running) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stderr.Write(b)
+}
+
+func (r *running) said(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(r.stderr.String(), text)
+}
+
+// background starts a lab command and returns once it has printed a text.
+func (l *testLab) background(text string, args ...string) *running {
+	l.t.Helper()
+	r := &running{Cmd: l.command(l.t.Context(), args...), t: l.t, args: args, began: time.Now()}
+	r.Stdout, r.Stderr = &r.stdout, r
+	if err := r.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	eventually(l.t, time.Minute, func() error {
+		if !r.said(text) {
+			return fmt.Errorf("lab %s has not printed %q", strings.Join(args, " "), text)
+		}
+		return nil
+	})
+	return r
+}
+
+// end waits for the command.
+func (r *running) end() output {
+	r.t.Helper()
+	_ = r.Wait()
+	out := output{code: r.ProcessState.ExitCode(), stdout: r.stdout.String(), stderr: r.stderr.String(), took: time.Since(r.began)}
+	r.t.Logf("lab %s: exit %d in %.1fs", strings.Join(r.args, " "), out.code, out.took.Seconds())
+	return out
+}

@@ -1,0 +1,383 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/ui"
+)
+
+// fault is one bad day of a lab that was up.
+type fault struct {
+	name    string
+	seconds int                                          // on a quiet machine of two cores
+	do      func(t *testing.T, l *testLab) (undo func()) // undo may be nil
+	says    string                                       // in what the next lab up prints; empty for anything
+	cure    bool                                         // what would be done cannot be shown before lab up has mended lab's own files
+	fix     bool                                         // the container engine is gone, and lab up takes --fix to start it
+	lost    []string                                     // clusters whose canaries the fault itself took
+}
+
+// faults are in order of value. Each finds a lab that is up.
+var faults = []fault{
+	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
+	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { docker(t, "stop", l.node("dev")); return nil }},
+	{name: "the engine is killed in the middle of up", seconds: 90, do: killEngine, fix: true},
+	{name: "one node is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
+	{name: "the hub is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
+	{name: "an API server hangs for 5 s", seconds: 9, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 5*time.Second) }},
+	{name: "the hub's API server hangs for 60 s", seconds: 85, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
+	{name: "kubeconfigs are garbled", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+		for _, c := range []string{"hub", "dev"} {
+			replace(t, filepath.Join(l.state, "lab", l.name, "kubeconfigs", c+".yaml"), "{")
+		}
+		return nil
+	}},
+	{name: "lab's record is garbled", seconds: 8, do: func(t *testing.T, l *testLab) func() {
+		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
+		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
+		return nil
+	}, says: "kept aside", cure: true},
+	{name: "the state folder is removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
+		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	}},
+	{name: "the state folder is removed, and all is off", seconds: 55, do: func(t *testing.T, l *testLab) func() {
+		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
+			t.Fatal(err)
+		}
+		stopAll(t, l)
+		return nil
+	}},
+	{name: "the forge's container is removed", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
+		return nil
+	}},
+	{name: "the forge's volume is removed", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+		committed(t, l, "environments/dev/environment.yaml", "only in the forge", func(text string) string { return text + "# theirs\n" })
+		l.write("NOTES.md", "ours\n")
+		l.refused("diverged", "up")
+		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
+		docker(t, "volume", "rm", "lab-"+l.name+"-forge")
+		return nil
+	}, says: "only in the forge (Another Person)"},
+	{name: "the forge lost its webhook and a chart", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+		for _, hook := range forgeAPI[[]struct{ ID int }](t, l, http.MethodGet, "/repos/lab/estate/hooks") {
+			forgeAPI[struct{}](t, l, http.MethodDelete, fmt.Sprintf("/repos/lab/estate/hooks/%d", hook.ID))
+		}
+		forgeAPI[struct{}](t, l, http.MethodDelete, "/packages/lab/helm/podinfo/6.9.2")
+		return nil
+	}, says: "is not in the forge and 1 more"},
+	{name: "parts of the engine are removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
+		for _, object := range []string{"secret/argocd-secret", "service/argocd-repo-server", "clusterrolebinding/argocd-application-controller", "secret/repo-estate", "appproject/default"} {
+			docker(t, "exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=argocd", "delete", object)
+		}
+		if out := l.run("status", "--check"); out.code != int(lab.ExitUnmet) || !strings.Contains(out.stdout, "is gone") {
+			t.Errorf("lab status --check: exit %d\n%s", out.code, out.stdout)
+		}
+		return nil
+	}},
+	{name: "the forge is cut off the network", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+		docker(t, "network", "disconnect", "lab-"+l.name, "lab-"+l.name+"-forge")
+		return nil
+	}},
+	{name: "a spoke is cut off the network", seconds: 50, do: func(t *testing.T, l *testLab) func() {
+		docker(t, "network", "disconnect", "lab-"+l.name, l.node("dev"))
+		return nil
+	}},
+	{name: "all is stopped, and the network pruned", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+		stopAll(t, l)
+		docker(t, "network", "rm", "lab-"+l.name)
+		return nil
+	}},
+	{name: "the disk of lab's files is full", seconds: 45, do: fullDisk},
+	{name: "the hub is removed", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+		docker(t, "rm", "--force", "--volumes", l.node("hub"))
+		return nil
+	}, lost: []string{"hub"}},
+}
+
+// suffered has a lab go through a fault, and returns the songs of its canaries: others where the fault took a canary.
+func suffered(t *testing.T, l *testLab, f fault, songs map[string]string) map[string]string {
+	undo := f.do(t, l)
+	up := []string{"up"}
+	switch {
+	case f.fix:
+		up = append(up, "--fix")
+	case f.cure:
+		for _, command := range [][]string{{"status"}, {"up", "--dry-run"}} {
+			if out := l.run(command...); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "lab up keeps a copy") {
+				t.Errorf("lab %v: exit %d\n%s", command, out.code, out.stderr)
+			}
+		}
+	default:
+		for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
+			if s.Loses != "" || s.Action == "delete" || s.Action == "recreate" {
+				t.Errorf("the plan would lose something: %+v", s)
+			}
+		}
+	}
+	out := l.run(up...)
+	if undo != nil {
+		undo()
+	}
+	if f.says != "" && !strings.Contains(out.stderr, f.says) {
+		t.Errorf("lab up does not say %q:\n%s", f.says, out.stderr)
+	}
+	if out.code != 0 {
+		t.Fatalf("lab up: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	t.Logf("FAULT %-45s converged in %5.1fs", f.name, out.took.Seconds())
+	keep := slices.DeleteFunc([]string{"hub", "dev"}, func(c string) bool { return slices.Contains(f.lost, c) })
+	l.sing(songs, keep...)
+	l.converged(2, 4)
+	for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
+		if s.Action != "none" {
+			t.Errorf("up again would %+v", s)
+		}
+	}
+	if again := decode[ui.UpResult](l, "up"); len(again.Changed) > 0 {
+		t.Errorf("up again changed %v", again.Changed)
+	}
+	for _, c := range f.lost {
+		l.canary(c)
+	}
+	if len(f.lost) > 0 {
+		songs = l.songs("hub", "dev")
+	}
+	return songs
+}
+
+// beside is what else may happen to a lab that is up.
+var beside = []struct {
+	name    string
+	seconds int
+	run     func(*testing.T, *testLab, map[string]string)
+}{
+	{"signals", 60, signals},
+	{"two at once", 60, twoAtOnce},
+	{"status --check", 60, without(checked)},
+	{"kubeconfig --merge", 5, without(merged)},
+	{"diagnose", 10, without(diagnosed)},
+	{"a port is taken", 30, without(portTaken)},
+	{"down without an engine", 10, without(withoutEngine)},
+	{"azure and gcp", 60, without(clouds)},
+}
+
+// without is for what needs no songs.
+func without(run func(*testing.T, *testLab)) func(*testing.T, *testLab, map[string]string) {
+	return func(t *testing.T, l *testLab, _ map[string]string) { run(t, l) }
+}
+
+// forgeAPI asks the forge, as somebody does who has its password.
+func forgeAPI[T any](t *testing.T, l *testLab, method, path string) (answer T) {
+	t.Helper()
+	c := decode[ui.Credential](l, "creds", "forge")
+	req, err := http.NewRequestWithContext(t.Context(), method, c.URL+"/api/v1"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(c.User, c.Password)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		t.Fatalf("%s %s: %s", method, path, resp.Status)
+	}
+	if method == http.MethodGet {
+		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return answer
+}
+
+// stopAll stops every container of the lab, as a machine does that is shut down.
+func stopAll(t *testing.T, l *testLab) {
+	t.Helper()
+	docker(t, append([]string{"stop"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
+}
+
+// hang freezes an API server and lets it go on after a while.
+func hang(t *testing.T, l *testLab, cluster string, d time.Duration) func() {
+	t.Helper()
+	l.inNode(cluster, "pkill -STOP kube-apiserver")
+	done := make(chan struct{})
+	node := l.node(cluster)
+	timer := time.AfterFunc(d, func() {
+		defer close(done)
+		_ = dockerQuiet("exec", node, "pkill", "-CONT", "kube-apiserver") // kubelet may have started another by then
+	})
+	return func() {
+		if !timer.Stop() {
+			<-done
+		}
+	}
+}
+
+// killEngine kills dockerd while lab up starts a cluster, and sees what lab up makes of it.
+func killEngine(t *testing.T, l *testLab) func() {
+	pid, err := os.ReadFile("/var/run/docker.pid")
+	if err != nil || os.Getuid() != 0 {
+		t.Skipf("no dockerd here that could be killed: %v", err)
+	}
+	docker(t, "stop", l.node("dev"))
+	up := l.background("stopped", "up")
+	eventually(t, time.Minute, func() error {
+		if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
+			return errors.New("lab up has not started dev")
+		}
+		return nil
+	})
+	n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if out := up.end(); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "lab up --fix") {
+		t.Errorf("lab up whose engine was killed: exit %d\n%s", out.code, out.stderr)
+	}
+	return nil
+}
+
+func replace(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fullDisk puts lab's files on a file system without space, changes the estate, and sees lab up fail with a cure before it frees space again.
+func fullDisk(t *testing.T, l *testLab) func() {
+	dir := filepath.Join(l.state, "lab", l.name)
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("no tmpfs can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
+		t.Fatal(err)
+	}
+	docker(t, "stop", l.node("dev"))
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	_ = filler.Close()
+	out := l.run("up")
+	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "no space left on device") || !strings.Contains(out.stderr, "free space") {
+		t.Errorf("lab up on a full disk: exit %d\n%s", out.code, out.stderr)
+	}
+	if err := os.Remove(filler.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return nil
+}
+
+// signals ends lab up in the middle of its work, three ways; the next goes on.
+func signals(t *testing.T, l *testLab, songs map[string]string) {
+	for _, s := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGINT, int(lab.ExitInterrupted)}, {syscall.SIGTERM, int(lab.ExitInterrupted)}, {syscall.SIGHUP, int(lab.ExitInterrupted)}, {syscall.SIGKILL, -1}} {
+		end := hang(t, l, "dev", time.Minute)
+		up := l.background("its API does not answer", "up")
+		if err := up.Process.Signal(s.signal); err != nil {
+			t.Fatal(err)
+		}
+		out := up.end()
+		l.inNode("dev", "pkill -CONT kube-apiserver")
+		end()
+		if out.code != s.code || s.code > 0 && !strings.Contains(out.stderr, "interrupted") {
+			t.Errorf("%v: exit %d\n%s", s.signal, out.code, out.stderr)
+		}
+		l.must("up")
+		l.sing(songs, "hub", "dev")
+	}
+}
+
+// twoAtOnce runs two commands that change the lab: the second is refused, and the first is not disturbed.
+func twoAtOnce(t *testing.T, l *testLab, songs map[string]string) {
+	for _, second := range [][]string{{"up"}, {"down"}, {"scenario", "run", "addon-toggle"}} {
+		end := hang(t, l, "dev", 8*time.Second)
+		up := l.background("its API does not answer", "up")
+		if out := l.run(second...); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "is being changed by another lab command") {
+			t.Errorf("lab %s beside lab up: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
+		}
+		if out := up.end(); out.code != 0 {
+			t.Errorf("lab up beside lab %s: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
+		}
+		end()
+		l.sing(songs, "hub", "dev")
+	}
+}
+
+// withoutAWord asks for what would cost a cluster, without the word that it takes, and then with it.
+func withoutAWord(t *testing.T, l *testLab, songs map[string]string) {
+	const kind = "clusters/dev/cluster.yaml"
+	before, err := os.ReadFile(filepath.Join(l.estate, kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func() { l.write(kind, string(before)) }
+
+	l.edit(kind, "{role: control-plane}", "{role: control-plane, labels: {spare: \"yes\"}}")
+	if out := l.run("up"); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "--recreate dev") || !strings.Contains(out.stderr, "would lose everything in cluster dev") {
+		t.Errorf("spec.kind changed: exit %d\n%s", out.code, out.stderr)
+	}
+	restore()
+	l.sing(songs, "hub", "dev")
+
+	l.remove("clusters/dev")
+	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
+	l.sing(songs, "hub", "dev")
+	restore()
+
+	elsewhere := l.estate
+	l.estate = filepath.Join(t.TempDir(), "estate")
+	copyTree(t, elsewhere, l.estate)
+	if out := l.run("up"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, elsewhere) || !strings.Contains(out.stderr, l.estate) {
+		t.Errorf("an estate in another folder: exit %d\n%s", out.code, out.stderr)
+	}
+	l.must("up", "--adopt")
+	l.estate = elsewhere
+	l.must("up", "--adopt")
+	l.sing(songs, "hub", "dev")
+
+	l.must("up", "--recreate", "dev")
+	if got := l.songs("hub"); got["hub namespace"] != songs["hub namespace"] {
+		t.Error("--recreate dev cost the hub")
+	}
+	l.canary("dev")
+	l.remove("clusters/dev")
+	only(t, decode[ui.UpResult](l, "up", "--prune"), "estate", "bridge dev", "cluster dev", "addons")
+	l.converged(1, 1)
+	if out := docker(t, "ps", "--all", "--quiet", "--filter", "name="+l.node("dev")); out != "" {
+		t.Error("--prune left the node")
+	}
+}

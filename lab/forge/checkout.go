@@ -1,0 +1,226 @@
+package forge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// checkout is the user's Git repository that the estate lies in, by the git command line: so their identity, filters and settings count. What was pulled is
+// committed to it, or it says why not.
+type checkout struct {
+	dir    string // of the estate; empty where it lies in no repository
+	top    bool   // it is the root of the repository
+	branch string // full name
+	head   string
+	reason string // why nothing is committed
+	next   string // what to type instead
+}
+
+// openCheckout finds the repository. It changes nothing.
+func openCheckout(ctx context.Context, tree Tree) *checkout {
+	top := tree.repository()
+	if top == "" {
+		return &checkout{}
+	}
+	c := &checkout{dir: tree.Dir, top: top == tree.Dir}
+	if _, err := exec.LookPath("git"); err != nil {
+		c.refuse("git is not on PATH", "")
+		return c
+	}
+	for name, doing := range map[string]string{
+		"rebase-merge": "a rebase", "rebase-apply": "a rebase", "MERGE_HEAD": "a merge", "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert",
+	} {
+		file, err := c.git(ctx, nil, nil, "rev-parse", "--git-path", name)
+		if err != nil {
+			c.refuse(err.Error(), "")
+			return c
+		}
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(c.dir, file)
+		}
+		if _, err := os.Lstat(file); err == nil {
+			c.refuse(doing+" is under way", "git status")
+			return c
+		}
+	}
+	var err error
+	if c.branch, err = c.git(ctx, nil, nil, "symbolic-ref", "--quiet", "HEAD"); err != nil {
+		c.refuse("no branch is checked out", "git switch BRANCH")
+		return c
+	}
+	if c.head, err = c.git(ctx, nil, nil, "rev-parse", "--quiet", "--verify", "HEAD^{commit}"); err != nil {
+		c.refuse("the branch has no commit yet", "git commit")
+	}
+	return c
+}
+
+// refuse notes why nothing is committed; the first reason counts.
+func (c *checkout) refuse(reason, next string) {
+	if c.reason == "" {
+		c.reason, c.next = reason, next
+	}
+}
+
+// git runs the command line in the estate's folder, and returns what it printed, without the newline at the end.
+func (c *checkout) git(ctx context.Context, env []string, stdin []byte, args ...string) (string, error) {
+	const limit = time.Minute
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", c.dir, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "http.proxy="}, args...)...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { // of a hook that lab may run in
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}, name)
+	})
+	cmd.Env = append(append(cmd.Env, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"), env...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if said := strings.TrimSpace(stderr.String()); said != "" { // the first fatal line, else the first
+			_, fatal, ok := strings.Cut("\n"+said, "\nfatal: ")
+			if !ok {
+				fatal = said
+			}
+			line, _, _ := strings.Cut(fatal, "\n")
+			err = errors.New(line)
+		}
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
+// dirty marks the changes of files that have changes which are not committed, before they are written.
+func (c *checkout) dirty(ctx context.Context, changes []change) error {
+	if c.dir == "" || c.reason != "" {
+		return nil
+	}
+	prefix, err := c.git(ctx, nil, nil, "rev-parse", "--show-prefix")
+	if err != nil {
+		return err
+	}
+	out, err := c.git(ctx, []string{"GIT_OPTIONAL_LOCKS=0"}, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+	if err != nil {
+		return err
+	}
+	touched := map[string]bool{}
+	for line := range strings.SplitSeq(out, "\x00") {
+		const code = len("XY ")
+		if len(line) > code {
+			touched[strings.TrimPrefix(line[code:], prefix)] = true
+		}
+	}
+	for i, ch := range changes {
+		if !ch.done {
+			changes[i].Dirty = touched[ch.Path]
+		}
+	}
+	return nil
+}
+
+// commit commits what was pulled, and nothing else: the index that a commit is made from is one of its own. It returns the commit; where there is none, the
+// checkout has a reason.
+func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
+	if c.dir == "" || c.reason != "" {
+		return ""
+	}
+	var paths []string
+	for _, ch := range p.Changes {
+		switch {
+		case ch.Did == Conflict:
+			c.refuse("there are conflicts", "edit the files, then git commit")
+		case ch.Did == Kept:
+			continue
+		case ch.Dirty:
+			c.refuse(ch.Path+" has changes that are not committed", "git add "+ch.Path+" && git commit")
+		}
+		paths = append(paths, ch.Path)
+	}
+	if c.reason != "" || len(paths) == 0 {
+		return ""
+	}
+	commit, err := c.record(ctx, url, p, paths)
+	if err != nil {
+		c.refuse(err.Error(), "git commit")
+	}
+	return commit
+}
+
+func (c *checkout) record(ctx context.Context, url string, p *pull, paths []string) (string, error) {
+	parents := []string{"-p", c.head}
+	if c.top {
+		if err := c.fetch(ctx, url, p.Head); err != nil {
+			return "", err
+		}
+		if _, err := c.git(ctx, nil, nil, "merge-base", "--is-ancestor", p.Head, c.head); err == nil {
+			return c.head, nil // an interrupted run came so far
+		}
+		parents = append(parents, "-p", p.Head)
+	}
+	dir, err := os.MkdirTemp("", "lab-pull-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	list := []byte(strings.Join(paths, "\x00") + "\x00")
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
+	update := []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}
+	if _, err := c.git(ctx, index, nil, "read-tree", c.head); err != nil {
+		return "", err
+	}
+	if _, err := c.git(ctx, index, list, update...); err != nil {
+		return "", err
+	}
+	tree, err := c.git(ctx, index, nil, "write-tree")
+	if err != nil {
+		return "", err
+	}
+	if was, err := c.git(ctx, nil, nil, "rev-parse", c.head+"^{tree}"); err != nil || was == tree {
+		return c.head, err
+	}
+	author, message := signed(p.commits)
+	commit, err := c.git(ctx, author, []byte(message), append([]string{"commit-tree", tree, "-F", "-"}, parents...)...)
+	if err != nil {
+		return "", err
+	}
+	// The index follows first: a run that is killed in between leaves what looks like a commit that is prepared.
+	if _, err := c.git(ctx, nil, list, update...); err != nil {
+		return "", err
+	}
+	_, err = c.git(ctx, nil, nil, "update-ref", "-m", "lab git pull", c.branch, commit, c.head)
+	return commit, err
+}
+
+// fetch brings the forge's commit into the repository, under no name.
+func (c *checkout) fetch(ctx context.Context, url, commit string) error {
+	if _, err := c.git(ctx, nil, nil, "cat-file", "-e", commit+"^{commit}"); err == nil {
+		return nil
+	}
+	_, err := c.git(ctx, nil, nil, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", url, string(branchRef))
+	return err
+}
+
+// signed is who a commit is by and what it says: as the one commit that was brought, else as lab's with the list of them.
+func signed(commits []*object.Commit) (env []string, message string) {
+	if len(commits) == 1 {
+		by := commits[0].Author
+		return []string{"GIT_AUTHOR_NAME=" + by.Name, "GIT_AUTHOR_EMAIL=" + by.Email, "GIT_AUTHOR_DATE=" + by.When.Format(time.RFC3339)}, commits[0].Message
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "pull %s from the forge\n\n", count(len(commits), "commit"))
+	for _, c := range commits {
+		fmt.Fprintf(&b, "%s: %s\n", c.Author.Name, subject(c.Message))
+	}
+	return nil, b.String()
+}

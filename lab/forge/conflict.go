@@ -1,0 +1,173 @@
+package forge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"homelab/lab"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+// Notes keep what must be known of a pull until it has ended and its conflicts are resolved. *state.Dir does.
+type Notes interface {
+	LoadPull(into any) error // leaves into as it is where nothing is kept
+	SavePull(v any) error    // keeps v; nil for nothing
+}
+
+// journal is what is noted of a pull before it writes anything.
+type journal struct {
+	Dir     string   `json:"dir"`  // of the estate
+	Base    string   `json:"base"` // commit that the working tree had; empty for none
+	Head    string   `json:"head"` // commit that is brought
+	Over    bool     `json:"over"` // it has ended; what is left are conflicts
+	Changes []change `json:"changes"`
+}
+
+// MarshalText writes an entry as `git ls-tree` does.
+func (e entry) MarshalText() ([]byte, error) {
+	if e == (entry{}) {
+		return nil, nil
+	}
+	return []byte(e.Mode.String() + " " + e.Hash.String()), nil
+}
+
+// UnmarshalText reads an entry.
+func (e *entry) UnmarshalText(text []byte) error {
+	*e = entry{}
+	if len(text) == 0 {
+		return nil
+	}
+	mode, hash, ok := strings.Cut(string(text), " ")
+	if !ok || !plumbing.IsHash(hash) {
+		return fmt.Errorf("%q is no file of a tree", text)
+	}
+	var err error
+	e.Hash = plumbing.NewHash(hash)
+	e.Mode, err = filemode.New(mode)
+	return err
+}
+
+// journal is that of the last pull into this folder; nil where there is none.
+func (r Remote) journal(tree Tree) (*journal, error) {
+	if r.Notes == nil || tree.Dir == "" {
+		return nil, nil
+	}
+	var j journal
+	if err := r.Notes.LoadPull(&j); err != nil {
+		return nil, err
+	}
+	if j.Head == "" || resolved(j.Dir) != resolved(tree.Dir) {
+		return nil, nil
+	}
+	return &j, nil
+}
+
+func (r Remote) note(j *journal) error {
+	if r.Notes == nil {
+		return nil
+	}
+	if j == nil {
+		return r.Notes.SavePull(nil)
+	}
+	return r.Notes.SavePull(j)
+}
+
+// forget drops the note of a pull whose conflicts are resolved.
+func (r Remote) forget(tree Tree) error {
+	j, err := r.journal(tree)
+	if err != nil || j == nil {
+		return err
+	}
+	return r.note(nil)
+}
+
+// resolved is a path without links, so that a folder has one name.
+func resolved(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// settled returns an error of code "conflict" while a pull into the working tree has not ended, or its conflicts are unresolved.
+func (r Remote) settled(tree Tree) error {
+	j, err := r.journal(tree)
+	if err != nil || j == nil {
+		return err
+	}
+	if err := j.unresolved(tree, r.up()); err != nil {
+		return err
+	}
+	if !j.Over {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "conflict", Message: "a pull from the forge was interrupted", Cure: r.cure() + " completes it"}
+	}
+	return nil
+}
+
+// unresolved is the error for conflicts that are still in the working tree; nil where there are none. A conflict that an interrupted pull left just as it wrote it
+// is none yet: the pull will be resumed.
+func (j *journal) unresolved(tree Tree, up string) error {
+	var details []string
+	beside := false
+	n := 0
+	for _, c := range j.Changes {
+		if c.Did != Conflict {
+			continue
+		}
+		if c.Beside != "" {
+			if _, err := fs.Lstat(tree.FS, c.Beside); err == nil && j.Over {
+				n, beside, details = n+1, true, append(details, c.Path+": theirs is in "+c.Beside)
+			}
+			continue
+		}
+		text, err := fs.ReadFile(tree.FS, c.Path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !j.Over && plumbing.ComputeHash(plumbing.BlobObject, text) == c.Result.Hash {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("conflict in %s: %w", c.Path, err)
+		}
+		found := conflictsIn(string(text))
+		if len(found) > 0 {
+			n++
+		}
+		for _, line := range found {
+			details = append(details, fmt.Sprintf("%s:%d", c.Path, line))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return conflictError(count(n, "file")+" not merged yet", details, beside, up)
+}
+
+func conflictError(message string, details []string, beside bool, up string) *lab.Error {
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "conflict", Message: message, Cure: "edit them, then " + up, Details: details}
+	if beside {
+		e.Cure = "edit them, remove what ends in " + besideEnd + ", then " + up
+	}
+	return e
+}
+
+// conflictsIn are the lines, from 1, at which conflict markers of a pull begin; that of an end without a beginning, where that alone was left.
+func conflictsIn(text string) []int {
+	var found []int
+	open := false
+	for i, line := range lines(text) {
+		switch {
+		case strings.HasPrefix(line, markOurs):
+			found, open = append(found, i+1), true
+		case strings.HasPrefix(line, markTheirs):
+			if !open {
+				found = append(found, i+1)
+			}
+			open = false
+		}
+	}
+	return found
+}

@@ -1,0 +1,100 @@
+package forge
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// names are the files that a push would carry.
+func (b *bench) names() []string {
+	b.t.Helper()
+	got, err := b.tree().read(memory.NewStorage())
+	b.must(err)
+	return slices.Sorted(maps.Keys(got))
+}
+
+// What Git takes for a pattern counts, however its line looks.
+func TestIgnoreFileForms(t *testing.T) {
+	for name, text := range map[string]string{
+		"a line of more than 64 KiB": "# " + strings.Repeat("x", 1<<17) + "\n*.key\n",
+		"CRLF":                       "*.log\r\n*.key\r\n",
+		"no newline at the end":      "*.log\n*.key",
+		"a byte order mark":          "\ufeff*.key\n",
+		"trailing spaces":            "*.key  \n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write(b.dir, map[string]string{".gitignore": text, "prod.key": "secret\n", "a": "a\n"})
+			if got := b.names(); !slices.Equal(got, []string{".gitignore", "a"}) {
+				t.Errorf("a push would carry %q", got)
+			}
+		})
+	}
+}
+
+func TestUnreadableIgnoreFile(t *testing.T) {
+	b := newBench(t)
+	outer := b.dir
+	b.dir = filepath.Join(outer, "estate")
+	b.write(outer, map[string]string{".git": "gitdir: elsewhere\n", "estate/a": "a\n"})
+	for _, dir := range []string{outer, b.dir} {
+		file := filepath.Join(dir, ".gitignore")
+		b.must(os.Mkdir(file, 0o755)) // as unreadable to root as to anyone
+		_, err := b.tree().read(memory.NewStorage())
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Code != "unreadable" || e.Cure == "" {
+			t.Errorf("%s: error %v", file, err)
+		}
+		b.must(os.Remove(file))
+	}
+}
+
+// A linked worktree has its info/exclude in the repository that it is linked to.
+func TestIgnoreInLinkedWorktree(t *testing.T) {
+	b := newBench(t)
+	root := t.TempDir()
+	b.dir = filepath.Join(t.TempDir(), "linked")
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"}, {"worktree", "add", "-q", b.dir}} {
+		if out, err := exec.Command("git", append([]string{"-C", root}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	b.write(root, map[string]string{".git/info/exclude": "*.key\n"})
+	b.write(b.dir, map[string]string{"a": "a\n", "prod.key": "secret\n"})
+	if got := b.names(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("a push would carry %q", got)
+	}
+}
+
+// What a user has Git ignore everywhere, such as an editor's files or keys, is not pushed either.
+func TestIgnoreOfThePerson(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, tc := range []struct{ name, config, file, xdg string }{
+		{"by default", "# nothing\n", ".config/git/ignore", ""},
+		{"by default, where XDG says", "# nothing\n", "xdg/git/ignore", filepath.Join(home, "xdg")},
+		{"configured", "[core]\n\texcludesFile = ~/mine\n", "mine", ""},
+		{"configured by its whole path", "[core]\n\texcludesfile = " + filepath.Join(home, "whole") + "\n", "whole", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("XDG_CONFIG_HOME", tc.xdg)
+			b := newBench(t)
+			b.write(home, map[string]string{".gitconfig": tc.config, tc.file: "*.key\n"})
+			b.write(b.dir, map[string]string{"a": "a\n", "prod.key": "secret\n", ".gitignore": "!kept.key\n", "kept.key": "no secret\n"})
+			if got := b.names(); !slices.Equal(got, []string{".gitignore", "a", "kept.key"}) {
+				t.Errorf("a push would carry %q", got)
+			}
+			b.must(os.RemoveAll(filepath.Join(home, tc.file)))
+		})
+	}
+}

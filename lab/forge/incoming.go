@@ -1,0 +1,280 @@
+package forge
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"homelab/lab"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// What a pull does to a file.
+const (
+	Took     = "took"     // it is as the forge has it
+	Merged   = "merged"   // it has both sides' changes
+	Conflict = "conflict" // it has conflict markers, or the forge's file lies beside it
+	Kept     = "kept"     // it is as it was
+)
+
+// besideEnd is what the name of a file gets that cannot take its place.
+const besideEnd = ".forge"
+
+// change is what a pull does to one file.
+type change struct {
+	Path   string `json:"path"`
+	Did    string `json:"did"`
+	Note   string `json:"note,omitempty"`
+	Was    entry  `json:"was"`              // before, of the working tree
+	Theirs entry  `json:"theirs"`           // of the forge
+	Result entry  `json:"result"`           // afterwards, at the path
+	Beside string `json:"beside,omitempty"` // where the forge's file is put instead
+	Dirty  bool   `json:"dirty,omitempty"`  // had changes that are not committed
+	text   []byte // of the result, where it is a merged one
+	done   bool   // by an earlier run
+}
+
+// incoming decides what a pull does, file by file.
+type incoming struct {
+	store              storer.EncodedObjectStorer
+	tree               Tree
+	base, ours, theirs files
+	head               plumbing.Hash
+	removed            map[string]bool // by this pull
+}
+
+// changes are those of the paths that are not as they should be, in order.
+func (in *incoming) changes(paths []string) ([]change, error) {
+	in.removed = map[string]bool{}
+	for _, p := range paths {
+		if err := local(p); err != nil {
+			return nil, err
+		}
+		if _, there := in.theirs[p]; !there && in.ours[p] == in.base[p] {
+			in.removed[p] = true
+		}
+	}
+	var list []change
+	for _, p := range paths {
+		c, err := in.change(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// local refuses paths that lead out of the estate, or into what Git runs.
+func local(name string) error {
+	ok := filepath.IsLocal(filepath.FromSlash(name))
+	for part := range strings.SplitSeq(name, "/") {
+		ok = ok && part != "" && part != "." && !strings.EqualFold(part, ".git") && !strings.EqualFold(part, "git~1")
+	}
+	if ok {
+		return nil
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "unsafe_path", Message: fmt.Sprintf("the forge has a file whose name is not safe: %q", name),
+		Cure: "remove it there by a commit",
+	}
+}
+
+// change decides about one path, which others changed and which the working tree does not have as the forge does.
+func (in *incoming) change(p string) (change, error) {
+	base, ours, theirs := in.base[p], in.ours[p], in.theirs[p]
+	c := change{Path: p, Was: ours, Theirs: theirs, Result: ours, Did: Kept}
+	none := entry{}
+	switch {
+	case theirs.Mode == filemode.Submodule:
+		c.Note = "a submodule, which lab does not bring"
+		return c, nil
+	case theirs == none && ours == base:
+		c.Did, c.Result, c.Note = Took, none, "removed"
+		return c, nil
+	case theirs == none:
+		c.Note = "changed here, removed in the forge"
+		return c, nil
+	case ours == none:
+		at, why, err := in.blocked(p)
+		if err == nil && at == "" { // a file that would not be seen would be removed from the forge by the next push
+			var ignored bool
+			if ignored, err = in.tree.ignores(p); ignored {
+				at, why = p, "it is ignored here"
+			}
+		}
+		if err != nil {
+			return c, err
+		}
+		if at != "" {
+			return in.aside(c, at, why)
+		}
+		c.Did, c.Result = Took, theirs
+		if base != none {
+			c.Note = "removed here, changed in the forge"
+		}
+		return c, nil
+	case ours == base:
+		c.Did, c.Result = Took, theirs
+		return c, nil
+	}
+	return in.merge(c)
+}
+
+// merge decides about a file that both sides changed.
+func (in *incoming) merge(c change) (change, error) {
+	base, ours, theirs := in.base[c.Path], c.Was, c.Theirs
+	if !isFile(ours) || !isFile(theirs) {
+		return in.aside(c, c.Path, "one is a symbolic link, the other is not")
+	}
+	c.Result.Mode = ours.Mode
+	if ours.Mode == base.Mode {
+		c.Result.Mode = theirs.Mode
+	}
+	if !isFile(base) {
+		base = entry{}
+	}
+	c.Did = Merged
+	switch {
+	case ours.Hash == theirs.Hash || theirs.Hash == base.Hash:
+		return c, nil
+	case ours.Hash == base.Hash:
+		c.Result.Hash = theirs.Hash
+		return c, nil
+	}
+	var texts [3]string
+	for i, e := range []entry{base, ours, theirs} {
+		text, err := in.content(e)
+		if err != nil {
+			return c, err
+		}
+		if binary(text) {
+			c.Result = ours
+			return in.aside(c, c.Path, "not text, changed on both sides")
+		}
+		texts[i] = string(text)
+	}
+	text, conflicts := merge3(texts[0], texts[1], texts[2], in.head.String()[:7])
+	if conflicts > 0 {
+		c.Did = Conflict
+	}
+	c.text = []byte(text)
+	c.Result.Hash = plumbing.ComputeHash(plumbing.BlobObject, c.text)
+	return c, nil
+}
+
+func isFile(e entry) bool {
+	return e.Mode == filemode.Regular || e.Mode == filemode.Executable || e.Mode == filemode.Deprecated
+}
+
+// content is a file's text; no file has none.
+func (in *incoming) content(e entry) ([]byte, error) {
+	if e == (entry{}) {
+		return nil, nil
+	}
+	blob, err := object.GetBlob(in.store, e.Hash)
+	if err != nil {
+		return nil, err
+	}
+	r, err := blob.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// blocked returns what stands in the way of a file that the working tree does not have: it, or a folder above it, and why. Nothing does where it is empty.
+func (in *incoming) blocked(p string) (at, why string, err error) {
+	parts := strings.Split(p, "/")
+	for i := range parts {
+		at = path.Join(parts[:i+1]...)
+		info, err := fs.Lstat(in.tree.FS, at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", "", nil
+		case err != nil:
+			return "", "", err
+		case at == p && !info.IsDir(), at != p && !info.IsDir() && !in.removed[at]:
+			return at, "another file is in its place", nil
+		case at == p:
+			rest, err := in.remains(at)
+			if err != nil || rest == "" {
+				return "", "", err
+			}
+			return at, "a folder is in its place", nil
+		case !info.IsDir():
+			return "", "", nil
+		}
+		if _, err := fs.Lstat(in.tree.FS, at+"/.git"); err == nil {
+			return at, "a repository of its own is in its place", nil
+		}
+	}
+	return "", "", nil
+}
+
+// remains is a file that a folder still has after the pull.
+func (in *incoming) remains(dir string) (string, error) {
+	rest := ""
+	err := fs.WalkDir(in.tree.FS, dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || in.removed[p] {
+			return err
+		}
+		rest = p
+		return fs.SkipAll
+	})
+	return rest, err
+}
+
+// aside puts the forge's file beside what is at a path.
+func (in *incoming) aside(c change, at, why string) (change, error) {
+	c.Did, c.Note = Conflict, why
+	for n := 1; ; n++ {
+		end := besideEnd
+		if n > 1 {
+			end = fmt.Sprintf("%s-%d", besideEnd, n)
+		}
+		c.Beside = at + end + strings.TrimPrefix(c.Path, at)
+		free, err := in.free(c.Beside, c.Theirs)
+		if err != nil || free {
+			return c, err
+		}
+	}
+}
+
+// free reports whether a file can be written at a path, or is there.
+func (in *incoming) free(p string, want entry) (bool, error) {
+	if _, taken := in.theirs[p]; taken {
+		return false, nil
+	}
+	now, err := entryOn(in.tree.FS, p)
+	if err != nil || now == want {
+		return err == nil, err
+	}
+	at, _, err := in.blocked(p)
+	return at == "", err
+}
+
+// entryOn is what is on disk at a path: the zero entry for nothing, and one that is never wanted for what Git does not know.
+func entryOn(fsys fs.FS, p string) (entry, error) {
+	info, err := fs.Lstat(fsys, p)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+		return entry{}, nil
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	mode, text, err := (Tree{FS: fsys}).content(p, fs.FileInfoToDirEntry(info))
+	if err != nil || mode == filemode.Empty {
+		return entry{Mode: filemode.Dir}, err
+	}
+	return entry{plumbing.ComputeHash(plumbing.BlobObject, text), mode}, nil
+}

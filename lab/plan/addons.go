@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"homelab/lab"
+)
+
+func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab.Step {
+	s, unknown := hubStep(o, hub, KindAddons, "", append([]string{KindEngine, KindEstate}, bridged...)...)
+	waiting := lagging(o)
+	switch {
+	case unknown:
+	case !o.Root:
+		s.Action, s.Reason = lab.ActionCreate, "no root application"
+	case changes(before, KindEstate), slices.ContainsFunc(bridged, func(b string) bool { return changes(before, b) }),
+		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
+		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
+	case len(o.Strayed) > 0:
+		s.Action, s.Reason = lab.ActionRepair, summary(o.Strayed)
+	case len(o.Behind) > 0:
+		s.Action, s.Reason = lab.ActionRepair, "not yet compared again: "+summary(o.Behind)
+	case len(waiting) > 0:
+		s.Action, s.Reason = lab.ActionRepair, "not in sync: "+summary(waiting)
+	default:
+		s.Action, s.Reason = lab.ActionNone, fmt.Sprintf("%d in sync", len(o.Applications))
+	}
+	return s
+}
+
+// lagging names the applications that are expected and absent, or there and not as Git wants them, or there and not expected.
+func lagging(o Observed) []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, a := range o.Applications {
+		seen[lab.ApplicationName(a.Cluster, a.Addon)] = true
+		if !a.Converged() {
+			names = append(names, a.Name)
+		}
+	}
+	for _, name := range o.Expected {
+		if !seen[name] {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	return slices.Compact(names)
+}

@@ -1,0 +1,241 @@
+package scenario_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+)
+
+// fault is something that goes wrong while a story is played.
+type fault struct {
+	name  string
+	at    func(*faulty)               // what happens when the step begins
+	back  func(*faulty)               // what happens when the lab is to be put back
+	again bool                        // Ctrl-C is pressed again then
+	ends  func(*scenario.Result) bool // how the story may end
+	clean bool                        // all of it can be put back
+	spare string                      // what is put back nevertheless
+	every bool                        // it is played at every step, others at some, and at all with LAB_FAULTS=all
+}
+
+// faulty is a story that is played while something goes wrong.
+type faulty struct {
+	*scenariotest.Lab
+	story     *scenario.Scenario
+	interrupt func()
+	giveUp    chan struct{}
+}
+
+// after does something when a time has passed; what is to happen at once happens before the step does anything.
+func after(d time.Duration, do func(*faulty)) func(*faulty) {
+	return func(f *faulty) {
+		if d == 0 {
+			do(f)
+			return
+		}
+		time.AfterFunc(d, func() { do(f) })
+	}
+}
+
+// for20s is longer than any silence that goes unnoticed, and shorter than what is put back is waited for.
+func for20s(shut, open func(*faulty)) func(*faulty) {
+	return func(f *faulty) {
+		shut(f)
+		time.AfterFunc(20*time.Second, func() { open(f) })
+	}
+}
+
+func ctrlC(f *faulty)       { f.interrupt() }
+func restart(f *faulty)     { f.Engine.Restart() }
+func engineShut(f *faulty)  { f.Engine.Shut() }
+func engineOpen(f *faulty)  { f.Engine.Open() }
+func forgeShut(f *faulty)   { f.Forge.Shut() }
+func forgeOpen(f *faulty)   { f.Forge.Open() }
+func clustersCut(f *faulty) { f.eachCluster(f.Clusters.BreakOff) }
+func clustersShut(f *faulty) {
+	f.eachCluster(func(name string) { _ = f.Clusters.Pause(context.Background(), name) })
+}
+
+func clustersOpen(f *faulty) {
+	f.eachCluster(func(name string) { _ = f.Clusters.Resume(context.Background(), name) })
+}
+
+// eachCluster goes through the clusters that the story requires.
+func (f *faulty) eachCluster(do func(string)) {
+	for _, name := range f.story.Requires.Clusters {
+		do(name)
+	}
+}
+
+func interrupted(r *scenario.Result) bool { return r.Exit() == lab.ExitInterrupted }
+func passed(r *scenario.Result) bool      { return r.Verdict == scenario.Passed }
+
+// unseen is the end of a story of which not everything was seen: whatever it is, it is no success.
+func unseen(r *scenario.Result) bool {
+	return slices.Contains([]scenario.Verdict{scenario.Failed, scenario.TimedOut, scenario.Broken}, r.Verdict)
+}
+
+// either is the end of a story that something held up: it came to what was expected, or was too late for it.
+func either(r *scenario.Result) bool { return passed(r) || unseen(r) }
+
+func faults() []fault {
+	var list []fault
+	for _, d := range []time.Duration{0, 150 * time.Millisecond, 450 * time.Millisecond} {
+		list = append(list,
+			fault{name: "ctrl-c after " + d.String(), at: after(d, ctrlC), ends: interrupted, clean: true, every: d == 150*time.Millisecond},
+			fault{name: "engine restarts after " + d.String(), at: after(d, restart), ends: either, clean: true, every: d == 150*time.Millisecond},
+		)
+	}
+	return append(list,
+		fault{name: "ctrl-c twice", at: ctrlC, again: true, ends: interrupted},
+		fault{name: "ctrl-c, then the forge is silent", at: after(300*time.Millisecond, ctrlC), back: forgeShut, ends: interrupted, every: true},
+		fault{name: "ctrl-c, then the forge is silent for a while", at: after(300*time.Millisecond, ctrlC), back: for20s(forgeShut, forgeOpen), ends: interrupted, clean: true},
+		fault{name: "ctrl-c, then the clusters are silent", at: after(300*time.Millisecond, ctrlC), back: clustersShut, ends: interrupted, spare: "git ", every: true},
+		fault{name: "ctrl-c, then the engine is silent", at: after(300*time.Millisecond, ctrlC), back: engineShut, ends: interrupted},
+		fault{name: "all is silent, ctrl-c twice", at: after(300*time.Millisecond, ctrlC), back: func(f *faulty) { forgeShut(f); clustersShut(f); engineShut(f) }, again: true, ends: interrupted},
+		fault{name: "the forge is silent", at: forgeShut, ends: unseen},
+		fault{name: "the engine is silent", at: engineShut, ends: unseen},
+		fault{name: "the engine is silent for a while", at: for20s(engineShut, engineOpen), ends: either},
+		fault{name: "the clusters are silent", at: clustersShut, ends: unseen},
+		fault{name: "the clusters are silent for a while", at: for20s(clustersShut, clustersOpen), ends: either},
+		fault{name: "the clusters' watches break off", at: after(150*time.Millisecond, clustersCut), ends: passed, clean: true},
+	)
+}
+
+// Whatever goes wrong at whatever step of whatever story: it ends, with a verdict that is no success unless all was seen, and the lab is as it was or what is not
+// is named.
+func TestFaults(t *testing.T) {
+	names, err := scenario.List(root())
+	if err != nil || len(names) < 5 {
+		t.Fatalf("stories: %v, %v", names, err)
+	}
+	files := scenariotest.Reused(scenariotest.Files(t, root(), nil))
+	for _, name := range names {
+		s := load(t, files, name)
+		last := len(s.Steps) + len(s.Always) + 1 // that the lab is as it was
+		for i, f := range faults() {
+			t.Run(name+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				for step := 1; step <= last; step++ {
+					const some = 3
+					if everything := os.Getenv("LAB_FAULTS") == "all"; !everything && (!f.every || testing.Short()) && (step+i)%some != 0 && step != last {
+						continue
+					}
+					synctest.Test(t, func(t *testing.T) { playFaulty(t, files, s, step, f) })
+				}
+			})
+		}
+	}
+}
+
+func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong fault) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := &faulty{Lab: scenariotest.New(t, files), story: s, interrupt: cancel, giveUp: make(chan struct{})}
+	before := f.registrations(t)
+	var back []string
+	player := scenario.Player{World: f.World, GiveUp: f.giveUp, Tell: func(r scenario.StepResult) {
+		if r.Verdict != "" {
+			return
+		}
+		if r.Number == step && wrong.at != nil {
+			wrong.at(f)
+		}
+		if r.Verb == "leave" {
+			back = r.Back
+			if wrong.back != nil {
+				wrong.back(f)
+			}
+			if wrong.again {
+				close(f.giveUp)
+			}
+		}
+	}}
+	began := time.Now()
+	r := player.Play(ctx, f.story)
+	took := time.Since(began)
+	late := ctx.Err() == nil // whatever was to interrupt it
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("step %d: %s\n%s\nleft: %q", step, fmt.Sprintf(format, args...), story(r), r.Left)
+	}
+	if !wrong.ends(r) && (!late || !either(r)) {
+		fail("ended as %s", r.Verdict)
+	}
+	if took > f.story.Timeout+10*time.Minute || wrong.again && took > f.story.Timeout+10*time.Second {
+		fail("took %s", took)
+	}
+	if want := len(f.story.Steps) + len(f.story.Always) + 1; len(r.Steps) != want {
+		fail("%d of %d steps are told of", len(r.Steps), want)
+	}
+	if wrong.again && wrong.back != nil && len(r.Left) < len(back) {
+		fail("what is left is not named: %q", back)
+	}
+	if wrong.spare != "" && strings.Contains(strings.Join(r.Left, "\n"), wrong.spare) {
+		fail("what could be put back is left")
+	}
+	// What is wrong goes by, and the lab comes to rest. Then it tells itself what is left.
+	forgeOpen(f)
+	engineOpen(f)
+	clustersOpen(f)
+	time.Sleep(5 * time.Second)
+	if err := f.Engine.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	traces := f.traces(t, before)
+	if wrong.clean && len(r.Left)+len(traces) > 0 {
+		fail("traces %q", traces)
+	}
+	for what, trace := range traces {
+		if !strings.Contains(strings.Join(r.Left, "\n"), what) {
+			fail("%s is not named: %s", what, trace)
+		}
+	}
+}
+
+// registrations is what the engine knows of the clusters.
+func (f *faulty) registrations(t *testing.T) map[string]scenario.Marks {
+	t.Helper()
+	all := map[string]scenario.Marks{}
+	for _, c := range f.Estate.Clusters {
+		m, err := f.Engine.Registration(t.Context(), c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[c.Name] = m
+	}
+	return all
+}
+
+// traces are what is not as it was, by what must be named of it. What the engine made of the forge's files and of registrations goes with these.
+func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[string]string {
+	t.Helper()
+	traces := map[string]string{}
+	log := f.Forge.Log(scenario.Branch)
+	if log[0].Tree() != log[len(log)-1].Tree() {
+		traces["git "+scenario.Branch] = log[len(log)-1].Message
+	}
+	now := f.registrations(t)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if diff := cmp.Diff(before[name], now[name]); diff != "" {
+			traces["registration of "+name] = diff
+		}
+	}
+	if diff := cmp.Diff(f.Found, f.Objects(t)); diff != "" && len(traces) == 0 {
+		traces["deployment podinfo"] = diff
+	}
+	return traces
+}

@@ -1,0 +1,218 @@
+package scenariotest
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// api is the way to one cluster's API server, as it is from outside. client-go's fake knows no versions to watch from, so what happened between a list and the watch
+// from there is told by the way: all that there is once more, and what was deleted since.
+type api struct {
+	Gate
+	clusters *Clusters
+
+	mu      sync.Mutex
+	deleted []tombstone
+	breaks  chan struct{} // closed when all watches break off
+}
+
+// tombstone is an object that was deleted.
+type tombstone struct {
+	resource  schema.GroupVersionResource
+	namespace string
+	object    *unstructured.Unstructured
+}
+
+// breakOff ends all watches, as a restart of the API server does.
+func (a *api) breakOff() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.breaks)
+	a.breaks = make(chan struct{})
+}
+
+// outside is a client whose calls go the way.
+type outside struct {
+	dynamic.Interface
+	api *api
+}
+
+func (o outside) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	all := o.Interface.Resource(r)
+	return everywhere{way{all, o.api, r, ""}, all}
+}
+
+type everywhere struct {
+	way
+	all dynamic.NamespaceableResourceInterface
+}
+
+func (e everywhere) Namespace(ns string) dynamic.ResourceInterface {
+	return way{e.all.Namespace(ns), e.api, e.resource, ns}
+}
+
+// way goes to the objects of one kind.
+type way struct {
+	dynamic.ResourceInterface
+	api       *api
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// asked makes a call, unless the cluster does not answer.
+func asked[T any](ctx context.Context, w way, call func() (T, error)) (T, error) {
+	if err := w.api.through(ctx); err != nil {
+		var none T
+		return none, err
+	}
+	return call()
+}
+
+func (w way) Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		defer w.api.clusters.changed()
+		return w.ResourceInterface.Create(ctx, o, options, sub...)
+	})
+}
+
+func (w way) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		defer w.api.clusters.changed()
+		return w.ResourceInterface.Update(ctx, o, options, sub...)
+	})
+}
+
+func (w way) Get(ctx context.Context, name string, options metav1.GetOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return asked(ctx, w, func() (*unstructured.Unstructured, error) { return w.ResourceInterface.Get(ctx, name, options, sub...) })
+}
+
+func (w way) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		defer w.api.clusters.changed()
+		return w.ResourceInterface.Apply(ctx, name, o, options, sub...)
+	})
+}
+
+func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptions, sub ...string) error {
+	_, err := asked(ctx, w, func() (struct{}, error) {
+		defer w.api.clusters.changed()
+		w.api.mu.Lock()
+		defer w.api.mu.Unlock()
+		o, err := w.ResourceInterface.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return struct{}{}, err
+		}
+		w.api.clusters.stamp(o) // a deletion is a version of its own
+		w.api.deleted = append(w.api.deleted, tombstone{w.resource, w.namespace, o})
+		return struct{}{}, w.ResourceInterface.Delete(ctx, name, options, sub...)
+	})
+	return err
+}
+
+// List gives the list the version by which Watch knows what was deleted since.
+func (w way) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	return asked(ctx, w, func() (*unstructured.UnstructuredList, error) {
+		w.api.mu.Lock()
+		defer w.api.mu.Unlock()
+		list, err := w.ResourceInterface.List(ctx, options)
+		if err == nil {
+			list.SetResourceVersion(strconv.Itoa(len(w.api.deleted)))
+		}
+		return list, err
+	})
+}
+
+func (w way) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return asked(ctx, w, func() (watch.Interface, error) {
+		since, err := strconv.Atoi(options.ResourceVersion)
+		if err != nil {
+			return nil, apierrors.NewBadRequest("a watch without a version to watch from")
+		}
+		w.api.mu.Lock()
+		defer w.api.mu.Unlock()
+		inner, err := w.ResourceInterface.Watch(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		list, err := w.ResourceInterface.List(ctx, options)
+		if err != nil {
+			inner.Stop()
+			return nil, err
+		}
+		var first []watch.Event
+		for _, t := range w.api.deleted[since:] {
+			if t.resource == w.resource && t.namespace == w.namespace {
+				first = append(first, watch.Event{Type: watch.Deleted, Object: t.object})
+			}
+		}
+		for i := range list.Items {
+			first = append(first, watch.Event{Type: watch.Modified, Object: &list.Items[i]})
+		}
+		return w.api.forward(ctx, inner, first), nil
+	})
+}
+
+// forward passes a watch on, for as long as it does not break off. While the cluster does not answer, it is silent.
+func (a *api) forward(ctx context.Context, inner watch.Interface, first []watch.Event) watch.Interface {
+	ctx, stop := context.WithCancel(ctx)
+	breaks := a.breaks
+	events := make(chan watch.Event)
+	pass := func(e watch.Event) bool {
+		if a.through(ctx) != nil {
+			return false
+		}
+		select {
+		case events <- e:
+			return true
+		case <-ctx.Done():
+		case <-breaks:
+		}
+		return false
+	}
+	go func() {
+		defer close(events)
+		defer inner.Stop()
+		for _, e := range first {
+			if !pass(e) {
+				return
+			}
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-breaks:
+				return
+			case e, open := <-inner.ResultChan():
+				if !open {
+					return
+				}
+				if o, ok := e.Object.(*unstructured.Unstructured); ok && e.Type == watch.Deleted {
+					o = o.DeepCopy()
+					a.clusters.stamp(o)
+					e.Object = o
+				}
+				if !pass(e) {
+					return
+				}
+			}
+		}
+	}()
+	return forwarded{events, stop}
+}
+
+type forwarded struct {
+	events chan watch.Event
+	stop   func()
+}
+
+func (f forwarded) ResultChan() <-chan watch.Event { return f.events }
+func (f forwarded) Stop()                          { f.stop() }

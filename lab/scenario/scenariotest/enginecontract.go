@@ -1,0 +1,115 @@
+package scenariotest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"homelab/lab/scenario"
+)
+
+// Hub is an engine whose hub can be silenced. It has at least one application.
+type Hub struct {
+	Engine   scenario.Engine
+	Shut     func()
+	Open     func()
+	Patience time.Duration // longer than a silence goes unnoticed
+	Expects  []scenario.Subject
+}
+
+// watched is one Watch under way.
+type watched struct {
+	mu    sync.Mutex
+	seen  []scenario.Subject
+	early []scenario.Subject // before ready
+	ready chan struct{}
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func (h Hub) watch(t *testing.T) *watched {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &watched{ready: make(chan struct{}), ended: make(chan error, 1), stop: stop}
+	go func() {
+		w.ended <- h.Engine.Watch(ctx, func(a scenario.Application) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.seen = append(w.seen, scenario.ApplicationOf(a.Cluster, a.Addon))
+		}, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.early = slices.Clone(w.seen)
+			close(w.ready)
+		})
+	}()
+	return w
+}
+
+// EngineContract is what every engine of a scenario keeps to, so that what is not known is not taken for what is not there.
+func EngineContract(t *testing.T, h Hub) {
+	t.Helper()
+	all := func(when string, w *watched) {
+		t.Helper()
+		select {
+		case <-w.ready:
+		case err := <-w.ended:
+			t.Fatalf("%s: ended before it was ready: %v", when, err)
+		case <-time.After(h.Patience):
+			t.Fatalf("%s: never ready", when)
+		}
+		for _, s := range h.Expects {
+			if !slices.Contains(w.early, s) {
+				t.Errorf("%s: ready before %s was told of", when, s)
+			}
+		}
+	}
+	// Ready comes after all that there is, and a watch ends with its context.
+	w := h.watch(t)
+	all("at first", w)
+	w.stop()
+	select {
+	case <-w.ended:
+	case <-time.After(h.Patience):
+		t.Fatal("a watch outlives its context")
+	}
+	// A hub that falls silent ends the watch, with an error.
+	w = h.watch(t)
+	all("again", w)
+	h.Shut()
+	select {
+	case err := <-w.ended:
+		if err == nil {
+			t.Error("the hub is silent, and the watch ended as if it were not")
+		}
+	case <-time.After(h.Patience):
+		t.Fatal("the hub is silent, and the watch goes on")
+	}
+	w.stop()
+	// While it is silent, no watch is ready.
+	w = h.watch(t)
+	select {
+	case <-w.ready:
+		t.Error("the hub is silent, and a watch is ready")
+	case <-w.ended:
+	case <-time.After(h.Patience):
+	}
+	w.stop()
+	// Other calls end with their context.
+	ctx, cancel := context.WithTimeout(t.Context(), h.Patience/10)
+	defer cancel()
+	if _, err := h.Engine.Registration(ctx, h.Expects[0].Cluster); err == nil {
+		t.Error("the hub is silent, and says what it knows")
+	}
+	if err := h.Engine.Refresh(ctx); err == nil {
+		t.Error("the hub is silent, and is asked to look")
+	}
+	// Once it answers, all is told of again.
+	h.Open()
+	w = h.watch(t)
+	all("after the silence", w)
+	w.stop()
+	<-w.ended
+}

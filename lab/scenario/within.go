@@ -1,0 +1,71 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// heedWithin is how long what was stopped may take to say what came of it.
+const heedWithin = time.Second
+
+// noAnswer is the cause of a context in which something was asked for too long.
+type noAnswer struct{ within time.Duration }
+
+func (n noAnswer) Error() string { return "no answer within " + Span(n.within) }
+
+// within does something that must not hold up what follows: not for longer than it may take, and not once ctx has ended, whether it heeds that or not.
+func within[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, noAnswer{limit})
+	defer cancel()
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := do(ctx)
+		done <- outcome{value, err}
+	}()
+	select {
+	case out := <-done:
+		return out.value, because(ctx, out.err)
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(heedWithin)
+	defer timer.Stop()
+	select {
+	case out := <-done:
+		if out.err == nil {
+			return out.value, nil
+		}
+	case <-timer.C:
+	}
+	return none, context.Cause(ctx)
+}
+
+// answered makes one call to a cluster, which heeds its context and has answerWithin.
+func answered(ctx context.Context, call func(context.Context) error) error {
+	within, cancel := context.WithTimeoutCause(ctx, answerWithin, noAnswer{answerWithin})
+	defer cancel()
+	err := call(within)
+	if err != nil && within.Err() != nil {
+		return context.Cause(within)
+	}
+	return err
+}
+
+// because is an error of something under a context: where that has ended, this is the reason, whatever was said of it on the way.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	var unmet *Unmet
+	if err == nil || cause == nil || errors.Is(err, cause) || errors.As(err, &unmet) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", cause, err)
+}

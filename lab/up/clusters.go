@@ -1,0 +1,198 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/apply"
+	"homelab/lab/cluster"
+	"homelab/lab/plan"
+)
+
+func (r *run) doNetwork(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
+	if err := r.Clusters.EnsureNetwork(ctx); err != nil {
+		return apply.Outcome{}, err
+	}
+	return apply.Outcome{Detail: lab.NetworkName(r.Name), Changes: []string{"created"}}, nil
+}
+
+// doCluster makes a cluster that is absent and mends one that is there. It removes one only on an explicit word, or where lab's own record proves that a run
+// that did not end left it half made; both are looked at again here, as the plan may be minutes old.
+func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
+	if s.Action == lab.ActionDelete {
+		if !r.options.Prune {
+			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
+		}
+		if err := r.Clusters.Delete(ctx, s.Cluster); err != nil {
+			return apply.Outcome{}, err
+		}
+		return apply.Outcome{Detail: "removed", Changes: []string{s.Reason}}, nil
+	}
+	c, _ := r.Estate.Cluster(s.Cluster)
+	inputs, images := clusterInputs(c, r.ports(c)), r.imageKeys(c)
+	made := true
+	var err error
+	switch {
+	case s.Action == lab.ActionRecreate:
+		if err = r.recreate(ctx, c, p); err != nil {
+			return apply.Outcome{}, err
+		}
+	case s.Action == lab.ActionCreate:
+		err = r.create(ctx, c, p)
+	default:
+		made, err = r.existing(ctx, c, inputs, p)
+	}
+	for end := time.Now().Add(lateLimit); leftOver(err) && time.Now().Before(end); {
+		p("waiting for what a run that was killed is still making")
+		if err := pause(ctx, lateLook); err != nil {
+			return apply.Outcome{}, err
+		}
+		made, err = r.existing(ctx, c, inputs, p)
+	}
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if !made { // what it holds besides stays
+		now, err := r.observe(ctx, c.Name)
+		if err != nil {
+			return apply.Outcome{}, err
+		}
+		images = append(images, now.Images...)
+	}
+	if err := r.Clusters.Mark(ctx, c.Name, inputs, images); err != nil {
+		return apply.Outcome{}, err
+	}
+	if c.Role == lab.RoleHub {
+		r.disconnect()
+	}
+	detail := r.Supply.Version(imageNode)
+	if !made {
+		detail = "runs again, as it was"
+	}
+	return apply.Outcome{Detail: detail, Changes: []string{s.Reason}}, nil
+}
+
+// lateLimit bounds the wait for what a run that was killed had the container engine do, which goes on by itself: a node may come into being, and come again
+// after it was removed.
+const (
+	lateLimit = time.Minute
+	lateLook  = 500 * time.Millisecond
+)
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// recreate is for a cluster that somebody named.
+func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error {
+	if !slices.Contains(r.options.Recreate, c.Name) {
+		return fmt.Errorf("cluster %s: nobody asked to make it again", c.Name)
+	}
+	p("removing it, as asked")
+	if err := r.Clusters.Delete(ctx, c.Name); err != nil {
+		return err
+	}
+	return r.create(ctx, c, p)
+}
+
+// leftOver reports whether a cluster that was absent when the plan was made has come into being since.
+func leftOver(err error) bool {
+	var e *lab.Error
+	return errors.As(err, &e) && e.Code == cluster.CodeLeftOver
+}
+
+// existing brings a cluster that is there to rest, and reports whether it had to be made again. Only what is proven to be half made is.
+func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, p lab.Progress) (made bool, err error) {
+	now, err := r.observe(ctx, c.Name)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case !now.Exists:
+		return true, r.create(ctx, c, p)
+	case now.Made == lab.MadeHalf:
+		p("removing what a run that did not end had begun")
+		if err := r.Clusters.Delete(ctx, c.Name); err != nil {
+			return false, err
+		}
+		return true, r.create(ctx, c, p)
+	}
+	if !now.Running || !now.Answers || !now.Ready {
+		if err := r.Clusters.Start(ctx, c.Name, p); err != nil {
+			return false, err
+		}
+		if now, err = r.observe(ctx, c.Name); err != nil {
+			return false, err
+		}
+		r.mu.Lock()
+		r.since[c.Name] = now.Started
+		r.mu.Unlock()
+	}
+	if err := keepable(c, now, inputs); err != nil {
+		return false, err
+	}
+	list, err := r.images(ctx, c, p)
+	if err != nil {
+		return false, err
+	}
+	return false, r.Clusters.Load(ctx, c.Name, list, p)
+}
+
+// started is when each cluster was started last.
+func (r *run) started() map[string]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.since)
+}
+
+// keepable refuses to go on with a cluster that is not what the estate asks for, or of which that is not known. It is kept as it is.
+func keepable(c lab.Cluster, now lab.ClusterState, inputs string) error {
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left as it is"}, Cure: "to lose what runs there and make it again: lab up --recreate " + c.Name}
+	switch {
+	case now.Gone > 0:
+		e.Message = fmt.Sprintf("cluster %s lacks %d of its %d nodes, and kind cannot add one", c.Name, now.Gone, now.Gone+len(now.Nodes))
+	case now.Made == lab.MadeWhole && now.Inputs != inputs:
+		e.Message = plan.ReasonRemake + " in " + c.Name + ", and kind cannot change a cluster that runs"
+	case now.Made == lab.MadeUnknown:
+		e.Message = "cluster " + c.Name + " is there, and neither it nor lab's record says that it was ever whole"
+	default:
+		return nil
+	}
+	return e
+}
+
+// observe looks at one cluster.
+func (r *run) observe(ctx context.Context, name string) (lab.ClusterState, error) {
+	states, err := r.Clusters.Observe(ctx, name)
+	if err != nil {
+		return lab.ClusterState{}, err
+	}
+	if len(states) == 0 {
+		return lab.ClusterState{Name: name}, nil
+	}
+	return states[0], nil
+}
+
+func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {
+	node, err := r.inEngine(ctx, imageNode, p)
+	if err != nil {
+		return err
+	}
+	if err := r.soon(ctx, p); err != nil {
+		return err
+	}
+	return r.Clusters.Create(ctx, cluster.Spec{
+		Cluster: c, NodeRef: node.Ref, Ports: r.ports(c),
+		Images: func(ctx context.Context) ([]lab.Image, error) { return r.images(ctx, c, p) },
+	}, p)
+}

@@ -1,0 +1,216 @@
+package up_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/cluster"
+	"homelab/lab/cluster/clustertest"
+	"homelab/lab/up"
+)
+
+// bases are labs as a run may find them.
+var bases = map[string]func(t *testing.T, s *stage){
+	"bare": func(*testing.T, *stage) {},
+	"converged": func(t *testing.T, s *stage) {
+		converge(t, s)
+		s.edit(t)
+	},
+	"off": func(t *testing.T, s *stage) {
+		converge(t, s)
+		for _, name := range []string{"hub", "dev", "prod"} {
+			s.clusters.Stop(name)
+		}
+		s.forge.Stop()
+	},
+	"stopped-without-records": func(t *testing.T, s *stage) {
+		converge(t, s)
+		s.clusters.Stop("dev")
+		must(t, os.RemoveAll(s.dir.Path))
+		s.credentials()
+	},
+}
+
+func converge(t *testing.T, s *stage) {
+	t.Helper()
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit changes something in every layer, so that a run has work to do everywhere.
+func (s *stage) edit(t *testing.T) {
+	t.Helper()
+	file := s.estate.Dir + "/clusters/prod/cluster.yaml"
+	text, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "eu-west-1", "us-east-2", 1)), 0o644))
+	s.load()
+}
+
+// faults happen at one call of a run, before or after it takes effect. What they lose by themselves is returned by name.
+var faults = map[string]func(s *stage, p *process, cancel func()) effect{
+	"killed before": func(_ *stage, p *process, _ func()) effect {
+		p.kill()
+		return effect{before: clustertest.ErrKilled}
+	},
+	"killed after": func(_ *stage, p *process, _ func()) effect {
+		return effect{after: func() error { p.kill(); return clustertest.ErrKilled }}
+	},
+	"interrupted": func(_ *stage, _ *process, cancel func()) effect {
+		cancel()
+		return effect{}
+	},
+	"the call fails": func(*stage, *process, func()) effect {
+		return effect{before: errors.New("no space left on device")}
+	},
+	"the call fails and had its effect": func(*stage, *process, func()) effect {
+		return effect{after: func() error { return errors.New("connection reset by peer") }}
+	},
+	"dev stops":         world(func(s *stage) { s.clusters.Stop("dev") }),
+	"the hub stops":     world(func(s *stage) { s.clusters.Stop("hub") }),
+	"prod is paused":    world(func(s *stage) { s.clusters.Pause("prod") }),
+	"dev goes silent":   world(func(s *stage) { s.clusters.Silence("dev", true) }),
+	"the hub is silent": world(func(s *stage) { s.clusters.Silence("hub", true) }),
+	"all go off": world(func(s *stage) {
+		for _, name := range []string{"hub", "dev", "prod"} {
+			s.clusters.Stop(name)
+		}
+		s.forge.Stop()
+	}),
+	"the hub is removed": world(func(s *stage) { s.clusters.Lose("hub") }, "hub"),
+	"the forge stops":    world(func(s *stage) { s.forge.Stop() }),
+	"lab's records are removed": world(func(s *stage) {
+		_ = os.RemoveAll(s.dir.Path)
+		s.credentials()
+	}),
+	"the kubeconfigs are removed": world(func(s *stage) { _ = os.RemoveAll(s.dir.Kubeconfigs()) }),
+}
+
+// world is a fault of something that the run works on.
+func world(fault func(*stage), loses ...string) func(*stage, *process, func()) effect {
+	return func(s *stage, _ *process, _ func()) effect {
+		fault(s)
+		return effect{loses: loses}
+	}
+}
+
+// TestFaults puts every fault at every call of a run on every base. Whatever the run makes of it, no cluster that was whole is another one afterwards unless the
+// fault itself took it, and the next runs converge, or end with an error that names a cure.
+func TestFaults(t *testing.T) {
+	for base, prepare := range bases {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			quiet := newStage(t)
+			prepare(t, quiet)
+			p := &process{stage: quiet}
+			if _, err := p.up(t.Context(), up.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.calls) < 10 {
+				t.Fatalf("a run of %d calls: %v", len(p.calls), p.calls)
+			}
+			for _, fault := range slices.Sorted(maps.Keys(faults)) {
+				for n, call := range p.calls {
+					if (n+len(fault))%stride(base, fault) != 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%d %s", fault, n, call), func(t *testing.T) { faulted(t, prepare, fault, n) })
+				}
+			}
+		})
+	}
+}
+
+// stride is at every how many calls a fault is put: about 350 cases in all, and each call has several. With LAB_FAULTS=all every fault is put at every call.
+func stride(base, fault string) int {
+	killed := strings.HasPrefix(fault, "killed") || strings.HasPrefix(fault, "the call fails")
+	switch {
+	case os.Getenv("LAB_FAULTS") == "all":
+		return 1
+	case killed && base == "bare":
+		return 2
+	case killed:
+		return 4
+	}
+	return 8
+}
+
+func faulted(t *testing.T, prepare func(*testing.T, *stage), fault string, at int) {
+	s := newStage(t)
+	prepare(t, s)
+	canaries := s.clusters.Whole()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := &process{stage: s}
+	p.hit = func(n int, _ string) effect {
+		if n != at {
+			return effect{}
+		}
+		maps.Copy(canaries, s.clusters.Whole())
+		e := faults[fault](s, p, cancel)
+		for _, name := range e.loses {
+			delete(canaries, name)
+		}
+		return e
+	}
+	_, _ = p.up(ctx, up.Options{})
+	s.keeps(t, canaries, "after the run with the fault")
+	maps.Copy(canaries, s.clusters.Whole())
+
+	s.clusters.Silence("dev", false)
+	s.clusters.Silence("hub", false)
+	for range 3 {
+		changed, err := (&process{stage: s}).up(t.Context(), up.Options{})
+		s.keeps(t, canaries, "after a later run")
+		if err == nil && len(changed) == 0 {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Cure == "" {
+			t.Fatalf("a later run fails without a cure: %v", err)
+		}
+		if e.Code != "recreate" {
+			t.Fatalf("a later run fails: %v", err)
+		}
+		return // nothing is known of the cluster, and lab says what to type
+	}
+	t.Fatal("three runs later there is still something to do")
+}
+
+// keeps fails where a cluster that was whole is gone, or is another one.
+func (s *stage) keeps(t *testing.T, canaries map[string]string, when string) {
+	t.Helper()
+	for name, id := range canaries {
+		if got := s.clusters.Identity(name); got != id {
+			t.Fatalf("%s cluster %s is %q, and was %q: what it held is lost", when, name, got, id)
+		}
+	}
+}
+
+// What a run that was killed had the container engine do goes on by itself: a node comes into being after it was looked for, and again after it was removed.
+func TestLateNodesAreWaitedFor(t *testing.T) {
+	s := newStage(t)
+	p := &process{stage: s}
+	late := 3
+	p.hit = func(_ int, call string) effect {
+		if call != "clusters.create" || late == 0 {
+			return effect{}
+		}
+		late--
+		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes came into being meanwhile"}}
+	}
+	if _, err := p.up(t.Context(), up.Options{}); err != nil || late > 0 {
+		t.Errorf("%v, and %d are to come", err, late)
+	}
+}

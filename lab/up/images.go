@@ -1,0 +1,95 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/apply"
+)
+
+// doImages gets everything that is missing, in the order in which it is needed; steps that need an image wait for that one alone.
+func (r *run) doImages(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
+	needs := r.needs(r.clusters(r.options))
+	var images, changes []string
+	for _, n := range needs {
+		if n.image != "" {
+			images = append(images, n.image)
+		}
+	}
+	if err := r.Supply.Expect(images...); err != nil {
+		return apply.Outcome{}, err
+	}
+	for _, n := range needs {
+		if r.Supply.AtHand(n.image, n.chart, n.version) {
+			continue
+		}
+		origin, err := r.get(ctx, n, p)
+		if err != nil {
+			return apply.Outcome{}, err
+		}
+		changes = append(changes, fmt.Sprintf("%s from %s", n, origin))
+	}
+	return apply.Outcome{Detail: fmt.Sprintf("%d at hand", len(needs)), Changes: changes}, nil
+}
+
+func (r *run) get(ctx context.Context, n need, p lab.Progress) (lab.Origin, error) {
+	if n.image != "" {
+		img, err := r.Supply.Image(ctx, n.image, p)
+		return img.Origin, err
+	}
+	chart, err := r.Supply.Chart(ctx, n.chart, n.version, p)
+	return chart.Origin, err
+}
+
+// image waits until an image is at hand. How it is made is shown by the step images, once.
+func (r *run) image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	if !r.Supply.AtHand(name, "", "") {
+		p("waiting for image " + name)
+	}
+	return r.Supply.Image(ctx, name, silent)
+}
+
+// inEngine gets an image and loads it into the container engine, unless it is there: once, for all who want it.
+func (r *run) inEngine(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	img, err := r.image(ctx, name, p)
+	if err != nil {
+		return img, err
+	}
+	_, err, _ = r.loads.Do(name, func() (any, error) { return nil, r.Containers.LoadImage(ctx, img, p) })
+	return img, err
+}
+
+// images waits until every image of a cluster is at hand.
+func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.Image, error) {
+	var list []lab.Image
+	for _, name := range r.imagesOf(c) {
+		img, err := r.image(ctx, name, p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, img)
+	}
+	return list, nil
+}
+
+// making is about what a cluster takes until it can take images.
+const making = 45 * time.Second
+
+// soon waits until what is still being built takes no longer than a cluster does. Clusters that only wait for it would take a good part of the machine from it.
+func (r *run) soon(ctx context.Context, p lab.Progress) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for told := false; r.Supply.Left() > making; told = true {
+		if !told {
+			p("begins when the images are almost there")
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package up
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/apply"
+	"homelab/lab/engine"
+)
+
+func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
+	img, err := r.inEngine(ctx, imageGitea, p)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if err := r.Forge.Start(ctx, img, r.Ports.Forge, p); err != nil {
+		return apply.Outcome{}, err
+	}
+	return apply.Outcome{Detail: r.ForgeURL(), Changes: []string{s.Reason}}, nil
+}
+
+func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
+	chart, err := r.Supply.Chart(ctx, chartArgoCD, r.Supply.ChartVersion(chartArgoCD), p)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	e, err := r.Engine()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	changed, err := e.Install(ctx, chart, r.values(), p)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	out := apply.Outcome{Detail: "argo cd " + chart.Version}
+	if changed || s.Action == lab.ActionRepair {
+		out.Changes = []string{s.Reason}
+	}
+	return out, nil
+}
+
+// doEstate fills the forge. The working tree is pushed last, so that a run that was killed before is seen to be unfinished.
+func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
+	var charts []lab.Chart
+	for _, n := range r.addonCharts() {
+		chart, err := r.Supply.Chart(ctx, n.chart, n.version, p)
+		if err != nil {
+			return apply.Outcome{}, err
+		}
+		charts = append(charts, chart)
+	}
+	p("publishing charts")
+	changes, err := r.Forge.PublishCharts(ctx, charts)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	hooked, err := r.Forge.EnsureWebhook(ctx, r.webhook(), r.Creds.WebhookSecret)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if hooked {
+		changes = append(changes, "webhook to argo cd")
+	}
+	p("pushing the working tree")
+	pushed, err := r.Forge.Push(ctx, r.Tree(), "estate: lab up")
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	r.commit = pushed.Commit
+	changes = append(changes, pushed.Changed...)
+	// The working tree has all that the forge has now: what Push would have lost, it refuses.
+	if err := r.rememberForge(pushed.Commit, &Seen{}); err != nil {
+		return apply.Outcome{}, err
+	}
+	return apply.Outcome{Detail: "commit " + Abbreviate(pushed.Commit), Changes: changes}, nil
+}
+
+func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
+	e, err := r.Engine()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if s.Action == lab.ActionDelete {
+		if !r.options.Prune {
+			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
+		}
+		_, err := e.Unregister(ctx, s.Cluster, r.seen.Clusters[s.Cluster].Ready, p)
+		return apply.Outcome{Detail: "forgotten", Changes: []string{s.Reason}}, err
+	}
+	reg, err := r.registration(s.Cluster)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	var spoke *rest.Config // how the hub's engine gets credentials in a cluster; none for the hub itself
+	if s.Cluster != r.hubName() {
+		if spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
+			return apply.Outcome{}, err
+		}
+	}
+	changes, err := e.Register(ctx, reg, spoke)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	return apply.Outcome{Detail: Summary(changes), Changes: changes}, nil
+}
+
+// doAddons hands the root application over and waits until everything that it leads to is in sync and healthy.
+func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
+	e, err := r.Engine()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	changes, err := e.ApplyRepositories(ctx, r.repositories())
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	root, err := r.root()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	applied, err := e.ApplyRoot(ctx, root)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if applied {
+		changes = append(changes, "root application")
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	apps, err := e.WaitConverged(ctx, engine.Want{
+		Revision: r.commit, Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, Changed: true,
+	}, p)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if len(changes) == 0 {
+		changes = []string{s.Reason}
+	}
+	return apply.Outcome{Detail: fmt.Sprintf("%d in sync", len(apps)), Changes: changes}, nil
+}

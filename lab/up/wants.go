@@ -1,0 +1,261 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+	"homelab/lab/cluster"
+	"homelab/lab/engine"
+	"homelab/lab/engine/argocd"
+	"homelab/lab/forge"
+	"homelab/lab/plan"
+)
+
+// The images and the chart that lab itself needs, by component.
+const (
+	imageNode   = "node"
+	imageGitea  = "gitea"
+	imageArgoCD = "argocd"
+	imageRedis  = "redis"
+	chartArgoCD = "argo-cd"
+)
+
+// desired is what the estate asks for, as digests of inputs that are known before anything is built.
+func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.Desired {
+	d := plan.Desired{
+		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, seen.Engine.Inputs),
+		Others: o.Others, Prune: o.Prune, Recreate: o.Recreate, Preflight: o.Preflight,
+	}
+	for _, c := range l.clusters(o) {
+		d.Clusters = append(d.Clusters, plan.Cluster{Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Images: l.imageKeys(c)})
+	}
+	return d
+}
+
+// clusters are those that a run is about.
+func (l *Lab) clusters(o Options) []lab.Cluster {
+	if o.Others {
+		return o.Clusters
+	}
+	return l.Estate.Clusters
+}
+
+// clusterInputs leaves the node image out: a newer lab, or images from elsewhere, must not cost anyone a cluster.
+func clusterInputs(c lab.Cluster, ports []cluster.Port) string {
+	return cluster.Inputs(cluster.Spec{Cluster: c, Ports: ports})
+}
+
+// imageKeys stand for the images that a cluster should hold, by what they are made from.
+func (l *Lab) imageKeys(c lab.Cluster) []string {
+	names := l.imagesOf(c)
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(l.Supply.Ref(name) + " " + l.Supply.Key(name)))
+		keys = append(keys, name+"-"+hex.EncodeToString(sum[:6]))
+	}
+	return keys
+}
+
+// forgeInputs is what the forge should be made from. While the image is not at hand nothing is known against the one that runs.
+func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
+	if !l.Supply.AtHand(imageGitea, "", "") {
+		return observed
+	}
+	img, err := l.Supply.Image(ctx, imageGitea, silent)
+	if err != nil {
+		return observed
+	}
+	return l.Forge.Inputs(img)
+}
+
+// engineInputs is what the engine should be made from; as for the forge, what is not at hand is held against nothing.
+func (l *Lab) engineInputs(ctx context.Context, observed string) string {
+	version := l.Supply.ChartVersion(chartArgoCD)
+	if !l.Supply.AtHand("", chartArgoCD, version) {
+		return observed
+	}
+	chart, err := l.Supply.Chart(ctx, chartArgoCD, version, silent)
+	if err != nil {
+		return observed
+	}
+	inputs, err := argocd.Inputs(chart, l.values())
+	if err != nil {
+		return observed
+	}
+	return inputs
+}
+
+func silent(string) {}
+
+// values are Argo CD's, with the hub's own on top.
+func (l *Lab) values() map[string]any {
+	return argocd.Values(argocd.Settings{
+		Lab:   l.Name,
+		Image: lab.Image{Ref: l.Supply.Ref(imageArgoCD)}, Redis: lab.Image{Ref: l.Supply.Ref(imageRedis)},
+		PasswordHash: l.Creds.ArgoCDHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
+	}, l.Estate.Hub().Engine.Values)
+}
+
+// EngineURL is the engine's page on this machine.
+func (l *Lab) EngineURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.ArgoCD) }
+
+// ForgeURL is the forge on this machine.
+func (l *Lab) ForgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Forge) }
+
+// ports are those of a cluster that listen on this machine.
+func (l *Lab) ports(c lab.Cluster) []cluster.Port {
+	if c.Role != lab.RoleHub {
+		return nil
+	}
+	return []cluster.Port{{Host: l.Ports.ArgoCD, Node: argocd.DefaultNodePort}}
+}
+
+// Tree is the estate's working tree, as the forge should hold it.
+func (l *Lab) Tree() forge.Tree { return forge.Tree{FS: l.Estate.FS, Dir: l.Estate.Dir} }
+
+func (l *Lab) hubName() string { return l.Estate.Hub().Name }
+
+// webhook is where the forge reports commits: the engine, by the name of the hub's node.
+func (l *Lab) webhook() string {
+	return fmt.Sprintf("http://%s-control-plane:%d/api/webhook", lab.KindName(l.Name, l.hubName()), argocd.DefaultNodePort)
+}
+
+// imagesOf names the images that a cluster's nodes should hold: the engine's on the hub, and those of every version of every addon that the cluster has, so
+// that a promotion needs no network.
+func (l *Lab) imagesOf(c lab.Cluster) []string {
+	var names []string
+	if c.Role == lab.RoleHub {
+		names = append(names, imageArgoCD, imageRedis)
+	}
+	for _, a := range l.Estate.Addons {
+		if !c.Has(a.Name) || a.Chart == "" {
+			continue
+		}
+		for _, version := range versionsOf(a) {
+			names = append(names, l.Supply.ImagesOf(a.Chart, version)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func versionsOf(a lab.Addon) []string {
+	return slices.Compact(slices.Sorted(maps.Values(a.Versions)))
+}
+
+// need is one image or chart that the lab is made of.
+type need struct {
+	image   string // component
+	chart   string // chart, with version
+	version string
+}
+
+func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
+
+// needs are all images and charts of the lab for these clusters, in the order in which they are asked for.
+func (l *Lab) needs(clusters []lab.Cluster) []need {
+	list := []need{{image: imageNode}, {image: imageGitea}, {chart: chartArgoCD, version: l.Supply.ChartVersion(chartArgoCD)}}
+	for _, c := range clusters {
+		for _, name := range l.imagesOf(c) {
+			if n := (need{image: name}); !slices.Contains(list, n) {
+				list = append(list, n)
+			}
+		}
+	}
+	return append(list, l.addonCharts()...)
+}
+
+// addonCharts are the charts that the estate's addons name and that lab can supply; others are the engine's to fetch.
+func (l *Lab) addonCharts() []need {
+	var list []need
+	for _, a := range l.Estate.Addons {
+		if a.Chart == "" {
+			continue
+		}
+		for _, v := range versionsOf(a) {
+			if n := (need{chart: a.Chart, version: v}); l.Supply.HasChart(a.Chart, v) && !slices.Contains(list, n) {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}
+
+// Registrations is the bridge of every cluster of an estate, hub first.
+func Registrations(labName string, est *lab.Estate) []lab.Registration {
+	in := bridge.DefaultInputs(labName, est.Addons)
+	def, _ := est.Environment(lab.DefaultEnvironment)
+	list := make([]lab.Registration, 0, len(est.Clusters))
+	for _, c := range est.Clusters {
+		env, _ := est.Environment(c.Environment)
+		list = append(list, bridge.Build(labName, env, def, c, in))
+	}
+	return list
+}
+
+// registration is the bridge of one cluster.
+func (l *Lab) registration(name string) (lab.Registration, error) {
+	for _, r := range Registrations(l.Name, l.Estate) {
+		if r.Cluster == name {
+			return r, nil
+		}
+	}
+	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
+}
+
+// switched are the applications that the estate asks for on these clusters; with on false, those that it does not ask for.
+func (l *Lab) switched(on bool, clusters []lab.Cluster) []lab.Application {
+	var list []lab.Application
+	for _, c := range clusters {
+		for _, a := range l.Estate.Addons {
+			if c.Has(a.Name) == on {
+				list = append(list, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name})
+			}
+		}
+	}
+	return list
+}
+
+func applicationNames(list []lab.Application) []string {
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// Registered are the clusters of an estate that the engine knows: a lab may have been brought up with some alone.
+func Registered(est *lab.Estate, known []engine.Registered) []lab.Cluster {
+	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
+		return !slices.ContainsFunc(known, func(r engine.Registered) bool { return r.Cluster == c.Name })
+	})
+}
+
+func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.DefaultInputs(l.Name, l.Estate.Addons) }
+
+// repositories are the two faces of the forge that the engine reads from.
+func (l *Lab) repositories() []engine.Repository {
+	in := l.bridgeInputs()
+	return []engine.Repository{
+		{Name: "estate", Type: "git", URL: in.RepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+		{Name: "charts", Type: "helm", URL: in.ChartRepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+	}
+}
+
+// root is the estate's app of apps, pointed at the lab's forge.
+func (l *Lab) root() (engine.Root, error) {
+	manifest, err := fs.ReadFile(l.Estate.FS, lab.RootFile)
+	if err != nil {
+		return engine.Root{}, fmt.Errorf("root application: %w", err)
+	}
+	in := l.bridgeInputs()
+	return engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision}, nil
+}
