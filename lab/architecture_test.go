@@ -34,7 +34,7 @@ var layers = [][]string{
 }
 
 // adapters each stand alone beside the others, before one thing of the outside.
-var adapters = []string{"bundle", "cluster", "doctor", "engine", "forge", "registry"}
+var adapters = []string{"bundle", "cluster", "doctor", "engine", "forge", "registry", "snapshot"}
 
 // seams are modules of others that one room alone may know, so that what changes upstream is mended in one place.
 var seams = map[string]string{

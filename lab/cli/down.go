@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,9 +19,9 @@ func (p *program) downCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "down",
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
-		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up.\n\n" +
-			examples("lab down", "lab down --name demo", "lab down -o json"),
-		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
+		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up, and snapshots for lab up --from.\n\n" +
+			examples("lab down", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
+		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}},
 		Action: func(c *cli.Context) error {
 			if err := noArgs(c); err != nil {
 				return err
@@ -30,12 +30,12 @@ func (p *program) downCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.locked(c.Context, s.down)
+			return s.locked(c.Context, func(ctx context.Context) error { return s.down(ctx, c.Bool("snapshots")) })
 		},
 	}
 }
 
-func (s *session) down(ctx context.Context) error {
+func (s *session) down(ctx context.Context, snapshots bool) error {
 	began := time.Now()
 	existed := s.dir.Exists()
 	if err := s.setAside(); err != nil {
@@ -47,7 +47,7 @@ func (s *session) down(ctx context.Context) error {
 	}
 	if _, err := w.docker.Info(ctx); err != nil {
 		if !existed { // no lab, no engine: nothing is left to remove
-			return s.downResult(nil, began, w.dir.Remove())
+			return s.downResult(nil, nil, began, w.dir.Remove())
 		}
 		return &lab.Error{
 			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer, so the lab's containers cannot be removed",
@@ -58,19 +58,35 @@ func (s *session) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	kept, err := w.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	if snapshots {
+		for _, name := range kept {
+			if err := w.Snapshots.Remove(ctx, name); err != nil {
+				return err
+			}
+			removed = append(removed, "snapshot "+name)
+		}
+		kept = nil
+	}
 	if existed {
 		removed = append(removed, "folder "+s.dir.Path)
 	}
-	return s.downResult(removed, began, s.dir.Remove())
+	return s.downResult(removed, kept, began, s.dir.Remove())
 }
 
-func (s *session) downResult(removed []string, began time.Time, err error) error {
+func (s *session) downResult(removed, kept []string, began time.Time, err error) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	took := time.Since(began)
+	if len(kept) > 0 {
+		s.ui.Say("kept: snapshot " + strings.Join(kept, ", ") + "; " + s.onEstate("lab up --from "+kept[0]) + " begins with it, " + s.command("lab down --snapshots") + " removes")
+	}
 	if s.ui.WantsJSON() {
-		return s.ui.JSON(ui.DownResult{Lab: s.name, Removed: removed, Seconds: math.Round(took.Seconds()*1000) / 1000})
+		return s.ui.JSON(ui.DownResult{Lab: s.name, Removed: removed, Kept: kept, Seconds: ui.Seconds(took)})
 	}
 	if len(removed) == 0 {
 		s.ui.Print(fmt.Sprintf("there is no lab %s: nothing was removed", s.name))

@@ -25,6 +25,7 @@ import (
 	"homelab/lab/forge"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
+	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -294,16 +295,38 @@ func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
 	clusters := slices.DeleteFunc(slices.Clone(est.Clusters), func(cl lab.Cluster) bool {
 		return cl.Role != lab.RoleHub && !slices.ContainsFunc(list, func(one *scenario.Scenario) bool { return slices.Contains(one.Requires.Clusters, cl.Name) })
 	})
+	from, err := f.suited(c.Context, clusters)
+	if err != nil {
+		return err
+	}
 	return f.locked(c.Context, func(ctx context.Context) (err error) {
 		quiet := *f
 		defer func() { err = f.remove(ctx, &quiet, err) }()
 		quiet.program = &program{Env: f.Env, ui: f.ui.Aside()} // the result is the story's
-		if err := quiet.up(ctx, c, est, up.Options{Clusters: clusters, Others: true, Timeout: freshLimit}); err != nil {
+		if err := quiet.up(ctx, c, est, up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}); err != nil {
 			return err
 		}
 		f.record = quiet.record
 		return f.play(ctx, c, est, list)
 	})
+}
+
+// suited names the newest snapshot of the lab that has all of these clusters; empty where there is none.
+func (s *session) suited(ctx context.Context, clusters []lab.Cluster) (string, error) {
+	d := docker.New()
+	if _, err := d.Info(ctx); err != nil { // the checks of the machine come later, and cure this
+		return "", nil
+	}
+	list, err := snapshot.New(s.name, d).List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range list {
+		if !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
+			return o.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // downWithin is how long a lab may take to be removed.
@@ -316,7 +339,7 @@ func (s *session) remove(ctx context.Context, quiet *session, err error) error {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
-	down := quiet.down(limited)
+	down := quiet.down(limited, false)
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
 		s.ui.Say("error: the lab " + s.name + " is not removed: " + down.Error() + ": lab down --name " + s.name)

@@ -38,7 +38,7 @@ func (p *program) upCommand() *cli.Command {
 		Usage: "bring the lab up, or make it follow the estate",
 		Description: "Looks at what there is, does what is missing, and ends when every application is in sync and healthy. A run that was ended, however\n" +
 			"that happened, is gone on with by the next. Where nothing is to be done, nothing is touched.\n\n" +
-			examples("lab up", "lab up --fix", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
+			examples("lab up", "lab up --fix", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
@@ -47,6 +47,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "prune", Usage: "remove the clusters that left the estate; what runs in them is lost"},
 			&cli.BoolFlag{Name: "builtin", Usage: "take the built-in estate, whatever the working folder holds"},
 			&cli.BoolFlag{Name: "adopt", Usage: "the lab follows this estate from now on, though it was made from another folder"},
+			&cli.StringFlag{Name: "from", Usage: "begin with the `SNAPSHOT` of a lab that is down, rather than with nothing"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
@@ -90,9 +91,12 @@ func (p *program) upCommand() *cli.Command {
 
 // upOptions are the options that flags say.
 func upOptions(c *cli.Context, est *lab.Estate) (up.Options, error) {
-	o := up.Options{Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout")}
+	o := up.Options{From: c.String("from"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout")}
 	if err := known(est, "recreate", o.Recreate); err != nil {
 		return o, err
+	}
+	if c.Bool("dry-run") && c.IsSet("from") {
+		return o, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "what lab up --from would do is known once the snapshot is there", Cure: "leave --dry-run out"}
 	}
 	if o.Others && o.Prune {
 		return o, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--only leaves other clusters as they are, and --prune does not", Cure: "one of them"}
@@ -147,6 +151,35 @@ func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*worl
 	}
 	w, err := s.openWorld(est, report.Traits)
 	return w, report, err
+}
+
+// began goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
+func (w *world) began(ctx context.Context, from string, traits doctor.Traits) (*world, error) {
+	name := cmp.Or(w.dir.Restoring(), from)
+	if name == "" {
+		return w, nil
+	}
+	if name != from {
+		w.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
+	} else if err := w.absent(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := w.restore(ctx, name); err != nil {
+		return nil, err
+	}
+	return w.openWorld(w.Estate, traits)
+}
+
+// absent refuses to put a snapshot in the place of a lab where nobody said that this may be lost.
+func (w *world) absent(ctx context.Context) error {
+	states, err := w.Clusters.Observe(ctx)
+	if err != nil || len(states) == 0 {
+		return err
+	}
+	return &lab.Error{
+		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + w.name + " is there, nothing was touched",
+		Cure: "to have a snapshot in its place: " + w.command("lab snapshot restore"),
+	}
 }
 
 // remember writes down where the lab is from and which ports it has. Those of a lab whose record was lost are found again in its containers.
@@ -224,9 +257,17 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.
 		return err
 	}
 	o.Preflight = report.Summary()
+	if w, err = w.began(ctx, o.From, report.Traits); err != nil {
+		return err
+	}
 	if err := w.remember(ctx, c.String("images")); err != nil {
 		return err
 	}
+	return w.converge(ctx, o, began)
+}
+
+// converge makes the lab follow the estate.
+func (w *world) converge(ctx context.Context, o up.Options, began time.Time) error {
 	seen, err := w.Observe(ctx, o)
 	if err != nil {
 		return err
@@ -239,36 +280,36 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.
 	if err != nil {
 		return err
 	}
-	clusters := est.Clusters
+	clusters := w.Estate.Clusters
 	if o.Others {
 		clusters = o.Clusters
 	}
 	if !plan.Changes(steps) {
-		s.ui.UpToDate(s.name, len(clusters), len(seen.Applications), time.Since(began))
-		return s.upResult(nil, time.Since(began), nil)
+		w.ui.UpToDate(w.name, len(clusters), len(seen.Applications), time.Since(began))
+		return w.upResult(nil, time.Since(began), nil)
 	}
-	if s.estate.dir == "" {
-		s.ui.Say("the estate is the built-in one; lab init DIR writes it to a folder")
+	if w.estate.dir == "" && w.record.Estate == "" {
+		w.ui.Say("the estate is the built-in one; lab init DIR writes it to a folder")
 	}
 	if len(seen.Missing) > 0 {
-		s.ui.Say(s.supply.Why())
+		w.ui.Say(w.supply.Why())
 	}
-	s.ui.Begin(w.header(clusters), steps)
-	result, err := w.Apply(ctx, o, seen, steps, s.ui.Event)
-	s.ui.End()
+	w.ui.Begin(w.header(clusters), steps)
+	result, err := w.Apply(ctx, o, seen, steps, w.ui.Event)
+	w.ui.End()
 	if err != nil {
 		return err
 	}
-	if s.record.Engine == "" {
-		s.record.Engine = lab.EngineArgoCD
-		if err := s.dir.Save(s.record); err != nil {
+	if w.record.Engine == "" {
+		w.record.Engine = lab.EngineArgoCD
+		if err := w.dir.Save(w.record); err != nil {
 			return err
 		}
 	}
 	if err := w.summary(ctx, steps, result, time.Since(began)); err != nil {
 		return err
 	}
-	return s.upResult(changedTitles(steps, result), time.Since(began), result.Steps)
+	return w.upResult(changedTitles(steps, result), time.Since(began), result.Steps)
 }
 
 // dryRun prints the plan.
@@ -281,6 +322,9 @@ func (s *session) dryRun(ctx context.Context, est *lab.Estate, o up.Options) err
 		return err
 	}
 	o.Preflight = report.Summary()
+	if name := w.dir.Restoring(); name != "" {
+		w.ui.Say("lab up first goes on with the restore of snapshot " + name + ", which did not end")
+	}
 	seen, err := w.Observe(ctx, o)
 	if err != nil {
 		return err

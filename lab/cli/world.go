@@ -15,6 +15,7 @@ import (
 	"homelab/lab/doctor"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/forge"
+	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/up"
 )
@@ -52,7 +53,8 @@ func (s *session) openWorld(est *lab.Estate, traits doctor.Traits) (*world, erro
 	}
 	w.Lab = &up.Lab{
 		Name: s.name, Estate: est, Dir: s.dir, Ports: s.record.Ports, Creds: creds, Clusters: w.kind, Forge: w.gitea, Supply: s.supply, Containers: d,
-		Connect: func() (up.Engine, error) { return w.argocd() },
+		Snapshots: snapshot.New(s.name, d),
+		Connect:   func() (up.Engine, error) { return w.argocd() },
 	}
 	return w, nil
 }

@@ -85,9 +85,10 @@ func (d *Dir) Exists() bool {
 }
 
 // Kubeconfigs is the folder of the lab's kubeconfig files.
-func (d *Dir) Kubeconfigs() string { return filepath.Join(d.Path, "kubeconfigs") }
+func (d *Dir) Kubeconfigs() string { return filepath.Join(d.Path, kubeconfigsDir) }
 
 const (
+	kubeconfigsDir  = "kubeconfigs"
 	recordFile      = "lab.json"
 	credentialsFile = "credentials.json"
 )
@@ -249,6 +250,11 @@ func (d *Dir) write(name string, v any) error {
 	if err := d.Create(); err != nil {
 		return err
 	}
+	return d.put(name, append(data, '\n'))
+}
+
+// put writes a file whole or not at all.
+func (d *Dir) put(name string, data []byte) error {
 	file := filepath.Join(d.Path, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return unwritten(file, err)
@@ -258,7 +264,7 @@ func (d *Dir) write(name string, v any) error {
 		return unwritten(file, err)
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(data, '\n'))
+	_, err = tmp.Write(data)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return unwritten(file, err)
 	}

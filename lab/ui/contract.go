@@ -43,7 +43,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+// Seconds are what results tell of a span of time: three decimals at most.
+func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 // Status is `lab status -o json`.
 type Status struct {
@@ -104,7 +105,7 @@ type StepResult struct {
 
 // NewUpResult puts the result of `lab up` together.
 func NewUpResult(labName string, changed []string, took time.Duration, steps []lab.StepResult) UpResult {
-	return UpResult{Lab: labName, Changed: changed, Seconds: seconds(took), Steps: stepResults(steps)}
+	return UpResult{Lab: labName, Changed: changed, Seconds: Seconds(took), Steps: stepResults(steps)}
 }
 
 func stepResults(steps []lab.StepResult) List[StepResult] {
@@ -145,7 +146,35 @@ func NewPlanResult(labName string, steps []lab.Step) PlanResult {
 type DownResult struct {
 	Lab     string       `json:"lab"`
 	Removed List[string] `json:"removed"` // "cluster dev", "container lab-homelab-forge", "network lab-homelab"
+	Kept    List[string] `json:"kept"`    // names of snapshots
 	Seconds float64      `json:"seconds"`
+}
+
+// Snapshot is one snapshot of a lab.
+type Snapshot struct {
+	Name     string       `json:"name"`
+	Taken    string       `json:"taken"`
+	Clusters List[string] `json:"clusters"`
+	Bytes    int64        `json:"bytes"` // on disk, beyond what it shares with the lab
+}
+
+// SnapshotSaveResult is `lab snapshot save -o json`.
+type SnapshotSaveResult struct {
+	Lab      string   `json:"lab"`
+	Snapshot Snapshot `json:"snapshot"`
+	Seconds  float64  `json:"seconds"`
+}
+
+// SnapshotListResult is `lab snapshot ls -o json`, newest first.
+type SnapshotListResult struct {
+	Lab       string         `json:"lab"`
+	Snapshots List[Snapshot] `json:"snapshots"`
+}
+
+// SnapshotRemoveResult is `lab snapshot rm -o json`.
+type SnapshotRemoveResult struct {
+	Lab     string       `json:"lab"`
+	Removed List[string] `json:"removed"`
 }
 
 // ErrorResult is what every command writes with -o json when it fails.

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"math"
 	"time"
 )
 
@@ -99,6 +98,3 @@ type PromoteResult struct {
 	Diff    string `json:"diff"`
 	Commit  string `json:"commit"` // in the forge; empty when nothing was pushed
 }
-
-// Seconds is a span of time as results have it: with three decimals.
-func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }

@@ -12,7 +12,8 @@ import (
 // downLimit bounds the removal of one thing.
 const downLimit = 2 * time.Minute
 
-// Down removes what carries the lab's name and label, clusters and forge side by side, then the network that held them. It returns what was there.
+// Down removes what carries the lab's name and label, clusters and forge side by side, then the network that held them. It returns what was there. Whole snapshots
+// stay.
 func (l *Lab) Down(ctx context.Context, p lab.Progress) ([]string, error) {
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
@@ -37,6 +38,9 @@ func (l *Lab) Down(ctx context.Context, p lab.Progress) ([]string, error) {
 	}
 	group.Go(func() error { return l.Forge.Remove(ctx) })
 	if err := group.Wait(); err != nil {
+		return removed, err
+	}
+	if err := l.Snapshots.Clean(ctx); err != nil {
 		return removed, err
 	}
 	had, err := l.Clusters.HasNetwork(ctx)

@@ -20,6 +20,7 @@ import (
 type Options struct {
 	Clusters  []lab.Cluster // those that the run is about, the hub among them; read with Others alone
 	Others    bool          // leave what Clusters does not name as it is
+	From      string        // snapshot that a lab which is down begins with; empty for none
 	Prune     bool          // remove the clusters that left the estate
 	Recreate  []string      // remove these clusters and make them again
 	Timeout   time.Duration // for the addons to converge

@@ -145,6 +145,7 @@ type Lab struct {
 	Forge      Forge
 	Supply     Supply
 	Containers Containers
+	Snapshots  Snapshots
 	// Connect reaches the engine on the hub, which must run.
 	Connect func() (Engine, error)
 

@@ -1,0 +1,48 @@
+package forge
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/go-git/go-billy/v5/helper/iofs"
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// Estate waits until the forge answers, and returns the files at the head of the branch that engines follow; nil where it has no commit.
+func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.awaitHealth(ctx, s); err != nil {
+		return nil, err
+	}
+	return g.remote(s).files(ctx)
+}
+
+// files are those of the head.
+func (r Remote) files(ctx context.Context) (fs.FS, error) {
+	store := memory.NewStorage()
+	h, err := r.fetchDepth(ctx, store, 1)
+	if err != nil || h.head == nil {
+		return nil, err
+	}
+	tree := memfs.New()
+	repo, err := git.Init(store, tree)
+	if err != nil {
+		return nil, fmt.Errorf("files of the forge: %w", err)
+	}
+	work, err := repo.Worktree()
+	if err == nil {
+		err = work.Checkout(&git.CheckoutOptions{Hash: h.head.Hash, Force: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("files of the forge: %w", err)
+	}
+	return iofs.New(tree), nil
+}

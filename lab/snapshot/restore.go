@@ -1,0 +1,180 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// Find returns the newest snapshot of a name; of any, where the name is empty. One that is absent is an error of code "no_snapshot".
+func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	for _, o := range list {
+		if name == "" || o.Name == name {
+			return o, nil
+		}
+	}
+	e := &lab.Error{Exit: lab.ExitInvalid, Code: CodeNone, Message: fmt.Sprintf("lab %s has no snapshot %q", s.lab, name), Cure: "lab snapshot save makes one"}
+	if name == "" {
+		e.Message = "lab " + s.lab + " has no snapshot"
+	}
+	if len(list) > 0 {
+		e.Cure = "there are: " + strings.Join(names(list), ", ")
+	}
+	return Snapshot{}, e
+}
+
+// CodeNone is the code of the error for a snapshot that is not there.
+const CodeNone = "no_snapshot"
+
+func names(list []Snapshot) []string {
+	var names []string
+	for _, o := range list {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// Stage copies a snapshot's volumes beside those of the lab, which goes on. What needs room and time is done here, while nothing is lost yet.
+func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error {
+	if err := s.Clean(ctx); err != nil {
+		return err
+	}
+	for _, m := range o.Made {
+		if _, there, err := s.docker.ImageID(ctx, m.Ref); err != nil {
+			return err
+		} else if !there {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "snapshot_image", Message: fmt.Sprintf("snapshot %s lacks the image of %s: %s was removed", o.Name, m.Name, m.Ref),
+				Cure: "lab snapshot rm " + o.Name + ", and save another", Details: []string{"the lab was left as it is"},
+			}
+		}
+	}
+	p("unpacking snapshot " + o.Name)
+	if err := s.makeVolume(ctx, s.stage(), nil); err != nil {
+		return err
+	}
+	var jobs []string
+	for i, m := range o.Made {
+		for j := range m.Volumes {
+			jobs = append(jobs, within(o.volume, i, j), within(s.stage(), i, j))
+		}
+	}
+	if _, err := s.help(ctx, helper{image: o.helper, volumes: []string{o.volume, s.stage()}}, copyScript, jobs...); err != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+		defer cancel()
+		return cmp.Or(err, s.Clean(clean))
+	}
+	return nil
+}
+
+// Place makes the containers again, none of which may be there, gives them what Stage copied, and returns their ids by name. It starts none.
+func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[string]string, error) {
+	p("making the containers")
+	var group errgroup.Group
+	list := make([]string, len(o.Made))
+	for i, m := range o.Made {
+		group.Go(func() (err error) {
+			for _, v := range m.Volumes {
+				if !v.Anonymous {
+					if err := s.makeNamed(ctx, v); err != nil {
+						return err
+					}
+				}
+			}
+			list[i], err = s.docker.Make(ctx, freed(m.Blueprint), m.Ref)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	now, err := s.docker.Blueprints(ctx, list...)
+	if err != nil {
+		return nil, err
+	}
+	h := helper{image: o.helper, volumes: []string{s.stage()}}
+	var jobs []string
+	ids := map[string]string{}
+	for i, m := range o.Made {
+		ids[m.Name] = list[i]
+		for j, v := range m.Volumes {
+			k := slices.IndexFunc(now[i].Volumes, func(n docker.Volume) bool { return n.Destination == v.Destination })
+			if k < 0 {
+				return nil, fmt.Errorf("snapshot %s: container %s has no volume at %s", o.Name, m.Name, v.Destination)
+			}
+			h.volumes = append(h.volumes, now[i].Volumes[k].Name)
+			jobs = append(jobs, within(s.stage(), i, j), now[i].Volumes[k].Name)
+		}
+	}
+	p("filling their volumes")
+	if _, err := s.help(ctx, h, moveScript, jobs...); err != nil {
+		return nil, err
+	}
+	return ids, s.removeVolume(ctx, s.stage())
+}
+
+// makeNamed makes a volume that has a name of its own, labelled as it was.
+func (s *Snapshots) makeNamed(ctx context.Context, v docker.Volume) error {
+	_, err := s.docker.Output(ctx, nil, append(append([]string{"volume", "create"}, docker.Labels(v.Labels)...), v.Name)...)
+	return err
+}
+
+// apiPort is a port that kind chose freely, and may choose again.
+const apiPort = "6443/tcp"
+
+// freed is a blueprint with another port of this machine for the API where something listens on the one that it had.
+func freed(b docker.Blueprint) docker.Blueprint {
+	at := b.Publishes()[apiPort]
+	if at == "" {
+		return b
+	}
+	if free := listen(at); free != "" {
+		return b
+	}
+	host, _, _ := net.SplitHostPort(at)
+	if free := listen(net.JoinHostPort(host, "0")); free != "" {
+		return b.WithPort(apiPort, free)
+	}
+	return b
+}
+
+// listen returns the address at which a container could listen; empty where something else does.
+func listen(at string) string {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return ""
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Start starts the containers, in the order of the addresses that they had: so they get them again, and with them the pods that kubelet makes from files stay the same.
+func (s *Snapshots) Start(ctx context.Context, o Snapshot, network string) error {
+	list := slices.Clone(o.Made)
+	slices.SortStableFunc(list, func(a, b container) int {
+		x, _ := netip.ParseAddr(a.Address) // one that did not run has none, and comes first
+		y, _ := netip.ParseAddr(b.Address)
+		return x.Compare(y)
+	})
+	for _, m := range list {
+		if m.Running {
+			if err := s.docker.Start(ctx, m.Name, network); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// Package snapshot puts the containers of a lab aside, with their file systems and volumes, and makes them again as they were.
+//
+// A snapshot is one Docker volume and an image for each container. What the volume's document tells is written last: without it there is no snapshot.
+package snapshot
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+const (
+	part         = "snapshot"
+	labelHelper  = "lab.homelab/helper" // image that has what the scripts need
+	cleanUpLimit = time.Minute
+)
+
+// Contents is what a snapshot is made of, beside what the containers hold.
+type Contents struct {
+	Clusters map[string][]string `json:"clusters"` // names of the containers that are nodes of each; there is one at least
+	Others   []string            `json:"others"`   // names of the other containers
+	Files    map[string][]byte   `json:"files"`    // lab's own, by path
+}
+
+// Snapshot is one that is whole.
+type Snapshot struct {
+	Name  string    `json:"name"`
+	Taken time.Time `json:"taken"`
+	Bytes int64     `json:"bytes"` // on disk, beyond what it has in common with the lab
+	Contents
+	Made []container `json:"containers"`
+
+	volume string
+	helper string // image
+}
+
+// containers are all of them, by name.
+func (c Contents) containers() []string {
+	list := slices.Clone(c.Others)
+	for _, nodes := range c.Clusters {
+		list = append(list, nodes...)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// container is one container of a snapshot.
+type container struct {
+	docker.Blueprint
+	Ref string // image of its file system
+}
+
+// Snapshots are those of one lab.
+type Snapshots struct {
+	lab    string
+	docker *docker.Docker
+}
+
+// New returns the snapshots of a lab.
+func New(labName string, d *docker.Docker) *Snapshots { return &Snapshots{lab: labName, docker: d} }
+
+// images is the repository of their images; a tag is "GENERATION-N".
+func (s *Snapshots) images() string { return "lab-" + s.lab + "-snapshot" }
+
+// Save puts containers aside. They are frozen while their volumes are copied, for a second or two, and go on. A snapshot of the same name is an error of code "exists";
+// with replace it goes once the new one is whole.
+func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Contents, p lab.Progress) (saved Snapshot, err error) {
+	have, err := s.tidy(ctx)
+	if err != nil {
+		return saved, err
+	}
+	if !replace && slices.ContainsFunc(have, func(o Snapshot) bool { return o.Name == name }) {
+		return saved, &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: "there is a snapshot " + name + " already", Cure: "another name, or --replace"}
+	}
+	blueprints, err := s.docker.Blueprints(ctx, c.containers()...)
+	if err != nil {
+		return saved, err
+	}
+	helping := slices.IndexFunc(blueprints, helps)
+	if helping < 0 {
+		return saved, errors.New("snapshot: no container has the tools for it")
+	}
+	generation := strings.ToLower(rand.Text()[:10])
+	saved = Snapshot{Name: name, Taken: time.Now().UTC().Truncate(time.Second), Contents: c, volume: s.images() + "-" + generation}
+	for i, b := range blueprints {
+		saved.Made = append(saved.Made, container{Blueprint: b, Ref: s.images() + ":" + generation + "-" + strconv.Itoa(i)})
+	}
+	saved.helper = saved.Made[helping].Ref
+	defer func() {
+		if err != nil {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+			defer cancel()
+			err = errors.Join(err, s.Clean(clean))
+		}
+	}()
+	if err := s.makeVolume(ctx, saved.volume, map[string]string{labelHelper: saved.helper}); err != nil {
+		return saved, err
+	}
+	if saved.Bytes, err = s.freeze(ctx, saved, blueprints[helping].Image, p); err != nil {
+		return saved, err
+	}
+	p("writing it down")
+	document, err := json.Marshal(saved)
+	if err != nil {
+		return saved, err
+	}
+	h := helper{image: saved.helper, volumes: []string{saved.volume}, stdin: bytes.NewReader(append(document, '\n'))}
+	if _, err := s.help(ctx, h, writeScript, saved.volume); err != nil {
+		return saved, err
+	}
+	for _, o := range have {
+		if o.Name == name {
+			if err := s.remove(ctx, o); err != nil {
+				return saved, err
+			}
+		}
+	}
+	return saved, nil
+}
+
+// helps reports whether a container is a node, whose image has bash, tar and coreutils.
+func helps(b docker.Blueprint) bool {
+	labels, _ := b.Config["Labels"].(map[string]any)
+	role, _ := labels["io.x-k8s.kind.role"].(string)
+	return role == "control-plane"
+}
+
+// freeze copies file systems and volumes while nothing in them changes, and returns how many bytes that took.
+func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab.Progress) (size int64, err error) {
+	h := helper{image: image, volumes: []string{to.volume}}
+	var jobs []string
+	for i, m := range to.Made {
+		for j, v := range m.Volumes {
+			h.volumes = append(h.volumes, v.Name)
+			jobs = append(jobs, v.Name, within(to.volume, i, j))
+		}
+	}
+	defer func() {
+		wake, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+		defer cancel()
+		err = errors.Join(err, s.each(to.Made, func(m container) error {
+			if !m.Running || m.Paused {
+				return nil
+			}
+			if err := s.docker.Unpause(wake, m.Name); err != nil && !docker.Said(err, "is not paused") {
+				return err
+			}
+			return nil
+		}))
+	}()
+	p("holding the containers still")
+	err = s.each(to.Made, func(m container) error {
+		if !m.Running || m.Paused {
+			return nil
+		}
+		return s.docker.Pause(ctx, m.Name)
+	})
+	if err != nil {
+		return 0, err
+	}
+	p("copying what they hold")
+	var group errgroup.Group
+	group.Go(func() error {
+		out, err := s.help(ctx, h, copyScript, jobs...)
+		if err != nil {
+			return err
+		}
+		size, err = strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+		return err
+	})
+	group.Go(func() error {
+		return s.each(to.Made, func(m container) error { return s.docker.Commit(ctx, m.Name, m.Ref) })
+	})
+	return size, group.Wait()
+}
+
+// within is a place in a volume for the Nth container's Mth volume, as the scripts have it: the volume's name, then the path.
+func within(volume string, n, m int) string { return fmt.Sprintf("%s/%d/%d", volume, n, m) }
+
+// each does something for all containers side by side.
+func (s *Snapshots) each(list []container, do func(container) error) error {
+	var group errgroup.Group
+	for _, m := range list {
+		group.Go(func() error { return do(m) })
+	}
+	return group.Wait()
+}
+
+// List returns the whole snapshots, newest first, and the newest of each name.
+func (s *Snapshots) List(ctx context.Context) ([]Snapshot, error) {
+	list, err := s.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var newest []Snapshot // of each name: a run may have been killed before it removed what it had replaced
+	for _, o := range list {
+		if !slices.ContainsFunc(newest, func(n Snapshot) bool { return n.Name == o.Name }) {
+			newest = append(newest, o)
+		}
+	}
+	return newest, nil
+}
+
+// all are the whole snapshots, newest first, those too that were replaced.
+func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
+	volumes, err := s.volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.read(ctx, volumes)
+}
+
+// read reads the documents of volumes.
+func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, error) {
+	h := helper{}
+	var names []string
+	for _, v := range volumes {
+		_, there, err := s.docker.ImageID(ctx, v.helper)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			h.image = v.helper
+			names = append(names, v.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	h.volumes = names
+	out, err := s.help(ctx, h, readScript, names...)
+	if err != nil {
+		return nil, err
+	}
+	var list []Snapshot
+	for line := range bytes.Lines(out) {
+		volume, document, _ := bytes.Cut(line, []byte(" "))
+		o := Snapshot{volume: string(volume)}
+		if err := json.Unmarshal(document, &o); err != nil {
+			return nil, fmt.Errorf("snapshot %s: %w", volume, err)
+		}
+		o.helper = volumes[slices.IndexFunc(volumes, func(v store) bool { return v.name == o.volume })].helper
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b Snapshot) int { return cmp.Or(b.Taken.Compare(a.Taken), strings.Compare(a.volume, b.volume)) })
+	return list, nil
+}
+
+// Remove removes a snapshot, and what runs that were killed left of others.
+func (s *Snapshots) Remove(ctx context.Context, name string) error {
+	list, err := s.tidy(ctx)
+	for _, o := range list {
+		if o.Name == name {
+			err = errors.Join(err, s.remove(ctx, o))
+		}
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
+	"homelab/lab/snapshot"
+)
+
+// Shelf holds a lab's snapshots.
+type Shelf interface {
+	Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error)
+	List(ctx context.Context) ([]snapshot.Snapshot, error)
+	Find(ctx context.Context, name string) (snapshot.Snapshot, error)
+	Remove(ctx context.Context, name string) error
+	Clean(ctx context.Context) error
+}
+
+// Unpacker puts a snapshot in the place of a lab.
+type Unpacker interface {
+	Stage(ctx context.Context, o snapshot.Snapshot, p lab.Progress) error
+	Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (ids map[string]string, err error)
+	Start(ctx context.Context, o snapshot.Snapshot, network string) error
+}
+
+// Snapshots are what a lab was.
+type Snapshots interface {
+	Shelf
+	Unpacker
+}
+
+// SaveSnapshot puts the lab aside as it is. One that is not whole is refused.
+func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (snapshot.Snapshot, error) {
+	contents := snapshot.Contents{Clusters: map[string][]string{}}
+	states, err := l.Clusters.Observe(ctx)
+	if err != nil {
+		return snapshot.Snapshot{}, err
+	}
+	f, err := l.Forge.Observe(ctx)
+	if err != nil {
+		return snapshot.Snapshot{}, err
+	}
+	partial := func(what string) error {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is not whole: " + what, Cure: "lab up goes on with it"}
+	}
+	for _, c := range states {
+		if c.Made != lab.MadeWhole || c.Gone > 0 {
+			return snapshot.Snapshot{}, partial("cluster " + c.Name + " is " + c.Standing())
+		}
+		contents.Clusters[c.Name] = c.Nodes
+	}
+	switch {
+	case len(states) == 0:
+		return snapshot.Snapshot{}, partial("it has no cluster")
+	case !f.Exists:
+		return snapshot.Snapshot{}, partial("its forge is absent")
+	}
+	contents.Others = []string{lab.ForgeName(l.Name)}
+	if contents.Files, err = l.Dir.Export(); err != nil {
+		return snapshot.Snapshot{}, err
+	}
+	return l.Snapshots.Save(ctx, name, replace, contents, p)
+}
+
+// Restore puts a snapshot in the place of what there is of the lab, and starts its containers. What takes time and room is done first, beside the lab that there
+// is; from then on a note in the state folder has the next run go on. The lab's files, credentials among them, are others afterwards.
+func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapshot.Snapshot, error) {
+	o, err := l.Snapshots.Find(ctx, name)
+	if err != nil {
+		return o, err
+	}
+	if err := l.Snapshots.Stage(ctx, o, p); err != nil {
+		return o, err
+	}
+	if err := l.Dir.SaveRestoring(o.Name); err != nil {
+		return o, err
+	}
+	p("removing what is there")
+	if err := l.clear(ctx); err != nil {
+		return o, err
+	}
+	if err := l.Clusters.EnsureNetwork(ctx); err != nil {
+		return o, err
+	}
+	ids, err := l.Snapshots.Place(ctx, o, p)
+	if err != nil {
+		return o, err
+	}
+	if err := l.reinstate(o, ids); err != nil {
+		return o, err
+	}
+	p("starting the containers")
+	if err := l.Snapshots.Start(ctx, o, lab.NetworkName(l.Name)); err != nil {
+		return o, err
+	}
+	return o, l.Dir.SaveRestoring("")
+}
+
+// clear removes clusters and forge.
+func (l *Lab) clear(ctx context.Context) error {
+	states, err := l.Clusters.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	var group errgroup.Group
+	for _, c := range states {
+		group.Go(func() error { return l.Clusters.Delete(ctx, c.Name) })
+	}
+	group.Go(func() error { return l.Forge.Remove(ctx) })
+	return group.Wait()
+}
+
+// reinstate puts lab's files back, with the records of clusters whose containers have new ids.
+func (l *Lab) reinstate(o snapshot.Snapshot, ids map[string]string) error {
+	if err := l.Dir.Import(o.Files); err != nil {
+		return err
+	}
+	for name, nodes := range o.Clusters {
+		r := l.Dir.Cluster(name)
+		r.Nodes = nil
+		for _, n := range nodes {
+			id, ok := ids[n]
+			if !ok {
+				return fmt.Errorf("snapshot %s: node %s of cluster %s is missing", o.Name, n, name)
+			}
+			r.Nodes = append(r.Nodes, id)
+		}
+		slices.Sort(r.Nodes)
+		if err := l.Dir.SaveCluster(name, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
