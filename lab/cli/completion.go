@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"flag"
 	"io"
 	"io/fs"
@@ -11,7 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 	"homelab/lab/scenario"
+	"homelab/lab/snapshot"
 	"homelab/lab/state"
 )
 
@@ -161,11 +165,13 @@ func (p *program) values(command *cli.Command, flags []string, placeholder, word
 		names, _ := state.List()
 		return names
 	}
-	src, err := p.source(estateOf(command, flags))
+	src, err := p.source(flagOf(command, flags, estateFlag))
 	if err != nil {
 		return nil
 	}
 	switch placeholder {
+	case "SNAPSHOT":
+		return p.snapshotNames(command, flags, src.name)
 	case "CLUSTER":
 		return foldersOf(src.fsys, lab.ClustersDir)
 	case "CLUSTERS":
@@ -188,8 +194,16 @@ func (p *program) values(command *cli.Command, flags []string, placeholder, word
 	return nil
 }
 
-// estateOf is the folder of the estate that flags name, else the environment; empty where neither does.
-func estateOf(command *cli.Command, given []string) string {
+// snapshotNames are the snapshots of the lab that a command line is about.
+func (p *program) snapshotNames(command *cli.Command, flags []string, estate string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	defer cancel()
+	names, _ := snapshot.New(cmp.Or(flagOf(command, flags, nameFlag), estate), docker.New()).Names(ctx)
+	return names
+}
+
+// flagOf is the value of a flag, by whatever name it is given, else by the environment; empty where neither has one.
+func flagOf(command *cli.Command, given []string, wanted *cli.StringFlag) string {
 	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	for _, f := range command.Flags {
@@ -197,19 +211,19 @@ func estateOf(command *cli.Command, given []string) string {
 			return ""
 		}
 	}
-	if set.Lookup(estateFlag.Name) == nil && estateFlag.Apply(set) != nil {
+	if set.Lookup(wanted.Name) == nil && wanted.Apply(set) != nil {
 		return ""
 	}
 	if err := set.Parse(given); err != nil {
 		return ""
 	}
-	dir := set.Lookup(estateFlag.Name).Value.String()
+	value := set.Lookup(wanted.Name).Value.String()
 	set.Visit(func(f *flag.Flag) {
-		if slices.Contains(estateFlag.Names(), f.Name) {
-			dir = f.Value.String()
+		if slices.Contains(wanted.Names(), f.Name) {
+			value = f.Value.String()
 		}
 	})
-	return dir
+	return value
 }
 
 func foldersOf(fsys fs.FS, dir string) []string {

@@ -41,6 +41,7 @@ func TestDefaultEstate(t *testing.T) {
 		{"a broken estate is refused", must, 2, brokenEstate},
 		{"every story is played", must, 200, stories},
 		{"a reboot is survived", must, 60, rebooted},
+		{"a spoiled lab is restored", tail, 120, restored},
 		{"another lab beside it", tail, 95, secondLab},
 		{"a story is played on a fresh lab", tail, 122, fresh},
 		{"every verb is played", tail, 140, everyVerb},
@@ -84,6 +85,7 @@ func TestFaults(t *testing.T) {
 			l.sing(songs, "hub", "dev")
 		}})
 	}
+	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, songs) }})
 	l.play(t, append(parts, part{"nothing is removed without a word", tail, 200, func(t *testing.T, l *testLab) { withoutAWord(t, l, songs) }},
 		part{"down leaves nothing", must, 10, downAtLast}))
 }

@@ -265,7 +265,7 @@ func unusedVolumes() []string {
 	return strings.Fields(string(out))
 }
 
-// leftovers are the containers, networks, volumes and files that still carry the lab's name.
+// leftovers are the containers, networks, volumes, images and files that still carry the lab's name.
 func (l *testLab) leftovers() []string {
 	l.t.Helper()
 	var left []string
@@ -273,6 +273,7 @@ func (l *testLab) leftovers() []string {
 		"container": {"ps", "--all", "--format", "{{.Names}}"},
 		"network":   {"network", "ls", "--format", "{{.Name}}"},
 		"volume":    {"volume", "ls", "--format", "{{.Name}}"},
+		"image":     {"image", "ls", "--format", "{{.Repository}}"},
 	} {
 		for _, name := range strings.Fields(docker(l.t, args...)) {
 			if strings.HasPrefix(name, l.name+"-") || strings.HasPrefix(name, "lab-"+l.name) {

@@ -22,11 +22,11 @@ func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
 	if err := g.awaitHealth(ctx, s); err != nil {
 		return nil, err
 	}
-	return g.remote(s).files(ctx)
+	return g.remote(s).Files(ctx)
 }
 
-// files are those of the head.
-func (r Remote) files(ctx context.Context) (fs.FS, error) {
+// Files are those of the head of the branch that engines follow; nil where it has no commit.
+func (r Remote) Files(ctx context.Context) (fs.FS, error) {
 	store := memory.NewStorage()
 	h, err := r.fetchDepth(ctx, store, 1)
 	if err != nil || h.head == nil {

@@ -82,6 +82,9 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 
 // Place makes the containers again, none of which may be there, gives them what Stage copied, and returns their ids by name. It starts none.
 func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[string]string, error) {
+	if _, err := s.docker.Output(ctx, nil, "volume", "inspect", s.stage()); err != nil {
+		return nil, fmt.Errorf("snapshot %s is not unpacked: %w", o.Name, err)
+	}
 	p("making the containers")
 	var group errgroup.Group
 	list := make([]string, len(o.Made))

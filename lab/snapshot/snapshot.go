@@ -24,6 +24,7 @@ import (
 
 const (
 	part         = "snapshot"
+	labelName    = "lab.homelab/snapshot"
 	labelHelper  = "lab.homelab/helper" // image that has what the scripts need
 	cleanUpLimit = time.Minute
 )
@@ -106,7 +107,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 			err = errors.Join(err, s.Clean(clean))
 		}
 	}()
-	if err := s.makeVolume(ctx, saved.volume, map[string]string{labelHelper: saved.helper}); err != nil {
+	if err := s.makeVolume(ctx, saved.volume, map[string]string{labelName: name, labelHelper: saved.helper}); err != nil {
 		return saved, err
 	}
 	if saved.Bytes, err = s.freeze(ctx, saved, blueprints[helping].Image, p); err != nil {

@@ -47,6 +47,14 @@ func (s *Snapshots) volumes(ctx context.Context) ([]store, error) {
 	return list, nil
 }
 
+// Names are those of snapshots as their volumes are labelled, sorted, those too that are not whole: a guess that takes no time.
+func (s *Snapshots) Names(ctx context.Context) ([]string, error) {
+	out, err := s.docker.Output(ctx, nil, "volume", "ls", "--filter", "label="+lab.LabelName+"="+s.lab, "--filter", "label="+labelName, "--format", `{{.Label "`+labelName+`"}}`)
+	names := strings.Fields(string(out))
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
 // stage is the volume in which a snapshot is unpacked.
 func (s *Snapshots) stage() string { return s.images() + "-stage" }
 

@@ -35,7 +35,16 @@ func contract() map[string]any {
 			{ID: "estate", Kind: "estate", Action: lab.ActionUpdate, Reason: "clusters/prod/cluster.yaml differs", Needs: []string{"forge"}},
 		}),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
-		"down":     DownResult{Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Seconds: 3.2},
+		"down": DownResult{
+			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Seconds: 3.2,
+		},
+		"snapshot-save": SnapshotSaveResult{
+			Lab: "homelab", Snapshot: Snapshot{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}, Bytes: 120586240}, Seconds: 4.2,
+		},
+		"snapshot-ls": SnapshotListResult{
+			Lab: "homelab", Snapshots: []Snapshot{{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}, Bytes: 120586240}},
+		},
+		"snapshot-rm": SnapshotRemoveResult{Lab: "homelab", Removed: []string{"ready"}},
 		"error":    errorResult(toldErrors(brokenEstate())),
 		"error-plain": errorResult(toldErrors(
 			errors.New("write /var/lib/lab/x: no space left on device"))),

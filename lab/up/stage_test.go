@@ -34,6 +34,7 @@ type stage struct {
 	machine  *clustertest.Engine
 	clusters *clustertest.Fake
 	forge    *server
+	shelf    *shelf
 	mu       sync.Mutex
 	engines  map[string]*hubEngine // by the identity of the hub that they run in
 }
@@ -55,6 +56,7 @@ func newStage(t *testing.T) *stage {
 		forge: &server{Fake: &forgetest.Fake{Dir: filepath.Join(root, "forge.git")}}, engines: map[string]*hubEngine{},
 	}
 	s.clusters = clustertest.NewFake(s.machine, s.dir)
+	s.shelf = newShelf(s)
 	dir := filepath.Join(root, "estate")
 	for _, part := range []string{"clusters", "environments", "addons/podinfo", "addons/root.yaml"} {
 		copyInto(t, filepath.Join("..", "..", part), filepath.Join(dir, part))
@@ -171,6 +173,7 @@ func (p *process) lab() *up.Lab {
 	l := &up.Lab{
 		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{ArgoCD: 8080, Forge: 3000}, Creds: credentials,
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: supply{}, Containers: containers{},
+		Snapshots: &calledSnapshots{p.shelf, p},
 	}
 	l.Connect = func() (up.Engine, error) {
 		id := clusters.Identity("hub")
@@ -330,6 +333,10 @@ func (f *calledForge) Observe(ctx context.Context) (s forge.State, err error) {
 
 func (f *calledForge) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
 	return f.p.call("forge.start", func() error { return f.one(func() error { return f.Fake.Start(ctx, image, port, p) }) })
+}
+
+func (f *calledForge) Remove(ctx context.Context) error {
+	return f.p.call("forge.remove", func() error { return f.one(func() error { return f.Fake.Remove(ctx) }) })
 }
 
 func (f *calledForge) Push(ctx context.Context, tree forge.Tree, message string) (r forge.PushResult, err error) {

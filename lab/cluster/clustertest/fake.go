@@ -31,6 +31,7 @@ type Engine struct {
 type made struct {
 	lab, name string
 	id        string // of its one container
+	born      string // what it holds that no other cluster ever has
 	running   bool
 	started   time.Time
 	paused    bool
@@ -204,6 +205,7 @@ func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {
 			f.engine.networks[f.lab] = true
 			f.engine.ids++
 			m.id = fmt.Sprintf("id%d", f.engine.ids)
+			m.born = m.id
 			f.engine.clusters[key] = m
 			return f.writeKubeconfig(name)
 		}},

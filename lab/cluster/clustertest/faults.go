@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"slices"
 
 	"homelab/lab"
@@ -40,9 +41,36 @@ func (f *Fake) Lose(name string) {
 	delete(f.engine.clusters, lab.KindName(f.lab, name))
 }
 
-// Identity is what only one cluster ever has: lost, it never comes back. It is empty for a cluster that does not exist.
+// Take copies the clusters of these nodes; the function that it returns makes them again, stopped, in containers with new ids, which it returns by name.
+func (f *Fake) Take(nodes []string) func() (map[string]string, error) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	taken := map[string]made{}
+	for key, m := range f.engine.clusters {
+		if slices.Contains(nodes, key+"-control-plane") {
+			taken[key] = *m
+		}
+	}
+	return func() (map[string]string, error) {
+		f.engine.mu.Lock()
+		defer f.engine.mu.Unlock()
+		ids := map[string]string{}
+		for key, m := range taken {
+			if f.engine.clusters[key] != nil {
+				return nil, fmt.Errorf("the container name %s-control-plane is already in use", key)
+			}
+			f.engine.ids++
+			m.id, m.running, m.paused, m.silent = fmt.Sprintf("id%d", f.engine.ids), false, false, false
+			f.engine.clusters[key] = &m
+			ids[key+"-control-plane"] = m.id
+		}
+		return ids, nil
+	}
+}
+
+// Identity is what only one cluster ever has: lost, it never comes back, but from a snapshot. It is empty for a cluster that does not exist.
 func (f *Fake) Identity(name string) (id string) {
-	f.change(name, func(m *made) { id = m.id })
+	f.change(name, func(m *made) { id = m.born })
 	return id
 }
 
@@ -53,7 +81,7 @@ func (f *Fake) Whole() map[string]string {
 	whole := map[string]string{}
 	for _, m := range f.engine.clusters {
 		if m.lab == f.lab && m.mark != nil {
-			whole[m.name] = m.id
+			whole[m.name] = m.born
 		}
 	}
 	return whole

@@ -3,6 +3,8 @@ package forgetest
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -90,6 +92,32 @@ func (f *Fake) Stop() { f.up = false }
 
 // Pause freezes it, until Start.
 func (f *Fake) Pause() { f.paused = true }
+
+// Take copies what it holds into a folder; the function that it returns puts that in the place of what there is, stopped.
+func (f *Fake) Take(folder string) (func() error, error) {
+	taken := *f
+	taken.charts = maps.Clone(f.charts)
+	if err := os.CopyFS(folder, os.DirFS(f.Dir)); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := os.RemoveAll(f.Dir); err != nil {
+			return err
+		}
+		f.inputs, f.port, f.hook, f.up = taken.inputs, taken.port, taken.hook, false
+		f.paused, f.silent, f.unprepared, f.charts = false, false, taken.unprepared, maps.Clone(taken.charts)
+		return os.CopyFS(f.Dir, os.DirFS(folder))
+	}, nil
+}
+
+// Estate returns the files of the head; nil where there is no commit.
+func (f *Fake) Estate(ctx context.Context) (fs.FS, error) {
+	r, err := f.running()
+	if err != nil {
+		return nil, err
+	}
+	return r.Files(ctx)
+}
 
 // Silence keeps it running and lets it answer nothing, until it is called with false.
 func (f *Fake) Silence(silent bool) { f.silent = silent }

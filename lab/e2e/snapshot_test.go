@@ -1,0 +1,175 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab/ui"
+)
+
+// identities are the uids of what clusters hold, by cluster, kind and name. Events, leases and endpoints come and go.
+func (l *testLab) identities(clusters ...string) map[string]string {
+	l.t.Helper()
+	found := map[string]string{}
+	for _, cluster := range clusters {
+		for _, resource := range []schema.GroupVersionResource{
+			{Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "pods"},
+			{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "serviceaccounts"}, {Group: "apps", Version: "v1", Resource: "deployments"},
+		} {
+			list, err := l.dynamic(cluster).Resource(resource).List(l.t.Context(), metav1.ListOptions{})
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			for _, o := range list.Items {
+				found[cluster+" "+resource.Resource+" "+o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID())
+			}
+		}
+	}
+	if len(found) < 30*len(clusters) {
+		l.t.Fatalf("only %d objects in %v", len(found), clusters)
+	}
+	return found
+}
+
+// same fails where two sets of identities differ.
+func same(t *testing.T, was, is map[string]string) {
+	t.Helper()
+	if maps.Equal(was, is) {
+		return
+	}
+	for _, what := range slices.Sorted(maps.Keys(was)) {
+		if is[what] != was[what] {
+			t.Errorf("%s was %s and is %q", what, was[what], is[what])
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(is)) {
+		if was[what] == "" {
+			t.Errorf("%s was not there", what)
+		}
+	}
+}
+
+// asItWas fails where the lab has something to do.
+func (l *testLab) asItWas() {
+	l.t.Helper()
+	for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
+		if s.Action != "none" {
+			l.t.Errorf("up would %+v", s)
+		}
+	}
+	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
+		l.t.Errorf("up changed %v", up.Changed)
+	}
+}
+
+func (l *testLab) snapshots() []string {
+	l.t.Helper()
+	names := []string{}
+	for _, s := range decode[ui.SnapshotListResult](l, "snapshot", "ls").Snapshots {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// restored saves a lab, spoils it in every way, and has it back; then takes it down, and has it back again.
+func restored(t *testing.T, l *testLab) {
+	all := []string{"hub", "dev", "staging", "prod"}
+	was := l.identities(all...)
+	saved := decode[ui.SnapshotSaveResult](l, "snapshot", "save", "ready")
+	t.Logf("SNAPSHOT saved in %.1fs, %d MB", saved.Seconds, saved.Snapshot.Bytes/1e6)
+	l.asItWas()
+	l.refused("exists", "snapshot", "save", "ready")
+	l.refused("exists", "up", "--from", "ready")
+	l.refused("no_snapshot", "snapshot", "restore", "raedy")
+
+	story := l.background("self-heal is switched off", "scenario", "run", "drift")
+	if err := story.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	story.end()
+	if err := l.kube("dev").CoreV1().Namespaces().Delete(t.Context(), "podinfo", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	docker(t, "rm", "--force", "--volumes", l.node("staging"))
+	docker(t, "stop", "--time=0", l.node("prod"))
+	out := l.must("snapshot", "restore", "ready")
+	t.Logf("SNAPSHOT restored in %.1fs", out.took.Seconds())
+	l.asItWas()
+	same(t, was, l.identities(all...))
+
+	if down := decode[ui.DownResult](l, "down"); !slices.Equal(down.Kept, []string{"ready"}) {
+		t.Errorf("down kept %v", down.Kept)
+	}
+	out = l.must("up", "--from", "ready")
+	t.Logf("SNAPSHOT up from it in %.1fs", out.took.Seconds())
+	l.asItWas()
+	same(t, was, l.identities(all...))
+	l.must("snapshot", "rm", "ready")
+	if names := l.snapshots(); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+	l.asItWas()
+}
+
+// moments of saving and restoring, by what is printed then, and how long after that.
+var moments = []struct {
+	command string
+	text    string
+	after   time.Duration
+}{
+	{"save", "holding the containers still", 0},
+	{"save", "holding the containers still", 300 * time.Millisecond},
+	{"save", "copying what they hold", 500 * time.Millisecond},
+	{"save", "writing it down", 0},
+	{"save", "writing it down", 600 * time.Millisecond},
+	{"restore", "unpacking snapshot", 500 * time.Millisecond},
+	{"restore", "removing what is there", 500 * time.Millisecond},
+	{"restore", "making the containers", 100 * time.Millisecond},
+	{"restore", "filling their volumes", 300 * time.Millisecond},
+	{"restore", "starting the containers", 700 * time.Millisecond},
+}
+
+// killedWithSnapshots kills lab at ten moments of saving and restoring. Neither the lab nor the snapshot that was whole is lost.
+func killedWithSnapshots(t *testing.T, l *testLab, songs map[string]string) {
+	l.must("snapshot", "save", "ready")
+	for i, m := range moments {
+		args := []string{"snapshot", m.command, "ready"}
+		if m.command == "save" {
+			args[2] = fmt.Sprintf("torn%d", i)
+		}
+		cmd := l.background(m.text, args...)
+		pause(t.Context(), m.after)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		cmd.end()
+		l.must("up")
+		l.converged(2, 4)
+		l.sing(songs, "hub", "dev")
+		names := l.snapshots()
+		if names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "torn") }); !slices.Equal(names, []string{"ready"}) {
+			t.Fatalf("killed %s after %q: the snapshots are %v", m.after, m.text, names)
+		}
+	}
+	l.must("snapshot", "restore", "ready")
+	l.sing(songs, "hub", "dev")
+	l.asItWas()
+	l.must(append([]string{"snapshot", "rm"}, l.snapshots()...)...)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,101 @@
+//go:build e2e
+
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/snapshot"
+	"homelab/lab/snapshot/snapshottest"
+)
+
+// nodeRef is the node image to test with: LAB_E2E_NODE, or what the engine has.
+func nodeRef(t *testing.T, d *docker.Docker) string {
+	t.Helper()
+	if ref := os.Getenv("LAB_E2E_NODE"); ref != "" {
+		return ref
+	}
+	out := output(t, d, "image", "ls", "--filter", "reference=lab/node", "--filter", "reference=kindest/node", "--format", "{{.Repository}}:{{.Tag}}")
+	ref, _, _ := strings.Cut(out, "\n")
+	if ref == "" {
+		t.Fatal("no node image in the engine: run lab bundle build")
+	}
+	return ref
+}
+
+func output(t *testing.T, d *docker.Docker, args ...string) string {
+	t.Helper()
+	out, err := d.Output(context.WithoutCancel(t.Context()), nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestSnapshotsKeepTheContract runs the contract on containers such as kind and the forge make: an anonymous volume, and one with a name.
+func TestSnapshotsKeepTheContract(t *testing.T) {
+	const name, node, other = "e2e-snapshot", "e2e-snapshot-hub-control-plane", "lab-e2e-snapshot-forge"
+	d := docker.New()
+	ref := nodeRef(t, d)
+	network := lab.NetworkName(name)
+	output(t, d, "network", "create", network)
+	t.Cleanup(func() { output(t, d, "network", "rm", network) })
+	gone := func(t *testing.T) {
+		output(t, d, "rm", "--force", "--volumes", node, other)
+		output(t, d, "volume", "rm", "--force", other)
+	}
+	snapshottest.Run(t, func(t *testing.T) snapshottest.Bench {
+		s := snapshot.New(name, d)
+		t.Cleanup(func() {
+			gone(t)
+			list, err := s.List(context.Background())
+			for _, o := range list {
+				err = errors.Join(err, s.Remove(context.Background(), o.Name))
+			}
+			if err := errors.Join(err, s.Clean(context.Background())); err != nil {
+				t.Error(err)
+			}
+			left := output(t, d, "volume", "ls", "--quiet", "--filter", "label="+lab.LabelName+"="+name) + output(t, d, "image", "ls", "--quiet", "lab-"+name+"-snapshot")
+			if left != "" {
+				t.Errorf("left over: %s", left)
+			}
+		})
+		output(t, d, "volume", "create", "--label", lab.LabelName+"="+name, "--label", lab.LabelPart+"=forge", other)
+		sleep := []string{"--network", network, "--entrypoint", "sleep", ref, "infinity"}
+		output(t, d, append([]string{
+			"run", "--detach", "--privileged", "--name", node, "--label", "io.x-k8s.kind.role=control-plane", "--volume", "/var", "--publish", "127.0.0.1:0:6443",
+		}, sleep...)...)
+		output(t, d, append([]string{"run", "--detach", "--name", other, "--volume", other + ":/data"}, sleep...)...)
+		output(t, d, "exec", node, "mkdir", "-p", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256")
+		places := map[string][]string{
+			node:  {"/var/lib/etcd.db", "/etc/written", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/text"},
+			other: {"/data/written", "/root/written"},
+		}
+		return snapshottest.Bench{
+			Snapshots: s, Node: node, Other: other, Network: network, Remove: gone,
+			Write: func(t *testing.T, container, text string) { // a blob comes by a rename, as containerd has it
+				for _, file := range places[container] {
+					output(t, d, "exec", container, "sh", "-c", `printf '%s' "$1" >"$2.new" && mv "$2.new" "$2"`, "sh", text, file)
+				}
+			},
+			Read: func(t *testing.T, container string) string {
+				text := output(t, d, "exec", container, "cat", places[container][0])
+				for _, file := range places[container] {
+					if other := output(t, d, "exec", container, "cat", file); other != text {
+						t.Errorf("%s of %s holds %q, and %q elsewhere", file, container, other, text)
+					}
+				}
+				return text
+			},
+			Running: func(t *testing.T, container string) bool {
+				return strings.TrimSpace(output(t, d, "container", "inspect", "--format", "{{.State.Status}}", container)) == "running"
+			},
+		}
+	})
+}

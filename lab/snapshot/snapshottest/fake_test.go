@@ -1,0 +1,50 @@
+package snapshottest
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+)
+
+// boxes are containers in memory.
+type boxes struct {
+	held    map[string]string // text, by name
+	running map[string]bool
+	ids     int
+}
+
+func (b *boxes) Take(containers []string) (func() (map[string]string, error), error) {
+	taken := map[string]string{}
+	for _, name := range containers {
+		taken[name] = b.held[name]
+	}
+	return func() (map[string]string, error) {
+		ids := map[string]string{}
+		maps.Copy(b.held, taken)
+		for name := range taken {
+			b.ids++
+			ids[name] = fmt.Sprint(b.ids)
+		}
+		return ids, nil
+	}, nil
+}
+
+func (b *boxes) Wake(containers []string) error {
+	for _, name := range containers {
+		b.running[name] = true
+	}
+	return nil
+}
+
+func TestFake(t *testing.T) {
+	Run(t, func(*testing.T) Bench {
+		b := &boxes{held: map[string]string{}, running: map[string]bool{"node": true, "other": true}}
+		return Bench{
+			Snapshots: &Fake{Machine: b, Lab: "demo"}, Node: "node", Other: "other",
+			Write:   func(_ *testing.T, container, text string) { b.held[container] = text },
+			Read:    func(_ *testing.T, container string) string { return b.held[container] },
+			Remove:  func(*testing.T) { clear(b.held); clear(b.running) },
+			Running: func(_ *testing.T, container string) bool { return b.running[container] },
+		}
+	})
+}

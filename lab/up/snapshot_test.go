@@ -1,0 +1,206 @@
+package up_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/snapshot"
+	"homelab/lab/snapshot/snapshottest"
+	"homelab/lab/up"
+)
+
+// shelf keeps the snapshots of a stage.
+type shelf struct {
+	*stage
+	*snapshottest.Fake
+}
+
+func newShelf(s *stage) *shelf {
+	sh := &shelf{stage: s}
+	sh.Fake = &snapshottest.Fake{Machine: sh, Lab: "demo"}
+	return sh
+}
+
+func (sh *shelf) Take(containers []string) (func() (map[string]string, error), error) {
+	folder, err := os.MkdirTemp(filepath.Dir(sh.dir.Path), "snapshot")
+	if err != nil {
+		return nil, err
+	}
+	clusters := sh.clusters.Take(containers)
+	server, err := sh.forge.Take(folder)
+	return func() (map[string]string, error) {
+		ids, err := clusters()
+		if err == nil {
+			err = server()
+		}
+		return ids, err
+	}, err
+}
+
+func (sh *shelf) Wake([]string) error { return nil } // a run starts what is stopped
+
+// calledSnapshots passes every call on through the process.
+type calledSnapshots struct {
+	*shelf
+	p *process
+}
+
+func (c *calledSnapshots) Stage(ctx context.Context, o snapshot.Snapshot, p lab.Progress) error {
+	return c.p.call("snapshots.stage", func() error { return c.Fake.Stage(ctx, o, p) })
+}
+
+func (c *calledSnapshots) Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (ids map[string]string, err error) {
+	err = c.p.call("snapshots.place", func() (err error) { ids, err = c.Fake.Place(ctx, o, p); return err })
+	return ids, err
+}
+
+func (c *calledSnapshots) Start(ctx context.Context, o snapshot.Snapshot, network string) error {
+	return c.p.call("snapshots.start", func() error { return c.Fake.Start(ctx, o, network) })
+}
+
+// spoiled is a lab that was saved when its forge was at a commit, and has gone on since.
+func spoiled(t *testing.T, s *stage) (head string) {
+	t.Helper()
+	converge(t, s)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	must(t, err)
+	head = s.head(t)
+	s.edit(t)
+	converge(t, s)
+	if s.head(t) == head {
+		t.Fatal("the edit changed nothing")
+	}
+	return head
+}
+
+func silent(string) {}
+
+func (s *stage) head(t *testing.T) string {
+	t.Helper()
+	st, err := s.forge.Observe(t.Context())
+	must(t, err)
+	return st.Revision
+}
+
+// TestRestore brings back clusters that were lost, and the forge's commit; the next run finds nothing that is not of the estate.
+func TestRestore(t *testing.T) {
+	s := newStage(t)
+	head := spoiled(t, s)
+	canaries := s.clusters.Whole()
+	s.clusters.Lose("dev")
+	s.clusters.Stop("prod")
+	must(t, os.Remove(filepath.Join(s.dir.Path, "credentials.json")))
+	l := (&process{stage: s}).lab()
+	if _, err := l.Restore(t.Context(), "one", silent); err != nil {
+		t.Fatal(err)
+	}
+	s.keeps(t, canaries, "after the restore")
+	states, err := s.clusters.Observe(t.Context())
+	must(t, err)
+	for _, c := range states {
+		if !c.Recorded {
+			t.Errorf("lab has no record of cluster %s: %+v", c.Name, s.dir.Cluster(c.Name))
+		}
+	}
+	if got, err := s.dir.Credentials(); err != nil || got != credentials {
+		t.Errorf("the credentials are others: %v", err)
+	}
+	must(t, l.Forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
+	if got := s.head(t); got != head {
+		t.Errorf("the forge is at %s, and was at %s", got, head)
+	}
+	if name := s.dir.Restoring(); name != "" {
+		t.Errorf("the restore of %s has not ended", name)
+	}
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.keeps(t, canaries, "after a run")
+}
+
+// TestHalfALabIsNotSaved refuses what a restore could not bring back whole.
+func TestHalfALabIsNotSaved(t *testing.T) {
+	for name, spoil := range map[string]func(*stage){
+		"nothing":     func(s *stage) { s.clusters.Lose("hub"); s.clusters.Lose("dev"); s.clusters.Lose("prod") },
+		"no forge":    func(s *stage) { must(s.t, s.forge.Remove(s.t.Context())) },
+		"an unproven": func(s *stage) { s.clusters.Unmark("dev"); must(s.t, s.dir.ForgetCluster("dev")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			converge(t, s)
+			spoil(s)
+			var e *lab.Error
+			if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent); !errors.As(err, &e) || e.Code != "partial" || e.Cure == "" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestRestoreSurvivesFaults puts every fault at every call of a restore: the lab is as it was before, or as the snapshot has it, and the snapshot is there.
+func TestRestoreSurvivesFaults(t *testing.T) {
+	quiet := newStage(t)
+	spoiled(t, quiet)
+	p := &process{stage: quiet}
+	if _, err := p.lab().Restore(t.Context(), "one", silent); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.calls) < 8 {
+		t.Fatalf("a restore of %d calls: %v", len(p.calls), p.calls)
+	}
+	for n, call := range p.calls {
+		for _, fault := range []string{"killed before", "killed after", "interrupted", "the call fails", "the call fails and had its effect"} {
+			t.Run(fmt.Sprintf("%s/%d %s", fault, n, call), func(t *testing.T) {
+				t.Parallel()
+				restoreWith(t, fault, n)
+			})
+		}
+	}
+}
+
+func restoreWith(t *testing.T, fault string, at int) {
+	s := newStage(t)
+	head := spoiled(t, s)
+	later := s.head(t)
+	canaries := s.clusters.Whole()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := &process{stage: s}
+	p.hit = func(n int, _ string) effect {
+		if n != at {
+			return effect{}
+		}
+		return faults[fault](s, p, cancel)
+	}
+	_, err := p.lab().Restore(ctx, "one", silent)
+	list, lerr := s.shelf.List(t.Context())
+	if lerr != nil || !slices.ContainsFunc(list, func(o snapshot.Snapshot) bool { return o.Name == "one" }) {
+		t.Fatalf("the snapshot is lost: %v, %v", list, lerr)
+	}
+	want := head
+	switch pending := s.dir.Restoring(); {
+	case pending != "": // as lab up does
+		if _, err := (&process{stage: s}).lab().Restore(t.Context(), pending, silent); err != nil {
+			t.Fatal(err)
+		}
+	case err != nil:
+		want = later
+	}
+	s.keeps(t, canaries, "after the restore with the fault")
+	if want == later {
+		if got := s.head(t); got != later {
+			t.Errorf("the restore did not begin, and the forge is at %q", got)
+		}
+		return
+	}
+	must(t, s.forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
+	if got := s.head(t); got != want {
+		t.Errorf("the forge is at %s, want %s", got, want)
+	}
+}
