@@ -23,8 +23,13 @@ func (l *testLab) identities(clusters ...string) map[string]string {
 	found := map[string]string{}
 	for _, cluster := range clusters {
 		for _, resource := range []schema.GroupVersionResource{
-			{Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "pods"},
-			{Version: "v1", Resource: "services"}, {Version: "v1", Resource: "serviceaccounts"}, {Group: "apps", Version: "v1", Resource: "deployments"},
+			{Version: "v1", Resource: "namespaces"},
+			{Version: "v1", Resource: "configmaps"},
+			{Version: "v1", Resource: "secrets"},
+			{Version: "v1", Resource: "pods"},
+			{Version: "v1", Resource: "services"},
+			{Version: "v1", Resource: "serviceaccounts"},
+			{Group: "apps", Version: "v1", Resource: "deployments"},
 		} {
 			list, err := l.dynamic(cluster).Resource(resource).List(l.t.Context(), metav1.ListOptions{})
 			if err != nil {

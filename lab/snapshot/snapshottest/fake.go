@@ -129,4 +129,6 @@ func (f *Fake) Place(_ context.Context, o snapshot.Snapshot, _ lab.Progress) (ma
 }
 
 // Start starts the containers.
-func (f *Fake) Start(_ context.Context, o snapshot.Snapshot, _ string) error { return f.Machine.Wake(containers(o.Contents)) }
+func (f *Fake) Start(_ context.Context, o snapshot.Snapshot, _ string) error {
+	return f.Machine.Wake(containers(o.Contents))
+}
