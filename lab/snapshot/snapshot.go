@@ -226,7 +226,7 @@ func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
 
 // read reads the documents of volumes.
 func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, error) {
-	h := helper{}
+	h := helper{reads: true}
 	var names []string
 	for _, v := range volumes {
 		_, there, err := s.docker.ImageID(ctx, v.helper)

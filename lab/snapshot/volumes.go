@@ -138,16 +138,20 @@ type helper struct {
 	image   string
 	volumes []string
 	stdin   io.Reader
+	reads   bool // changes nothing
 }
 
 // help runs a script over volumes, each at /volumes/NAME/_data. Where the engine keeps them all in one folder, they are reached through it: within one mount,
-// files can be linked. There is one helper at a time, so that one which outlives a killed run can be found by its name.
+// files can be linked. One that changes something has a name, by which it is found where it outlives a killed run.
 func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...string) ([]byte, error) {
 	mounts, err := s.mounts(ctx, h.volumes)
 	if err != nil {
 		return nil, err
 	}
-	run := append([]string{"run", "--rm", "--interactive", "--name", s.images(), "--network=none", "--privileged", "--entrypoint=bash"}, s.labels(nil)...)
+	run := append([]string{"run", "--rm", "--interactive", "--network=none", "--privileged", "--entrypoint=bash"}, s.labels(nil)...)
+	if !h.reads {
+		run = append(run, "--name", s.images())
+	}
 	run = append(append(run, mounts...), h.image, "-c", script, "bash")
 	stdin := h.stdin
 	if stdin == nil {
