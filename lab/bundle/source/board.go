@@ -19,6 +19,7 @@ type board struct {
 	total    int
 	left     map[string]*Component // not made yet
 	doing    []activity            // the last one is told
+	rested   time.Time             // since when nothing is being done
 	shown    span                  // what was built here so far
 	watchers map[*watcher]struct{}
 }
@@ -151,7 +152,21 @@ func (d *board) drop(c *Component) {
 			kept = append(kept, a)
 		}
 	}
+	if len(kept) == 0 && len(d.doing) > 0 {
+		d.rested = time.Now()
+	}
 	d.doing = kept
+}
+
+// restless is how long nothing is being done between one component and the next, where there is one.
+const restless = 10 * time.Second
+
+// due is how long all that is left will take, and 0 where nobody goes on with it; the caller holds the lock.
+func (d *board) due(now time.Time) time.Duration {
+	if len(d.left) == 0 || len(d.doing) == 0 && now.Sub(d.rested) > restless {
+		return 0
+	}
+	return d.time()
 }
 
 // line says what is being done, empty for nothing; the caller holds the lock. A compilation is told before anything that goes on beside it.

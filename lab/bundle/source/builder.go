@@ -134,10 +134,7 @@ func (b *Builder) Expect(names ...string) error {
 func (b *Builder) Left() time.Duration {
 	b.board.mu.Lock()
 	defer b.board.mu.Unlock()
-	if len(b.board.doing) == 0 {
-		return 0
-	}
-	return b.board.time()
+	return b.board.due(time.Now())
 }
 
 // learn tells the board what was built on this machine before. What cannot be read teaches nothing.

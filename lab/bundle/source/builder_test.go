@@ -140,6 +140,25 @@ func TestUnknownImage(t *testing.T) {
 	}
 }
 
+// Between one component and the next nothing is being done for a moment; where a build has failed, nobody goes on.
+func TestTimeLeftBetweenComponents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := &Component{Name: "one", Seconds: 100}, &Component{Name: "other", Seconds: 100}
+		b := New(&Recipes{}, newStore(t))
+		b.board.expect(map[string]*Component{"one": one, "other": other})
+		b.board.say(one, "compiling one")
+		time.Sleep(100 * time.Second)
+		b.board.made(one, 100)
+		if left := b.Left(); left != 100*time.Second {
+			t.Errorf("%s left between two components", left)
+		}
+		time.Sleep(restless + time.Second)
+		if left := b.Left(); left != 0 {
+			t.Errorf("%s left, and nobody goes on", left)
+		}
+	})
+}
+
 func TestTheBoardTellsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := Parse("recipes.yaml", []byte(strings.ReplaceAll(helloRecipes, "module: example.com/hello, ", "module: example.com/hello, seconds: 100, ")))
