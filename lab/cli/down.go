@@ -62,11 +62,11 @@ func (s *session) down(ctx context.Context, snapshots bool) error {
 	if err != nil {
 		return err
 	}
-	if snapshots {
+	if snapshots && len(kept) > 0 {
+		if err := w.Snapshots.Remove(ctx, kept...); err != nil {
+			return err
+		}
 		for _, name := range kept {
-			if err := w.Snapshots.Remove(ctx, name); err != nil {
-				return err
-			}
 			removed = append(removed, "snapshot "+name)
 		}
 		kept = nil

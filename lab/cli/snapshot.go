@@ -195,10 +195,8 @@ func (p *program) snapshotRemove(c *cli.Context) error {
 		}
 	}
 	return s.held(c.Context, func(ctx context.Context) error {
-		for _, name := range names {
-			if err := list.Remove(ctx, name); err != nil {
-				return err
-			}
+		if err := list.Remove(ctx, names...); err != nil {
+			return err
 		}
 		if s.ui.WantsJSON() {
 			return s.ui.JSON(ui.SnapshotRemoveResult{Lab: s.name, Removed: names})
@@ -235,13 +233,24 @@ func (p *program) snapshotRestore(c *cli.Context) error {
 	if err := answers(c.Context, d); err != nil {
 		return err
 	}
-	if _, err := snapshot.New(s.name, d).Find(c.Context, name); err != nil {
+	if err := s.hasSnapshot(c.Context, d, name); err != nil {
 		return err
 	}
 	if s.supply, err = s.openSupply(c.Context, d, c); err != nil {
 		return err
 	}
 	return s.held(c.Context, func(ctx context.Context) error { return s.restored(ctx, name, c.Duration("timeout")) })
+}
+
+// hasSnapshot refuses a name that no snapshot has, before anything is made for it.
+func (s *session) hasSnapshot(ctx context.Context, d *docker.Docker, name string) error {
+	list := snapshot.New(s.name, d)
+	names, err := list.Names(ctx)
+	if err != nil || slices.Contains(names, name) || name == "" && len(names) > 0 {
+		return err
+	}
+	_, err = list.Find(ctx, name)
+	return err
 }
 
 // restored brings a snapshot back, and waits until all is as it was, by the estate that the forge holds.

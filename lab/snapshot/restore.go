@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -49,7 +49,7 @@ func names(list []Snapshot) []string {
 
 // Stage copies a snapshot's volumes beside those of the lab, which goes on. What needs room and time is done here, while nothing is lost yet.
 func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error {
-	if err := s.Clean(ctx); err != nil {
+	if err := s.unstage(ctx); err != nil {
 		return err
 	}
 	for _, m := range o.Made {
@@ -75,9 +75,17 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 	if _, err := s.help(ctx, helper{image: o.helper, volumes: []string{o.volume, s.stage()}}, copyScript, jobs...); err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
-		return cmp.Or(err, s.Clean(clean))
+		return errors.Join(err, s.unstage(clean))
 	}
 	return nil
+}
+
+// unstage removes what is unpacked, and a helper of a killed run that may still be at it.
+func (s *Snapshots) unstage(ctx context.Context) error {
+	if err := s.stopHelper(ctx); err != nil {
+		return err
+	}
+	return s.removeVolume(ctx, s.stage())
 }
 
 // Place makes the containers again, none of which may be there, gives them what Stage copied, and returns their ids by name. It starts none.

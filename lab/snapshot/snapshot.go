@@ -260,11 +260,11 @@ func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, erro
 	return list, nil
 }
 
-// Remove removes a snapshot, and what runs that were killed left of others.
-func (s *Snapshots) Remove(ctx context.Context, name string) error {
+// Remove removes snapshots, and what runs that were killed left of others.
+func (s *Snapshots) Remove(ctx context.Context, names ...string) error {
 	list, err := s.tidy(ctx)
 	for _, o := range list {
-		if o.Name == name {
+		if slices.Contains(names, o.Name) {
 			err = errors.Join(err, s.remove(ctx, o))
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Snapshots) Clean(ctx context.Context) error {
 
 // tidy is Clean, and returns the whole snapshots.
 func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
-	if _, err := s.docker.Output(ctx, nil, "rm", "--force", s.images()); err != nil && !docker.NotFound(err) && !docker.Said(err, "is already in progress") {
+	if err := s.stopHelper(ctx); err != nil {
 		return nil, err
 	}
 	volumes, err := s.volumes(ctx)
@@ -96,6 +96,15 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 		}
 	}
 	return whole, nil
+}
+
+// stopHelper removes a helper that outlived its run.
+func (s *Snapshots) stopHelper(ctx context.Context) error {
+	_, err := s.docker.Output(ctx, nil, "rm", "--force", s.images())
+	if docker.NotFound(err) || docker.Said(err, "is already in progress") {
+		return nil
+	}
+	return err
 }
 
 // refs are a snapshot's images.

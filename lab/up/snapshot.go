@@ -16,7 +16,7 @@ type Shelf interface {
 	Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error)
 	List(ctx context.Context) ([]snapshot.Snapshot, error)
 	Find(ctx context.Context, name string) (snapshot.Snapshot, error)
-	Remove(ctx context.Context, name string) error
+	Remove(ctx context.Context, names ...string) error
 	Clean(ctx context.Context) error
 }
 

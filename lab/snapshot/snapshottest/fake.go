@@ -18,7 +18,7 @@ type Snapshots interface {
 	Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error)
 	List(ctx context.Context) ([]snapshot.Snapshot, error)
 	Find(ctx context.Context, name string) (snapshot.Snapshot, error)
-	Remove(ctx context.Context, name string) error
+	Remove(ctx context.Context, names ...string) error
 	Clean(ctx context.Context) error
 	Stage(ctx context.Context, o snapshot.Snapshot, p lab.Progress) error
 	Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (map[string]string, error)
@@ -97,9 +97,9 @@ func (f *Fake) Find(_ context.Context, name string) (snapshot.Snapshot, error) {
 	}
 }
 
-// Remove removes a snapshot.
-func (f *Fake) Remove(_ context.Context, name string) error {
-	f.saved = slices.DeleteFunc(f.saved, func(e entry) bool { return e.Name == name })
+// Remove removes snapshots.
+func (f *Fake) Remove(_ context.Context, names ...string) error {
+	f.saved = slices.DeleteFunc(f.saved, func(e entry) bool { return slices.Contains(names, e.Name) })
 	return nil
 }
 

@@ -1,0 +1,66 @@
+package state
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestExport takes what makes a lab, and no lock, page or torn file; Import puts it in the place of what there is, and leaves the rest.
+func TestExport(t *testing.T) {
+	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
+	write := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(d.Path, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"clusters/hub.json", "credentials.json", "forge.json", "kubeconfigs/hub.yaml", "lab.json"}
+	for _, name := range append(want, "lock", "pull.json", "lab.json.garbled", "scenarios/drift.html", "kubeconfigs/hub.yaml.lock", "kubeconfigs/hub.yaml.123", "clusters/hub.json.4") {
+		write(name, "first of "+name)
+	}
+	files, err := d.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, want) {
+		t.Errorf("exported %v", got)
+	}
+	write("lab.json", "second")
+	write("clusters/dev.json", "second")
+	write("pull.json", "second")
+	if err := d.Import(files); err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.Export()
+	if err != nil || !maps.EqualFunc(files, again, slices.Equal) {
+		t.Errorf("imported %v, %v", slices.Sorted(maps.Keys(again)), err)
+	}
+	if text, err := os.ReadFile(filepath.Join(d.Path, "pull.json")); err != nil || string(text) != "second" {
+		t.Errorf("the note of a pull is %q, %v", text, err)
+	}
+	if info, err := os.Stat(filepath.Join(d.Path, "credentials.json")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := d.Import(map[string][]byte{"../elsewhere": nil}); err == nil {
+		t.Error("a file outside the lab's folder was written")
+	}
+}
+
+func TestRestoring(t *testing.T) {
+	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
+	for _, name := range []string{"", "ready", "other", "", ""} {
+		if err := d.SaveRestoring(name); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Restoring(); got != name {
+			t.Errorf("restoring %q, want %q", got, name)
+		}
+	}
+}
