@@ -87,7 +87,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		if strings.HasPrefix(status, "ensuring") || strings.HasPrefix(status, "preparing") {
 			return
 		}
-		noted.Do(func() { unrecorded = k.recordNodes(ctx, spec.Cluster) }) // the containers are there now
+		noted.Do(func() { unrecorded = k.recordNodes(ctx, name) }) // the containers are there now
 		if strings.HasPrefix(status, "starting control-plane") {
 			settle()
 		}
@@ -134,24 +134,16 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return group.Wait()
 }
 
-// recordNodes adds the ids of a cluster's containers to lab's record of its making, and gives the hub's precedence.
-func (k *Kind) recordNodes(ctx context.Context, c lab.Cluster) error {
-	nodes, err := k.nodes(ctx, c.Name)
+// recordNodes adds the ids of a cluster's containers to lab's record of its making.
+func (k *Kind) recordNodes(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
 	if err != nil {
 		return err
 	}
-	r := k.state.Cluster(c.Name)
+	r := k.state.Cluster(name)
 	r.Nodes = ids(nodes)
-	if err := k.state.SaveCluster(c.Name, r); err != nil || c.Role != lab.RoleHub {
-		return err
-	}
-	// Only where processors are busy: what the engine does is waited for by all. It is no reason to fail that an engine cannot have it so (rootless, cgroup v1).
-	_, _ = k.docker.Output(ctx, nil, append([]string{"update", "--cpu-shares", hubShares}, r.Nodes...)...)
-	return nil
+	return k.state.SaveCluster(name, r)
 }
-
-// hubShares is the weight of the hub's nodes; that of others is 1024.
-const hubShares = "4096"
 
 // free refuses a cluster whose containers' names are taken, be it by this lab or by someone else's kind.
 func (k *Kind) free(ctx context.Context, name string) error {

@@ -97,15 +97,6 @@ type run struct {
 	since map[string]time.Time // cluster -> when it was started last
 
 	commit string // of the forge: as seen, or as step estate pushed it; read by addons, which needs that
-	root   handing
-}
-
-// handing is the root application, which is handed over once in a run, when the engine serves and the forge holds what should be.
-type handing struct {
-	sync.Mutex
-	engine, estate bool // done, or nothing to do
-	over           bool
-	changes        []string
 }
 
 // Apply carries out a plan of Plan.
@@ -117,10 +108,6 @@ func (l *Lab) Apply(ctx context.Context, o Options, s *Seen, steps []lab.Step, e
 		Lab: l, options: o, seen: s, commit: s.forge.Revision, only: l.waitedFor(o, s), since: starts(s.Clusters),
 		expected: s.Expected, gone: applicationNames(l.switched(false, l.clusters(o))),
 	}
-	idle := func(kind string) bool {
-		return !slices.ContainsFunc(steps, func(s lab.Step) bool { return s.Kind == kind && s.Action != lab.ActionNone })
-	}
-	r.root.engine, r.root.estate = idle(plan.KindEngine), idle(plan.KindEstate)
 	return apply.Runner{Executors: r.executors(), Events: events}.Run(ctx, steps)
 }
 

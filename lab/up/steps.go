@@ -35,9 +35,6 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	if err := r.handEarly(ctx, func() { r.root.engine = true }); err != nil {
-		return apply.Outcome{}, err
-	}
 	out := apply.Outcome{Detail: "argo cd " + chart.Version}
 	if changed || s.Action == lab.ActionRepair {
 		out.Changes = []string{s.Reason}
@@ -78,9 +75,6 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if err := r.rememberForge(pushed.Commit, &Seen{}); err != nil {
 		return apply.Outcome{}, err
 	}
-	if err := r.handEarly(ctx, func() { r.root.estate = true }); err != nil {
-		return apply.Outcome{}, err
-	}
 	return apply.Outcome{Detail: "commit " + Abbreviate(pushed.Commit), Changes: changes}, nil
 }
 
@@ -113,59 +107,26 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	return apply.Outcome{Detail: Summary(changes), Changes: changes}, nil
 }
 
-// handEarly notes that engine or estate is done, and hands the root over once both are: the engine begins with the clusters that are there, while others are still
-// being made.
-func (r *run) handEarly(ctx context.Context, done func()) error {
-	r.root.Lock()
-	done()
-	ready := r.root.engine && r.root.estate
-	r.root.Unlock()
-	if !ready {
-		return nil
-	}
-	_, err := r.handOver(ctx)
-	return err
-}
-
-// handOver gives the engine the repositories and the root application, once, and returns what that changed.
-func (r *run) handOver(ctx context.Context) ([]string, error) {
-	r.root.Lock()
-	defer r.root.Unlock()
-	if r.root.over {
-		return r.root.changes, nil
-	}
-	e, err := r.Engine()
-	if err != nil {
-		return nil, err
-	}
-	changes, err := e.ApplyRepositories(ctx, r.repositories())
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := r.Lab.root()
-	if err != nil {
-		return nil, err
-	}
-	applied, err := e.ApplyRoot(ctx, manifest)
-	if err != nil {
-		return nil, err
-	}
-	if applied {
-		changes = append(changes, "root application")
-	}
-	r.root.over, r.root.changes = true, changes
-	return changes, nil
-}
-
-// doAddons hands the root application over where that was not done yet, and waits until everything that it leads to is in sync and healthy.
+// doAddons hands the root application over and waits until everything that it leads to is in sync and healthy.
 func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	e, err := r.Engine()
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	changes, err := r.handOver(ctx)
+	changes, err := e.ApplyRepositories(ctx, r.repositories())
 	if err != nil {
 		return apply.Outcome{}, err
+	}
+	root, err := r.root()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	applied, err := e.ApplyRoot(ctx, root)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	if applied {
+		changes = append(changes, "root application")
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
