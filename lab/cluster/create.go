@@ -34,7 +34,7 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
 		if !errors.Is(err, errTaken) { // what is there is not of this call
-			err = errors.Join(err, k.Delete(clean, name))
+			err = errors.Join(err, k.Delete(clean, name), k.vacate(clean, err))
 		}
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
@@ -208,10 +208,33 @@ func explain(err error) error {
 		return err
 	}
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
-	if bytes.Contains(run.Output, []byte("is already in use by container")) {
+	m := endpoint.FindSubmatch(run.Output)
+	if m != nil {
+		e.Err = errors.Join(err, &occupied{container: string(m[1]), network: string(m[2])})
+	}
+	if m != nil || bytes.Contains(run.Output, []byte("is already in use by container")) {
 		e.Code, e.Cure = CodeLeftOver, "run lab up again"
 	}
 	return e
+}
+
+// endpoint is what the engine says where a container was removed while it was being started, and its place in the network was not
+// (https://github.com/moby/moby/issues/33156).
+var endpoint = regexp.MustCompile(`endpoint with name (\S+) already exists in network ([^\s.]+)`)
+
+// occupied is a place in a network that belongs to a container which is no more.
+type occupied struct{ container, network string }
+
+func (o *occupied) Error() string { return o.container + " has a place in network " + o.network }
+
+// vacate frees the place in the network that a failed creation complained of.
+func (k *Kind) vacate(ctx context.Context, err error) error {
+	var o *occupied
+	if !errors.As(err, &o) {
+		return nil
+	}
+	_, err = k.docker.Output(ctx, nil, "network", "disconnect", "--force", o.network, o.container)
+	return err
 }
 
 // frame is a line of a stack trace, which kubeadm prints after its error.

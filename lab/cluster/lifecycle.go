@@ -137,11 +137,27 @@ func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
 	for _, n := range nodes {
 		args = append(args, n.ID)
 	}
-	if _, err := k.docker.Output(ctx, nil, args...); err != nil && (stuck(err) || !gone(err)) {
-		return err
+	for again := removals; ; again-- {
+		_, err := k.docker.Output(ctx, nil, args...)
+		switch {
+		case err == nil || gone(err) && !stuck(err):
+			return nil
+		case again == 1 || stuck(err) || ctx.Err() != nil:
+			return err
+		}
+		select { // a container that is just being started, by a run that was killed, cannot always be removed
+		case <-ctx.Done():
+			return err
+		case <-time.After(removalPause):
+		}
 	}
-	return nil
 }
+
+// How often a removal is tried, and how long after one that failed.
+const (
+	removals     = 4
+	removalPause = time.Second
+)
 
 // gone reports whether a container that is to be removed is removed already, or is being removed by someone else.
 func gone(err error) bool {

@@ -9,6 +9,8 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+
+	"sigs.k8s.io/kind/pkg/exec"
 )
 
 // A node that ends neither killed nor thawed is told of with a cure, and with all that was tried.
@@ -49,5 +51,44 @@ func TestExplainLeftOver(t *testing.T) {
 	}
 	if err := explain(errors.New("another")); errors.As(err, &e) && e.Code == CodeLeftOver && err == error(e) {
 		t.Errorf("%v is no left over", err)
+	}
+}
+
+// A container that was removed while it was being started may have left its place in the network, which is freed before the next try.
+func TestExplainOccupied(t *testing.T) {
+	text := "docker: Error response from daemon: endpoint with name demo-dev-control-plane already exists in network lab-demo.\n"
+	err := explain(&exec.RunError{Command: []string{"docker", "run"}, Output: []byte(text), Inner: errors.New("exit status 125")})
+	var e *lab.Error
+	var o *occupied
+	if !errors.As(err, &e) || e.Code != CodeLeftOver || !errors.As(err, &o) || *o != (occupied{"demo-dev-control-plane", "lab-demo"}) {
+		t.Fatalf("%v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\necho \"$*\" >>"+dir+"/calls\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	k := &Kind{docker: docker.New(), lab: "demo"}
+	for _, err := range []error{err, errors.New("another")} {
+		if err := k.vacate(t.Context(), err); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls, err := os.ReadFile(filepath.Join(dir, "calls")); err != nil || string(calls) != "network disconnect --force lab-demo demo-dev-control-plane\n" {
+		t.Errorf("%q, %v", calls, err)
+	}
+}
+
+// A removal that fails for a moment, as a container that is just being started has it, is tried again.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	program := "#!/bin/sh\necho >>" + dir + "/calls\n[ $(wc -l <" + dir + "/calls) -ge 2 ] || { echo 'driver failed to remove root filesystem: busy' >&2; exit 1; }\n"
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	k := &Kind{docker: docker.New(), lab: "demo"}
+	if err := k.remove(t.Context(), []docker.Container{{ID: "1"}}); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"homelab/lab"
@@ -15,11 +16,47 @@ import (
 
 // EnsureNetwork makes the lab's network where there is none, just as kind would make its own, but labelled as the lab's.
 func (k *Kind) EnsureNetwork(ctx context.Context) error {
-	name := lab.NetworkName(k.lab)
 	found, err := k.HasNetwork(ctx)
 	if err != nil || found {
 		return err
 	}
+	return k.makeNetwork(ctx, "")
+}
+
+// EnsureSubnet makes the lab's network with IPv4 addresses of a subnet, in the place of one with others that nothing is connected to. Where the subnet is not to be
+// had, the network has another one.
+func (k *Kind) EnsureSubnet(ctx context.Context, subnet string) error {
+	has, err := k.Subnet(ctx)
+	if err != nil || has != "" && has == subnet {
+		return err
+	}
+	if err := k.RemoveNetwork(ctx); err != nil { // somebody else is connected to it
+		return k.EnsureNetwork(ctx)
+	}
+	return k.makeNetwork(ctx, subnet)
+}
+
+// Subnet is that of the IPv4 addresses of the lab's network; empty where there is none.
+func (k *Kind) Subnet(ctx context.Context) (string, error) {
+	found, err := k.HasNetwork(ctx)
+	if err != nil || !found {
+		return "", err
+	}
+	out, err := k.docker.Output(ctx, nil, "network", "inspect", "--format", "{{range .IPAM.Config}}{{println .Subnet}}{{end}}", lab.NetworkName(k.lab))
+	if err != nil {
+		return "", err
+	}
+	for _, subnet := range strings.Fields(string(out)) {
+		if p, err := netip.ParsePrefix(subnet); err == nil && p.Addr().Is4() {
+			return subnet, nil
+		}
+	}
+	return "", nil
+}
+
+// makeNetwork makes the lab's network; with a subnet, if it can be had.
+func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
+	name := lab.NetworkName(k.lab)
 	mtu, err := k.docker.Output(ctx, nil, "network", "inspect", "bridge", "--format", `{{index .Options "com.docker.network.driver.mtu"}}`)
 	if err != nil && !docker.NotFound(err) {
 		return fmt.Errorf("network bridge: %w", err)
@@ -29,15 +66,26 @@ func (k *Kind) EnsureNetwork(ctx context.Context) error {
 		args = append(args, "--opt", "com.docker.network.driver.mtu="+m)
 	}
 	args = append(args, docker.Labels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "network"})...)
+	create := func(more ...string) error {
+		_, err := k.docker.Output(ctx, nil, append(append(slices.Clone(args), more...), name)...)
+		return err
+	}
+	if subnet != "" {
+		if err := create("--ipv6", "--subnet", ulaSubnet(name, 0), "--subnet", subnet); err == nil {
+			return nil
+		}
+		if err := create("--subnet", subnet); err == nil {
+			return nil
+		}
+	}
 	const attempts = 5 // kind's own number
 	for attempt := range int32(attempts) {
-		_, err = k.docker.Output(ctx, nil, append(args, "--ipv6", "--subnet", ulaSubnet(name, attempt), name)...)
-		if err == nil || !overlaps(err) {
+		if err = create("--ipv6", "--subnet", ulaSubnet(name, attempt)); err == nil || !overlaps(err) {
 			break
 		}
 	}
 	if noIPv6(err) {
-		_, err = k.docker.Output(ctx, nil, append(args, name)...)
+		err = create()
 	}
 	if err != nil {
 		return fmt.Errorf("network %s: %w", name, err)

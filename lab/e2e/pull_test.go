@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"homelab/lab"
 	"homelab/lab/ui"
 )
 
@@ -152,12 +153,18 @@ func committed(t *testing.T, l *testLab, file, message string, change func(strin
 // refused runs a command that must fail with a code.
 func (l *testLab) refused(code string, args ...string) ui.ErrorBody {
 	l.t.Helper()
+	return l.fails(lab.ExitFailed, code, args...)
+}
+
+// fails runs a command that has to end with an exit code and an error of a code.
+func (l *testLab) fails(exit lab.Exit, code string, args ...string) ui.ErrorBody {
+	l.t.Helper()
 	out := l.run(append(args, "-o", "json")...)
 	var e ui.ErrorResult
 	if err := json.Unmarshal([]byte(out.stdout), &e); err != nil {
 		l.t.Fatalf("lab %s: %v in %q", strings.Join(args, " "), err, out.stdout)
 	}
-	if out.code != 1 || e.Error.Code != code {
+	if out.code != int(exit) || e.Error.Code != code {
 		l.t.Errorf("lab %s: exit %d, %+v, want %s", strings.Join(args, " "), out.code, e.Error, code)
 	}
 	return e.Error

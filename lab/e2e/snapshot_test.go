@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"homelab/lab"
 	"homelab/lab/ui"
 )
 
@@ -93,9 +94,9 @@ func restored(t *testing.T, l *testLab) {
 	saved := decode[ui.SnapshotSaveResult](l, "snapshot", "save", "ready")
 	t.Logf("SNAPSHOT saved in %.1fs, %d MB", saved.Seconds, saved.Snapshot.Bytes/1e6)
 	l.asItWas()
-	l.refused("exists", "snapshot", "save", "ready")
-	l.refused("exists", "up", "--from", "ready")
-	l.refused("no_snapshot", "snapshot", "restore", "raedy")
+	l.fails(lab.ExitInvalid, "exists", "snapshot", "save", "ready")
+	l.fails(lab.ExitInvalid, "exists", "up", "--from", "ready")
+	l.fails(lab.ExitInvalid, "no_snapshot", "snapshot", "restore", "raedy")
 
 	story := l.background("self-heal is switched off", "scenario", "run", "drift")
 	if err := story.Process.Kill(); err != nil {

@@ -33,6 +33,7 @@ const (
 type Contents struct {
 	Clusters map[string][]string `json:"clusters"` // names of the containers that are nodes of each; there is one at least
 	Others   []string            `json:"others"`   // names of the other containers
+	Subnet   string              `json:"subnet"`   // of the network that they are in; empty where it is not known
 	Files    map[string][]byte   `json:"files"`    // lab's own, by path
 }
 

@@ -59,6 +59,9 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 	case !f.Exists:
 		return snapshot.Snapshot{}, partial("its forge is absent")
 	}
+	if contents.Subnet, err = l.Clusters.Subnet(ctx); err != nil {
+		return snapshot.Snapshot{}, err
+	}
 	contents.Others = []string{lab.ForgeName(l.Name)}
 	if contents.Files, err = l.Dir.Export(); err != nil {
 		return snapshot.Snapshot{}, err
@@ -83,7 +86,7 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 	if err := l.clear(ctx); err != nil {
 		return o, err
 	}
-	if err := l.Clusters.EnsureNetwork(ctx); err != nil {
+	if err := l.Clusters.EnsureSubnet(ctx, o.Subnet); err != nil {
 		return o, err
 	}
 	ids, err := l.Snapshots.Place(ctx, o, p)

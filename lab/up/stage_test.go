@@ -252,6 +252,10 @@ func (c *calledClusters) EnsureNetwork(ctx context.Context) error {
 	return c.p.call("clusters.ensure-network", func() error { return c.Fake.EnsureNetwork(ctx) })
 }
 
+func (c *calledClusters) EnsureSubnet(ctx context.Context, subnet string) error {
+	return c.p.call("clusters.ensure-subnet", func() error { return c.Fake.EnsureSubnet(ctx, subnet) })
+}
+
 func (c *calledClusters) Observe(ctx context.Context, names ...string) (list []lab.ClusterState, err error) {
 	err = c.p.call("clusters.observe", func() (err error) { list, err = c.Fake.Observe(ctx, names...); return err })
 	return list, err

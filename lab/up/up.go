@@ -22,6 +22,12 @@ type Network interface {
 	RemoveNetwork(ctx context.Context) error
 }
 
+// Addresses are those of the lab's network.
+type Addresses interface {
+	Subnet(ctx context.Context) (string, error)
+	EnsureSubnet(ctx context.Context, subnet string) error
+}
+
 // Maker makes clusters and removes them.
 type Maker interface {
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
@@ -45,6 +51,7 @@ type Marker interface {
 // Clusters are the lab's clusters.
 type Clusters interface {
 	Network
+	Addresses
 	Maker
 	Keeper
 	Marker

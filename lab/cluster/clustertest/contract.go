@@ -19,6 +19,8 @@ type Clusters interface {
 	HasNetwork(ctx context.Context) (bool, error)
 	EnsureNetwork(ctx context.Context) error
 	RemoveNetwork(ctx context.Context) error
+	Subnet(ctx context.Context) (string, error)
+	EnsureSubnet(ctx context.Context, subnet string) error
 	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Start(ctx context.Context, name string, p lab.Progress) error
@@ -68,6 +70,36 @@ func Contract(t *testing.T, s Subject) {
 		}
 		must(t, s.Clusters.RemoveNetwork(ctx))
 		has(false)
+	})
+
+	t.Run("subnet", func(t *testing.T) {
+		subnet := func(of Clusters) string {
+			t.Helper()
+			got, err := of.Subnet(ctx)
+			must(t, err)
+			return got
+		}
+		if got := subnet(s.Clusters); got != "" {
+			t.Errorf("without a network it is %s", got)
+		}
+		must(t, s.Clusters.EnsureNetwork(ctx))
+		first := subnet(s.Clusters)
+		must(t, s.Clusters.RemoveNetwork(ctx))
+		must(t, s.Other.EnsureNetwork(ctx)) // takes what is free
+		must(t, s.Clusters.EnsureNetwork(ctx))
+		second := subnet(s.Clusters)
+		must(t, s.Clusters.EnsureSubnet(ctx, subnet(s.Other))) // is not to be had
+		if got := subnet(s.Clusters); got == "" || got == subnet(s.Other) {
+			t.Errorf("%s, and the other lab has %s", got, subnet(s.Other))
+		}
+		must(t, s.Other.RemoveNetwork(ctx))
+		for _, want := range []string{first, first, second} {
+			must(t, s.Clusters.EnsureSubnet(ctx, want))
+			if got := subnet(s.Clusters); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		must(t, s.Clusters.RemoveNetwork(ctx))
 	})
 
 	t.Run("nothing yet", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ import (
 // Engine is a container engine in memory, shared by the fakes of several labs.
 type Engine struct {
 	mu       sync.Mutex
-	networks map[string]bool
+	networks map[string]string // lab -> subnet
 	clusters map[string]*made // by kind name
 	ids      int
 }
@@ -50,7 +51,7 @@ type mark struct {
 func (m *made) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
 
 // NewEngine returns an empty engine.
-func NewEngine() *Engine { return &Engine{networks: map[string]bool{}, clusters: map[string]*made{}} }
+func NewEngine() *Engine { return &Engine{networks: map[string]string{}, clusters: map[string]*made{}} }
 
 // Fake is a lab's clusters without containers. The zero value of Fail makes everything succeed.
 type Fake struct {
@@ -96,7 +97,7 @@ func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 func (f *Fake) HasNetwork(context.Context) (bool, error) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	return f.engine.networks[f.lab], f.fail("network", "")
+	return f.engine.networks[f.lab] != "", f.fail("network", "")
 }
 
 // EnsureNetwork makes the lab's network.
@@ -106,7 +107,41 @@ func (f *Fake) EnsureNetwork(context.Context) error {
 	}
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	f.engine.networks[f.lab] = true
+	f.engine.network(f.lab, "")
+	return nil
+}
+
+// network makes a network where there is none, with a subnet where nobody else has it.
+func (e *Engine) network(lab, subnet string) {
+	if e.networks[lab] != "" {
+		return
+	}
+	taken := slices.Collect(maps.Values(e.networks))
+	for n := 18; subnet == "" || slices.Contains(taken, subnet); n++ {
+		subnet = fmt.Sprintf("172.%d.0.0/16", n)
+	}
+	e.networks[lab] = subnet
+}
+
+// Subnet is that of the lab's network.
+func (f *Fake) Subnet(context.Context) (string, error) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	return f.engine.networks[f.lab], f.fail("network", "")
+}
+
+// EnsureSubnet makes the lab's network with a subnet, in the place of one with another that no cluster is in.
+func (f *Fake) EnsureSubnet(ctx context.Context, subnet string) error {
+	if err := f.fail("network", ""); err != nil {
+		return err
+	}
+	if has, err := f.Subnet(ctx); err != nil || has == subnet {
+		return err
+	}
+	_ = f.RemoveNetwork(ctx)
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	f.engine.network(f.lab, subnet)
 	return nil
 }
 
@@ -202,7 +237,7 @@ func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {
 	}{
 		{"create/record", func() error { return f.state.SaveCluster(name, state.Cluster{}) }},
 		{"create/nodes", func() error {
-			f.engine.networks[f.lab] = true
+			f.engine.network(f.lab, "")
 			f.engine.ids++
 			m.id = fmt.Sprintf("id%d", f.engine.ids)
 			m.born = m.id
