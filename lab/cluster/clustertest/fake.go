@@ -24,7 +24,7 @@ import (
 type Engine struct {
 	mu       sync.Mutex
 	networks map[string]string // lab -> subnet
-	clusters map[string]*made // by kind name
+	clusters map[string]*made  // by kind name
 	ids      int
 }
 
