@@ -25,7 +25,7 @@ func (p *program) snapshotCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "save", Usage: "put the lab aside: nodes, volumes, forge, credentials and state", ArgsUsage: "[SNAPSHOT]",
-				Description: "The containers are frozen for a second or two and go on. What never changes is shared with the lab, so that a snapshot takes little room. Without\n" +
+				Description: "The containers are frozen for a few seconds and go on. What never changes is shared with the lab, so that a snapshot takes little room. Without\n" +
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
 				Flags:  []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},

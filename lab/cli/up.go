@@ -155,14 +155,17 @@ func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*worl
 
 // began goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
 func (w *world) began(ctx context.Context, from string, traits doctor.Traits) (*world, error) {
-	name := cmp.Or(w.dir.Restoring(), from)
-	if name == "" {
+	pending := w.dir.Restoring()
+	name := cmp.Or(from, pending)
+	switch {
+	case name == "":
 		return w, nil
-	}
-	if name != from {
+	case pending == "":
+		if err := w.absent(ctx); err != nil {
+			return nil, err
+		}
+	case pending == name:
 		w.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
-	} else if err := w.absent(ctx); err != nil {
-		return nil, err
 	}
 	if _, err := w.restore(ctx, name); err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 	partial := func(what string) error {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is not whole: " + what, Cure: "lab up goes on with it"}
 	}
+	if name := l.Dir.Restoring(); name != "" {
+		return snapshot.Snapshot{}, partial("the restore of snapshot " + name + " has not ended")
+	}
 	for _, c := range states {
 		if c.Made != lab.MadeWhole || c.Gone > 0 {
 			return snapshot.Snapshot{}, partial("cluster " + c.Name + " is " + c.Standing())

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"homelab/lab"
@@ -127,9 +128,10 @@ func TestRestore(t *testing.T) {
 // TestHalfALabIsNotSaved refuses what a restore could not bring back whole.
 func TestHalfALabIsNotSaved(t *testing.T) {
 	for name, spoil := range map[string]func(*stage){
-		"nothing":     func(s *stage) { s.clusters.Lose("hub"); s.clusters.Lose("dev"); s.clusters.Lose("prod") },
-		"no forge":    func(s *stage) { must(s.t, s.forge.Remove(s.t.Context())) },
-		"an unproven": func(s *stage) { s.clusters.Unmark("dev"); must(s.t, s.dir.ForgetCluster("dev")) },
+		"nothing":                      func(s *stage) { s.clusters.Lose("hub"); s.clusters.Lose("dev"); s.clusters.Lose("prod") },
+		"no forge":                     func(s *stage) { must(s.t, s.forge.Remove(s.t.Context())) },
+		"a restore that has not ended": func(s *stage) { must(s.t, s.dir.SaveRestoring("two")) },
+		"an unproven":                  func(s *stage) { s.clusters.Unmark("dev"); must(s.t, s.dir.ForgetCluster("dev")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -186,6 +188,9 @@ func restoreWith(t *testing.T, fault string, at int) {
 	want := head
 	switch pending := s.dir.Restoring(); {
 	case pending != "": // as lab up does
+		if st, err := (&process{stage: s}).lab().Status(t.Context()); err != nil || !slices.Contains(st.Off, "the restore of snapshot one has not ended") {
+			t.Errorf("%v, %v", st.Off, err)
+		}
 		if _, err := (&process{stage: s}).lab().Restore(t.Context(), pending, silent); err != nil {
 			t.Fatal(err)
 		}
@@ -193,6 +198,9 @@ func restoreWith(t *testing.T, fault string, at int) {
 		want = later
 	}
 	s.keeps(t, canaries, "after the restore with the fault")
+	if st, err := (&process{stage: s}).lab().Status(t.Context()); err != nil || slices.ContainsFunc(st.Off, func(off string) bool { return strings.Contains(off, "restore") }) {
+		t.Errorf("%v, %v", st.Off, err)
+	}
 	if want == later {
 		if got := s.head(t); got != later {
 			t.Errorf("the restore did not begin, and the forge is at %q", got)

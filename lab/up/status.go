@@ -35,6 +35,9 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.Off = off(st)
+	if name := l.Dir.Restoring(); name != "" {
+		st.Off = append(st.Off, "the restore of snapshot "+name+" has not ended")
+	}
 	if !byName[l.hubName()].Answers {
 		return st, nil
 	}
