@@ -47,8 +47,10 @@ func names(list []Snapshot) []string {
 	return names
 }
 
-// Stage copies a snapshot's volumes beside those of the lab, which goes on. What needs room and time is done here, while nothing is lost yet.
+// Stage copies a snapshot's volumes beside those of the lab, which goes on. What needs room and time, ten minutes at most, is done here, while nothing is lost yet.
 func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
+	defer cancel()
 	if err := s.unstage(ctx); err != nil {
 		return err
 	}

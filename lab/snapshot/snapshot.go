@@ -27,7 +27,11 @@ const (
 	labelName    = "lab.homelab/snapshot"
 	labelHelper  = "lab.homelab/helper" // image that has what the scripts need
 	cleanUpLimit = time.Minute
+	workLimit    = 10 * time.Minute // to copy a whole lab, on a slow disk
 )
+
+// errSlow is why a copy was given up.
+var errSlow = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
 
 // Contents is what a snapshot is made of, beside what the containers hold.
 type Contents struct {
@@ -77,9 +81,11 @@ func New(labName string, d *docker.Docker) *Snapshots { return &Snapshots{lab: l
 // images is the repository of their images; a tag is "GENERATION-N".
 func (s *Snapshots) images() string { return "lab-" + s.lab + "-snapshot" }
 
-// Save puts containers aside. They are frozen while their volumes are copied, for a second or two, and go on. A snapshot of the same name is an error of code "exists";
-// with replace it goes once the new one is whole.
+// Save puts containers aside. They are frozen while their volumes are copied, for a few seconds, and go on. A snapshot of the same name is an error of code "exists"; with
+// replace it goes once the new one is whole. It takes ten minutes at most.
 func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Contents, p lab.Progress) (saved Snapshot, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
+	defer cancel()
 	have, err := s.tidy(ctx)
 	if err != nil {
 		return saved, err
@@ -96,7 +102,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 		return saved, errors.New("snapshot: no container has the tools for it")
 	}
 	generation := strings.ToLower(rand.Text()[:10])
-	saved = Snapshot{Name: name, Taken: time.Now().UTC().Truncate(time.Second), Contents: c, volume: s.images() + "-" + generation}
+	saved = Snapshot{Name: name, Taken: time.Now().UTC(), Contents: c, volume: s.images() + "-" + generation}
 	for i, b := range blueprints {
 		saved.Made = append(saved.Made, container{Blueprint: b, Ref: s.images() + ":" + generation + "-" + strconv.Itoa(i)})
 	}

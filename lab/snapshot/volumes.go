@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -167,6 +168,9 @@ func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...s
 		stdin = bytes.NewReader(nil)
 	}
 	out, err := s.docker.Output(ctx, stdin, append(run, args...)...)
+	if errors.Is(context.Cause(ctx), errSlow) {
+		return nil, errSlow
+	}
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
