@@ -33,12 +33,30 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err := k.create(ctx, spec, p); err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
-		if !errors.Is(err, errTaken) { // what is there is not of this call
-			err = errors.Join(err, k.Delete(clean, name), k.vacate(clean, err))
+		switch {
+		case errors.Is(err, errTaken): // what is there is not of this call
+		case leftOver(err):
+			err = errors.Join(err, k.empty(clean, name), k.vacate(clean, err))
+		default:
+			err = errors.Join(err, k.Delete(clean, name))
 		}
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return nil
+}
+
+// empty removes a cluster's nodes and leaves the record that it is being made: what a killed run had begun may yet come, and is proven to be half made by it.
+func (k *Kind) empty(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err == nil && len(nodes) > 0 {
+		err = k.removeNodes(ctx, name, nodes)
+	}
+	return errors.Join(err, k.state.SaveCluster(name, state.Cluster{}))
+}
+
+func leftOver(err error) bool {
+	var e *lab.Error
+	return errors.As(err, &e) && e.Code == CodeLeftOver
 }
 
 // awaitsImages is told of a cluster that lacks nothing else.
@@ -53,7 +71,16 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err != nil {
 		return err
 	}
+	// From here on there may be containers of this cluster that are not whole. Of those that are there already, this tells that they came after somebody found none.
+	if k.state.Cluster(name).Began.IsZero() {
+		if err := k.state.SaveCluster(name, state.Cluster{}); err != nil {
+			return err
+		}
+	}
 	if err := k.free(ctx, name); err != nil {
+		if !leftOver(err) {
+			err = errors.Join(err, k.state.ForgetCluster(name))
+		}
 		return err
 	}
 	if err := k.EnsureNetwork(ctx); err != nil {
@@ -65,8 +92,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err := k.forgetKubeconfig(name); err != nil { // a killed run may have left kind's lock on it
 		return err
 	}
-	// From here on there may be containers of this cluster that are not whole; there are none yet.
-	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil {
+	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil { // there are none yet
 		return err
 	}
 

@@ -45,14 +45,14 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	case s.Action == lab.ActionCreate:
 		err = r.create(ctx, c, p)
 	default:
-		made, err = r.existing(ctx, c, inputs, p)
+		made, err = r.existing(ctx, c, inputs, false, p)
 	}
 	for end := time.Now().Add(lateLimit); leftOver(err) && time.Now().Before(end); {
 		p("waiting for what a run that was killed is still making")
 		if err := pause(ctx, lateLook); err != nil {
 			return apply.Outcome{}, err
 		}
-		made, err = r.existing(ctx, c, inputs, p)
+		made, err = r.existing(ctx, c, inputs, true, p)
 	}
 	if err != nil {
 		return apply.Outcome{}, err
@@ -111,8 +111,9 @@ func leftOver(err error) bool {
 	return errors.As(err, &e) && e.Code == cluster.CodeLeftOver
 }
 
-// existing brings a cluster that is there to rest, and reports whether it had to be made again. Only what is proven to be half made is.
-func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, p lab.Progress) (made bool, err error) {
+// existing brings a cluster that is there to rest, and reports whether it had to be made again. Only what is proven to be half made is. One that came late, and of
+// which nothing can be read yet, is looked at again.
+func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
 	now, err := r.observe(ctx, c.Name)
 	if err != nil {
 		return false, err
@@ -126,6 +127,11 @@ func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, p lab.
 			return false, err
 		}
 		return true, r.create(ctx, c, p)
+	case late && now.Made == lab.MadeUnknown:
+		return false, &lab.Error{
+			Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "cluster " + c.Name + " came into being meanwhile, and nothing can be read of it",
+			Cure: "run lab up again",
+		}
 	}
 	if !now.Running || !now.Answers || !now.Ready {
 		if err := r.Clusters.Start(ctx, c.Name, p); err != nil {

@@ -214,3 +214,26 @@ func TestLateNodesAreWaitedFor(t *testing.T) {
 		t.Errorf("%v, and %d are to come", err, late)
 	}
 }
+
+// A node that comes into being after the plan found none, and after lab's own record of it is gone, is of a run that was killed: no reason to fail.
+func TestLateNodesAreMadeAgain(t *testing.T) {
+	for _, unread := range []int{0, 1} {
+		s := newStage(t)
+		p := &process{stage: s}
+		late := true
+		p.hit = func(_ int, call string) effect {
+			if call == "clusters.create" && late {
+				late = false
+				for _, name := range []string{"hub", "dev", "prod"} {
+					if s.clusters.Identity(name) == "" {
+						s.clusters.Appear(name, unread)
+					}
+				}
+			}
+			return effect{}
+		}
+		if _, err := p.up(t.Context(), up.Options{}); err != nil {
+			t.Errorf("%d looks at which nothing can be read: %v", unread, err)
+		}
+	}
+}

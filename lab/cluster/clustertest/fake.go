@@ -41,6 +41,7 @@ type made struct {
 	images    []lab.Image
 	mark      *mark  // in its API
 	file      string // in its node; empty for none
+	unread    int    // at how many looks nothing can be read from its node
 }
 
 type mark struct {
@@ -197,6 +198,10 @@ func (f *Fake) seen(key string, m *made) lab.ClusterState {
 	}
 	record := f.state.Cluster(m.name)
 	s.Made, s.Inputs = cluster.Judge(record, []string{m.id}, api, func() cluster.Evidence {
+		if m.unread > 0 {
+			m.unread--
+			return cluster.Evidence{}
+		}
 		return cluster.Evidence{Known: true, Found: m.file != "", Inputs: m.file}
 	})
 	s.Recorded = s.Made == lab.MadeWhole && record.Whole && record.Inputs == s.Inputs && slices.Equal(record.Nodes, []string{m.id})
@@ -211,6 +216,11 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 	}
 	if err := f.fail("create", name); err != nil {
 		return err
+	}
+	if f.state.Cluster(name).Began.IsZero() {
+		if err := f.state.SaveCluster(name, state.Cluster{}); err != nil {
+			return err
+		}
 	}
 	f.engine.mu.Lock()
 	_, exists := f.engine.clusters[key]

@@ -34,6 +34,15 @@ func (f *Fake) Silence(name string, silent bool) {
 // Unmark removes the marks that are in a cluster and its node.
 func (f *Fake) Unmark(name string) { f.change(name, func(m *made) { m.mark, m.file = nil, "" }) }
 
+// Appear makes a node of a cluster, as a command of a run that was killed does some time later. Nothing can be read from it at first, at that many looks.
+func (f *Fake) Appear(name string, unread int) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	f.engine.ids++
+	id := fmt.Sprintf("id%d", f.engine.ids)
+	f.engine.clusters[lab.KindName(f.lab, name)] = &made{lab: f.lab, name: name, id: id, born: id, running: true, unread: unread}
+}
+
 // Lose removes a cluster behind lab's back.
 func (f *Fake) Lose(name string) {
 	f.engine.mu.Lock()
