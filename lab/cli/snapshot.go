@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -116,6 +117,16 @@ func (s *session) engineWorld(ctx context.Context) (*world, error) {
 	return w, answers(ctx, w.docker)
 }
 
+// onEngine is open for a command about a lab that may be down, on a container engine that answers.
+func (p *program) onEngine(c *cli.Context) (*session, *docker.Docker, error) {
+	s, err := p.open(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := docker.New()
+	return s, d, answers(c.Context, d)
+}
+
 func answers(ctx context.Context, d *docker.Docker) error {
 	if _, err := d.Info(ctx); err != nil {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
@@ -138,12 +149,8 @@ func (p *program) snapshotList(c *cli.Context) error {
 	if err := noArgs(c); err != nil {
 		return err
 	}
-	s, err := p.open(c)
+	s, d, err := p.onEngine(c)
 	if err != nil {
-		return err
-	}
-	d := docker.New()
-	if err := answers(c.Context, d); err != nil {
 		return err
 	}
 	list, err := snapshot.New(s.name, d).List(c.Context)
@@ -174,12 +181,8 @@ func (p *program) snapshotRemove(c *cli.Context) error {
 	if len(names) == 0 {
 		return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
 	}
-	s, err := p.open(c)
+	s, d, err := p.onEngine(c)
 	if err != nil {
-		return err
-	}
-	d := docker.New()
-	if err := answers(c.Context, d); err != nil {
 		return err
 	}
 	list := snapshot.New(s.name, d)
@@ -225,12 +228,8 @@ func (p *program) snapshotRestore(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := p.open(c)
+	s, d, err := p.onEngine(c)
 	if err != nil {
-		return err
-	}
-	d := docker.New()
-	if err := answers(c.Context, d); err != nil {
 		return err
 	}
 	if err := s.hasSnapshot(c.Context, d, name); err != nil {
@@ -333,4 +332,36 @@ func (w *world) snapshots(ctx context.Context) ([]string, error) {
 		names = append(names, o.Name)
 	}
 	return names, err
+}
+
+// began goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
+func (w *world) began(ctx context.Context, from string, traits doctor.Traits) (*world, error) {
+	pending := w.dir.Restoring()
+	name := cmp.Or(from, pending)
+	switch {
+	case name == "":
+		return w, nil
+	case pending == "":
+		if err := w.absent(ctx); err != nil {
+			return nil, err
+		}
+	case pending == name:
+		w.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
+	}
+	if _, err := w.restore(ctx, name); err != nil {
+		return nil, err
+	}
+	return w.openWorld(w.Estate, traits)
+}
+
+// absent refuses to put a snapshot in the place of a lab where nobody said that this may be lost.
+func (w *world) absent(ctx context.Context) error {
+	states, err := w.Clusters.Observe(ctx)
+	if err != nil || len(states) == 0 {
+		return err
+	}
+	return &lab.Error{
+		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + w.name + " is there, nothing was touched",
+		Cure: "to have a snapshot in its place: " + w.command("lab snapshot restore"),
+	}
 }

@@ -153,38 +153,6 @@ func (s *session) prepare(ctx context.Context, est *lab.Estate, fix bool) (*worl
 	return w, report, err
 }
 
-// began goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
-func (w *world) began(ctx context.Context, from string, traits doctor.Traits) (*world, error) {
-	pending := w.dir.Restoring()
-	name := cmp.Or(from, pending)
-	switch {
-	case name == "":
-		return w, nil
-	case pending == "":
-		if err := w.absent(ctx); err != nil {
-			return nil, err
-		}
-	case pending == name:
-		w.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
-	}
-	if _, err := w.restore(ctx, name); err != nil {
-		return nil, err
-	}
-	return w.openWorld(w.Estate, traits)
-}
-
-// absent refuses to put a snapshot in the place of a lab where nobody said that this may be lost.
-func (w *world) absent(ctx context.Context) error {
-	states, err := w.Clusters.Observe(ctx)
-	if err != nil || len(states) == 0 {
-		return err
-	}
-	return &lab.Error{
-		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + w.name + " is there, nothing was touched",
-		Cure: "to have a snapshot in its place: " + w.command("lab snapshot restore"),
-	}
-}
-
 // remember writes down where the lab is from and which ports it has. Those of a lab whose record was lost are found again in its containers.
 func (w *world) remember(ctx context.Context, images string) error {
 	r := w.record

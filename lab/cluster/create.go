@@ -35,7 +35,7 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 		defer cancel()
 		switch {
 		case errors.Is(err, errTaken): // what is there is not of this call
-		case leftOver(err):
+		case LeftOver(err):
 			err = errors.Join(err, k.empty(clean, name), k.vacate(clean, err))
 		default:
 			err = errors.Join(err, k.Delete(clean, name))
@@ -47,14 +47,11 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 
 // empty removes a cluster's nodes and leaves the record that it is being made: what a killed run had begun may yet come, and is proven to be half made by it.
 func (k *Kind) empty(ctx context.Context, name string) error {
-	nodes, err := k.nodes(ctx, name)
-	if err == nil && len(nodes) > 0 {
-		err = k.removeNodes(ctx, name, nodes)
-	}
-	return errors.Join(err, k.state.SaveCluster(name, state.Cluster{}))
+	return errors.Join(k.removeAll(ctx, name), k.state.SaveCluster(name, state.Cluster{}))
 }
 
-func leftOver(err error) bool {
+// LeftOver reports whether an error has the code CodeLeftOver.
+func LeftOver(err error) bool {
 	var e *lab.Error
 	return errors.As(err, &e) && e.Code == CodeLeftOver
 }
@@ -78,7 +75,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		}
 	}
 	if err := k.free(ctx, name); err != nil {
-		if !leftOver(err) {
+		if !LeftOver(err) {
 			err = errors.Join(err, k.state.ForgetCluster(name))
 		}
 		return err

@@ -104,14 +104,19 @@ func (k *Kind) writeKubeconfig(name string) error {
 
 // Delete removes a cluster's nodes with their volumes, its kubeconfig and lab's record of it. What is not there is no error.
 func (k *Kind) Delete(ctx context.Context, name string) error {
-	nodes, err := k.nodes(ctx, name)
-	if err == nil && len(nodes) > 0 {
-		err = k.removeNodes(ctx, name, nodes)
-	}
-	if err != nil {
+	if err := k.removeAll(ctx, name); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return errors.Join(k.forgetKubeconfig(name), k.state.ForgetCluster(name))
+}
+
+// removeAll removes a cluster's nodes, if there are any.
+func (k *Kind) removeAll(ctx context.Context, name string) error {
+	nodes, err := k.nodes(ctx, name)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	return k.removeNodes(ctx, name, nodes)
 }
 
 // removeNodes writes down that a removal has begun, which cannot be undone once the first node is gone, and removes the nodes.

@@ -35,9 +35,6 @@ var elsewhere = map[string]string{
 	"lab snapshot save ready":               "TestDefaultEstate/a_spoiled_lab_is_restored",
 	"lab snapshot restore ready":            "TestDefaultEstate/a_spoiled_lab_is_restored",
 	"lab up --from ready":                   "TestDefaultEstate/a_spoiled_lab_is_restored",
-	"lab snapshot save":                     "TestFaults/killed_with_snapshots",
-	"lab snapshot restore":                  "TestFaults/killed_with_snapshots",
-	"lab snapshot rm":                       "TestFaults/killed_with_snapshots",
 }
 
 // commandIn finds `lab ...` in code spans and in lines of code blocks.

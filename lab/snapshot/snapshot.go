@@ -53,8 +53,8 @@ type Snapshot struct {
 	helper string // image
 }
 
-// containers are all of them, by name.
-func (c Contents) containers() []string {
+// Containers are all of them, by name.
+func (c Contents) Containers() []string {
 	list := slices.Clone(c.Others)
 	for _, nodes := range c.Clusters {
 		list = append(list, nodes...)
@@ -93,7 +93,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 	if !replace && slices.ContainsFunc(have, func(o Snapshot) bool { return o.Name == name }) {
 		return saved, &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: "there is a snapshot " + name + " already", Cure: "another name, or --replace"}
 	}
-	blueprints, err := s.docker.Blueprints(ctx, c.containers()...)
+	blueprints, err := s.docker.Blueprints(ctx, c.Containers()...)
 	if err != nil {
 		return saved, err
 	}

@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,7 +46,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	default:
 		made, err = r.existing(ctx, c, inputs, false, p)
 	}
-	for end := time.Now().Add(lateLimit); leftOver(err) && time.Now().Before(end); {
+	for end := time.Now().Add(lateLimit); cluster.LeftOver(err) && time.Now().Before(end); {
 		p("waiting for what a run that was killed is still making")
 		if err := pause(ctx, lateLook); err != nil {
 			return apply.Outcome{}, err
@@ -103,12 +102,6 @@ func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error
 		return err
 	}
 	return r.create(ctx, c, p)
-}
-
-// leftOver reports whether a cluster that was absent when the plan was made has come into being since.
-func leftOver(err error) bool {
-	var e *lab.Error
-	return errors.As(err, &e) && e.Code == cluster.CodeLeftOver
 }
 
 // existing brings a cluster that is there to rest, and reports whether it had to be made again. Only what is proven to be half made is. One that came late, and of

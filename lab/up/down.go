@@ -25,19 +25,16 @@ func (l *Lab) Down(ctx context.Context, p lab.Progress) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
-	var group errgroup.Group
 	var removed []string
 	for _, st := range states {
 		removed = append(removed, "cluster "+st.Name)
 		p("removing cluster " + st.Name)
-		group.Go(func() error { return l.Clusters.Delete(ctx, st.Name) })
 	}
 	if forge.Exists {
 		removed = append(removed, "forge "+lab.ForgeName(l.Name))
 		p("removing the forge")
 	}
-	group.Go(func() error { return l.Forge.Remove(ctx) })
-	if err := group.Wait(); err != nil {
+	if err := l.clear(ctx, states); err != nil {
 		return removed, err
 	}
 	if err := l.Snapshots.Clean(ctx); err != nil {
@@ -52,4 +49,16 @@ func (l *Lab) Down(ctx context.Context, p lab.Progress) ([]string, error) {
 		err = l.Clusters.RemoveNetwork(ctx)
 	}
 	return removed, err
+}
+
+// clear removes clusters and forge, side by side.
+func (l *Lab) clear(ctx context.Context, states []lab.ClusterState) error {
+	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	var group errgroup.Group
+	for _, c := range states {
+		group.Go(func() error { return l.Clusters.Delete(ctx, c.Name) })
+	}
+	group.Go(func() error { return l.Forge.Remove(ctx) })
+	return group.Wait()
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"homelab/lab"
 	"homelab/lab/snapshot"
 )
@@ -86,7 +84,11 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 		return o, err
 	}
 	p("removing what is there")
-	if err := l.clear(ctx); err != nil {
+	states, err := l.Clusters.Observe(ctx)
+	if err == nil {
+		err = l.clear(ctx, states)
+	}
+	if err != nil {
 		return o, err
 	}
 	if err := l.Clusters.EnsureSubnet(ctx, o.Subnet); err != nil {
@@ -104,22 +106,6 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 		return o, err
 	}
 	return o, l.Dir.SaveRestoring("")
-}
-
-// clear removes clusters and forge.
-func (l *Lab) clear(ctx context.Context) error {
-	states, err := l.Clusters.Observe(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, downLimit)
-	defer cancel()
-	var group errgroup.Group
-	for _, c := range states {
-		group.Go(func() error { return l.Clusters.Delete(ctx, c.Name) })
-	}
-	group.Go(func() error { return l.Forge.Remove(ctx) })
-	return group.Wait()
 }
 
 // reinstate puts lab's files back, with the records of clusters whose containers have new ids.

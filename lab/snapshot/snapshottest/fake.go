@@ -56,22 +56,13 @@ func (f *Fake) Save(ctx context.Context, name string, replace bool, c snapshot.C
 	if slices.ContainsFunc(f.saved, is) && !replace {
 		return snapshot.Snapshot{}, &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: "there is a snapshot " + name + " already", Cure: "another name, or --replace"}
 	}
-	put, err := f.Machine.Take(containers(c))
+	put, err := f.Machine.Take(c.Containers())
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}
 	e := entry{snapshot.Snapshot{Name: name, Taken: time.Now(), Contents: c, Bytes: 1}, put}
 	f.saved = append([]entry{e}, slices.DeleteFunc(f.saved, is)...)
 	return e.Snapshot, nil
-}
-
-func containers(c snapshot.Contents) []string {
-	list := slices.Clone(c.Others)
-	for _, nodes := range c.Clusters {
-		list = append(list, nodes...)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // List returns the snapshots, newest first.
@@ -130,5 +121,5 @@ func (f *Fake) Place(_ context.Context, o snapshot.Snapshot, _ lab.Progress) (ma
 
 // Start starts the containers.
 func (f *Fake) Start(_ context.Context, o snapshot.Snapshot, _ string) error {
-	return f.Machine.Wake(containers(o.Contents))
+	return f.Machine.Wake(o.Containers())
 }
