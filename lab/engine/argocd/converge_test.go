@@ -293,6 +293,33 @@ func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
 	})
 }
 
+// Argo CD may lose a refresh that somebody asked for: the annotation stays, and setting it again to the same is no event.
+func TestWaitAsksAgainOtherwise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", ""),
+			clusterSecret("prod", "homelab"))
+		hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{"annotations": map[string]any{refreshApplication: "normal"}}})
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(string) {})
+			done <- err
+		}()
+		word := func() string { return hub.get(t, applications, Namespace, "prod-podinfo").GetAnnotations()[refreshApplication] }
+		for _, want := range []string{"hard", "normal", "hard"} {
+			time.Sleep(unmoved + askAgain + 3*time.Second)
+			if got := word(); got != want {
+				t.Fatalf("asked %q, want %q", got, want)
+			}
+		}
+		answer := unannotate(refreshApplication)
+		answer["status"] = map[string]any{"sync": map[string]any{"revision": newCommit}}
+		hub.patch(t, applications, "prod-podinfo", answer)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestWaitSyncsWhatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed, message: no such kind}\n")

@@ -184,14 +184,24 @@ func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 		case !known && time.Since(s.since) >= unmoved:
 			n.reread[cluster] = time.Now()
 			_, err = n.annotate(ctx, secrets, secretPrefix+cluster, refreshCluster, time.Now().UTC().Format(time.RFC3339))
-		case known && s.since.Before(asked) && time.Since(asked) >= askAgain:
-			_, err = n.annotate(ctx, applications, name, refreshApplication, "normal")
+		case known && s.since.Before(asked) && time.Since(asked) >= askAgain,
+			known && hasKey(a.Metadata.Annotations, refreshApplication) && time.Since(s.since) >= unmoved:
+			_, err = n.annotate(ctx, applications, name, refreshApplication, otherwise(a))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// otherwise is how to ask for a refresh so that the object changes. Argo CD 3.2 was seen to lose a question under load, and then leaves the annotation where it
+// is until the application's next look in its own time: to ask the same again is no change, and no event.
+func otherwise(a application) string {
+	if a.Metadata.Annotations[refreshApplication] == "normal" {
+		return "hard"
+	}
+	return "normal"
 }
 
 // gaveUp reports whether Argo CD failed to sync to this commit and, by design, will not try again by itself.
