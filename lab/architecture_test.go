@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"lab"},
 	{"docker", "strict", "fieldpath", "cloud", "state", "ui"},
 	adapters,
-	{"bridge", "yamledit"},
+	{"appset", "bridge", "yamledit"},
 	{"estate", "plan", "apply", "observe", "promote", "render"},
 	{"scenario"},
 	{"live", "up"},

@@ -10,6 +10,25 @@ type Estate struct {
 	Clusters     []Cluster
 	Environments []Environment
 	Addons       []Addon
+
+	Applications []Generated   // what the ApplicationSets make, by set and name
+	Possible     []Application // what they would make with every addon switched on
+	Unknown      Problems      // what of them is known to the running engine alone
+}
+
+// Generated is an Application that the estate asks for.
+type Generated struct {
+	Application
+	Set    string     // name of its ApplicationSet
+	Charts []ChartUse // from chart repositories
+	Paths  []string   // folders of the estate that it renders
+}
+
+// ChartUse is a chart of a chart repository in a version.
+type ChartUse struct {
+	Name, Version string
+	Repository    string   // empty for the lab's own
+	At            Position // where the version is written
 }
 
 // Role is what a cluster does in the estate.

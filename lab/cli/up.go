@@ -234,6 +234,9 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.
 	if err := w.remember(ctx, c.String("images")); err != nil {
 		return err
 	}
+	for _, p := range est.Unknown {
+		w.ui.Say("not waited for: " + p.String())
+	}
 	return w.converge(ctx, o, began)
 }
 

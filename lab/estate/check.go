@@ -163,25 +163,17 @@ type Chart struct {
 	At         lab.Position // where the version is written
 }
 
-// Charts are the charts that the estate's clusters get, in the order of addons and versions. Addons whose chart or version cannot be known from the files alone
-// are left out.
+// Charts are the charts that the estate's clusters get, in the order of addons. Those that the running engine alone knows are left out.
 func Charts(e *lab.Estate) []Chart {
 	var charts []Chart
-	for _, a := range e.Addons {
-		if a.Chart == "" {
-			continue
-		}
-		for _, c := range e.Clusters {
-			version, at := a.Version(c.Environment)
-			if !c.Has(a.Name) || version == "" {
-				continue
-			}
-			i := slices.IndexFunc(charts, func(x Chart) bool { return x.Addon == a.Name && x.At == at })
+	for _, a := range e.Applications {
+		for _, used := range a.Charts {
+			i := slices.IndexFunc(charts, func(x Chart) bool { return x.Addon == a.Addon && x.At == used.At && x.Version == used.Version })
 			if i < 0 {
 				i = len(charts)
-				charts = append(charts, Chart{Name: a.Chart, Version: version, Repository: a.Repository, Addon: a.Name, At: at})
+				charts = append(charts, Chart{Name: used.Name, Version: used.Version, Repository: used.Repository, Addon: a.Addon, At: used.At})
 			}
-			charts[i].Clusters = append(charts[i].Clusters, c.Name)
+			charts[i].Clusters = append(charts[i].Clusters, a.Cluster)
 		}
 	}
 	return charts

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/strict"
 )
 
@@ -37,7 +37,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
 		}
 	}
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, selectors: map[string][]labels.Selector{}}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}}
 	for _, o := range options {
 		o(l)
 	}
@@ -45,12 +45,15 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.addons()
 	l.root()
 	l.clusters()
-	l.selected()
+	l.describe() // an addon's namespace is part of what the bridge says of it
+	l.describe()
 	l.walk(l.values)
 	l.hub()
+	l.selected()
 	for _, c := range l.estate.Clusters {
 		l.cluster(c)
 	}
+	l.expand()
 	l.idle()
 	l.ports()
 	if l.haveChart != nil {
@@ -108,7 +111,7 @@ type loader struct {
 	estate    *lab.Estate
 	haveChart func(Chart) bool
 
-	selectors map[string][]labels.Selector // of the addons whose clusters can be told
+	sets []set
 
 	noLoadBalancer bool
 
@@ -168,7 +171,9 @@ func (l *loader) addons() {
 			continue
 		}
 		for _, doc := range l.documentsOf(file) {
-			l.problems = append(l.problems, escapes(file, doc)...)
+			if text(doc, "kind") != "ApplicationSet" { // what those make is looked at when it is known
+				l.problems = append(l.problems, escapes(file, doc)...)
+			}
 		}
 	}
 	for _, folder := range folders {
@@ -191,42 +196,49 @@ func (l *loader) addon(folder string) {
 	dir := path.Join(lab.AddonsDir, folder)
 	addon := lab.Addon{Name: folder, Versions: map[string]string{}, Positions: map[string]lab.Position{}}
 	before := len(l.problems)
-	var selects []labels.Selector
-	tells := true
 	if !isLabel(folder) || len(folder) > 53 {
 		l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 	}
 	for _, file := range l.manifests(dir) {
 		for _, doc := range l.documentsOf(file) {
-			l.problems = append(l.problems, escapes(file, doc)...)
 			if text(doc, "kind") != "ApplicationSet" {
 				continue
 			}
 			l.set(&addon, file, doc)
-			set := newApplicationSet(file, doc)
 			if addon.File == "" {
 				addon.File = file
 				addon.Positions[""] = strict.Position(file, doc)
 			}
-			set.describe(&addon)
-			addon.Reads = append(addon.Reads, set.reads()...)
-			s, ok := set.selectors()
-			selects, tells = append(selects, s...), tells && ok
 			if at := get(doc, "spec", "generators"); at != nil {
 				addon.Positions["generators"] = strict.Position(file, at)
+			}
+			s, problems := appset.Parse(file, doc)
+			l.problems = append(l.problems, problems...)
+			if s != nil && len(problems) == 0 {
+				l.sets = append(l.sets, set{Set: s, addon: folder})
+				addon.Reads = append(addon.Reads, reads(s)...)
 			}
 		}
 	}
 	if addon.File == "" && len(l.problems) == before && l.inside(dir) {
 		l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
 	}
-	if at, ok := addon.Positions["path"]; ok && fs.ValidPath(addon.Path) && !l.exists(addon.Path) {
-		l.problems = append(l.problems, lab.Problem{Position: at, Message: fmt.Sprintf("no folder %s in the estate", addon.Path)})
-	}
-	if addon.File != "" && tells {
-		l.selectors[folder] = selects
-	}
 	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
+}
+
+// reads are the labels and annotations that a set cannot do without.
+func reads(s *appset.Set) []lab.Read {
+	var list []lab.Read
+	for _, ref := range s.Refs() {
+		if ref.Guarded || len(ref.Path) != 3 || ref.Path[0] != "metadata" || ref.Path[1] != "labels" && ref.Path[1] != "annotations" {
+			continue
+		}
+		r := lab.Read{Key: ref.Path[2], Label: ref.Path[1] == "labels", At: ref.Position}
+		if !slices.ContainsFunc(list, func(x lab.Read) bool { return x.Key == r.Key && x.Label == r.Label }) {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // set notes the name of an ApplicationSet, which no other may have: the engine would have one of the two.

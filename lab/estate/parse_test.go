@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/strict"
 )
 
@@ -45,10 +46,17 @@ func FuzzDocuments(f *testing.F) {
 		docs, rest := strict.Parse("addons/x/applicationset.yaml", data)
 		for _, doc := range docs {
 			rest = append(rest, escapes("addons/x/applicationset.yaml", doc)...)
-			set := newApplicationSet("addons/x/applicationset.yaml", doc)
-			set.describe(&lab.Addon{Versions: map[string]string{}, Positions: map[string]lab.Position{}})
-			set.reads()
-			set.selectors()
+			set, unread := appset.Parse("addons/x/applicationset.yaml", doc)
+			if rest = append(rest, unread...); len(unread) > 0 {
+				continue
+			}
+			reads(set)
+			if _, err := set.Expand(appset.World{Clusters: []appset.Cluster{{Name: "dev", Server: "https://dev", Labels: map[string]string{secretType: "cluster"}}}}); err != nil {
+				var fault *appset.Error
+				if errors.As(err, &fault) {
+					rest = append(rest, fault.Problems...)
+				}
+			}
 		}
 		for _, p := range slices.Concat(problems, more, rest) {
 			if p.Line < 1 || p.Line > lines || p.Message == "" {

@@ -10,10 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"text/template"
 
-	"dario.cat/mergo"
-	"github.com/Masterminds/sprig/v3"
 	"helm.sh/helm/v3/pkg/chart"
 	chartloader "helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -21,167 +18,42 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
-	"homelab/lab/bridge"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
 )
 
-// The ApplicationSets of the default estate, generated as Argo CD 3.2 does it (applicationset/generators/{cluster,merge}.go, applicationset/utils/utils.go) and
-// rendered by Helm with the layers in Argo CD's order. The real engine is met in the end-to-end test; this one needs no cluster.
+// The ApplicationSets of the default estate, expanded, and rendered by Helm with the layers in Argo CD's order. The real engine is met in the end-to-end test;
+// this one needs no cluster.
 
-type application struct {
-	Metadata struct {
-		Name       string
-		Labels     map[string]string
-		Finalizers []string
-	}
-	Spec struct {
-		Destination struct{ Name, Namespace string }
-		Sources     []struct {
-			RepoURL, TargetRevision, Ref, Chart, Path string
-			Helm                                      struct {
-				ReleaseName             string
-				ValueFiles              []string
-				ValuesObject            map[string]any
-				IgnoreMissingValueFiles bool
-			}
-		}
-		SyncPolicy struct {
-			Automated struct{ Prune, SelfHeal bool }
-		}
-	}
-}
-
-func generate(t *testing.T, e *lab.Estate, file string) map[string]application {
+func generate(t *testing.T, e *lab.Estate, file string) map[string]appset.Application {
 	t.Helper()
 	data, err := fs.ReadFile(e.FS, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var set struct {
-		Spec struct {
-			GoTemplateOptions []string
-			Generators        []map[string]any
-			Template          map[string]any
-		}
+	docs, problems := strict.Parse(file, data)
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	if err := yaml.Unmarshal(data, &set); err != nil {
-		t.Fatal(err)
+	set, problems := appset.Parse(file, docs[0])
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	apps := map[string]application{}
-	for _, params := range paramsOf(t, e, set.Spec.Generators[0]) {
-		rendered, err := yaml.Marshal(replace(t, set.Spec.Template, params, set.Spec.GoTemplateOptions))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var app application
-		if err := yaml.Unmarshal(rendered, &app); err != nil {
-			t.Fatal(err)
-		}
-		apps[params["name"].(string)] = app
+	x, err := set.Expand(world(e, e.Clusters))
+	if err != nil || len(x.Invalid) > 0 {
+		t.Fatal(err, x)
+	}
+	apps := map[string]appset.Application{}
+	for _, app := range x.Applications {
+		apps[app.Cluster] = app
 	}
 	return apps
 }
 
-func paramsOf(t *testing.T, e *lab.Estate, generator map[string]any) map[string]map[string]any {
-	t.Helper()
-	if merge, ok := generator["merge"].(map[string]any); ok {
-		list := merge["generators"].([]any)
-		base := paramsOf(t, e, list[0].(map[string]any))
-		for _, g := range list[1:] {
-			for server, over := range paramsOf(t, e, g.(map[string]any)) {
-				if into, ok := base[server]; ok {
-					if err := mergo.Merge(&into, over, mergo.WithOverride); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-		}
-		return base
-	}
-	clusters := generator["clusters"].(map[string]any)
-	out := map[string]map[string]any{}
-	for _, c := range e.Clusters {
-		reg := registration(e, c)
-		labels, annotations := plain(reg.Labels), plain(reg.Annotations)
-		if !matches(clusters["selector"].(map[string]any), labels) {
-			continue
-		}
-		values := map[string]string{}
-		if given, ok := clusters["values"].(map[string]any); ok {
-			for k, v := range given {
-				values[k] = v.(string)
-			}
-		}
-		out[reg.Server] = map[string]any{
-			"name": c.Name, "nameNormalized": c.Name, "server": reg.Server, "project": "", "values": values,
-			"metadata": map[string]any{"labels": labels, "annotations": annotations},
-		}
-	}
-	return out
-}
-
-func registration(e *lab.Estate, c lab.Cluster) lab.Registration {
-	env, _ := e.Environment(c.Environment)
-	def, _ := e.Environment(lab.DefaultEnvironment)
-	return bridge.Build("homelab", env, def, c, bridge.DefaultInputs("homelab", e.Addons))
-}
-
-func plain(values map[string]lab.Value) map[string]string {
-	out := map[string]string{}
-	for k, v := range values {
-		out[k] = v.Value
-	}
-	return out
-}
-
-func matches(selector map[string]any, labels map[string]string) bool {
-	for k, v := range asMap(selector["matchLabels"]) {
-		if labels[k] != v {
-			return false
-		}
-	}
-	expressions, _ := selector["matchExpressions"].([]any)
-	for _, e := range expressions {
-		e := e.(map[string]any)
-		if v, ok := labels[e["key"].(string)]; !ok || !slices.Contains(e["values"].([]any), any(v)) {
-			return false
-		}
-	}
-	return true
-}
-
 func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-func replace(t *testing.T, v any, params map[string]any, options []string) any {
-	t.Helper()
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for k, x := range v {
-			out[replace(t, k, params, options).(string)] = replace(t, x, params, options)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = replace(t, v[i], params, options)
-		}
-		return out
-	case string:
-		tmpl, err := template.New("").Funcs(sprig.TxtFuncMap()).Option(options...).Parse(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		if err := tmpl.Execute(&b, params); err != nil {
-			t.Fatalf("%s: %v", v, err)
-		}
-		return b.String()
-	}
-	return v
-}
-
 // render is what an application's chart makes of its layers: manifests by kind and name.
-func render(t *testing.T, e *lab.Estate, app application, c *chart.Chart) map[string]map[string]any {
+func render(t *testing.T, e *lab.Estate, app appset.Application, c *chart.Chart) map[string]map[string]any {
 	t.Helper()
 	source := app.Spec.Sources[1]
 	values := map[string]any{}
@@ -199,7 +71,11 @@ func render(t *testing.T, e *lab.Estate, app application, c *chart.Chart) map[st
 		}
 		values = chartutil.CoalesceTables(layer, values)
 	}
-	values = chartutil.CoalesceTables(source.Helm.ValuesObject, values)
+	var object map[string]any
+	if err := yaml.Unmarshal(source.Helm.ValuesObject.Raw, &object); err != nil {
+		t.Fatal(err)
+	}
+	values = chartutil.CoalesceTables(object, values)
 	release := chartutil.ReleaseOptions{Name: source.Helm.ReleaseName, Namespace: app.Spec.Destination.Namespace, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
 	if err != nil {

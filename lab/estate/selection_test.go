@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -34,7 +35,9 @@ spec: {order: 2}
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: x}
-spec: {generators: %s}
+spec:
+  generators: %s
+  template: {metadata: {name: '{{name}}-x'}, spec: {project: default, destination: {name: '{{name}}'}, source: {repoURL: 'https://git.example.com/x.git', path: x}}}
 `
 
 // An addon is had by the clusters that its ApplicationSets select, whatever else than its label they ask for; where that cannot be told, by its label.
@@ -52,18 +55,24 @@ func TestSelected(t *testing.T) {
 		{"all", `[clusters: {}]`, []string{"dev", "hub", "prod"}},
 		{"one or the other", `[clusters: {selector: {matchLabels: {team: blue}}}, ` + enabled + `]`, []string{"dev", "prod"}},
 		{"merged: the first generates", `[merge: {mergeKeys: [server], generators: [{` + enabled + `}, {clusters: {selector: {matchLabels: {environment: dev}}}}]}]`, []string{"prod"}},
-		{"matrix with files: the label alone", `[matrix: {generators: [{clusters: {selector: {matchLabels: {environment: dev}}}}, {git: {files: []}}]}]`, []string{"prod"}},
-		{"judged afterwards: the label alone", `[{clusters: {}, selector: {matchLabels: {name: dev}}}]`, []string{"prod"}},
+		{
+			"matrix with a file", `[matrix: {generators: [{clusters: {selector: {matchLabels: {enable_x: "true"}}}}, {git: {repoURL: 'http://lab-homelab-forge:3000/lab/estate.git', revision: main, files: [{path: addons/root.yaml}]}}]}]`,
+			[]string{"prod"},
+		},
+		{"judged afterwards", `[{clusters: {selector: {matchExpressions: [{key: enable_x, operator: Exists}]}}, selector: {matchLabels: {name: dev}}}]`, []string{"dev"}},
 		{"a label that Argo CD writes: the label alone", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/kubernetes-version: "1.36"}}}]`, []string{"prod"}},
-		{"templated: the label alone", `[clusters: {selector: {matchLabels: {environment: "{{ .env }}"}}}]`, []string{"prod"}},
-		{"no selector at all: the label alone", `[clusters: {selector: {matchExpressions: [{key: a, operator: Like}]}}]`, []string{"prod"}},
-		{"nothing: the label alone", `[]`, []string{"prod"}},
+		{
+			"by what another generator says", `[matrix: {generators: [{list: {elements: [{env: dev}]}}, {clusters: {selector: {matchLabels: {environment: '{{env}}'}, matchExpressions: [{key: enable_x, operator: Exists}]}}}]}]`,
+			[]string{"dev"},
+		},
+		{"pull requests: the label alone", `[pullRequest: {github: {owner: a, repo: b}}]`, []string{"prod"}},
+		{"another repository: the label alone", `[git: {repoURL: https://git.example.com/other.git, revision: main, directories: [{path: "*"}]}]`, []string{"prod"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, fsys := build(t, txtar.Parse(fmt.Appendf(nil, selectionEstate, tc.generators)))
 			e, err := Load(fsys, dir, "homelab")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatal(errors.Unwrap(err))
 			}
 			var have []string
 			for _, c := range e.Clusters {

@@ -35,7 +35,7 @@ func lagging(o Observed) []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, a := range o.Applications {
-		seen[lab.ApplicationName(a.Cluster, a.Addon)] = true
+		seen[a.Name] = true
 		if !a.Converged() {
 			names = append(names, a.Name)
 		}

@@ -60,7 +60,7 @@ type Observed struct {
 	Applications []lab.Application
 	Strayed      []string // what of the root application and its repositories is not as it was given, in words
 	Behind       []string // names of those that were compared with an older commit than the forge's head, or with a cluster that is no more
-	Expected     []string // the applications that should be, as lab.ApplicationName has them
+	Expected     []string // the applications that should be
 
 	newHub bool // the hub that was seen will be another one
 }

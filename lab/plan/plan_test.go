@@ -43,7 +43,7 @@ func converged() Observed {
 		Registered:   []string{"hub", "dev", "prod"},
 		Root:         true,
 		Applications: []lab.Application{app("dev"), app("prod")},
-		Expected:     []string{"dev-podinfo", "prod-podinfo"},
+		Expected:     []string{"addon-dev-podinfo", "addon-prod-podinfo"},
 	}
 }
 

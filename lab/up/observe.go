@@ -31,7 +31,7 @@ type Seen struct {
 func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	clusters := l.clusters(o)
 	s := &Seen{}
-	s.Expected = applicationNames(l.switched(true, clusters))
+	s.Expected = applicationNames(l.asked(clusters))
 	s.Supplied, s.Missing = l.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { s.Network, err = l.Clusters.HasNetwork(ctx); return err })

@@ -106,7 +106,7 @@ func (l *Lab) Apply(ctx context.Context, o Options, s *Seen, steps []lab.Step, e
 	}
 	r := &run{
 		Lab: l, options: o, seen: s, commit: s.forge.Revision, only: l.waitedFor(o, s), since: starts(s.Clusters),
-		expected: s.Expected, gone: applicationNames(l.switched(false, l.clusters(o))),
+		expected: s.Expected, gone: applicationNames(l.unasked(l.clusters(o))),
 	}
 	return apply.Runner{Executors: r.executors(), Events: events}.Run(ctx, steps)
 }

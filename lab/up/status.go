@@ -56,7 +56,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return st, err
 	}
-	asked := l.switched(true, Registered(l.Estate, seen.Registrations))
+	asked := l.asked(Registered(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = lab.EngineArgoCD, standing.Revision
 	st.Applications = withMissing(doubted(standing.Applications, st.Clusters), asked)
 	return st, nil
@@ -106,7 +106,7 @@ func doubted(applications []lab.Application, clusters []lab.ClusterState) []lab.
 // withMissing adds the applications that are asked for and not there: nothing else would show them.
 func withMissing(have, asked []lab.Application) []lab.Application {
 	for _, a := range asked {
-		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Cluster == a.Cluster && h.Addon == a.Addon }) {
+		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
 			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
 			have = append(have, a)
 		}

@@ -9,14 +9,17 @@ import (
 
 // An ApplicationSet that generates nothing leaves no trace among the Applications: status has to miss them.
 func TestStatusMissesWhatIsNotThere(t *testing.T) {
-	l := &Lab{Estate: &lab.Estate{Addons: []lab.Addon{{Name: "identity"}, {Name: "podinfo"}}}}
-	clusters := []lab.Cluster{{Name: "dev", Addons: map[string]bool{"podinfo": true}}, {Name: "prod", Addons: map[string]bool{"identity": true, "podinfo": true}}}
+	generated := func(cluster, addon string) lab.Generated {
+		return lab.Generated{Application: lab.Application{Name: cluster + "-" + addon, Addon: addon, Cluster: cluster}}
+	}
+	l := &Lab{Estate: &lab.Estate{Applications: []lab.Generated{generated("dev", "podinfo"), generated("prod", "identity"), generated("prod", "podinfo"), generated("away", "podinfo")}}}
+	clusters := []lab.Cluster{{Name: "dev"}, {Name: "prod"}}
 	have := []lab.Application{{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"}}
 	st := Status{Engine: lab.EngineArgoCD, Clusters: []lab.ClusterState{{Name: "hub", Ready: true}}, Applications: have}
 	if !st.Well() {
 		t.Fatal("what is there is well")
 	}
-	st.Applications = withMissing(have, l.switched(true, clusters))
+	st.Applications = withMissing(have, l.asked(clusters))
 	var names []string
 	for _, a := range st.Applications {
 		names = append(names, a.Name+" "+a.Health)

@@ -135,20 +135,35 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 	if c.Role == lab.RoleHub {
 		names = append(names, imageArgoCD, imageRedis)
 	}
-	for _, a := range l.Estate.Addons {
-		if !c.Has(a.Name) || a.Chart == "" {
+	for _, a := range l.Estate.Applications {
+		if a.Cluster != c.Name {
 			continue
 		}
-		for _, version := range versionsOf(a) {
-			names = append(names, l.Supply.ImagesOf(a.Chart, version)...)
+		for _, used := range a.Charts {
+			for _, version := range l.versionsOf(a.Addon, used) {
+				names = append(names, l.Supply.ImagesOf(used.Name, version)...)
+			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-func versionsOf(a lab.Addon) []string {
-	return slices.Compact(slices.Sorted(maps.Values(a.Versions)))
+// versionsOf are the versions of a chart that the estate names anywhere: what an addon pins, and what its Applications use.
+func (l *Lab) versionsOf(addon string, chart lab.ChartUse) []string {
+	versions := []string{chart.Version}
+	if a, ok := l.Estate.Addon(addon); ok && a.Chart == chart.Name {
+		versions = slices.AppendSeq(versions, maps.Values(a.Versions))
+	}
+	for _, a := range l.Estate.Applications {
+		for _, used := range a.Charts {
+			if a.Addon == addon && used.Name == chart.Name {
+				versions = append(versions, used.Version)
+			}
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
 }
 
 // need is one image or chart that the lab is made of.
@@ -176,14 +191,19 @@ func (l *Lab) needs(clusters []lab.Cluster) []need {
 // addonCharts are the charts that the estate's addons name and that lab can supply; others are the engine's to fetch.
 func (l *Lab) addonCharts() []need {
 	var list []need
-	for _, a := range l.Estate.Addons {
-		if a.Chart == "" {
-			continue
+	add := func(chart, version string) {
+		if n := (need{chart: chart, version: version}); l.Supply.HasChart(chart, version) && !slices.Contains(list, n) {
+			list = append(list, n)
 		}
-		for _, v := range versionsOf(a) {
-			if n := (need{chart: a.Chart, version: v}); l.Supply.HasChart(a.Chart, v) && !slices.Contains(list, n) {
-				list = append(list, n)
-			}
+	}
+	for _, a := range l.Estate.Addons { // of environments without a cluster, too
+		for _, v := range slices.Sorted(maps.Values(a.Versions)) {
+			add(a.Chart, v)
+		}
+	}
+	for _, a := range l.Estate.Applications {
+		for _, used := range a.Charts {
+			add(used.Name, used.Version)
 		}
 	}
 	return list
@@ -211,14 +231,24 @@ func (l *Lab) registration(name string) (lab.Registration, error) {
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
 }
 
-// switched are the applications that the estate asks for on these clusters; with on false, those that it does not ask for.
-func (l *Lab) switched(on bool, clusters []lab.Cluster) []lab.Application {
+// asked are the applications that the estate asks for on these clusters.
+func (l *Lab) asked(clusters []lab.Cluster) []lab.Application {
 	var list []lab.Application
-	for _, c := range clusters {
-		for _, a := range l.Estate.Addons {
-			if c.Has(a.Name) == on {
-				list = append(list, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name})
-			}
+	for _, a := range l.Estate.Applications {
+		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) {
+			list = append(list, a.Application)
+		}
+	}
+	return list
+}
+
+// unasked are the applications that these clusters would have if addons were switched on that are not.
+func (l *Lab) unasked(clusters []lab.Cluster) []lab.Application {
+	asked := applicationNames(l.asked(clusters))
+	var list []lab.Application
+	for _, a := range l.Estate.Possible {
+		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) && !slices.Contains(asked, a.Name) {
+			list = append(list, a)
 		}
 	}
 	return list

@@ -304,7 +304,9 @@ func TestWaitAsksAgainOtherwise(t *testing.T) {
 			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(string) {})
 			done <- err
 		}()
-		word := func() string { return hub.get(t, applications, Namespace, "prod-podinfo").GetAnnotations()[refreshApplication] }
+		word := func() string {
+			return hub.get(t, applications, Namespace, "prod-podinfo").GetAnnotations()[refreshApplication]
+		}
 		for _, want := range []string{"hard", "normal", "hard"} {
 			time.Sleep(unmoved + askAgain + 3*time.Second)
 			if got := word(); got != want {

@@ -101,7 +101,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 			continue
 		}
 		bad++
-		if app, has := v.apps[p.Application]; has && (app.terminating() || slices.Contains(want.Gone, v.names.known(app))) {
+		if app, has := v.apps[p.Application]; has && (app.terminating() || slices.Contains(want.Gone, app.Metadata.Name)) {
 			staying++
 			continue
 		}

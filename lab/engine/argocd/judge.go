@@ -79,7 +79,7 @@ func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].r
 func (v view) relevant(want engine.Want) []application {
 	var out []application
 	for _, a := range v.apps {
-		known := v.names.known(a)
+		known := a.Metadata.Name
 		if a.root() || a.generated() && want.WaitsFor(v.names.cluster(a)) || slices.Contains(want.Expected, known) || slices.Contains(want.Gone, known) {
 			out = append(out, a)
 		}
@@ -103,7 +103,7 @@ func (v view) total(want engine.Want) int {
 func (v view) absent(want engine.Want) []string {
 	there := map[string]bool{}
 	for _, a := range v.apps {
-		there[v.names.known(a)] = true
+		there[a.Metadata.Name] = true
 	}
 	return slices.DeleteFunc(slices.Clone(want.Expected), func(name string) bool { return there[name] })
 }
@@ -148,7 +148,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	switch {
 	case a.terminating():
 		return "is being removed", true
-	case slices.Contains(want.Gone, v.names.known(a)):
+	case slices.Contains(want.Gone, a.Metadata.Name):
 		return "is no longer wanted, and still there", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):
 		return cmp.Or(a.message(), "is being compared"), true

@@ -3,8 +3,6 @@ package argocd
 import (
 	"cmp"
 	"strings"
-
-	"homelab/lab"
 )
 
 // Names is what the estate calls the things that Argo CD has under names of its own.
@@ -39,6 +37,3 @@ func (n Names) addon(a application) string {
 	}
 	return strings.TrimSuffix(a.Metadata.Name, "-"+cluster)
 }
-
-// known is the name by which the estate asks for an application, whatever its template calls it.
-func (n Names) known(a application) string { return lab.ApplicationName(n.cluster(a), n.addon(a)) }

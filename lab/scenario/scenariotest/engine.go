@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/bridge"
 	"homelab/lab/scenario"
 )
@@ -51,7 +52,7 @@ type Engine struct {
 type reading struct {
 	est    *lab.Estate
 	addons []lab.Addon
-	sets   []applicationSet
+	sets   []*appset.Set
 
 	mu     sync.Mutex
 	values map[string]map[string]any // by addon, environment and cluster

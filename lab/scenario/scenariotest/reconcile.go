@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/yaml"
-
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/scenario"
+	"homelab/lab/strict"
 )
 
 // reconcile looks at everything once.
@@ -74,16 +72,20 @@ func readEstate(files fs.FS, labName string) (*reading, error) {
 }
 
 // one reconciles one addon on one cluster.
-func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set applicationSet, cluster string, m scenario.Marks) error {
+func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set *appset.Set, cluster string, m scenario.Marks) error {
 	name := lab.ApplicationName(cluster, addon.Name)
 	e.mu.Lock()
 	a := e.apps[name]
 	e.mu.Unlock()
-	if !set.selects(m) {
+	want, err := generated(set, cluster, m)
+	if err != nil {
+		return nil //nolint:nilerr // an ApplicationSet that fails changes nothing
+	}
+	if want == nil {
 		if a == nil {
 			return nil
 		}
-		return e.remove(ctx, name, a, set.Spec.SyncPolicy.PreserveResourcesOnDeletion || len(set.Spec.Template.Metadata.Finalizers) == 0)
+		return e.remove(ctx, name, a)
 	}
 	if a == nil {
 		a = &app{Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
@@ -95,15 +97,18 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	if v := m.Labels["environment"]; v != nil {
 		env = *v
 	}
-	version, _ := addon.Version(env)
-	if addon.Chart == "" {
-		version = "0.1.0"
+	version := "0.1.0" // of the estate's own chart
+	for _, source := range want.Spec.All() {
+		if source.Chart != "" {
+			version = source.TargetRevision
+		}
 	}
-	if err := e.publish(ctx, a, set); err != nil {
+	e.tell(a, func() { a.Definition = strings.Join(want.Metadata.Finalizers, ",") })
+	if err := e.publish(ctx, a); err != nil {
 		return err
 	}
-	e.tell(a, func() { a.Definition = strings.Join(set.Spec.Template.Metadata.Finalizers, ",") })
-	heals := set.Spec.Template.Spec.SyncPolicy.Automated.SelfHeal
+	policy := want.Spec.SyncPolicy
+	heals := policy != nil && policy.Automated != nil && policy.Automated.SelfHeal
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
 		e.tell(a, func() {
 			a.Version, a.Revision, a.Heals, a.Namespace = version, tree.Commit, heals, addon.Namespace
@@ -111,7 +116,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		})
 		return nil
 	}
-	objects := e.read.render(tree.FS, addon, set, cluster, env, version, m)
+	objects := e.read.render(tree.FS, addon, want, cluster, env, version)
 	return e.sync(ctx, a, objects, func() {
 		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
 	})
@@ -164,16 +169,16 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	return nil
 }
 
-func (e *Engine) remove(ctx context.Context, name string, a *app, keep bool) error {
+func (e *Engine) remove(ctx context.Context, name string, a *app) error {
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err
 	}
-	if !keep {
+	if a.Definition != "" { // without a finalizer, what an Application brought stays
 		if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
 			return err
 		}
 	}
-	if err := e.prune(ctx, e.hub, []object{e.manifest(a, applicationSet{})}); err != nil {
+	if err := e.prune(ctx, e.hub, []object{e.manifest(a, nil)}); err != nil {
 		return err
 	}
 	e.tell(a, func() { a.Gone = true })
@@ -184,8 +189,8 @@ func (e *Engine) remove(ctx context.Context, name string, a *app, keep bool) err
 }
 
 // publish keeps the application's own object on the hub, as Argo CD does.
-func (e *Engine) publish(ctx context.Context, a *app, set applicationSet) error {
-	o := []object{e.manifest(a, set)}
+func (e *Engine) publish(ctx context.Context, a *app) error {
+	o := []object{e.manifest(a, strings.Split(a.Definition, ","))}
 	differs, err := e.differ(ctx, e.hub, o)
 	if err != nil || !differs {
 		return err
@@ -193,73 +198,56 @@ func (e *Engine) publish(ctx context.Context, a *app, set applicationSet) error 
 	return e.apply(ctx, e.hub, o)
 }
 
-func (e *Engine) manifest(a *app, set applicationSet) object {
+func (e *Engine) manifest(a *app, list []string) object {
 	finalizers := []any{}
-	for _, f := range set.Spec.Template.Metadata.Finalizers {
-		finalizers = append(finalizers, f)
+	for _, f := range list {
+		if f != "" {
+			finalizers = append(finalizers, f)
+		}
 	}
 	o := manifest(e.hub, "argoproj.io/v1alpha1", "Application", "argocd", a.Name, nil, nil, nil)
 	o.content["metadata"].(map[string]any)["finalizers"] = finalizers
 	return o
 }
 
-// applicationSet is as much of one as the engine follows.
-type applicationSet struct {
-	text string
-	Spec struct {
-		Generators []generator
-		SyncPolicy struct{ PreserveResourcesOnDeletion bool }
-		Template   struct {
-			Metadata struct{ Finalizers []string }
-			Spec     struct {
-				SyncPolicy struct{ Automated struct{ SelfHeal bool } }
-			}
-		}
-	}
-}
-
-func readSet(fsys fs.FS, file string) (applicationSet, error) {
+// readSet reads the ApplicationSet of a file.
+func readSet(fsys fs.FS, file string) (*appset.Set, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
-		return applicationSet{}, err
+		return nil, err
 	}
-	set := applicationSet{text: string(data)}
-	return set, yaml.Unmarshal(data, &set)
+	docs, problems := strict.Parse(file, data)
+	for _, doc := range docs {
+		set, more := appset.Parse(file, doc)
+		return set, more.Err()
+	}
+	return nil, problems.Err()
 }
 
-// roleARN is what the identity addon passes to its chart.
-func (s applicationSet) roleARN() string {
-	_, rest, _ := strings.Cut(s.text, "roleARN: ")
-	role, _, _ := strings.Cut(rest, "\n")
-	return role
-}
-
-// selects reports whether the ApplicationSet generates an application for a cluster.
-func (s applicationSet) selects(m scenario.Marks) bool {
-	if len(s.Spec.Generators) == 0 {
-		return false
-	}
-	first := s.Spec.Generators[0]
-	if first.Merge != nil {
-		first = first.Merge.Generators[0]
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&first.Clusters.Selector)
+// generated is the Application that a set makes for a cluster; nil where it makes none.
+func generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
+	registered := appset.Cluster{Name: cluster, Server: "https://" + cluster, Labels: given(m.Labels), Annotations: given(m.Annotations)}
+	registered.Labels["argocd.argoproj.io/secret-type"] = "cluster"
+	x, err := set.Expand(appset.World{Namespace: "argocd", Clusters: []appset.Cluster{registered}})
 	if err != nil {
-		return false
+		return nil, err
 	}
-	set := labels.Set{}
-	for k, v := range m.Labels {
-		if v != nil {
-			set[k] = *v
+	for i, app := range x.Applications {
+		if app.Cluster == cluster {
+			return &x.Applications[i], nil
 		}
 	}
-	return selector.Matches(set)
+	return nil, nil
 }
 
-// generator is a clusters generator, or several merged: the first of them selects.
-type generator struct {
-	Clusters struct{ Selector metav1.LabelSelector }
-	Merge    *struct{ Generators []generator }
+func given(marks map[string]*string) map[string]string {
+	out := map[string]string{}
+	for k, v := range marks {
+		if v != nil {
+			out[k] = *v
+		}
+	}
+	return out
 }
 
 var errNotYet = errors.New("the lab has not converged")

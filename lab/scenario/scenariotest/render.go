@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/scenario"
 )
 
@@ -38,7 +38,7 @@ func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotat
 }
 
 // render makes of the default estate's addons what their charts make, as far as stories look at it.
-func (r *reading) render(fsys fs.FS, addon lab.Addon, set applicationSet, cluster, env, version string, m scenario.Marks) []object {
+func (r *reading) render(fsys fs.FS, addon lab.Addon, app *appset.Application, cluster, env, version string) []object {
 	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
 	switch addon.Name {
 	case "podinfo":
@@ -52,15 +52,19 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, set applicationSet, cluste
 			}}}},
 		}})}
 	case "identity":
-		annotations := map[string]any{}
-		role := set.roleARN()
-		if arn := m.Annotations["identity_iam_role_arn"]; arn != nil && strings.Contains(role, `"identity_iam_role_arn"`) {
-			role = *arn
+		var values struct {
+			AWS      struct{ RoleARN string }
+			Metadata struct{ Account string }
 		}
-		annotations["eks.amazonaws.com/role-arn"] = role
+		for _, source := range app.Spec.All() {
+			if source.Helm != nil && source.Helm.ValuesObject != nil {
+				_ = json.Unmarshal(source.Helm.ValuesObject.Raw, &values) // was JSON when it was rendered
+			}
+		}
+		annotations := map[string]any{"eks.amazonaws.com/role-arn": values.AWS.RoleARN}
 		data := map[string]any{}
-		if account := m.Annotations["aws_account_id"]; account != nil {
-			data["account"] = *account
+		if values.Metadata.Account != "" {
+			data["account"] = values.Metadata.Account
 		}
 		return []object{
 			manifest(cluster, "v1", "ServiceAccount", "identity", "identity", nil, annotations, nil),

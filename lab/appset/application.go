@@ -1,0 +1,295 @@
+package appset
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Template is an Application as an ApplicationSet writes it, and as it comes out. The types carry the fields of Argo CD's API in their order and with their
+// rules for empty values, which decide what is stored; TestTypesMatchCRD holds them to the CRD.
+type Template struct {
+	Metadata Metadata `json:"metadata"`
+	Spec     Spec     `json:"spec"`
+}
+
+// Metadata is the part of an Application's metadata that a template can set.
+type Metadata struct {
+	Name        string            `json:"name,omitempty"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Finalizers  []string          `json:"finalizers,omitempty" patchStrategy:"merge"`
+}
+
+type Spec struct {
+	Source               *Source         `json:"source,omitempty"`
+	Destination          Destination     `json:"destination"`
+	Project              string          `json:"project"`
+	SyncPolicy           *SyncPolicy     `json:"syncPolicy,omitempty"`
+	IgnoreDifferences    []Difference    `json:"ignoreDifferences,omitempty"`
+	Info                 []Info          `json:"info,omitempty"`
+	RevisionHistoryLimit *int64          `json:"revisionHistoryLimit,omitempty"`
+	Sources              []Source        `json:"sources,omitempty"`
+	SourceHydrator       *SourceHydrator `json:"sourceHydrator,omitempty"`
+}
+
+// All are the sources of an Application, however many it has.
+func (s *Spec) All() []Source {
+	if len(s.Sources) > 0 {
+		return s.Sources
+	}
+	if s.Source != nil {
+		return []Source{*s.Source}
+	}
+	return nil
+}
+
+type Destination struct {
+	Server    string `json:"server,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+type Source struct {
+	RepoURL        string     `json:"repoURL"`
+	Path           string     `json:"path,omitempty"`
+	TargetRevision string     `json:"targetRevision,omitempty"`
+	Helm           *Helm      `json:"helm,omitempty"`
+	Kustomize      *Kustomize `json:"kustomize,omitempty"`
+	Directory      *Directory `json:"directory,omitempty"`
+	Plugin         *Plugin    `json:"plugin,omitempty"`
+	Chart          string     `json:"chart,omitempty"`
+	Ref            string     `json:"ref,omitempty"`
+	Name           string     `json:"name,omitempty"`
+}
+
+type Helm struct {
+	ValueFiles              []string              `json:"valueFiles,omitempty"`
+	Parameters              []HelmParameter       `json:"parameters,omitempty"`
+	ReleaseName             string                `json:"releaseName,omitempty"`
+	Values                  string                `json:"values,omitempty"`
+	FileParameters          []HelmFileParameter   `json:"fileParameters,omitempty"`
+	Version                 string                `json:"version,omitempty"`
+	PassCredentials         bool                  `json:"passCredentials,omitempty"`
+	IgnoreMissingValueFiles bool                  `json:"ignoreMissingValueFiles,omitempty"`
+	SkipCrds                bool                  `json:"skipCrds,omitempty"`
+	ValuesObject            *runtime.RawExtension `json:"valuesObject,omitempty"`
+	Namespace               string                `json:"namespace,omitempty"`
+	KubeVersion             string                `json:"kubeVersion,omitempty"`
+	APIVersions             []string              `json:"apiVersions,omitempty"`
+	SkipTests               bool                  `json:"skipTests,omitempty"`
+	SkipSchemaValidation    bool                  `json:"skipSchemaValidation,omitempty"`
+}
+
+func (h *Helm) empty() bool {
+	return h.Version == "" && h.ReleaseName == "" && len(h.ValueFiles) == 0 && len(h.Parameters) == 0 && len(h.FileParameters) == 0 && h.Values == "" &&
+		(h.ValuesObject == nil || len(h.ValuesObject.Raw) == 0) && !h.PassCredentials && !h.IgnoreMissingValueFiles && !h.SkipCrds && !h.SkipTests &&
+		!h.SkipSchemaValidation && h.KubeVersion == "" && len(h.APIVersions) == 0 && h.Namespace == ""
+}
+
+type HelmParameter struct {
+	Name        string `json:"name,omitempty"`
+	Value       string `json:"value,omitempty"`
+	ForceString bool   `json:"forceString,omitempty"`
+}
+
+type HelmFileParameter struct {
+	Name string `json:"name,omitempty"`
+	Path string `json:"path,omitempty"`
+}
+
+type Kustomize struct {
+	NamePrefix                string             `json:"namePrefix,omitempty"`
+	NameSuffix                string             `json:"nameSuffix,omitempty"`
+	Images                    []string           `json:"images,omitempty"`
+	CommonLabels              map[string]string  `json:"commonLabels,omitempty"`
+	Version                   string             `json:"version,omitempty"`
+	CommonAnnotations         map[string]string  `json:"commonAnnotations,omitempty"`
+	ForceCommonLabels         bool               `json:"forceCommonLabels,omitempty"`
+	ForceCommonAnnotations    bool               `json:"forceCommonAnnotations,omitempty"`
+	Namespace                 string             `json:"namespace,omitempty"`
+	CommonAnnotationsEnvsubst bool               `json:"commonAnnotationsEnvsubst,omitempty"`
+	Replicas                  []KustomizeReplica `json:"replicas,omitempty"`
+	Patches                   []KustomizePatch   `json:"patches,omitempty"`
+	Components                []string           `json:"components,omitempty"`
+	IgnoreMissingComponents   bool               `json:"ignoreMissingComponents,omitempty"`
+	LabelWithoutSelector      bool               `json:"labelWithoutSelector,omitempty"`
+	KubeVersion               string             `json:"kubeVersion,omitempty"`
+	APIVersions               []string           `json:"apiVersions,omitempty"`
+	LabelIncludeTemplates     bool               `json:"labelIncludeTemplates,omitempty"`
+}
+
+// empty leaves out what upstream's IsZero leaves out.
+func (k *Kustomize) empty() bool {
+	return k.NamePrefix == "" && k.NameSuffix == "" && k.Version == "" && k.Namespace == "" && len(k.Images) == 0 && len(k.Replicas) == 0 &&
+		len(k.CommonLabels) == 0 && len(k.CommonAnnotations) == 0 && len(k.Patches) == 0 && len(k.Components) == 0 && k.KubeVersion == "" &&
+		len(k.APIVersions) == 0 && !k.IgnoreMissingComponents
+}
+
+type KustomizeReplica struct {
+	Name  string             `json:"name"`
+	Count intstr.IntOrString `json:"count"`
+}
+
+type KustomizePatch struct {
+	Path    string           `json:"path,omitempty"`
+	Patch   string           `json:"patch,omitempty"`
+	Target  *KustomizeTarget `json:"target,omitempty"`
+	Options map[string]bool  `json:"options,omitempty"`
+}
+
+type KustomizeTarget struct {
+	Group              string `json:"group,omitempty"`
+	Version            string `json:"version,omitempty"`
+	Kind               string `json:"kind,omitempty"`
+	Name               string `json:"name,omitempty"`
+	Namespace          string `json:"namespace,omitempty"`
+	AnnotationSelector string `json:"annotationSelector,omitempty"`
+	LabelSelector      string `json:"labelSelector,omitempty"`
+}
+
+type Directory struct {
+	Recurse bool    `json:"recurse,omitempty"`
+	Jsonnet Jsonnet `json:"jsonnet,omitempty"`
+	Exclude string  `json:"exclude,omitempty"`
+	Include string  `json:"include,omitempty"`
+}
+
+func (d *Directory) empty() bool {
+	return !d.Recurse && len(d.Jsonnet.ExtVars) == 0 && len(d.Jsonnet.TLAs) == 0 && len(d.Jsonnet.Libs) == 0
+}
+
+type Jsonnet struct {
+	ExtVars []JsonnetVar `json:"extVars,omitempty"`
+	TLAs    []JsonnetVar `json:"tlas,omitempty"`
+	Libs    []string     `json:"libs,omitempty"`
+}
+
+type JsonnetVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Code  bool   `json:"code,omitempty"`
+}
+
+type Plugin struct {
+	Name       string            `json:"name,omitempty"`
+	Env        []*EnvEntry       `json:"env,omitempty"`
+	Parameters []PluginParameter `json:"parameters,omitempty"`
+}
+
+func (p *Plugin) empty() bool { return p.Name == "" && len(p.Env) == 0 && len(p.Parameters) == 0 }
+
+type EnvEntry struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// PluginParameter is present in one of three forms; an empty map or array is not the same as none.
+type PluginParameter struct {
+	Name           string  `json:"name,omitempty"`
+	Text           *string `json:"string,omitempty"`
+	*OptionalMap   `json:",omitempty"`
+	*OptionalArray `json:",omitempty"`
+}
+
+type OptionalMap struct {
+	Map map[string]string `json:"map"`
+}
+
+type OptionalArray struct {
+	Array []string `json:"array"`
+}
+
+// MarshalJSON writes the name even where it is empty, and what is present as an empty map or array as that.
+func (p PluginParameter) MarshalJSON() ([]byte, error) {
+	out := map[string]any{"name": p.Name}
+	if p.Text != nil {
+		out["string"] = *p.Text
+	}
+	if p.OptionalMap != nil {
+		out["map"] = p.Map
+		if p.Map == nil {
+			out["map"] = map[string]string{}
+		}
+	}
+	if p.OptionalArray != nil {
+		out["array"] = p.Array
+		if p.Array == nil {
+			out["array"] = []string{}
+		}
+	}
+	return json.Marshal(out)
+}
+
+type SyncPolicy struct {
+	Automated                *Automated         `json:"automated,omitempty"`
+	SyncOptions              []string           `json:"syncOptions,omitempty"`
+	Retry                    *Retry             `json:"retry,omitempty"`
+	ManagedNamespaceMetadata *NamespaceMetadata `json:"managedNamespaceMetadata,omitempty"`
+}
+
+func (p *SyncPolicy) empty() bool {
+	return p.Automated == nil && len(p.SyncOptions) == 0 && p.Retry == nil && p.ManagedNamespaceMetadata == nil
+}
+
+type Automated struct {
+	Prune      bool  `json:"prune,omitempty"`
+	SelfHeal   bool  `json:"selfHeal,omitempty"`
+	AllowEmpty bool  `json:"allowEmpty,omitempty"`
+	Enabled    *bool `json:"enabled,omitempty"`
+}
+
+type Retry struct {
+	Limit   int64    `json:"limit,omitempty"`
+	Backoff *Backoff `json:"backoff,omitempty"`
+	Refresh bool     `json:"refresh,omitempty"`
+}
+
+type Backoff struct {
+	Duration    string `json:"duration,omitempty"`
+	Factor      *int64 `json:"factor,omitempty"`
+	MaxDuration string `json:"maxDuration,omitempty"`
+}
+
+type NamespaceMetadata struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type Difference struct {
+	Group                 string   `json:"group,omitempty"`
+	Kind                  string   `json:"kind"`
+	Name                  string   `json:"name,omitempty"`
+	Namespace             string   `json:"namespace,omitempty"`
+	JSONPointers          []string `json:"jsonPointers,omitempty"`
+	JQPathExpressions     []string `json:"jqPathExpressions,omitempty"`
+	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitempty"`
+}
+
+type Info struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type SourceHydrator struct {
+	DrySource  DrySource  `json:"drySource"`
+	SyncSource SyncSource `json:"syncSource"`
+	HydrateTo  *HydrateTo `json:"hydrateTo,omitempty"`
+}
+
+type DrySource struct {
+	RepoURL        string `json:"repoURL"`
+	TargetRevision string `json:"targetRevision"`
+	Path           string `json:"path"`
+}
+
+type SyncSource struct {
+	TargetBranch string `json:"targetBranch"`
+	Path         string `json:"path"`
+}
+
+type HydrateTo struct {
+	TargetBranch string `json:"targetBranch"`
+}

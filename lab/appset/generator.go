@@ -1,0 +1,508 @@
+package appset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"dario.cat/mergo"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// secretType is the label by which Argo CD finds the Secrets of clusters.
+const (
+	secretType  = "argocd.argoproj.io/secret-type"
+	typeCluster = "cluster"
+)
+
+// paramSet is what one Application is rendered with. The types of the values are those that the controller has, as templates and merges see them.
+type paramSet struct {
+	values map[string]any
+	from   []contribution // what gave the values; later ones win
+}
+
+// generate is one kind of generator, with its own template.
+type generate struct {
+	name     string // as the field is called
+	template Template
+	params   func(g *Generator, node *yaml.Node) ([]paramSet, error)
+}
+
+// kinds are the generators that g is, in their order.
+func (x *expander) kinds(g *Generator) []generate {
+	var kinds []generate
+	unknown := func(name string) {
+		kinds = append(kinds, generate{name: name, params: func(_ *Generator, node *yaml.Node) ([]paramSet, error) {
+			return nil, &UnknownError{Position: x.at(node), What: name + " generator"}
+		}})
+	}
+	if g.List != nil {
+		kinds = append(kinds, generate{"list", g.List.Template, x.list})
+	}
+	if g.Clusters != nil {
+		kinds = append(kinds, generate{"clusters", g.Clusters.Template, x.clusters})
+	}
+	if g.Git != nil {
+		kinds = append(kinds, generate{"git", g.Git.Template, x.git})
+	}
+	if g.SCMProvider != nil {
+		unknown("scmProvider")
+	}
+	if g.ClusterDecisionResource != nil {
+		unknown("clusterDecisionResource")
+	}
+	if g.PullRequest != nil {
+		unknown("pullRequest")
+	}
+	if g.Matrix != nil {
+		kinds = append(kinds, generate{"matrix", g.Matrix.Template, x.matrix})
+	}
+	if g.Merge != nil {
+		kinds = append(kinds, generate{"merge", g.Merge.Template, x.merge})
+	}
+	if g.Plugin != nil {
+		unknown("plugin")
+	}
+	return kinds
+}
+
+// transform is what a generator makes. Parameters of the first generator of a matrix are put into the second.
+func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer map[string]any) ([]result, error) {
+	selects, err := postSelector(g.Selector)
+	if err != nil {
+		return nil, failed(child(node, "selector"), "%w", err)
+	}
+	var results []result
+	for _, kind := range x.kinds(g) {
+		at := child(node, kind.name)
+		merged, err := mergeTemplates(kind.template, base)
+		if err != nil {
+			return nil, failed(at, "%w", err)
+		}
+		filled := g
+		if len(outer) > 0 {
+			interpolated, err := renderAll(x.compiled, *g, outer)
+			if err != nil {
+				return nil, &failure{at: x.generatorNode(node, err), reason: ReasonParameters, err: err}
+			}
+			filled = &interpolated
+		}
+		params, err := kind.params(filled, at)
+		if err != nil {
+			return nil, err
+		}
+		if g.Selector != nil {
+			params = slices.DeleteFunc(params, func(p paramSet) bool { return !selects(flatten(p.values)) })
+		}
+		r := result{params: params, template: merged}
+		if hasTemplate(kind.template) {
+			r.origin = child(at, "template")
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func (x *expander) generatorNode(node *yaml.Node, err error) *yaml.Node {
+	var f *fieldError
+	if errors.As(err, &f) {
+		path := slices.Clone(f.path)
+		slices.Reverse(path)
+		if n := child(node, path...); n != nil {
+			return n
+		}
+	}
+	return node
+}
+
+func (x *expander) list(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	sets := make([]paramSet, 0, len(g.List.Elements))
+	for i, raw := range g.List.Elements {
+		at := child(node, "elements", strconv.Itoa(i))
+		var element map[string]any
+		if err := json.Unmarshal(raw.Raw, &element); err != nil {
+			return nil, failed(at, "an element of a list is a mapping: %w", err)
+		}
+		if !x.Spec.GoTemplate {
+			flat, err := plainElement(element)
+			if err != nil {
+				return nil, failed(at, "%w", err)
+			}
+			element = flat
+		}
+		sets = append(sets, paramSet{values: element, from: []contribution{{node: at, generator: "list", values: element}}})
+	}
+	if g.List.ElementsYAML != "" {
+		at := child(node, "elementsYaml")
+		var more []map[string]any
+		if err := yamlUnmarshal(g.List.ElementsYAML, &more); err != nil {
+			return nil, failed(at, "elementsYaml: %w", err)
+		}
+		for _, element := range more {
+			sets = append(sets, paramSet{values: element, from: []contribution{{node: at, generator: "list", values: element}}})
+		}
+	}
+	return sets, nil
+}
+
+// plainElement flattens an element for templates of the older form, which know strings alone.
+func plainElement(element map[string]any) (map[string]any, error) {
+	var flat map[string]any // stays nil for an empty element
+	for key, value := range element {
+		if flat == nil {
+			flat = map[string]any{}
+		}
+		if key != "values" {
+			s, ok := value.(string)
+			if !ok {
+				return nil, fmt.Errorf("%s is %v, no string: without goTemplate an element holds strings", key, value)
+			}
+			flat[key] = s
+			continue
+		}
+		values, ok := value.(map[string]any)
+		if !ok {
+			return nil, errors.New("values is no mapping")
+		}
+		for k, v := range values {
+			s, ok := v.(string)
+			if !ok {
+				return nil, fmt.Errorf("values.%s is %v, no string: without goTemplate an element holds strings", k, v)
+			}
+			flat["values."+k] = s
+		}
+	}
+	return flat, nil
+}
+
+func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	c := g.Clusters
+	selector, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(c.Selector.DeepCopy(), secretType, typeCluster))
+	if err != nil {
+		return nil, failed(child(node, "selector"), "%w", err)
+	}
+	matching := map[string]Cluster{} // by name: of two of one name the last counts
+	for _, cluster := range x.Clusters {
+		if selector.Matches(labels.Set(cluster.Labels)) {
+			matching[cluster.Name] = cluster
+		}
+	}
+	everyone := len(c.Selector.MatchLabels) == 0 && len(c.Selector.MatchExpressions) == 0
+	var local, remote []paramSet
+	for _, known := range x.registered() {
+		cluster, ok := matching[known.Name]
+		if !ok && !everyone {
+			continue
+		}
+		p := paramSet{from: []contribution{{node: node, generator: "clusters", cluster: known.Name}}}
+		if ok {
+			p.values = x.clusterParams(cluster)
+		} else {
+			p.values = map[string]any{"name": known.Name, "nameNormalized": known.Name, "server": known.Server, "project": ""}
+		}
+		if err := x.addValues(c.Values, &p, child(node, "values")); err != nil {
+			return nil, err
+		}
+		if ok {
+			remote = append(remote, p)
+		} else {
+			local = append(local, p)
+		}
+	}
+	all := append(local, remote...)
+	if !c.FlatList {
+		return all, nil
+	}
+	list := make([]map[string]any, 0, len(all))
+	flat := paramSet{}
+	for _, p := range all {
+		list = append(list, p.values)
+		flat.from = append(flat.from, p.from...)
+	}
+	if len(list) == 0 {
+		list = nil
+	}
+	flat.values = map[string]any{"clusters": list}
+	return []paramSet{flat}, nil
+}
+
+func (x *expander) clusterParams(c Cluster) map[string]any {
+	params := map[string]any{"name": c.Name, "nameNormalized": normalize(c.Name), "server": c.Server, "project": c.Project}
+	if x.Spec.GoTemplate {
+		meta := map[string]any{}
+		if len(c.Annotations) > 0 {
+			meta["annotations"] = maps.Clone(c.Annotations)
+		}
+		if len(c.Labels) > 0 {
+			meta["labels"] = maps.Clone(c.Labels)
+		}
+		params["metadata"] = meta
+		return params
+	}
+	for k, v := range c.Annotations {
+		params["metadata.annotations."+k] = v
+	}
+	for k, v := range c.Labels {
+		params["metadata.labels."+k] = v
+	}
+	return params
+}
+
+// addValues renders a generator's values with what it generated, and adds them.
+func (x *expander) addValues(values map[string]string, p *paramSet, node *yaml.Node) error {
+	if len(values) == 0 {
+		return nil
+	}
+	rendered := make(map[string]string, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		text, err := x.compiled.replace(values[key], p.values)
+		if err != nil {
+			return failed(child(node, key), "values: %w", err)
+		}
+		rendered[key] = text
+	}
+	if x.Spec.GoTemplate {
+		p.values["values"] = rendered
+		return nil
+	}
+	for key, text := range rendered {
+		p.values["values."+key] = text
+	}
+	return nil
+}
+
+func (x *expander) matrix(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	if n := len(g.Matrix.Generators); n != 2 {
+		return nil, failed(node, "a matrix has two generators, not %d", n)
+	}
+	first, err := x.childParams(g.Matrix.Generators[0], child(node, "generators", "0"), nil)
+	if err != nil {
+		return nil, err
+	}
+	at := child(node, "generators", "1")
+	var all []paramSet
+	for _, a := range first {
+		second, err := x.childParams(g.Matrix.Generators[1], at, a.values)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range second {
+			values, err := x.combine(a.values, b.values)
+			if err != nil {
+				return nil, failed(at, "%w", err)
+			}
+			all = append(all, paramSet{values: values, from: slices.Concat(b.from, a.from)})
+		}
+	}
+	return all, nil
+}
+
+// combine puts the parameters of both generators of a matrix together: with Go templates the first wins, without them they must not differ.
+func (x *expander) combine(first, second map[string]any) (map[string]any, error) {
+	out := map[string]any{}
+	if x.Spec.GoTemplate {
+		if err := mergo.Merge(&out, second, mergo.WithOverride); err != nil {
+			return nil, err
+		}
+		return out, mergo.Merge(&out, first, mergo.WithOverride)
+	}
+	for k, v := range first {
+		out[k] = fmt.Sprint(v)
+	}
+	for k, v := range second {
+		text := fmt.Sprint(v)
+		if before, ok := out[k]; ok && before != text {
+			return nil, fmt.Errorf("both generators of the matrix give %s, and not the same: %s and %s", k, before, text)
+		}
+		out[k] = text
+	}
+	return out, nil
+}
+
+func (x *expander) merge(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	if n := len(g.Merge.Generators); n < 2 {
+		return nil, failed(node, "a merge has two generators or more, not %d", n)
+	}
+	all := make([][]paramSet, len(g.Merge.Generators))
+	for i, c := range g.Merge.Generators {
+		var err error
+		if all[i], err = x.childParams(c, child(node, "generators", strconv.Itoa(i)), nil); err != nil {
+			return nil, err
+		}
+	}
+	base, err := byKey(g.Merge.MergeKeys, all[0], child(node, "generators", "0"))
+	if err != nil {
+		return nil, err
+	}
+	for i, sets := range all[1:] {
+		over, err := byKey(g.Merge.MergeKeys, sets, child(node, "generators", strconv.Itoa(i+1)))
+		if err != nil {
+			return nil, err
+		}
+		for key, set := range base {
+			other, ok := over[key]
+			if !ok {
+				continue
+			}
+			if !x.Spec.GoTemplate {
+				maps.Copy(set.values, other.values)
+			} else if err := mergo.Merge(&set.values, other.values, mergo.WithOverride); err != nil {
+				return nil, failed(node, "%w", err)
+			}
+			set.from = slices.Concat(set.from, other.from)
+			base[key] = set
+		}
+	}
+	out := make([]paramSet, 0, len(base))
+	for _, key := range slices.Sorted(maps.Keys(base)) {
+		out = append(out, base[key])
+	}
+	return out, nil
+}
+
+// byKey indexes parameters by the values of the merge keys; a key that is absent is null, and one of a nested value is always absent.
+func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet, error) {
+	if len(keys) == 0 {
+		return nil, failed(node, "a merge needs mergeKeys")
+	}
+	index := make(map[string]paramSet, len(sets))
+	for _, set := range sets {
+		key := map[string]any{}
+		for _, k := range keys {
+			key[k] = set.values[k]
+		}
+		data, err := json.Marshal(key)
+		if err != nil {
+			return nil, failed(node, "mergeKeys: %w", err)
+		}
+		if _, ok := index[string(data)]; ok {
+			return nil, failed(node, "two sets of parameters have the same merge keys: %s", data)
+		}
+		index[string(data)] = set
+	}
+	return index, nil
+}
+
+// childParams are the parameters of a generator within a matrix or merge.
+func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) ([]paramSet, error) {
+	g := Generator{
+		List: c.List, Clusters: c.Clusters, Git: c.Git, SCMProvider: c.SCMProvider, ClusterDecisionResource: c.ClusterDecisionResource,
+		PullRequest: c.PullRequest, Plugin: c.Plugin, Selector: c.Selector,
+	}
+	if c.Matrix != nil {
+		var nested struct{ Generators []grandchild }
+		if err := json.Unmarshal(c.Matrix.Raw, &nested); err != nil {
+			return nil, failed(child(node, "matrix"), "%w", err)
+		}
+		g.Matrix = &Matrix{Generators: childrenOf(nested.Generators)}
+	}
+	if c.Merge != nil {
+		var nested struct {
+			Generators []grandchild
+			MergeKeys  []string
+		}
+		if err := json.Unmarshal(c.Merge.Raw, &nested); err != nil {
+			return nil, failed(child(node, "merge"), "%w", err)
+		}
+		g.Merge = &Merge{Generators: childrenOf(nested.Generators), MergeKeys: nested.MergeKeys}
+	}
+	results, err := x.transform(&g, node, Template{}, outer)
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 {
+		return nil, failed(node, "a matrix or merge holds one generator an item, not %d", len(results))
+	}
+	return results[0].params, nil
+}
+
+func childrenOf(list []grandchild) []Child {
+	out := make([]Child, len(list))
+	for i, g := range list {
+		out[i] = Child{
+			List: g.List, Clusters: g.Clusters, Git: g.Git, SCMProvider: g.SCMProvider, ClusterDecisionResource: g.ClusterDecisionResource,
+			PullRequest: g.PullRequest, Plugin: g.Plugin, Selector: g.Selector,
+		}
+	}
+	return out
+}
+
+// flatten joins the keys of nested mappings and lists with dots. Mappings of strings, as labels and values are, stay one value.
+func flatten(params map[string]any) map[string]string {
+	flat := map[string]string{}
+	var walk func(prefix string, v any)
+	walk = func(prefix string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				walk(prefix+"."+k, x)
+			}
+		case []any:
+			for i, x := range v {
+				walk(prefix+"."+strconv.Itoa(i), x)
+			}
+		default:
+			flat[prefix[1:]] = fmt.Sprint(v)
+		}
+	}
+	for k, v := range params {
+		walk("."+k, v)
+	}
+	return flat
+}
+
+// postSelector judges generated parameters. Values may be any text, unlike those of labels.
+func postSelector(s *metav1.LabelSelector) (func(map[string]string) bool, error) {
+	if s == nil {
+		return nil, nil
+	}
+	expressions := slices.Clone(s.MatchExpressions)
+	for key, value := range s.MatchLabels {
+		expressions = append(expressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+	}
+	for _, e := range expressions {
+		if errs := validation.IsQualifiedName(e.Key); len(errs) > 0 {
+			return nil, fmt.Errorf("selector: %q: %s", e.Key, errs[0])
+		}
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+			if len(e.Values) == 0 {
+				return nil, fmt.Errorf("selector: %s %s needs values", e.Key, e.Operator)
+			}
+		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+			if len(e.Values) > 0 {
+				return nil, fmt.Errorf("selector: %s %s takes no values", e.Key, e.Operator)
+			}
+		default:
+			return nil, fmt.Errorf("selector: %q is no operator", e.Operator)
+		}
+	}
+	return func(params map[string]string) bool {
+		for _, e := range expressions {
+			value, there := params[e.Key]
+			met := there
+			switch e.Operator {
+			case metav1.LabelSelectorOpIn:
+				met = there && slices.Contains(e.Values, value)
+			case metav1.LabelSelectorOpNotIn:
+				met = !there || !slices.Contains(e.Values, value)
+			case metav1.LabelSelectorOpDoesNotExist:
+				met = !there
+			}
+			if !met {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// yamlUnmarshal reads YAML 1.1, as the controller does.
+func yamlUnmarshal(text string, into any) error { return sigsyaml.Unmarshal([]byte(text), into) }

@@ -1,0 +1,163 @@
+package appset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func (x *expander) git(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	if len(g.Git.Directories) == 0 && len(g.Git.Files) == 0 {
+		return nil, failed(node, "a git generator has directories or files")
+	}
+	if project := x.Spec.Template.Spec.Project; !strings.Contains(project, "{{") && x.Project != nil && !x.Project(project) {
+		return nil, failed(child(x.node, "spec", "template", "spec", "project"), "project %q does not exist", project)
+	}
+	if x.Repository == nil {
+		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL}
+	}
+	repository, err := x.Repository(g.Git.RepoURL, g.Git.Revision)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", x.at(child(node, "repoURL")), g.Git.RepoURL, err)
+	}
+	if repository == nil {
+		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL}
+	}
+	if len(g.Git.Directories) > 0 {
+		return x.gitDirectories(g.Git, node, repository)
+	}
+	return x.gitFiles(g.Git, node, repository)
+}
+
+func (x *expander) gitDirectories(g *Git, node *yaml.Node, repository fs.FS) ([]paramSet, error) {
+	all, err := directories(repository)
+	if err != nil {
+		return nil, err
+	}
+	var sets []paramSet
+	for _, dir := range all {
+		if !selected(g.Directories, dir) {
+			continue
+		}
+		p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: dir}}}
+		x.addPath(p.values, g.PathParamPrefix, dir, "")
+		if err := x.addValues(g.Values, &p, child(node, "values")); err != nil {
+			return nil, err
+		}
+		sets = append(sets, p)
+	}
+	return sets, nil
+}
+
+// selected reports whether a folder is included and not excluded. A pattern that cannot be read matches nothing.
+func selected(items []GitItem, dir string) bool {
+	included := false
+	for _, item := range items {
+		if ok, err := path.Match(item.Path, dir); err != nil || !ok {
+			continue
+		}
+		if item.Exclude {
+			return false
+		}
+		included = true
+	}
+	return included
+}
+
+func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramSet, error) {
+	found := map[string][]byte{}
+	for _, exclude := range []bool{false, true} {
+		for i, item := range g.Files {
+			if item.Exclude != exclude {
+				continue
+			}
+			matched, err := files(repository, item.Path)
+			if errors.Is(err, errMagic) {
+				return nil, &UnknownError{Position: x.at(child(node, "files", strconv.Itoa(i))), What: "git generator with the pattern " + item.Path}
+			}
+			if err != nil {
+				return nil, failed(child(node, "files", strconv.Itoa(i)), "%w", err)
+			}
+			if !exclude {
+				maps.Copy(found, matched)
+				continue
+			}
+			for name := range matched {
+				delete(found, name)
+			}
+		}
+	}
+	var sets []paramSet
+	for _, file := range slices.Sorted(maps.Keys(found)) {
+		objects, err := parameters(found[file])
+		if err != nil {
+			return nil, failed(child(node, "files"), "%s: %w", file, err)
+		}
+		for _, object := range objects {
+			p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: file, values: object}}}
+			if x.Spec.GoTemplate {
+				maps.Copy(p.values, object)
+			} else {
+				for k, v := range flatten(object) {
+					p.values[k] = v
+				}
+			}
+			x.addPath(p.values, g.PathParamPrefix, path.Dir(file), path.Base(file))
+			if err := x.addValues(g.Values, &p, child(node, "values")); err != nil {
+				return nil, err
+			}
+			sets = append(sets, p)
+		}
+	}
+	return sets, nil
+}
+
+// parameters reads a file of parameters: a mapping, or a list of mappings. An empty file is one empty mapping.
+func parameters(data []byte) ([]map[string]any, error) {
+	one := map[string]any{}
+	if err := yamlUnmarshal(string(data), &one); err == nil {
+		return []map[string]any{one}, nil
+	}
+	many := []map[string]any{}
+	if err := yamlUnmarshal(string(data), &many); err != nil {
+		return nil, errors.New("neither a mapping nor a list of mappings")
+	}
+	return many, nil
+}
+
+// addPath adds what is known of a folder, and of a file in it, under the prefix that the generator asks for.
+func (x *expander) addPath(params map[string]any, prefix, dir, file string) {
+	base := path.Base(dir)
+	if x.Spec.GoTemplate {
+		at := map[string]any{"path": dir, "basename": base, "basenameNormalized": normalize(base), "segments": strings.Split(dir, "/")}
+		if file != "" {
+			at["filename"], at["filenameNormalized"] = file, normalize(file)
+		}
+		if prefix != "" {
+			params[prefix] = map[string]any{"path": at}
+		} else {
+			params["path"] = at
+		}
+		return
+	}
+	name := "path"
+	if prefix != "" {
+		name = prefix + ".path"
+	}
+	params[name], params[name+".basename"], params[name+".basenameNormalized"] = dir, base, normalize(base)
+	if file != "" {
+		params[name+".filename"], params[name+".filenameNormalized"] = file, normalize(file)
+	}
+	for i, segment := range strings.Split(dir, "/") {
+		if segment != "" {
+			params[name+"["+strconv.Itoa(i)+"]"] = segment
+		}
+	}
+}

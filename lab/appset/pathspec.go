@@ -1,0 +1,177 @@
+package appset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// directories lists the folders of a repository, as the git generator sees them: those with a file in them, without hidden ones.
+func directories(repository fs.FS) ([]string, error) {
+	var list []string
+	err := fs.WalkDir(repository, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !e.IsDir() || name == ".":
+			return nil
+		case strings.HasPrefix(e.Name(), "."):
+			return fs.SkipDir
+		}
+		list = append(list, name)
+		return nil
+	})
+	return list, err
+}
+
+// files reads the files of a repository that a pattern matches, as `git ls-files PATTERN` does: a star also stands for slashes, and a folder for what is in it.
+func files(repository fs.FS, pattern string) (map[string][]byte, error) {
+	spec, err := cleanPathspec(pattern)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]byte{}
+	err = fs.WalkDir(repository, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !matchPathspec(spec, name) {
+			return err
+		}
+		found[name], err = fs.ReadFile(repository, name)
+		return err
+	})
+	return found, err
+}
+
+// errMagic is of a pattern that says in Git's own words how it is meant: ":(glob)**/x.yaml".
+var errMagic = errors.New("pathspec magic is not worked out")
+
+// cleanPathspec normalises a pattern as Git does before it matches; "" matches everything.
+func cleanPathspec(pattern string) (string, error) {
+	if strings.HasPrefix(pattern, ":") {
+		return "", errMagic
+	}
+	if pattern == "" || pattern == "." || pattern == "./" {
+		return "", nil
+	}
+	spec := path.Clean(pattern)
+	if strings.HasPrefix(spec, "/") || spec == ".." || strings.HasPrefix(spec, "../") {
+		return "", fmt.Errorf("%q is outside the repository", pattern)
+	}
+	if strings.HasSuffix(pattern, "/") && spec != "." {
+		spec += "/"
+	}
+	if spec == "." {
+		spec = ""
+	}
+	return spec, nil
+}
+
+func matchPathspec(spec, name string) bool {
+	if spec == "" || spec == name {
+		return true
+	}
+	if folder := strings.TrimSuffix(spec, "/"); strings.HasPrefix(name, folder+"/") {
+		return true
+	}
+	return strings.ContainsAny(spec, `*?[\`) && wildmatch(spec, name)
+}
+
+// wildmatch is Git's, without WM_PATHNAME: a slash is a character like others.
+func wildmatch(pattern, text string) bool {
+	for pattern != "" {
+		switch pattern[0] {
+		case '*':
+			for pattern = strings.TrimLeft(pattern, "*"); ; text = text[1:] {
+				if wildmatch(pattern, text) {
+					return true
+				}
+				if text == "" {
+					return false
+				}
+			}
+		case '?':
+			if text == "" {
+				return false
+			}
+			pattern, text = pattern[1:], text[1:]
+		case '[':
+			rest, ok := bracket(pattern, text)
+			if !ok {
+				return false
+			}
+			pattern, text = rest, text[1:]
+		case '\\':
+			if len(pattern) > 1 {
+				pattern = pattern[1:]
+			}
+			fallthrough
+		default:
+			if text == "" || pattern[0] != text[0] {
+				return false
+			}
+			pattern, text = pattern[1:], text[1:]
+		}
+	}
+	return text == ""
+}
+
+// classes are the named sets of characters within brackets.
+var classes = map[string]func(c byte) bool{
+	"alnum": func(c byte) bool { return isDigit(c) || isLower(c) || isUpper(c) },
+	"alpha": func(c byte) bool { return isLower(c) || isUpper(c) },
+	"digit": isDigit,
+	"lower": isLower,
+	"upper": isUpper,
+	"space": func(c byte) bool { return strings.IndexByte(" \t\n\v\f\r", c) >= 0 },
+	"punct": func(c byte) bool { return c > ' ' && c < 0x7f && !isDigit(c) && !isLower(c) && !isUpper(c) },
+	"xdigit": func(c byte) bool {
+		return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+	},
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+// bracket matches the first byte of text with the set that pattern begins with, and returns what follows the set.
+func bracket(pattern, text string) (rest string, ok bool) {
+	if text == "" {
+		return "", false
+	}
+	c, p := text[0], pattern[1:]
+	negated := p != "" && (p[0] == '!' || p[0] == '^')
+	if negated {
+		p = p[1:]
+	}
+	matched := false
+	for first := true; ; first = false {
+		if p == "" {
+			return "", false // without its end a set matches nothing
+		}
+		if p[0] == ']' && !first {
+			return p[1:], matched != negated
+		}
+		if name, after, found := strings.Cut(strings.TrimPrefix(p, "[:"), ":]"); strings.HasPrefix(p, "[:") && found {
+			class := classes[name]
+			if class == nil {
+				return "", false
+			}
+			matched, p = matched || class(c), after
+			continue
+		}
+		if p[0] == '\\' && len(p) > 1 {
+			p = p[1:]
+		}
+		low := p[0]
+		p = p[1:]
+		high := low
+		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
+			if p = p[1:]; p[0] == '\\' && len(p) > 1 {
+				p = p[1:]
+			}
+			high, p = p[0], p[1:]
+		}
+		matched = matched || low <= c && c <= high
+	}
+}

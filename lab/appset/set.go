@@ -1,0 +1,284 @@
+package appset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// Set is an ApplicationSet with where it is written.
+type Set struct {
+	Name      string
+	Namespace string // as written; empty in most estates
+	File      string
+	Spec      SetSpec
+
+	node     *yaml.Node // the document
+	compiled *templates
+}
+
+// SetSpec are the fields of an ApplicationSet that decide what it generates.
+type SetSpec struct {
+	GoTemplate        bool        `json:"goTemplate,omitempty"`
+	Generators        []Generator `json:"generators"`
+	Template          Template    `json:"template"`
+	SyncPolicy        *SetPolicy  `json:"syncPolicy,omitempty"`
+	GoTemplateOptions []string    `json:"goTemplateOptions,omitempty"`
+	TemplatePatch     *string     `json:"templatePatch,omitempty"`
+}
+
+// SetPolicy says what becomes of the Applications; those that a policy keeps from being updated are generated alike.
+type SetPolicy struct {
+	PreserveResourcesOnDeletion bool    `json:"preserveResourcesOnDeletion,omitempty"`
+	ApplicationsSync            *string `json:"applicationsSync,omitempty"`
+}
+
+// Generator is one of its fields, and at the top level even several. The order of the fields is the order in which they generate.
+type Generator struct {
+	List                    *List                 `json:"list,omitempty"`
+	Clusters                *Clusters             `json:"clusters,omitempty"`
+	Git                     *Git                  `json:"git,omitempty"`
+	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
+	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
+	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
+	Matrix                  *Matrix               `json:"matrix,omitempty"`
+	Merge                   *Merge                `json:"merge,omitempty"`
+	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+	Plugin                  *JSON                 `json:"plugin,omitempty"`
+}
+
+// Child is a generator within a matrix or a merge. A matrix or merge that it holds may hold no further one.
+type Child struct {
+	List                    *List                 `json:"list,omitempty"`
+	Clusters                *Clusters             `json:"clusters,omitempty"`
+	Git                     *Git                  `json:"git,omitempty"`
+	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
+	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
+	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
+	Matrix                  *JSON                 `json:"matrix,omitempty"`
+	Merge                   *JSON                 `json:"merge,omitempty"`
+	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+	Plugin                  *JSON                 `json:"plugin,omitempty"`
+}
+
+// grandchild is a generator within a matrix or merge that is itself within one.
+type grandchild struct {
+	List                    *List                 `json:"list,omitempty"`
+	Clusters                *Clusters             `json:"clusters,omitempty"`
+	Git                     *Git                  `json:"git,omitempty"`
+	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
+	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
+	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
+	Plugin                  *JSON                 `json:"plugin,omitempty"`
+	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+type List struct {
+	Elements     []JSON   `json:"elements"`
+	Template     Template `json:"template,omitempty"`
+	ElementsYAML string   `json:"elementsYaml,omitempty"`
+}
+
+type Clusters struct {
+	Selector metav1.LabelSelector `json:"selector,omitempty"`
+	Template Template             `json:"template,omitempty"`
+	Values   map[string]string    `json:"values,omitempty"`
+	FlatList bool                 `json:"flatList,omitempty"`
+}
+
+type Git struct {
+	RepoURL         string            `json:"repoURL"`
+	Directories     []GitItem         `json:"directories,omitempty"`
+	Files           []GitItem         `json:"files,omitempty"`
+	Revision        string            `json:"revision"`
+	Template        Template          `json:"template,omitempty"`
+	PathParamPrefix string            `json:"pathParamPrefix,omitempty"`
+	Values          map[string]string `json:"values,omitempty"`
+}
+
+type GitItem struct {
+	Path    string `json:"path"`
+	Exclude bool   `json:"exclude,omitempty"`
+}
+
+type Matrix struct {
+	Generators []Child  `json:"generators"`
+	Template   Template `json:"template,omitempty"`
+}
+
+type Merge struct {
+	Generators []Child  `json:"generators"`
+	MergeKeys  []string `json:"mergeKeys"`
+	Template   Template `json:"template,omitempty"`
+}
+
+// JSON is a value that is kept as it is written.
+type JSON struct {
+	Raw []byte `json:"-"`
+}
+
+func (j JSON) MarshalJSON() ([]byte, error) {
+	if len(j.Raw) == 0 {
+		return []byte("null"), nil
+	}
+	return j.Raw, nil
+}
+
+func (j *JSON) UnmarshalJSON(data []byte) error {
+	if string(data) != "null" {
+		j.Raw = slices.Clone(data)
+	}
+	return nil
+}
+
+// Parse reads an ApplicationSet from a document of file. Unknown fields are left out, as an API server leaves them out; a value that an API server would
+// refuse is a problem.
+func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
+	var object struct {
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec SetSpec `json:"spec"`
+	}
+	text, err := yaml.Marshal(doc)
+	if err == nil {
+		text, err = sigsyaml.YAMLToJSON(text)
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(text, &object)
+	}
+	if err != nil {
+		at, message := mistyped(doc, err)
+		return nil, lab.Problems{{Position: strict.Position(file, at), Message: message}}
+	}
+	s := &Set{Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, File: file, Spec: object.Spec, node: doc}
+	s.compiled = newTemplates(s.Spec.GoTemplate, s.Spec.GoTemplateOptions)
+	return s, s.check()
+}
+
+// check finds what the schema of ApplicationSets refuses beyond a value's type.
+func (s *Set) check() lab.Problems {
+	var ps lab.Problems
+	require := func(n *yaml.Node, path string) {
+		if child(n, strings.Split(path, ".")...) == nil {
+			ps = append(ps, lab.Problem{Position: s.at(n), Message: "ApplicationSet without " + path})
+		}
+	}
+	spec := child(s.node, "spec")
+	if spec == nil {
+		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
+	}
+	for _, path := range []string{"generators", "template", "template.metadata", "template.spec", "template.spec.destination", "template.spec.project"} {
+		if parent, _, found := cutLast(path); !found || child(spec, strings.Split(parent, ".")...) != nil {
+			require(spec, path)
+		}
+	}
+	return ps
+}
+
+func cutLast(path string) (before, after string, found bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
+
+func (s *Set) at(n *yaml.Node) lab.Position {
+	if n == nil {
+		n = s.node
+	}
+	return strict.Position(s.File, n)
+}
+
+// mistyped finds the value that a decoder could not take.
+func mistyped(doc *yaml.Node, err error) (*yaml.Node, string) {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return doc, err.Error()
+	}
+	field := wrong.Field
+	if n := locate(doc, strings.Split(field, "."), wrong.Value); n != nil {
+		doc = n
+	}
+	return doc, fmt.Sprintf("%s cannot be a %s", field, wrong.Value)
+}
+
+// locate finds the node of a JSON kind below a path that leaves indexes out.
+func locate(n *yaml.Node, path []string, kind string) *yaml.Node {
+	if n.Kind == yaml.SequenceNode && (len(path) > 0 || kind != "array") {
+		for _, c := range n.Content {
+			if found := locate(c, path, kind); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	switch {
+	case len(path) == 0 && jsonKind(n) == kind:
+		return n
+	case n.Kind != yaml.MappingNode:
+		return nil
+	case len(path) == 0: // a value of a map
+		for i := 1; i < len(n.Content); i += 2 {
+			if found := locate(n.Content[i], nil, kind); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	if next := child(n, path[0]); next != nil {
+		return locate(next, path[1:], kind)
+	}
+	return nil
+}
+
+func jsonKind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "object"
+	case n.Kind == yaml.SequenceNode:
+		return "array"
+	case n.Tag == "!!bool":
+		return "bool"
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		return "number"
+	}
+	return "string"
+}
+
+// child is the value below keys and list indexes ("0"); nil where there is none.
+func child(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if n == nil {
+			return nil
+		}
+		var next *yaml.Node
+		switch n.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == key {
+					next = n.Content[i+1]
+				}
+			}
+		case yaml.SequenceNode:
+			var i int
+			if _, err := fmt.Sscanf(key, "%d", &i); err == nil && i >= 0 && i < len(n.Content) {
+				next = n.Content[i]
+			}
+		}
+		n = next
+	}
+	return n
+}

@@ -1,0 +1,197 @@
+package appset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"github.com/Masterminds/sprig/v3"
+	"github.com/valyala/fasttemplate"
+	"sigs.k8s.io/yaml"
+)
+
+// templates are the strings of one ApplicationSet, parsed once. They are of one of two languages: Go's, or plain {{tag}}s.
+type templates struct {
+	goTemplate bool
+	options    []string
+	badOption  error
+	funcs      template.FuncMap
+	root       *template.Template // holds the functions, which every new template would copy
+	parsed     map[string]rendering
+	decoded    map[string]any // JSON values, by their text
+}
+
+type rendering struct {
+	render func(params map[string]any) (string, error)
+	tree   *parse.Tree // of a Go template
+	err    error
+}
+
+// goOptions are the options that text/template knows; it panics at any other.
+var goOptions = regexp.MustCompile(`^missingkey=(default|invalid|zero|error)$`)
+
+func newTemplates(goTemplate bool, options []string) *templates {
+	t := &templates{goTemplate: goTemplate, options: options, parsed: map[string]rendering{}, decoded: map[string]any{}}
+	if goTemplate {
+		t.funcs = functions()
+		t.root = template.New("").Funcs(t.funcs)
+		for _, o := range options {
+			if !goOptions.MatchString(o) {
+				t.badOption = fmt.Errorf("goTemplateOptions: %q is none: missingkey=error, missingkey=zero or missingkey=default", o)
+			}
+		}
+	}
+	return t
+}
+
+func (t *templates) replace(text string, params map[string]any) (string, error) {
+	if t.badOption != nil {
+		return "", t.badOption
+	}
+	if !strings.Contains(text, "{{") {
+		return text, nil
+	}
+	r := t.parse(text)
+	if r.err != nil {
+		return "", r.err
+	}
+	return r.render(params)
+}
+
+func (t *templates) parse(text string) rendering {
+	r, ok := t.parsed[text]
+	if !ok {
+		if t.goTemplate {
+			r = t.parseGo(text)
+		} else {
+			r = parseTags(text)
+		}
+		t.parsed[text] = r
+	}
+	return r
+}
+
+func (t *templates) parseGo(text string) rendering {
+	tmpl := t.root
+	if strings.Contains(text, "define") || strings.Contains(text, "block") { // what one text defines, others do not know
+		tmpl = template.New("").Funcs(t.funcs)
+	}
+	if t.badOption != nil {
+		return rendering{err: t.badOption}
+	}
+	tmpl, err := tmpl.New("").Parse(text)
+	if err != nil {
+		return rendering{err: fmt.Errorf("template %q: %w", text, trimTemplate(err))}
+	}
+	tmpl.Option(t.options...)
+	return rendering{tree: tmpl.Tree, render: func(params map[string]any) (string, error) {
+		var b strings.Builder
+		if err := tmpl.Execute(&b, params); err != nil {
+			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+		}
+		return b.String(), nil
+	}}
+}
+
+// trimTemplate takes away what says nothing: the templates have no name.
+func trimTemplate(err error) error {
+	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
+}
+
+// tagged is a text that is looked at for tags at all: both braces in one line.
+var tagged = regexp.MustCompile(`{{.*}}`)
+
+func parseTags(text string) rendering {
+	if !tagged.MatchString(text) {
+		return rendering{render: func(map[string]any) (string, error) { return text, nil }}
+	}
+	tmpl, err := fasttemplate.NewTemplate(text, "{{", "}}")
+	if err != nil {
+		return rendering{err: fmt.Errorf("template %q: %w", text, err)}
+	}
+	return rendering{render: func(params map[string]any) (string, error) {
+		return tmpl.ExecuteFuncString(func(w io.Writer, tag string) (int, error) {
+			value, ok := params[strings.TrimSpace(tag)].(string)
+			if !ok || strings.TrimSpace(tag) == "" {
+				value = "{{" + tag + "}}" // what nothing is known of stays as it is
+			}
+			return io.WriteString(w, value)
+		}), nil
+	}}
+}
+
+// unforeseeable are the functions whose result differs each time.
+var unforeseeable = []string{
+	"now", "ago", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES", "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randInt", "randBytes",
+	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
+}
+
+// functions are those of Argo CD's templates: sprig's, without what would tell of the controller's machine, and five of its own.
+func functions() template.FuncMap {
+	f := sprig.TxtFuncMap()
+	for _, name := range []string{"env", "expandenv", "getHostByName"} {
+		delete(f, name)
+	}
+	f["normalize"] = normalize
+	f["slugify"] = slugify
+	f["toYaml"] = func(v any) (string, error) {
+		data, err := yaml.Marshal(v)
+		return strings.TrimSuffix(string(data), "\n"), err
+	}
+	f["fromYaml"] = func(s string) (map[string]any, error) {
+		m := map[string]any{}
+		return m, yaml.Unmarshal([]byte(s), &m)
+	}
+	f["fromYamlArray"] = func(s string) ([]any, error) {
+		a := []any{}
+		return a, yaml.Unmarshal([]byte(s), &a)
+	}
+	return f
+}
+
+var notInName = regexp.MustCompile(`[^-a-z0-9.]`)
+
+// normalize makes a DNS name of a text, of at most 253 bytes.
+func normalize(name string) string {
+	name = notInName.ReplaceAllString(strings.ToLower(name), "-")
+	return strings.Trim(name[:min(len(name), 253)], "-.")
+}
+
+var manyDashes = regexp.MustCompile(`-+`)
+
+// slugify makes a slug of its last argument; before it may stand the most bytes (50) and whether to cut between words (true).
+func slugify(args ...any) (string, error) {
+	most, betweenWords, name := 50, true, ""
+	for i, arg := range args {
+		var ok bool
+		switch i {
+		case len(args) - 1:
+			name, ok = arg.(string)
+		case 0:
+			most, ok = arg.(int)
+		case 1:
+			betweenWords, ok = arg.(bool)
+		default:
+			ok = true
+		}
+		if !ok || most < 0 {
+			return "", fmt.Errorf("slugify takes [length [true|false]] text, not %v", arg)
+		}
+	}
+	name = normalize(name)
+	if !betweenWords && len(name) >= most {
+		name = name[:most]
+	}
+	name = strings.Trim(manyDashes.ReplaceAllString(strings.ReplaceAll(name, ".", "-"), "-"), "-")
+	if betweenWords && most > 0 && len(name) > most {
+		if i := strings.LastIndexByte(name[:most+1], '-'); i >= 0 {
+			return name[:i], nil
+		}
+		return name[:most], nil
+	}
+	return name, nil
+}

@@ -1,0 +1,86 @@
+package estate
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+func inRepository(p string) bool {
+	p = path.Clean(p)
+	return p != ".." && !strings.HasPrefix(p, "../")
+}
+
+// outside reports whether a path of a source leads out of its repository. It starts at folder, or with $REF/ at the root of the repository that carries the ref.
+func outside(p, folder string) bool {
+	if strings.Contains(p, "://") {
+		return false
+	}
+	if strings.HasPrefix(p, "$") {
+		_, p, _ = strings.Cut(p, "/")
+		folder = ""
+	}
+	return inRepository(folder) && !inRepository(path.Join(folder, strings.TrimPrefix(p, "/")))
+}
+
+func leaves(at lab.Position, p string) lab.Problem {
+	return lab.Problem{Position: at, Message: fmt.Sprintf("path %s leaves the repository", p), Cure: "a path starts at the root of the repository"}
+}
+
+// escapes finds the paths of a manifest that leave the repository.
+func escapes(file string, doc *yaml.Node) lab.Problems {
+	var ps lab.Problems
+	check := func(n *yaml.Node, folder string) {
+		if n != nil && outside(n.Value, folder) {
+			ps = append(ps, leaves(strict.Position(file, n), n.Value))
+		}
+	}
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		if n.Kind == yaml.MappingNode && get(n, "repoURL") != nil {
+			check(get(n, "path"), "")
+			if files := get(n, "helm", "valueFiles"); files != nil {
+				for _, f := range files.Content {
+					check(f, text(n, "path"))
+				}
+			}
+		}
+		for _, c := range n.Content {
+			walk(c)
+		}
+	}
+	walk(doc)
+	return ps
+}
+
+// strays finds the paths of a generated Application that leave the repository.
+func (l *loader) strays(app *appset.Application) {
+	check := func(p, folder string, field ...string) {
+		if at := app.Origins(field...); len(at) > 0 && outside(p, folder) {
+			l.also(leaves(at[0].Position, p))
+		}
+	}
+	for i, source := range app.Spec.All() {
+		check(source.Path, "", sourceField(app, i, "path")...)
+		if source.Helm == nil {
+			continue
+		}
+		for j, f := range source.Helm.ValueFiles {
+			check(f, source.Path, sourceField(app, i, "helm", "valueFiles", fmt.Sprint(j))...)
+		}
+	}
+}
+
+// sourceField is the path of a field of an Application's source.
+func sourceField(app *appset.Application, i int, field ...string) []string {
+	if len(app.Spec.Sources) > 0 {
+		return append([]string{"spec", "sources", fmt.Sprint(i)}, field...)
+	}
+	return append([]string{"spec", "source"}, field...)
+}

@@ -1,0 +1,370 @@
+package estate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/bridge"
+)
+
+// engineLabels begin the labels that Argo CD's own keys have. It writes some of them itself, after lab.
+const engineLabels = "argocd.argoproj.io/"
+
+// secretType is the one of them that every registration carries from the start.
+const secretType = engineLabels + "secret-type"
+
+// engineNamespace is where the engine keeps ApplicationSets and Applications.
+const engineNamespace = "argocd"
+
+// set is an ApplicationSet of an addon.
+type set struct {
+	*appset.Set
+	addon string
+}
+
+// registrations are what the hub would know of clusters, in the order of their Secrets.
+func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
+	in := bridge.DefaultInputs(e.Name, e.Addons)
+	def, _ := e.Environment(lab.DefaultEnvironment)
+	var list []appset.Cluster
+	for _, c := range clusters {
+		env, _ := e.Environment(c.Environment)
+		reg := bridge.Build(e.Name, env, def, c, in)
+		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: plain(reg.Labels), Annotations: plain(reg.Annotations)})
+		list[len(list)-1].Labels[secretType] = "cluster"
+	}
+	slices.SortFunc(list, func(a, b appset.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func plain(values map[string]lab.Value) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = v.Value
+	}
+	return out
+}
+
+// world is what the estate's ApplicationSets are expanded against.
+func world(e *lab.Estate, clusters []lab.Cluster) appset.World {
+	own := bridge.DefaultInputs(e.Name, nil)
+	return appset.World{
+		Namespace: engineNamespace,
+		Clusters:  registrations(e, clusters),
+		Repository: func(url, revision string) (fs.FS, error) {
+			if url != own.RepoURL || revision != own.RepoRevision && revision != "HEAD" && revision != "" {
+				return nil, nil // not to be had from the files alone
+			}
+			return e.FS, nil
+		},
+	}
+}
+
+// everything is a cluster with all addons switched on.
+func everything(c lab.Cluster, addons []lab.Addon) lab.Cluster {
+	c.Addons = map[string]bool{}
+	for _, a := range addons {
+		c.Addons[a.Name] = true
+	}
+	return c
+}
+
+// selected notes for every cluster which addons' ApplicationSets pick it, where that can be told.
+func (l *loader) selected() {
+	w := world(l.estate, l.estate.Clusters)
+	for i := range l.estate.Clusters {
+		l.estate.Clusters[i].Selected = map[string]bool{}
+	}
+	for _, a := range l.estate.Addons {
+		picked := map[string]bool{}
+		known := false
+		for _, s := range l.sets {
+			if s.addon != a.Name {
+				continue
+			}
+			of, err := s.Selects(w)
+			if known = err == nil && !s.selectsByEngine(); !known {
+				break
+			}
+			maps.Copy(picked, of)
+		}
+		for i := range l.estate.Clusters {
+			if c := &l.estate.Clusters[i]; known {
+				c.Selected[a.Name] = picked[c.Name]
+			}
+		}
+	}
+}
+
+// expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
+// what an environment pins is known before a cluster is in it.
+func (l *loader) expand() {
+	real, potential := world(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
+	for _, c := range l.estate.Clusters {
+		potential = append(potential, everything(c, l.estate.Addons))
+	}
+	all := world(l.estate, potential)
+	owners := map[string]string{} // application -> file of its set
+	known := map[string]bool{}    // addon -> what its sets make is known
+	for _, s := range l.sets {
+		known[s.addon] = true
+	}
+	for _, s := range l.sets {
+		if s.selectsByEngine() {
+			known[s.addon] = false
+			continue
+		}
+		x, err := s.Expand(real)
+		if err != nil {
+			l.unexpanded(err)
+			known[s.addon] = false
+			continue
+		}
+		for _, i := range x.Invalid {
+			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message)})
+		}
+		for i := range x.Applications {
+			l.application(s, &x.Applications[i], owners)
+		}
+		if x, err := s.Expand(all); err == nil {
+			for _, app := range x.Applications {
+				l.estate.Possible = append(l.estate.Possible, observed(s, &app))
+			}
+		}
+	}
+	for i := range l.estate.Clusters {
+		c := &l.estate.Clusters[i]
+		for addon, ok := range known {
+			if ok {
+				c.Selected[addon] = slices.ContainsFunc(l.estate.Applications, func(a lab.Generated) bool { return a.Addon == addon && a.Cluster == c.Name })
+			}
+		}
+	}
+	l.unheard(known)
+}
+
+// unexpanded notes why a set makes nothing. What the running engine alone knows is no fault of the estate.
+func (l *loader) unexpanded(err error) {
+	var unknown *appset.UnknownError
+	var fault *appset.Error
+	switch {
+	case errors.As(err, &unknown):
+		l.estate.Unknown = append(l.estate.Unknown, lab.Problem{Position: unknown.Position, Message: "what a " + unknown.What + " makes is known to the running engine alone"})
+	case errors.As(err, &fault):
+		for _, p := range fault.Problems {
+			l.also(p)
+		}
+	default:
+		l.also(lab.Problem{Message: err.Error()})
+	}
+}
+
+// also notes a problem where none is known in that line: what an ApplicationSet fails for was mostly said already.
+func (l *loader) also(p lab.Problem) {
+	if !slices.ContainsFunc(l.problems, func(q lab.Problem) bool { return q.File == p.File && q.Line == p.Line }) {
+		l.problems = append(l.problems, p)
+	}
+}
+
+func observed(s set, app *appset.Application) lab.Application {
+	return lab.Application{Name: app.Metadata.Name, Addon: s.addon, Cluster: app.Cluster, Namespace: app.Spec.Destination.Namespace}
+}
+
+// application adds one that the estate asks for.
+func (l *loader) application(s set, app *appset.Application, owners map[string]string) {
+	name := app.Metadata.Name
+	if other, ok := owners[name]; ok {
+		at := app.Origins("metadata", "name")
+		l.also(lab.Problem{Position: at[0].Position, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		return
+	}
+	owners[name] = s.File
+	g := lab.Generated{Application: observed(s, app), Set: s.Name}
+	own := bridge.DefaultInputs(l.estate.Name, nil)
+	l.strays(app)
+	for i, source := range app.Spec.All() {
+		if source.Chart != "" {
+			chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: place(app, sourceField(app, i, "targetRevision")...)}
+			if source.RepoURL == own.ChartRepoURL {
+				chart.Repository = ""
+			}
+			g.Charts = append(g.Charts, chart)
+			continue
+		}
+		if source.RepoURL == own.RepoURL && source.Path != "" {
+			l.path(app, source.Path, sourceField(app, i, "path"))
+			g.Paths = append(g.Paths, path.Clean(source.Path))
+		}
+	}
+	l.estate.Applications = append(l.estate.Applications, g)
+}
+
+// path checks a folder of the estate that an Application renders.
+func (l *loader) path(app *appset.Application, dir string, field []string) {
+	origins := app.Origins(field...)
+	if len(origins) == 0 || !fs.ValidPath(path.Clean(dir)) || l.exists(path.Clean(dir)) {
+		return
+	}
+	l.also(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in the estate", path.Clean(dir))})
+}
+
+// place is where the value of a field is written: what a lone parameter stands for, or else the template.
+func place(app *appset.Application, field ...string) lab.Position {
+	origins := app.Origins(field...)
+	switch {
+	case len(origins) == 0:
+		return lab.Position{}
+	case len(origins) == 2 && origins[1].Exact:
+		return origins[1].Position
+	}
+	return origins[0].Position
+}
+
+// describe fills in what the Applications of an addon have in common, and what its environments pin.
+func (l *loader) describe() {
+	environments := []string{""}
+	for _, e := range l.estate.Environments {
+		if e.Name != lab.DefaultEnvironment {
+			environments = append(environments, e.Name)
+		}
+	}
+	for i := range l.estate.Addons {
+		l.describeAddon(&l.estate.Addons[i], environments)
+	}
+}
+
+// pin is a version with where it is written.
+type pin struct {
+	version string
+	at      lab.Position
+}
+
+func (l *loader) describeAddon(a *lab.Addon, environments []string) {
+	pins := map[string]pin{}
+	namespaces := map[string]lab.Position{}
+	own := bridge.DefaultInputs(l.estate.Name, nil)
+	for _, env := range environments {
+		for _, app := range l.sample(a.Name, env) {
+			at := app.Origins("spec", "destination", "namespace")
+			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" }) // which is told of it
+			if len(at) > 0 && !fromBridge {
+				namespaces[app.Spec.Destination.Namespace] = at[0].Position
+			}
+			for i, source := range app.Spec.All() {
+				switch {
+				case source.Chart != "" && cmp.Or(a.Chart, source.Chart) == source.Chart:
+					a.Chart, a.Positions["chart"] = source.Chart, place(app, sourceField(app, i, "chart")...)
+					if a.Repository = source.RepoURL; a.Repository == own.ChartRepoURL {
+						a.Repository = ""
+					}
+					pins[env] = pin{source.TargetRevision, place(app, sourceField(app, i, "targetRevision")...)}
+				case source.Path != "" && source.RepoURL == own.RepoURL && a.Path == "":
+					a.Path, a.Positions["path"] = path.Clean(source.Path), place(app, sourceField(app, i, "path")...)
+				}
+			}
+		}
+	}
+	if len(namespaces) == 1 {
+		for ns, at := range namespaces {
+			a.Namespace, a.Positions["namespace"] = ns, at
+		}
+	}
+	a.Versions = map[string]string{}
+	base, ok := pins[""]
+	if !ok && len(pins) > 0 { // no cluster without environment gets it: what all share is the base
+		base = pins[slices.Sorted(maps.Keys(pins))[0]]
+		for _, p := range pins {
+			ok = p == base
+			if !ok {
+				break
+			}
+		}
+	}
+	if ok {
+		a.Versions[""], a.Positions["version"] = base.version, base.at
+	}
+	for env, p := range pins {
+		if env != "" && p.at != base.at || env != "" && !ok {
+			a.Versions[env], a.Positions["version."+env] = p.version, p.at
+		}
+	}
+}
+
+// sample is what the sets of an addon make for a cluster of an environment that has everything.
+func (l *loader) sample(addon, env string) []*appset.Application {
+	probe := everything(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
+	w := world(l.estate, []lab.Cluster{probe})
+	var apps []*appset.Application
+	for _, s := range l.sets {
+		if s.addon != addon {
+			continue
+		}
+		x, err := s.Expand(w)
+		if err != nil {
+			continue // said of the real clusters
+		}
+		for i := range x.Applications {
+			if x.Applications[i].Cluster == probe.Name {
+				apps = append(apps, &x.Applications[i])
+			}
+		}
+	}
+	return apps
+}
+
+// unheard finds labels that are on and that no generator selects clusters by.
+func (l *loader) unheard(known map[string]bool) {
+	for _, a := range l.estate.Addons {
+		label := lab.EnableLabel(a.Name)
+		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.hears(label) }) {
+			continue
+		}
+		var clusters []string
+		for _, c := range l.estate.Clusters {
+			if c.Addons[a.Name] && !c.Selected[a.Name] {
+				clusters = append(clusters, c.Name)
+			}
+		}
+		if len(clusters) > 0 {
+			l.at(a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as %s should be", label, strings.Join(clusters, ", ")),
+				"ask for the label in the selector of a clusters generator, or switch the addon off under spec.addons of the clusters")
+		}
+	}
+}
+
+// hears reports whether a generator asks for a label, and its value "true" is what is asked.
+func (s set) hears(label string) bool {
+	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
+		if value, ok := selector.MatchLabels[label]; ok {
+			return value == "true"
+		}
+		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+			alone, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
+			return err == nil && e.Key == label && alone.Matches(labels.Set{label: "true"})
+		})
+	})
+}
+
+// selectsByEngine reports whether a generator asks for a label that the engine writes later.
+func (s set) selectsByEngine() bool {
+	engines := func(key string) bool { return strings.HasPrefix(key, engineLabels) && key != secretType }
+	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
+		for key := range selector.MatchLabels {
+			if engines(key) {
+				return true
+			}
+		}
+		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return engines(e.Key) })
+	})
+}
