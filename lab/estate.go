@@ -13,7 +13,7 @@ type Estate struct {
 
 	Applications []Generated   // what the ApplicationSets make, by set and name
 	Possible     []Application // what they would make with every addon switched on
-	Unknown      Problems      // what of them is known to the running engine alone
+	Notes        Problems      // what is no fault, and may surprise
 }
 
 // Generated is an Application that the estate asks for.

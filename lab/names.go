@@ -38,6 +38,9 @@ func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
 // ApplicationName is what an estate's ApplicationSets call the application of an addon on a cluster: "prod-podinfo".
 func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }
 
+// KubernetesVersion is the minor version of Kubernetes that lab's nodes run.
+const KubernetesVersion = "1.36"
+
 // RootFile is the path of the app of apps within an estate.
 const RootFile = AddonsDir + "/root.yaml"
 

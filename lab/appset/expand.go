@@ -54,7 +54,7 @@ type Cluster struct {
 
 // The words by which an ApplicationSet's status says where it failed.
 const (
-	ReasonParameters = "ApplicationParamsGenerationError"
+	ReasonParameters = "ApplicationGenerationFromParamsError"
 	ReasonTemplate   = "RenderTemplateParamsError"
 	ReasonInvalid    = "ApplicationValidationError"
 	ReasonRefused    = "UpdateApplicationError"
@@ -351,7 +351,9 @@ func (x *expander) judge(all []Application) *Expansion {
 	return out
 }
 
-// destination is the name of the cluster that an Application goes to.
+// Destination is the name of the cluster that an Application goes to.
+func (w World) Destination(d Destination) (string, error) { return destination(d, w.registered()) }
+
 func destination(d Destination, known []Cluster) (string, error) {
 	switch {
 	case d.Name != "" && d.Server != "":
@@ -359,10 +361,9 @@ func destination(d Destination, known []Cluster) (string, error) {
 	case d.Name == "" && d.Server == "":
 		return "", errors.New("no destination: neither name nor server")
 	}
-	server := strings.TrimRight(d.Server, "/")
 	var names []string
-	for _, c := range known {
-		if d.Name != "" && c.Name == d.Name || server != "" && c.Server == server {
+	for _, c := range known { // whose servers have no slash at their end: one that has is none of them
+		if d.Name != "" && c.Name == d.Name || d.Server != "" && c.Server == d.Server {
 			names = append(names, c.Name)
 		}
 	}
@@ -376,10 +377,10 @@ func destination(d Destination, known []Cluster) (string, error) {
 }
 
 // registered are the clusters that Argo CD knows, the one that it runs in among them.
-func (x *expander) registered() []Cluster {
-	list := make([]Cluster, 0, len(x.Clusters)+1)
+func (w World) registered() []Cluster {
+	list := make([]Cluster, 0, len(w.Clusters)+1)
 	local := false
-	for _, c := range x.Clusters {
+	for _, c := range w.Clusters {
 		c.Server = strings.TrimRight(c.Server, "/")
 		local = local || c.Server == InCluster
 		list = append(list, c)

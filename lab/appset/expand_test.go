@@ -167,7 +167,7 @@ func TestParseProblems(t *testing.T) {
 			"set.yaml:5:25: spec.template.metadata.labels cannot be a number",
 		},
 		"nothing":        {"metadata: {name: x}\n", "set.yaml:1:1: ApplicationSet without spec"},
-		"no destination": {"spec:\n  generators: []\n  template: {metadata: {}, spec: {project: x}}\n", "set.yaml:2:3: ApplicationSet without template.spec.destination"},
+		"no destination": {"spec:\n  generators: []\n  template: {metadata: {}, spec: {project: x}}\n", "set.yaml:3:34: spec.template.spec without destination"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			docs, _ := strict.Parse("set.yaml", []byte(c.text))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -84,7 +85,7 @@ type grandchild struct {
 }
 
 type List struct {
-	Elements     []JSON   `json:"elements"`
+	Elements     []JSON   `json:"elements,omitempty"`
 	Template     Template `json:"template,omitempty"`
 	ElementsYAML string   `json:"elementsYaml,omitempty"`
 }
@@ -151,48 +152,85 @@ func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 		} `json:"metadata"`
 		Spec SetSpec `json:"spec"`
 	}
-	text, err := yaml.Marshal(doc)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(text, &object)
-	}
-	if err != nil {
-		at, message := mistyped(doc, err)
-		return nil, lab.Problems{{Position: strict.Position(file, at), Message: message}}
+	if ps := decode(file, doc, &object); len(ps) > 0 {
+		return nil, ps
 	}
 	s := &Set{Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, File: file, Spec: object.Spec, node: doc}
 	s.compiled = newTemplates(s.Spec.GoTemplate, s.Spec.GoTemplateOptions)
 	return s, s.check()
 }
 
+// ParseApplication reads an Application that is written as such, from a document of file.
+func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
+	var t Template
+	if ps := decode(file, doc, &t); len(ps) > 0 {
+		return nil, ps
+	}
+	return &t, nil
+}
+
+// decode reads a document as an API server does.
+func decode(file string, doc *yaml.Node, into any) lab.Problems {
+	text, err := yaml.Marshal(doc)
+	if err == nil {
+		text, err = sigsyaml.YAMLToJSON(text)
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(text, into)
+	}
+	if err == nil {
+		return nil
+	}
+	at, message := mistyped(doc, err)
+	return lab.Problems{{Position: strict.Position(file, at), Message: message}}
+}
+
+// syncPolicies are what becomes of generated Applications.
+var syncPolicies = []string{"create-only", "create-update", "create-delete", "sync"}
+
 // check finds what the schema of ApplicationSets refuses beyond a value's type.
 func (s *Set) check() lab.Problems {
-	var ps lab.Problems
-	require := func(n *yaml.Node, path string) {
-		if child(n, strings.Split(path, ".")...) == nil {
-			ps = append(ps, lab.Problem{Position: s.at(n), Message: "ApplicationSet without " + path})
-		}
-	}
 	spec := child(s.node, "spec")
 	if spec == nil {
 		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
 	}
-	for _, path := range []string{"generators", "template", "template.metadata", "template.spec", "template.spec.destination", "template.spec.project"} {
-		if parent, _, found := cutLast(path); !found || child(spec, strings.Split(parent, ".")...) != nil {
-			require(spec, path)
-		}
+	ps := s.required("spec", spec, reflect.TypeFor[SetSpec]())
+	if p := s.Spec.SyncPolicy; p != nil && p.ApplicationsSync != nil && !slices.Contains(syncPolicies, *p.ApplicationsSync) {
+		ps = append(ps, lab.Problem{
+			Position: s.at(child(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
+		})
 	}
 	return ps
 }
 
-func cutLast(path string) (before, after string, found bool) {
-	i := strings.LastIndexByte(path, '.')
-	if i < 0 {
-		return "", path, false
+// required finds fields that are not there: those whose types do not say omitempty, as in the CRD.
+func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
+	var ps lab.Problems
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return path[:i], path[i+1:], true
+	switch {
+	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+		for i, item := range n.Content {
+			ps = append(ps, s.required(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())...)
+		}
+	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "" || name == "-" {
+				continue
+			}
+			value := child(n, name)
+			switch {
+			case value != nil && !strict.IsNull(value):
+				ps = append(ps, s.required(path+"."+name, value, field.Type)...)
+			case !strings.Contains(option, "omitempty"):
+				ps = append(ps, lab.Problem{Position: s.at(n), Message: path + " without " + name})
+			}
+		}
+	}
+	return ps
 }
 
 func (s *Set) at(n *yaml.Node) lab.Position {

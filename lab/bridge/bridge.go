@@ -76,12 +76,16 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	} {
 		b.annotations[key] = lab.Value{Value: value, Origin: FromLab}
 	}
+	b.labels["kubernetes_version"] = lab.Value{Value: lab.KubernetesVersion, Origin: FromLab}
 	b.labels["cloud"] = given.value("provider", cmp.Or(full.Provider, cloud.None))
 	if full.Region != "" {
 		b.labels["region"] = given.value("region", full.Region)
 	}
 	for _, f := range cloud.Facts(full, scope) {
 		b.annotations[f.Key] = given.value(f.Field, f.Value)
+		if f.Key == "aws_cluster_name" { // a label too where Terraform writes the Secret
+			b.labels[f.Key] = b.annotations[f.Key]
+		}
 	}
 	for addon, wanted := range c.Addons {
 		b.labels[lab.EnableLabel(addon)] = lab.Value{Value: strconv.FormatBool(wanted), Origin: FromCluster, At: c.Position("spec.addons." + addon)}

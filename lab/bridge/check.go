@@ -28,7 +28,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	for _, k := range slices.Sorted(maps.Keys(reg.Labels)) {
 		v := reg.Labels[k]
 		ps = append(ps, key("a label", k, v.At)...)
-		if k == "cloud" || k == "region" {
+		if (k == "cloud" || k == "region") && !written(k, def, env, c) {
 			continue // checked above, against the provider's own
 		}
 		if msgs := validation.IsValidLabelValue(v.Value); len(msgs) > 0 && v.At.File != "" {
@@ -42,12 +42,22 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		ps = append(ps, key("an annotation", k, reg.Annotations[k].At)...)
 	}
 	for _, layer := range []struct {
-		labels, metadata map[string]string
-		at               func(string) lab.Position
-	}{{def.Labels, def.Metadata, def.Position}, {env.Labels, env.Metadata, env.Position}, {c.Labels, c.Metadata, c.Position}} {
-		ps = append(ps, reserved(layer.labels, layer.metadata, layer.at)...)
+		labels map[string]string
+		at     func(string) lab.Position
+	}{{def.Labels, def.Position}, {env.Labels, env.Position}, {c.Labels, c.Position}} {
+		ps = append(ps, reserved(layer.labels, layer.at)...)
 	}
 	return append(ps, missing(reg, c, in.Addons)...)
+}
+
+// written reports whether a user gives a label by its key.
+func written(label string, def, env lab.Environment, c lab.Cluster) bool {
+	for _, labels := range []map[string]string{def.Labels, env.Labels, c.Labels} {
+		if _, ok := labels[label]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // key checks a key that a user wrote; the lab's own have no place in a file or are made from names that were checked.
@@ -58,28 +68,12 @@ func key(what, k string, at lab.Position) lab.Problems {
 	return lab.Problems{{Position: at, Message: fmt.Sprintf("%q is not the key of %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
 }
 
-// reserved finds keys that say what another field says already: two sources for one truth.
-func reserved(labels, metadata map[string]string, at func(string) lab.Position) lab.Problems {
+// reserved finds labels that are not a user's to set. Any other wins over what lab makes up.
+func reserved(labels map[string]string, at func(string) lab.Position) lab.Problems {
 	var ps lab.Problems
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		cure := ""
-		switch {
-		case k == "environment" || k == "cluster_name":
-			cure = "it comes from the cluster itself"
-		case k == "cloud" || k == "region":
-			cure = "write it under spec.cloud"
-		case strings.HasPrefix(k, "enable_"):
-			cure = "write it under spec.addons"
-		case strings.HasPrefix(k, "argocd.argoproj.io/") || strings.HasPrefix(k, "lab.homelab/"):
-			cure = "the engine and lab keep their records there"
-		}
-		if cure != "" {
-			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: cure})
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(metadata)) {
-		if k == "environment" || k == "cluster_name" {
-			ps = append(ps, lab.Problem{Position: at("spec.metadata." + k), Message: k + " cannot be set here", Cure: "it comes from the cluster itself"})
+		if strings.HasPrefix(k, "argocd.argoproj.io/") || strings.HasPrefix(k, "lab.homelab/") {
+			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: such labels are records of the engine"})
 		}
 	}
 	return ps

@@ -234,8 +234,8 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.
 	if err := w.remember(ctx, c.String("images")); err != nil {
 		return err
 	}
-	for _, p := range est.Unknown {
-		w.ui.Say("not waited for: " + p.String())
+	for _, p := range est.Notes {
+		w.ui.Say("note: " + p.String())
 	}
 	return w.converge(ctx, o, began)
 }

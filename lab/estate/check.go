@@ -37,13 +37,18 @@ func (l *loader) at(p lab.Position, message, cure string) {
 	l.problems = append(l.problems, lab.Problem{Position: p, Message: message, Cure: cure})
 }
 
+// note tells of what is no fault.
+func (l *loader) note(p lab.Position, message, cure string) {
+	l.estate.Notes = append(l.estate.Notes, lab.Problem{Position: p, Message: message, Cure: cure})
+}
+
 // cluster checks a cluster against the rest of the estate.
 func (l *loader) cluster(c lab.Cluster) {
 	l.nodeNames(c)
 	env, ok := l.environmentOf(c)
 	addons := l.addonNames()
 	for _, name := range slices.Sorted(maps.Keys(c.Addons)) {
-		if slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) {
+		if slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) || l.readsLabel(lab.EnableLabel(name)) {
 			continue
 		}
 		cure := "addons has none"

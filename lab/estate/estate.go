@@ -42,9 +42,9 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 		o(l)
 	}
 	l.environments()
-	l.addons()
-	l.root()
 	l.clusters()
+	l.root()
+	l.addons()
 	l.describe() // an addon's namespace is part of what the bridge says of it
 	l.describe()
 	l.walk(l.values)
@@ -111,7 +111,11 @@ type loader struct {
 	estate    *lab.Estate
 	haveChart func(Chart) bool
 
-	sets []set
+	rootDocs []*yaml.Node
+	badRoot  bool
+	sets     []set
+	plain    []plainApplication
+	found    []lab.Position // of every ApplicationSet that the root leads to
 
 	noLoadBalancer bool
 
@@ -164,21 +168,44 @@ func (l *loader) clusters() {
 	}
 }
 
+// addons finds the ApplicationSets that the root leads to, and looks at what else lies in the folder of addons.
 func (l *loader) addons() {
+	l.follow()
 	folders, _ := l.folders(lab.AddonsDir)
 	for _, file := range l.manifests(lab.AddonsDir) {
-		if file == lab.RootFile {
-			continue
-		}
-		for _, doc := range l.documentsOf(file) {
-			if text(doc, "kind") != "ApplicationSet" { // what those make is looked at when it is known
-				l.problems = append(l.problems, escapes(file, doc)...)
-			}
+		if file != lab.RootFile {
+			l.beside(file)
 		}
 	}
 	for _, folder := range folders {
-		l.addon(folder)
+		dir := path.Join(lab.AddonsDir, folder)
+		if !isLabel(folder) || len(folder) > 53 {
+			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
+		}
+		before, sets := len(l.problems), 0
+		for _, file := range l.manifests(dir) {
+			sets += l.beside(file)
+		}
+		if sets == 0 && len(l.problems) == before && l.inside(dir) {
+			l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
+		}
 	}
+}
+
+// beside checks the paths of a manifest, and tells of ApplicationSets in it that no root leads to. It returns how many sets there are.
+func (l *loader) beside(file string) (sets int) {
+	for _, doc := range l.documentsOf(file) {
+		if text(doc, "kind") != "ApplicationSet" { // what those make is looked at when it is known
+			l.problems = append(l.problems, escapes(file, doc)...)
+			continue
+		}
+		sets++
+		at := strict.Position(file, doc)
+		if !slices.ContainsFunc(l.found, func(p lab.Position) bool { return p == at }) {
+			l.note(at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
+		}
+	}
+	return sets
 }
 
 // documentsOf are the documents of a manifest, its problems noted.
@@ -190,40 +217,6 @@ func (l *loader) documentsOf(file string) []*yaml.Node {
 	docs, problems := strict.Parse(file, data)
 	l.problems = append(l.problems, problems...)
 	return docs
-}
-
-func (l *loader) addon(folder string) {
-	dir := path.Join(lab.AddonsDir, folder)
-	addon := lab.Addon{Name: folder, Versions: map[string]string{}, Positions: map[string]lab.Position{}}
-	before := len(l.problems)
-	if !isLabel(folder) || len(folder) > 53 {
-		l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
-	}
-	for _, file := range l.manifests(dir) {
-		for _, doc := range l.documentsOf(file) {
-			if text(doc, "kind") != "ApplicationSet" {
-				continue
-			}
-			l.set(&addon, file, doc)
-			if addon.File == "" {
-				addon.File = file
-				addon.Positions[""] = strict.Position(file, doc)
-			}
-			if at := get(doc, "spec", "generators"); at != nil {
-				addon.Positions["generators"] = strict.Position(file, at)
-			}
-			s, problems := appset.Parse(file, doc)
-			l.problems = append(l.problems, problems...)
-			if s != nil && len(problems) == 0 {
-				l.sets = append(l.sets, set{Set: s, addon: folder})
-				addon.Reads = append(addon.Reads, reads(s)...)
-			}
-		}
-	}
-	if addon.File == "" && len(l.problems) == before && l.inside(dir) {
-		l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
-	}
-	l.estate.Addons = append(l.estate.Addons, addon) // also when broken, so that clusters that want it are not told it is missing
 }
 
 // reads are the labels and annotations that a set cannot do without.
@@ -269,7 +262,7 @@ func (l *loader) values(file string) {
 	}
 	names := l.addonNames()
 	if best := strict.Closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
-		l.fail(file, fmt.Sprintf("values for an addon %s that is not there", m[1]), fmt.Sprintf("did you mean %q?", best))
+		l.note(lab.Position{File: file}, fmt.Sprintf("values for an addon %s that is not there", m[1]), fmt.Sprintf("did you mean %q?", best))
 	}
 }
 

@@ -24,8 +24,10 @@ func (l *loader) root() {
 		return // the walk notes the link
 	}
 	before, has := len(l.problems), false
+	defer func() { l.badRoot = len(l.problems) > before }()
 	for _, doc := range l.documentsOf(lab.RootFile) {
 		l.problems = append(l.problems, escapes(lab.RootFile, doc)...)
+		l.rootDocs = append(l.rootDocs, doc)
 		switch isApplication := l.rootDocument(doc); {
 		case isApplication && has:
 			l.at(strict.Position(lab.RootFile, doc), "a second Application: "+lab.RootFile+" has one, and that one syncs the others", "let the first one sync it, or an ApplicationSet generate it")

@@ -143,6 +143,9 @@ func (l *loader) expand() {
 			}
 		}
 	}
+	for _, app := range l.plain {
+		l.plainApplication(app, real, owners)
+	}
 	for i := range l.estate.Clusters {
 		c := &l.estate.Clusters[i]
 		for addon, ok := range known {
@@ -160,7 +163,7 @@ func (l *loader) unexpanded(err error) {
 	var fault *appset.Error
 	switch {
 	case errors.As(err, &unknown):
-		l.estate.Unknown = append(l.estate.Unknown, lab.Problem{Position: unknown.Position, Message: "what a " + unknown.What + " makes is known to the running engine alone"})
+		l.note(unknown.Position, "what a "+unknown.What+" makes is known to the running engine alone", "lab does not wait for it")
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
 			l.also(p)
@@ -205,6 +208,28 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		if source.RepoURL == own.RepoURL && source.Path != "" {
 			l.path(app, source.Path, sourceField(app, i, "path"))
 			g.Paths = append(g.Paths, path.Clean(source.Path))
+		}
+	}
+	l.estate.Applications = append(l.estate.Applications, g)
+}
+
+// plainApplication adds an Application that is written as such.
+func (l *loader) plainApplication(app plainApplication, w appset.World, owners map[string]string) {
+	name := app.Metadata.Name
+	if other, ok := owners[name]; ok {
+		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		return
+	}
+	owners[name] = app.file
+	cluster, err := w.Destination(app.Spec.Destination)
+	if err != nil {
+		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err)})
+		return
+	}
+	g := lab.Generated{Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
+	for _, source := range app.Spec.All() {
+		if source.Chart != "" {
+			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)

@@ -102,10 +102,149 @@ func TestUnknownSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Unknown) != 1 || e.Unknown[0].String() != "addons/x/applicationset.yaml:5:29: what a pullRequest generator makes is known to the running engine alone" {
-		t.Errorf("%v", e.Unknown)
+	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/x/applicationset.yaml:5:29: what a pullRequest generator makes is known to the running engine alone: lab does not wait for it" {
+		t.Errorf("%v", e.Notes)
 	}
 	if slices.ContainsFunc(e.Applications, func(g lab.Generated) bool { return g.Addon == "x" }) {
 		t.Errorf("guessed: %+v", e.Applications)
+	}
+}
+
+// What looks misspelt is told; it is no fault.
+func TestNearMiss(t *testing.T) {
+	dir, fsys := build(t, txtar.Parse([]byte("-- clusters/dev/addons/podinof/values.yaml --\na: 1\n-- environments/dev/addons/other/values.yaml --\na: 1\n")))
+	e, err := Load(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	if want := `clusters/dev/addons/podinof/values.yaml: values for an addon podinof that is not there: did you mean "podinfo"?`; len(e.Notes) != 1 || e.Notes[0].String() != want {
+		t.Errorf("told %v, want %s", e.Notes, want)
+	}
+}
+
+// The labels that a user writes win, whatever lab would make of them; a label that a template alone reads can be switched as an addon.
+func TestKeysWin(t *testing.T) {
+	const files = `
+-- clusters/dev/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: dev}
+spec: {role: spoke, environment: dev, addons: {podinfo: true, extras: true}, labels: {region: local, environment: prod}}
+-- addons/podinfo/applicationset.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: podinfo}
+spec:
+  generators: [{clusters: {selector: {matchLabels: {environment: prod, enable_podinfo: "true"}}}}]
+  template:
+    metadata: {name: '{{name}}-{{metadata.labels.region}}-{{metadata.labels.enable_extras}}'}
+    spec: {project: default, destination: {name: '{{name}}'}}
+`
+	dir, fsys := build(t, txtar.Parse([]byte(files)))
+	e, err := Load(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	if len(e.Applications) != 1 || e.Applications[0].Name != "dev-local-true" {
+		t.Errorf("%+v", e.Applications)
+	}
+}
+
+// The root leads to Applications that lead to others, and to sets of any name at any depth; what it does not take is told.
+func TestFollow(t *testing.T) {
+	const files = `
+-- clusters/hub/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: hub}
+spec: {role: hub, addons: {metrics: true}}
+-- clusters/dev/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: dev}
+spec: {role: spoke, environment: dev, addons: {till: true, cert-manager: true}}
+-- addons/root.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: root, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: https://git.example.com/estate.git, targetRevision: main, path: bootstrap, directory: {recurse: true, exclude: "{exclude/*,*.txt.yaml}"}}
+  destination: {server: https://kubernetes.default.svc, namespace: argocd}
+-- addons/podinfo/applicationset.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: podinfo}
+spec:
+  generators: []
+  template: {metadata: {name: x}, spec: {project: default, destination: {name: hub}}}
+-- bootstrap/deep/down/apps.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: metrics}
+spec:
+  project: default
+  source: {repoURL: https://charts.example.com, chart: metrics, targetRevision: 1.0.0}
+  destination: {name: dev, namespace: metrics}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: parts}
+spec:
+  goTemplate: true
+  generators:
+    - git:
+        repoURL: http://lab-homelab-forge:3000/lab/estate.git
+        revision: HEAD
+        directories: [{path: parts/*}]
+  template:
+    metadata: {name: 'part-{{ .path.basename }}'}
+    spec:
+      project: default
+      source: {repoURL: http://lab-homelab-forge:3000/lab/estate.git, targetRevision: HEAD, path: '{{ .path.path }}'}
+      destination: {server: https://kubernetes.default.svc, namespace: argocd}
+-- bootstrap/exclude/set.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: excluded}
+spec: {}
+-- parts/one/sets.yml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: addons-till}
+spec:
+  generators: [{clusters: {selector: {matchLabels: {enable_till: "true"}}}}]
+  template: {metadata: {name: 'till-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: addons-cert-manager}
+spec:
+  generators: [{clusters: {selector: {matchExpressions: [{key: enable_cert_manager, operator: In, values: ["true"]}]}}}]
+  template: {metadata: {name: 'certs-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+-- parts/two/set.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: metrics-everywhere}
+spec:
+  generators: [{clusters: {selector: {matchLabels: {enable_metrics: "true"}}}}]
+  template: {metadata: {name: 'metrics-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+`
+	dir, fsys := build(t, txtar.Parse([]byte(files)))
+	e, err := Load(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	var got []string
+	for _, a := range e.Applications {
+		got = append(got, a.Addon+": "+a.Name+" on "+a.Cluster)
+	}
+	slices.Sort(got)
+	want := []string{"cert-manager: certs-dev on dev", "metrics: metrics on dev", "metrics: metrics-hub on hub", "parts: part-one on hub", "parts: part-two on hub", "till: till-dev on dev"}
+	if !slices.Equal(got, want) {
+		t.Errorf("asked for %q, want %q", got, want)
+	}
+	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/podinfo/applicationset.yaml:1:1: no Application of addons/root.yaml syncs this ApplicationSet" {
+		t.Errorf("told %v", e.Notes)
 	}
 }

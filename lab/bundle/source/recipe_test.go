@@ -48,6 +48,18 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// The bridge tells of the version before there is a node.
+func TestNodeVersion(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := r.Get("node")
+	if !ok || !strings.HasPrefix(c.Version, "v"+lab.KubernetesVersion+".") {
+		t.Errorf("the node runs Kubernetes %s, and lab says %s", c.Version, lab.KubernetesVersion)
+	}
+}
+
 // The storage class of the node image names two images; the node must have them inside.
 func TestNodeHoldsTheImagesOfItsManifests(t *testing.T) {
 	r, err := Builtin()
