@@ -2,8 +2,8 @@ package lab
 
 // Image is a container image at hand as an archive on disk, under the name that manifests use.
 type Image struct {
-	Name    string // component, "argocd"
-	Ref     string // repository:tag as charts and manifests name it, "quay.io/argoproj/argocd:v3.2.11"
+	Name    string // component, "podinfo"
+	Ref     string // repository:tag as charts and manifests name it, "ghcr.io/stefanprodan/podinfo:6.9.2"
 	Digest  string // sha256:... of the image's configuration: the image id, the same in every engine
 	Archive string // path of a docker-archive (docker load, ctr images import)
 	Size    int64  // bytes of Archive

@@ -11,7 +11,7 @@ import (
 // Diff is what changes when want is written over what a cluster Secret carries now, one line for each key, labels first, each in order:
 // "annotation aws_region: eu-west-1 -> eu-central-1". A key that is not there reads "(none)".
 //
-// Keys that have a prefix (argocd.argoproj.io/..., lab.homelab/...) belong to others unless want has them: the Secret's own labels are the engine's business.
+// Keys that have a prefix (lab.homelab/..., the engine's own) belong to others unless want has them: the Secret's own labels are the engine's business.
 func Diff(labels, annotations map[string]string, want lab.Registration) []string {
 	return append(diff("label", labels, want.Labels), diff("annotation", annotations, want.Annotations)...)
 }

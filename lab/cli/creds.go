@@ -10,11 +10,12 @@ import (
 )
 
 func (p *program) credsCommand() *cli.Command {
+	name := string(theEngine().Type)
 	return &cli.Command{
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",
-		ArgsUsage:   "[argocd|forge]",
-		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
+		ArgsUsage:   "[" + name + "|forge]",
+		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds "+name, "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
 		Action: func(c *cli.Context) error {
 			s, err := p.existing(c)
@@ -26,7 +27,7 @@ func (p *program) credsCommand() *cli.Command {
 				return err
 			}
 			all := []ui.Credential{
-				{Service: "argocd", URL: s.argocdURL(), User: cr.ArgoCDUser, Password: cr.ArgoCDPassword},
+				{Service: name, URL: s.engineURL(), User: cr.EngineUser, Password: cr.EnginePassword},
 				{Service: "forge", URL: s.forgeURL(), User: cr.ForgeUser, Password: cr.ForgePassword},
 			}
 			return p.printCreds(all, c.Args().First())
@@ -52,11 +53,11 @@ func (p *program) printCreds(all []ui.Credential, service string) error {
 	if service == "" {
 		return nil
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds argocd or lab creds forge"}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + string(theEngine().Type) + " or lab creds forge"}
 }
 
-func (s *session) argocdURL() string {
-	return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.ArgoCD)
+func (s *session) engineURL() string {
+	return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.Engine)
 }
 
 func (s *session) forgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.Forge) }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,7 @@ func (d *diagnosis) cluster(w *world, name string) {
 		d.add(path.Join(name, "error.txt"), nil, err)
 		return
 	}
-	for _, r := range []schema.GroupVersionResource{
+	for _, r := range append([]schema.GroupVersionResource{
 		{Version: "v1", Resource: "nodes"},
 		{Version: "v1", Resource: "pods"},
 		{Version: "v1", Resource: "events"},
@@ -146,11 +147,9 @@ func (d *diagnosis) cluster(w *world, name string) {
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 		{Group: "apps", Version: "v1", Resource: "statefulsets"},
 		{Group: "apps", Version: "v1", Resource: "daemonsets"},
-		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"},
-		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"},
-	} {
+	}, w.Definition.Kinds...) {
 		list, err := client.Resource(r).List(d.ctx, metav1.ListOptions{})
-		if err != nil && r.Group == "argoproj.io" {
+		if err != nil && slices.Contains(w.Definition.Kinds, r) {
 			continue // only the hub has these
 		}
 		d.json(path.Join(name, r.Resource+".json"), list, err)
@@ -175,7 +174,7 @@ func (d *diagnosis) podLogs(w *world, cluster string) {
 	}
 	lines := int64(1000)
 	for _, pod := range pods.Items {
-		if pod.Namespace != "argocd" && steady(pod) {
+		if pod.Namespace != w.Definition.Namespace && steady(pod) {
 			continue
 		}
 		for _, container := range pod.Spec.Containers {
@@ -201,7 +200,7 @@ func (d *diagnosis) write(file string) error {
 	if err != nil {
 		return err
 	}
-	hide := strings.NewReplacer(creds.ForgePassword, "REDACTED", creds.ArgoCDPassword, "REDACTED", creds.ArgoCDHash, "REDACTED", creds.WebhookSecret, "REDACTED")
+	hide := strings.NewReplacer(creds.ForgePassword, "REDACTED", creds.EnginePassword, "REDACTED", creds.EngineHash, "REDACTED", creds.WebhookSecret, "REDACTED")
 	var b bytes.Buffer
 	zw := gzip.NewWriter(&b)
 	tw := tar.NewWriter(zw)

@@ -180,7 +180,7 @@ func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, e
 	if err != nil {
 		return scenario.World{}, err
 	}
-	e, err := w.argocd()
+	e, err := w.engine()
 	if err != nil {
 		return scenario.World{}, err
 	}
@@ -197,8 +197,8 @@ func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, e
 	there.Clusters = up.Registered(est, seen.Registrations)
 	git := live.NewGit(w.forgeURL()+"/"+w.Creds.ForgeUser+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: w.Creds.ForgeUser, Password: w.Creds.ForgePassword})
 	return scenario.World{
-		Lab: s.name, Estate: &there, Engines: cmp.Or(s.record.Engine, lab.EngineArgoCD), Forge: git, Branches: git,
-		Clusters: live.NewClusters(s.name, w.docker, w.kind.RESTConfig), Engine: live.Engine{ArgoCD: e},
+		Lab: s.name, Estate: &there, Engines: cmp.Or(s.record.Engine, w.Definition.Type), Forge: git, Branches: git,
+		Clusters: live.NewClusters(s.name, w.docker, w.kind.RESTConfig), Engine: live.Engine{Hub: e},
 	}, nil
 }
 

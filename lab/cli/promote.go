@@ -109,7 +109,7 @@ func (s *session) standing(ctx context.Context, est *lab.Estate, plan promote.Pr
 	if err != nil {
 		return ""
 	}
-	e, err := w.argocd()
+	e, err := w.engine()
 	if err != nil {
 		return ""
 	}

@@ -55,7 +55,7 @@ func (w *world) statusResult(st up.Status) ui.Status {
 	res := ui.Status{
 		Lab: w.name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
 		Endpoints: []ui.Endpoint{
-			{Name: "argocd", URL: w.argocdURL(), User: w.Creds.ArgoCDUser, PasswordBy: w.command("lab creds argocd")},
+			{Name: string(w.Definition.Type), URL: w.EngineURL(), User: w.Creds.EngineUser, PasswordBy: w.command("lab creds " + string(w.Definition.Type))},
 			{Name: "forge", URL: w.forgeURL(), User: w.Creds.ForgeUser, PasswordBy: w.command("lab creds forge")},
 		},
 	}

@@ -17,7 +17,6 @@ import (
 	"homelab/lab/apply"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/engine/argocd"
 	"homelab/lab/estate"
 	"homelab/lab/plan"
 	"homelab/lab/scenario"
@@ -26,11 +25,8 @@ import (
 	"homelab/lab/up"
 )
 
-// Ports on 127.0.0.1 that a lab takes when they are free, and the next free ones otherwise.
-const (
-	argocdPort = 8080
-	forgePort  = 3000
-)
+// forgePort is the port on 127.0.0.1 that a lab's forge takes when it is free, and the next free one otherwise.
+const forgePort = 3000
 
 func (p *program) upCommand() *cli.Command {
 	return &cli.Command{
@@ -167,8 +163,8 @@ func (w *world) remember(ctx context.Context, images string) error {
 				return err
 			}
 		}
-		if r.Ports.ArgoCD == 0 {
-			if r.Ports.ArgoCD, err = state.FreePort(argocdPort, append(takenPorts(), r.Ports.Forge)...); err != nil {
+		if r.Ports.Engine == 0 {
+			if r.Ports.Engine, err = state.FreePort(w.Definition.Port, append(takenPorts(), r.Ports.Forge)...); err != nil {
 				return err
 			}
 		}
@@ -188,7 +184,7 @@ func (w *world) publishedPorts(ctx context.Context) (state.Ports, error) {
 		return ports, err
 	}
 	for _, c := range list {
-		for port, to := range map[string]*int{fmt.Sprintf("%d/tcp", argocd.DefaultNodePort): &ports.ArgoCD, "3000/tcp": &ports.Forge} {
+		for port, to := range map[string]*int{fmt.Sprintf("%d/tcp", w.Definition.NodePort): &ports.Engine, "3000/tcp": &ports.Forge} {
 			_, at, ok := strings.Cut(c.Published[port], ":")
 			if !ok || port == "3000/tcp" && c.Name != lab.ForgeName(w.name) {
 				continue
@@ -211,7 +207,7 @@ func takenPorts() []int {
 	for _, name := range names {
 		if d, err := state.Open(name); err == nil {
 			if r, err := d.Load(); err == nil {
-				ports = append(ports, r.Ports.ArgoCD, r.Ports.Forge)
+				ports = append(ports, r.Ports.Engine, r.Ports.Forge)
 			}
 		}
 	}
@@ -275,7 +271,7 @@ func (w *world) converge(ctx context.Context, o up.Options, began time.Time) err
 		return err
 	}
 	if w.record.Engine == "" {
-		w.record.Engine = lab.EngineArgoCD
+		w.record.Engine = w.Definition.Type
 		if err := w.dir.Save(w.record); err != nil {
 			return err
 		}
@@ -312,13 +308,13 @@ func (s *session) dryRun(ctx context.Context, est *lab.Estate, o up.Options) err
 	return nil
 }
 
-// header is the first line of a run: "lab homelab · argocd · 4 clusters · images from the registry".
+// header is the first line of a run: "lab homelab · ENGINE · 4 clusters · images from the registry".
 func (w *world) header(clusters []lab.Cluster) string {
 	n := "1 cluster"
 	if len(clusters) != 1 {
 		n = fmt.Sprintf("%d clusters", len(clusters))
 	}
-	return fmt.Sprintf("lab %s · %s · %s · %s", w.name, lab.EngineArgoCD, n, origins[w.supply.Origin()])
+	return fmt.Sprintf("lab %s · %s · %s · %s", w.name, w.Definition.Type, n, origins[w.supply.Origin()])
 }
 
 // origins says in a word or two where images come from; Supply.Why says at length.
@@ -359,7 +355,7 @@ func (w *world) summary(ctx context.Context, steps []lab.Step, result apply.Resu
 	w.ui.Summary(ui.Summary{
 		Lab: w.name, Took: took, Longest: ui.LongestWay(steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Addons: addonNames(w.Estate),
 		Endpoints: []ui.Entry{
-			{Name: "argo cd", Text: w.argocdURL(), Note: "user " + w.Creds.ArgoCDUser + ", password: " + w.command("lab creds argocd")},
+			{Name: w.Definition.Title, Text: w.EngineURL(), Note: "user " + w.Creds.EngineUser + ", password: " + w.command("lab creds "+string(w.Definition.Type))},
 			{Name: "forge", Text: w.forgeURL(), Note: "user " + w.Creds.ForgeUser + ", password: " + w.command("lab creds forge")},
 			{Name: "kubectl", Text: "export KUBECONFIG=$(" + w.command("lab kubeconfig") + ")"},
 		},

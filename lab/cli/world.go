@@ -13,6 +13,7 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
+	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/forge"
 	"homelab/lab/snapshot"
@@ -29,6 +30,9 @@ var (
 		Name: "registry-mirror", Usage: "`HOST[:PORT]` of a registry that holds the images under their upstream names", EnvVars: []string{"LAB_REGISTRY_MIRROR"},
 	}
 )
+
+// theEngine is the one that labs have: every other part of lab knows it as this value alone.
+func theEngine() engine.Definition { return argocd.Definition() }
 
 // world is a lab with its adapters at hand: what commands work on.
 type world struct {
@@ -53,8 +57,8 @@ func (s *session) openWorld(est *lab.Estate, traits doctor.Traits) (*world, erro
 	}
 	w.Lab = &up.Lab{
 		Name: s.name, Estate: est, Dir: s.dir, Ports: s.record.Ports, Creds: creds, Clusters: w.kind, Forge: w.gitea, Supply: s.supply, Containers: d,
-		Snapshots: snapshot.New(s.name, d),
-		Connect:   func() (up.Engine, error) { return w.argocd() },
+		Snapshots: snapshot.New(s.name, d), Definition: theEngine(),
+		Connect: func() (up.Engine, error) { return w.engine() },
 	}
 	return w, nil
 }
@@ -68,18 +72,18 @@ func (s *session) openSupply(ctx context.Context, d *docker.Docker, c *cli.Conte
 	return bundle.Open(ctx, bundle.Options{Mode: bundle.Mode(c.String("images")), Mirror: c.String("registry-mirror"), CacheDir: root, Docker: d})
 }
 
-// argocd is Argo CD on the hub, which must run.
-func (w *world) argocd() (*argocd.ArgoCD, error) {
+// engine is the one on the hub, which must run.
+func (w *world) engine() (engine.Engine, error) {
 	cfg, err := w.kind.RESTConfig(w.Estate.Hub().Name)
 	if err != nil {
 		return nil, err
 	}
-	return argocd.New(w.name, cfg, argocd.WithReach(w.kind.RESTConfig), argocd.WithChartVersion(w.chartVersion), argocd.WithNames(w.names()))
+	return w.Definition.Connect(engine.Hub{Lab: w.name, Config: cfg, Reach: w.kind.RESTConfig, ChartVersion: w.chartVersion, Names: w.names()})
 }
 
-// names are what the estate calls what Argo CD knows by other names.
-func (w *world) names() argocd.Names {
-	n := argocd.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
+// names are what the estate calls what the engine knows by other names.
+func (w *world) names() engine.Names {
+	n := engine.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
 	for _, a := range w.Estate.Addons {
 		for _, set := range a.Sets {
 			n.Addons[set] = a.Name

@@ -104,7 +104,7 @@ type Record struct {
 
 // Ports are the ports on 127.0.0.1 that a lab took when it was first made.
 type Ports struct {
-	ArgoCD int `json:"argocd"`
+	Engine int `json:"argocd"`
 	Forge  int `json:"forge"`
 }
 
@@ -112,10 +112,10 @@ type Ports struct {
 type Credentials struct {
 	ForgeUser      string    `json:"forgeUser"`
 	ForgePassword  string    `json:"forgePassword"`
-	ArgoCDUser     string    `json:"argocdUser"`
-	ArgoCDPassword string    `json:"argocdPassword"`
-	ArgoCDHash     string    `json:"argocdHash"` // bcrypt, kept so that Helm values do not change from run to run
-	ArgoCDSince    time.Time `json:"argocdSince"`
+	EngineUser     string    `json:"argocdUser"`
+	EnginePassword string    `json:"argocdPassword"`
+	EngineHash     string    `json:"argocdHash"` // bcrypt, kept so that Helm values do not change from run to run
+	EngineSince    time.Time `json:"argocdSince"`
 	WebhookSecret  string    `json:"webhookSecret"`
 }
 
@@ -147,15 +147,15 @@ func (d *Dir) Credentials() (Credentials, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	c = Credentials{ForgeUser: "lab", ArgoCDUser: "admin", ArgoCDSince: time.Now().UTC().Truncate(time.Second)}
-	for _, s := range []*string{&c.ForgePassword, &c.ArgoCDPassword, &c.WebhookSecret} {
+	c = Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
+	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
 		*s = password()
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(c.ArgoCDPassword), bcrypt.DefaultCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte(c.EnginePassword), bcrypt.DefaultCost)
 	if err != nil {
 		return c, fmt.Errorf("hash a password: %w", err)
 	}
-	c.ArgoCDHash = string(hash)
+	c.EngineHash = string(hash)
 	return c, d.write(credentialsFile, c)
 }
 

@@ -34,7 +34,7 @@ func TestOpenMakesNothing(t *testing.T) {
 
 func TestRecordSurvives(t *testing.T) {
 	d := open(t)
-	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: lab.EngineArgoCD, Ports: Ports{ArgoCD: 8081, Forge: 3001}}
+	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: lab.EngineArgoCD, Ports: Ports{Engine: 8081, Forge: 3001}}
 	if err := d.Save(want); err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +64,10 @@ func TestCredentialsAreStableAndPrivate(t *testing.T) {
 	if err != nil || first != second {
 		t.Errorf("the second reading differs: %v", err)
 	}
-	if first.ForgePassword == first.ArgoCDPassword || len(first.ForgePassword) != 24 {
+	if first.ForgePassword == first.EnginePassword || len(first.ForgePassword) != 24 {
 		t.Error("passwords are not random")
 	}
-	if err := bcrypt.CompareHashAndPassword([]byte(first.ArgoCDHash), []byte(first.ArgoCDPassword)); err != nil {
+	if err := bcrypt.CompareHashAndPassword([]byte(first.EngineHash), []byte(first.EnginePassword)); err != nil {
 		t.Error(err)
 	}
 	for path, want := range map[string]os.FileMode{d.Path: 0o700, filepath.Join(d.Path, credentialsFile): 0o600} {

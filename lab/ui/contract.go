@@ -49,7 +49,7 @@ func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 10
 // Status is `lab status -o json`.
 type Status struct {
 	Lab          string                `json:"lab"`
-	Engine       string                `json:"engine"`   // argocd or flux; empty where none is installed
+	Engine       string                `json:"engine"`   // as an estate names it; empty where none is installed
 	Revision     string                `json:"revision"` // commit that the engine has compared with
 	Clusters     List[StatusCluster]   `json:"clusters"`
 	Applications List[lab.Application] `json:"applications"`
@@ -364,7 +364,7 @@ type CredsResult struct {
 
 // Credential opens one service of the lab.
 type Credential struct {
-	Service  string `json:"service"` // argocd or forge
+	Service  string `json:"service"` // an engine, or forge
 	URL      string `json:"url"`
 	User     string `json:"user"`
 	Password string `json:"password"`

@@ -45,7 +45,7 @@ type hubEngine struct {
 	inputs string
 }
 
-var credentials = state.Credentials{ForgeUser: "lab", ForgePassword: "f", ArgoCDUser: "admin", ArgoCDPassword: "a", ArgoCDHash: "h", WebhookSecret: "w"}
+var credentials = state.Credentials{ForgeUser: "lab", ForgePassword: "f", EngineUser: "admin", EnginePassword: "a", EngineHash: "h", WebhookSecret: "w"}
 
 // newStage is a machine on which the lab was never up. Its estate is the default one with a hub, two spokes and one addon.
 func newStage(t *testing.T) *stage {
@@ -171,9 +171,9 @@ func (p *process) lab() *up.Lab {
 		return nil
 	}
 	l := &up.Lab{
-		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{ArgoCD: 8080, Forge: 3000}, Creds: credentials,
+		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{Engine: 8080, Forge: 3000}, Creds: credentials,
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: supply{}, Containers: containers{},
-		Snapshots: &calledSnapshots{p.shelf, p},
+		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(),
 	}
 	l.Connect = func() (up.Engine, error) {
 		id := clusters.Identity("hub")

@@ -57,7 +57,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	asked := l.asked(Registered(l.Estate, seen.Registrations))
-	st.Engine, st.Revision = lab.EngineArgoCD, standing.Revision
+	st.Engine, st.Revision = l.Definition.Type, standing.Revision
 	st.Applications = withMissing(doubted(standing.Applications, st.Clusters), asked)
 	return st, nil
 }

@@ -23,7 +23,8 @@ func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Ou
 }
 
 func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
-	chart, err := r.Supply.Chart(ctx, chartArgoCD, r.Supply.ChartVersion(chartArgoCD), p)
+	n := r.engineChart()
+	chart, err := r.Supply.Chart(ctx, n.chart, n.version, p)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -35,7 +36,7 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	out := apply.Outcome{Detail: "argo cd " + chart.Version}
+	out := apply.Outcome{Detail: r.Definition.Title + " " + chart.Version}
 	if changed || s.Action == lab.ActionRepair {
 		out.Changes = []string{s.Reason}
 	}
@@ -62,7 +63,7 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 		return apply.Outcome{}, err
 	}
 	if hooked {
-		changes = append(changes, "webhook to argo cd")
+		changes = append(changes, "webhook to "+r.Definition.Title)
 	}
 	p("pushing the working tree")
 	pushed, err := r.Forge.Push(ctx, r.Tree(), "estate: lab up")

@@ -87,33 +87,12 @@ type Forge interface {
 	Services
 }
 
-// Installer puts the engine on the hub.
-type Installer interface {
-	Observe(ctx context.Context) (engine.State, error)
-	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
-}
-
-// Registrar makes clusters known to the engine.
-type Registrar interface {
-	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
-	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
-	Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error)
-}
-
-// Syncer gives the engine what to sync, and sees what comes of it.
-type Syncer interface {
-	ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error)
-	ApplyRoot(ctx context.Context, root engine.Root) (bool, error)
-	Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error)
-	Standing(ctx context.Context) (engine.Standing, error)
-	WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error)
-}
-
 // Engine is the GitOps engine on the hub.
 type Engine interface {
-	Installer
-	Registrar
-	Syncer
+	engine.Installer
+	engine.Registrar
+	engine.Receiver
+	engine.Reporter
 }
 
 // Supply brings images and charts to hand.
@@ -153,6 +132,7 @@ type Lab struct {
 	Supply     Supply
 	Containers Containers
 	Snapshots  Snapshots
+	Definition engine.Definition // of the engine on the hub
 	// Connect reaches the engine on the hub, which must run.
 	Connect func() (Engine, error)
 

@@ -14,18 +14,14 @@ import (
 	"homelab/lab/bridge"
 	"homelab/lab/cluster"
 	"homelab/lab/engine"
-	"homelab/lab/engine/argocd"
 	"homelab/lab/forge"
 	"homelab/lab/plan"
 )
 
-// The images and the chart that lab itself needs, by component.
+// The images that lab itself needs beside the engine's, by component.
 const (
-	imageNode   = "node"
-	imageGitea  = "gitea"
-	imageArgoCD = "argocd"
-	imageRedis  = "redis"
-	chartArgoCD = "argo-cd"
+	imageNode  = "node"
+	imageGitea = "gitea"
 )
 
 // desired is what the estate asks for, as digests of inputs that are known before anything is built.
@@ -78,15 +74,15 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 
 // engineInputs is what the engine should be made from; as for the forge, what is not at hand is held against nothing.
 func (l *Lab) engineInputs(ctx context.Context, observed string) string {
-	version := l.Supply.ChartVersion(chartArgoCD)
-	if !l.Supply.AtHand("", chartArgoCD, version) {
+	n := l.engineChart()
+	if !l.Supply.AtHand("", n.chart, n.version) {
 		return observed
 	}
-	chart, err := l.Supply.Chart(ctx, chartArgoCD, version, silent)
+	chart, err := l.Supply.Chart(ctx, n.chart, n.version, silent)
 	if err != nil {
 		return observed
 	}
-	inputs, err := argocd.Inputs(chart, l.values())
+	inputs, err := l.Definition.Inputs(chart, l.values())
 	if err != nil {
 		return observed
 	}
@@ -95,17 +91,21 @@ func (l *Lab) engineInputs(ctx context.Context, observed string) string {
 
 func silent(string) {}
 
-// values are Argo CD's, with the hub's own on top.
+// values are the engine's, with the hub's own on top.
 func (l *Lab) values() map[string]any {
-	return argocd.Values(argocd.Settings{
-		Lab:   l.Name,
-		Image: lab.Image{Ref: l.Supply.Ref(imageArgoCD)}, Redis: lab.Image{Ref: l.Supply.Ref(imageRedis)},
-		PasswordHash: l.Creds.ArgoCDHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
+	return l.Definition.Values(engine.Settings{
+		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
 	}, l.Estate.Hub().Engine.Values)
 }
 
+// engineChart is what the engine is installed from.
+func (l *Lab) engineChart() need {
+	chart := l.Definition.Chart
+	return need{chart: chart, version: l.Supply.ChartVersion(chart)}
+}
+
 // EngineURL is the engine's page on this machine.
-func (l *Lab) EngineURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.ArgoCD) }
+func (l *Lab) EngineURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Engine) }
 
 // ForgeURL is the forge on this machine.
 func (l *Lab) ForgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Forge) }
@@ -115,7 +115,7 @@ func (l *Lab) ports(c lab.Cluster) []cluster.Port {
 	if c.Role != lab.RoleHub {
 		return nil
 	}
-	return []cluster.Port{{Host: l.Ports.ArgoCD, Node: argocd.DefaultNodePort}}
+	return []cluster.Port{{Host: l.Ports.Engine, Node: l.Definition.NodePort}}
 }
 
 // Tree is the estate's working tree, as the forge should hold it.
@@ -125,7 +125,7 @@ func (l *Lab) hubName() string { return l.Estate.Hub().Name }
 
 // webhook is where the forge reports commits: the engine, by the name of the hub's node.
 func (l *Lab) webhook() string {
-	return fmt.Sprintf("http://%s-control-plane:%d/api/webhook", lab.KindName(l.Name, l.hubName()), argocd.DefaultNodePort)
+	return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), l.Definition.NodePort, l.Definition.WebhookPath)
 }
 
 // imagesOf names the images that a cluster's nodes should hold: the engine's on the hub, and those of every version of every addon that the cluster has, so
@@ -133,7 +133,7 @@ func (l *Lab) webhook() string {
 func (l *Lab) imagesOf(c lab.Cluster) []string {
 	var names []string
 	if c.Role == lab.RoleHub {
-		names = append(names, imageArgoCD, imageRedis)
+		names = append(names, l.Definition.Images...)
 	}
 	for _, a := range l.Estate.Applications {
 		if a.Cluster != c.Name {
@@ -177,7 +177,7 @@ func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
 
 // needs are all images and charts of the lab for these clusters, in the order in which they are asked for.
 func (l *Lab) needs(clusters []lab.Cluster) []need {
-	list := []need{{image: imageNode}, {image: imageGitea}, {chart: chartArgoCD, version: l.Supply.ChartVersion(chartArgoCD)}}
+	list := []need{{image: imageNode}, {image: imageGitea}, l.engineChart()}
 	for _, c := range clusters {
 		for _, name := range l.imagesOf(c) {
 			if n := (need{image: name}); !slices.Contains(list, n) {

@@ -53,7 +53,7 @@ type ArgoCD struct {
 	reach func(cluster string) (*rest.Config, error)
 	// chartVersion reads the version of a chart that is the estate's own, by its path; nil where nobody knows.
 	chartVersion func(path string) string
-	names        Names
+	names        aliases
 }
 
 // clients is how one cluster is spoken to.

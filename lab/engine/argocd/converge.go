@@ -145,7 +145,7 @@ func (a *ArgoCD) look(ctx context.Context, want engine.Want) (view, error) {
 	return v, err
 }
 
-func newView(names Names, apps, sets []*unstructured.Unstructured) (view, error) {
+func newView(names aliases, apps, sets []*unstructured.Unstructured) (view, error) {
 	v := view{names: names, apps: map[string]application{}, sets: map[string]applicationSet{}}
 	for _, o := range apps {
 		a, err := parseApplication(o)
@@ -166,7 +166,7 @@ func newView(names Names, apps, sets []*unstructured.Unstructured) (view, error)
 
 // watcher keeps a view up to date.
 type watcher struct {
-	names      Names
+	names      aliases
 	since      map[string]time.Time // as in view
 	changed    chan struct{}
 	failures   chan error

@@ -52,7 +52,7 @@ func (s applicationSet) fault() string {
 
 // view is everything that was seen at one moment.
 type view struct {
-	names Names
+	names aliases
 	apps  map[string]application
 	sets  map[string]applicationSet
 	since map[string]time.Time // cluster -> when it came to be as it is, as far as that is known

@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func parseView(t *testing.T, names Names, manifest []byte) view {
+func parseView(t *testing.T, names aliases, manifest []byte) view {
 	t.Helper()
 	objects, err := decode(manifest)
 	if err != nil {

@@ -16,15 +16,8 @@ import (
 	"homelab/lab/engine"
 )
 
-// Observed is what a watch tells beyond lab.Application.
-type Observed struct {
-	SelfHeal   bool
-	Gone       bool
-	Definition string // digest of what the ApplicationSet gave it: spec, labels and finalizers
-}
-
 // Watch tells of every application as it is, calls ready, and goes on telling of each change, in order, until ctx ends. The root application is not among them.
-func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, Observed), ready func()) error {
+func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, Namespace, nil)
 	informer := factory.ForResource(applications).Informer()
 	tell := func(o any, gone bool) {
@@ -41,7 +34,7 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, Observed)
 		}
 		heals, _, _ := unstructured.NestedBool(u.Object, "spec", "syncPolicy", "automated", "selfHeal")
 		for _, s := range a.summarise([]application{app}) {
-			seen(s, Observed{SelfHeal: heals && app.automated(), Gone: gone, Definition: definition(u)})
+			seen(s, engine.Observed{SelfHeal: heals && app.automated(), Gone: gone, Definition: definition(u)})
 		}
 	}
 	// A watch that breaks is taken up again by the informer, which would log it.

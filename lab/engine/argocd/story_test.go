@@ -98,7 +98,7 @@ spec: {destination: {name: hub}}
 		var told []string
 		done := make(chan error, 1)
 		go func() {
-			done <- a.Watch(ctx, func(app lab.Application, o Observed) {
+			done <- a.Watch(ctx, func(app lab.Application, o engine.Observed) {
 				word := app.Cluster + "/" + app.Addon + " " + app.Sync
 				if o.SelfHeal {
 					word += " heals"

@@ -15,34 +15,13 @@ import (
 	"homelab/lab/engine"
 )
 
-// Installer puts the engine on the hub.
-type Installer interface {
-	Observe(ctx context.Context) (engine.State, error)
-	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
-}
-
-// Registrar tells the engine of clusters.
-type Registrar interface {
-	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
-	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
-	Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error)
-}
-
-// Syncer tells the engine what to sync, and sees what comes of it.
-type Syncer interface {
-	ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error)
-	ApplyRoot(ctx context.Context, root engine.Root) (bool, error)
-	Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error)
-	Applications(ctx context.Context) ([]lab.Application, error)
-	Standing(ctx context.Context) (engine.Standing, error)
-	WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error)
-}
-
-// Engine is all that an engine does for lab.
+// Engine is what the contract is about. Watching and marking are for stories, which have one of their own.
 type Engine interface {
-	Installer
-	Registrar
-	Syncer
+	engine.Installer
+	engine.Registrar
+	engine.Receiver
+	engine.Reporter
+	Applications(ctx context.Context) ([]lab.Application, error)
 }
 
 // Subject is an engine under test with the world around it: a hub without the engine, one spoke named "spoke", and an estate whose one addon "hello" goes to

@@ -84,9 +84,9 @@ type State struct {
 	Inputs   string // digest of the chart and values of the last revision; empty when lab did not make it
 	Chart    string // chart version
 	App      string // application version of the chart, "v3.2.11"
-	// Workloads are the Deployments and StatefulSets of the last revision, as "Deployment/argocd-server".
+	// Workloads are the Deployments and StatefulSets of the last revision, as "Deployment/server".
 	Workloads []string
-	// Missing are the objects of the last revision that somebody removed, as "secret argocd-secret".
+	// Missing are the objects of the last revision that somebody removed, as "secret NAME".
 	Missing []string
 }
 

@@ -32,7 +32,7 @@ func (e *NotReady) Error() string {
 
 func (e *NotReady) Unwrap() error { return e.Err }
 
-// Observe reads the named workloads ("Deployment/argocd-server") of a namespace, in their order.
+// Observe reads the named workloads ("Deployment/server") of a namespace, in their order.
 func Observe(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]Status, error) {
 	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

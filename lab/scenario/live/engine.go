@@ -10,18 +10,23 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
-	"homelab/lab/engine/argocd"
 	"homelab/lab/scenario"
 )
 
-// Engine is Argo CD in the words of scenarios.
+// Hub is the engine of a lab that runs.
+type Hub interface {
+	engine.Watcher
+	engine.Marker
+}
+
+// Engine is a lab's engine in the words of scenarios.
 type Engine struct {
-	ArgoCD *argocd.ArgoCD
+	Hub Hub
 
 	beat, answer time.Duration // how often the hub is asked, and how long it may take; 0 for beatEvery and answerWithin
 }
 
-// How long a silent hub goes unnoticed. Argo CD's watch goes on over a connection that breaks, and says nothing of one on which nothing comes any more.
+// How long a silent hub goes unnoticed. An engine's watch goes on over a connection that breaks, and says nothing of one on which nothing comes any more.
 const (
 	beatEvery    = 5 * time.Second
 	answerWithin = 10 * time.Second
@@ -33,7 +38,7 @@ func (e Engine) Watch(ctx context.Context, seen func(scenario.Application), read
 	defer stop(nil)
 	var asking sync.WaitGroup
 	asking.Go(func() { e.ask(ctx, stop) })
-	err := e.ArgoCD.Watch(ctx, func(a lab.Application, o argocd.Observed) {
+	err := e.Hub.Watch(ctx, func(a lab.Application, o engine.Observed) {
 		if ctx.Err() == nil {
 			seen(scenario.Application{Application: a, Gone: o.Gone, Heals: o.SelfHeal, Definition: o.Definition})
 		}
@@ -59,7 +64,7 @@ func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
 		case <-beat.C:
 		}
 		within, cancel := context.WithTimeout(ctx, cmp.Or(e.answer, answerWithin))
-		_, err := e.ArgoCD.Applications(within)
+		_, err := e.Hub.Applications(within)
 		cancel()
 		if err != nil {
 			stop(fmt.Errorf("%w: %v", errSilent, err))
@@ -68,19 +73,19 @@ func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// Registration is what Argo CD knows of a cluster.
+// Registration is what the engine knows of a cluster.
 func (e Engine) Registration(ctx context.Context, cluster string) (scenario.Marks, error) {
-	r, err := e.ArgoCD.Registration(ctx, cluster)
+	r, err := e.Hub.Registration(ctx, cluster)
 	return scenario.Marks{Labels: pointers(r.Labels), Annotations: pointers(r.Annotations)}, err
 }
 
 // Mark changes that.
 func (e Engine) Mark(ctx context.Context, cluster string, m scenario.Marks) error {
-	return e.ArgoCD.Mark(ctx, cluster, engine.Marks{Labels: m.Labels, Annotations: m.Annotations})
+	return e.Hub.Mark(ctx, cluster, engine.Marks{Labels: m.Labels, Annotations: m.Annotations})
 }
 
-// Refresh asks Argo CD to look at Git.
-func (e Engine) Refresh(ctx context.Context) error { return e.ArgoCD.Refresh(ctx) }
+// Refresh asks the engine to look at Git.
+func (e Engine) Refresh(ctx context.Context) error { return e.Hub.Refresh(ctx) }
 
 func pointers(m map[string]string) map[string]*string {
 	out := make(map[string]*string, len(m))

@@ -1,0 +1,38 @@
+package argocd
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// The components that Argo CD is made of.
+const (
+	chartComponent = "argo-cd"
+	imageComponent = "argocd"
+	imageRedis     = "redis"
+)
+
+// Definition is Argo CD to the rest of lab.
+func Definition() engine.Definition {
+	return engine.Definition{
+		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: Namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
+		Chart: chartComponent, Images: []string{imageComponent, imageRedis},
+		Port: 8080, NodePort: DefaultNodePort, WebhookPath: "/api/webhook",
+		Values: func(s engine.Settings, over map[string]any) map[string]any {
+			return Values(Settings{
+				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
+				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL,
+			}, over)
+		},
+		Inputs: Inputs,
+		Connect: func(h engine.Hub) (engine.Engine, error) {
+			a, err := New(h.Lab, h.Config, WithReach(h.Reach), WithChartVersion(h.ChartVersion), WithNames(h.Names))
+			if err != nil {
+				return nil, err
+			}
+			return a, nil
+		},
+	}
+}
