@@ -59,8 +59,9 @@ type Application struct {
 	Sync      string `json:"sync"`   // Synced, OutOfSync, Unknown
 	Health    string `json:"health"` // Healthy, Progressing, Degraded, Missing, Unknown, Suspended
 	Message   string `json:"message"`
-	Revision  string `json:"-"` // Git commit that was compared, where there is one
-	Namespace string `json:"-"` // destination namespace
+	LeftOut   string `json:"leftOut,omitempty"` // why it is not waited for: what it needs cannot be had here
+	Revision  string `json:"-"`                 // Git commit that was compared, where there is one
+	Namespace string `json:"-"`                 // destination namespace
 }
 
 // Converged reports whether the application is as Git wants it and works.

@@ -179,8 +179,6 @@ type Plugin struct {
 	Parameters []PluginParameter `json:"parameters,omitempty"`
 }
 
-func (p *Plugin) empty() bool { return p.Name == "" && len(p.Env) == 0 && len(p.Parameters) == 0 }
-
 type EnvEntry struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,9 @@ const (
 	InCluster     = "https://kubernetes.default.svc"
 	InClusterName = "in-cluster"
 )
+
+// syncPath is what the CRD asks of the folder of a hydrated source: not the repository's root.
+var syncPath = regexp.MustCompile(`^.{2,}|[^./]$`)
 
 // finalizer has the resources of an Application removed with it; it is given to those that have none of their own.
 const finalizer = "resources-finalizer.argocd.argoproj.io"
@@ -340,6 +344,10 @@ func (x *expander) judge(all []Application) *Expansion {
 			refuse(&app, ReasonRefused, errs.ToAggregate().Error(), "metadata")
 			continue
 		}
+		if h := app.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
+			refuse(&app, ReasonRefused, h.SyncSource.Path+" is no folder to sync from", "spec", "sourceHydrator", "syncSource", "path")
+			continue
+		}
 		tidy(&app.Spec)
 		out.Applications = append(out.Applications, app)
 	}
@@ -426,9 +434,6 @@ func tidy(s *Spec) {
 		if d.Exclude != "" || d.Include != "" {
 			source.Directory = &Directory{Exclude: d.Exclude, Include: d.Include}
 		}
-	}
-	if source.Plugin != nil && source.Plugin.empty() {
-		source.Plugin = nil
 	}
 	s.Source = &source
 }

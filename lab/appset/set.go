@@ -195,6 +195,9 @@ func (s *Set) check() lab.Problems {
 		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
 	}
 	ps := s.required("spec", spec, reflect.TypeFor[SetSpec]())
+	if h := s.Spec.Template.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
+		ps = append(ps, lab.Problem{Position: s.at(child(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is no folder to sync from"})
+	}
 	if p := s.Spec.SyncPolicy; p != nil && p.ApplicationsSync != nil && !slices.Contains(syncPolicies, *p.ApplicationsSync) {
 		ps = append(ps, lab.Problem{
 			Position: s.at(child(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
@@ -210,6 +213,10 @@ func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 		t = t.Elem()
 	}
 	switch {
+	case t == rawExtension:
+		if n.Kind != yaml.MappingNode {
+			ps = append(ps, lab.Problem{Position: s.at(n), Message: path + " is a mapping, not " + strict.KindOf(n)})
+		}
 	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		for i, item := range n.Content {
 			ps = append(ps, s.required(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())...)

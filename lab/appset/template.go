@@ -178,12 +178,15 @@ func slugify(args ...any) (string, error) {
 		default:
 			ok = true
 		}
-		if !ok || most < 0 {
+		if !ok {
 			return "", fmt.Errorf("slugify takes [length [true|false]] text, not %v", arg)
 		}
 	}
 	name = normalize(name)
 	if !betweenWords && len(name) >= most {
+		if most < 0 {
+			return "", fmt.Errorf("slugify cannot cut to %d bytes", most)
+		}
 		name = name[:most]
 	}
 	name = strings.Trim(manyDashes.ReplaceAllString(strings.ReplaceAll(name, ".", "-"), "-"), "-")

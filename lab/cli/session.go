@@ -38,9 +38,10 @@ type session struct {
 	here   string         // lab that a command is about here when nothing names another
 	named  string         // folder of the estate, where the command line names it
 
-	doubt   string // why the estate is not taken for what the working folder is about; empty where there is no doubt
-	builtin bool   // the built-in estate was asked for where it would not be taken by itself
-	garbled error  // the lab's record is there and cannot be read
+	doubt   string       // why the estate is not taken for what the working folder is about; empty where there is no doubt
+	builtin bool         // the built-in estate was asked for where it would not be taken by itself
+	garbled error        // the lab's record is there and cannot be read
+	leftOut lab.Problems // what the estate needs and cannot be had here
 }
 
 // estateFiles is where the files of an estate are.

@@ -31,6 +31,9 @@ func (p *program) statusCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := leaveOut(c.Context, est, false); err != nil {
+				return err
+			}
 			w, err := s.openWorld(est, doctor.Traits{})
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/apply"
+	"homelab/lab/bundle"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
@@ -40,6 +41,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
 			&cli.BoolFlag{Name: "fix", Usage: "as root on Linux, first cure what lab doctor finds wrong with this machine"},
 			&cli.StringSliceFlag{Name: "recreate", Usage: "remove these `CLUSTERS` and make them again; what runs in them is lost"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail where something that the estate needs cannot be had here, rather than leave it out"},
 			&cli.BoolFlag{Name: "prune", Usage: "remove the clusters that left the estate; what runs in them is lost"},
 			&cli.BoolFlag{Name: "builtin", Usage: "take the built-in estate, whatever the working folder holds"},
 			&cli.BoolFlag{Name: "adopt", Usage: "the lab follows this estate from now on, though it was made from another folder"},
@@ -71,6 +73,9 @@ func (p *program) upCommand() *cli.Command {
 			}
 			est, err := s.load(s.limits()...)
 			if err != nil {
+				return err
+			}
+			if s.leftOut, err = leaveOut(c.Context, est, c.Bool("strict")); err != nil {
 				return err
 			}
 			o, err := upOptions(c, est)
@@ -132,6 +137,15 @@ func (s *session) limits() []estate.Option {
 		options = append(options, estate.WithoutLoadBalancer())
 	}
 	return options
+}
+
+// leaveOut marks what of the estate needs something that cannot be had here; strict refuses it.
+func leaveOut(ctx context.Context, est *lab.Estate, strict bool) (lab.Problems, error) {
+	problems := estate.LeaveOut(est, bundle.Unreachable(ctx, estate.Others(est)))
+	if !strict || len(problems) == 0 {
+		return problems, nil
+	}
+	return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Problems: problems}
 }
 
 // suppliable reports whether a chart of the estate can be had; one from a repository that is not lab's is the engine's to fetch.
@@ -232,6 +246,9 @@ func (s *session) up(ctx context.Context, c *cli.Context, est *lab.Estate, o up.
 	}
 	for _, p := range est.Notes {
 		w.ui.Say("note: " + p.String())
+	}
+	for _, p := range s.leftOut {
+		w.ui.Say("left out: " + p.String())
 	}
 	return w.converge(ctx, o, began)
 }

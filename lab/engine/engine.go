@@ -62,8 +62,9 @@ type Standing struct {
 // Want is what the engine should converge to.
 type Want struct {
 	Revision string               // Git commit that the estate is at; empty for any
-	Expected []string             // applications that must exist, as lab.ApplicationName has them ("prod-podinfo"), whatever the engine calls them
+	Expected []string             // applications that must exist, "prod-podinfo"
 	Gone     []string             // applications that must not
+	LeftOut  []string             // applications that are there and not waited for, as they need what cannot be had
 	Clusters []string             // clusters whose applications are waited for, as others may be stopped; nil for all
 	Since    map[string]time.Time // cluster -> when it was started last: what was seen of it before counts for nothing
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it

@@ -193,7 +193,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		return
 	}
 	owners[name] = s.File
-	g := lab.Generated{Application: observed(s, app), Set: s.Name}
+	g := lab.Generated{Application: observed(s, app), Set: s.Name, At: app.Origins("metadata", "name")[0].Position}
 	own := bridge.DefaultInputs(l.estate.Name, nil)
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -203,6 +203,11 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 				chart.Repository = ""
 			}
 			g.Charts = append(g.Charts, chart)
+		}
+		if url := source.RepoURL; url != own.RepoURL && url != own.ChartRepoURL && !slices.Contains(g.Others, url) {
+			g.Others = append(g.Others, url)
+		}
+		if source.Chart != "" {
 			continue
 		}
 		if source.RepoURL == own.RepoURL && source.Path != "" {
@@ -226,10 +231,13 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err)})
 		return
 	}
-	g := lab.Generated{Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
 	for _, source := range app.Spec.All() {
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
+		}
+		if own := bridge.DefaultInputs(l.estate.Name, nil); source.RepoURL != own.RepoURL && source.RepoURL != own.ChartRepoURL {
+			g.Others = append(g.Others, source.RepoURL)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)

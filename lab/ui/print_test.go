@@ -165,6 +165,31 @@ func TestManyAddonsGoBelow(t *testing.T) {
 	golden(t, "many-addons.txt", out)
 }
 
+// Several applications of one addon share a cell; what is left out counts only where nothing else does.
+func TestCell(t *testing.T) {
+	well := lab.Application{Version: "1.0.0", Sync: "Synced", Health: "Healthy"}
+	waiting := lab.Application{Version: "1.0.0", Sync: "OutOfSync", Health: "Progressing"}
+	broken := lab.Application{Version: "1.0.0", Sync: "Synced", Health: "Degraded"}
+	out := lab.Application{Version: "1.0.0", Sync: "Unknown", Health: "Missing", LeftOut: "it cannot be had"}
+	for want, apps := range map[string][]lab.Application{
+		"":         nil,
+		"1.0.0 ✓":  {well},
+		"1.0.0 …":  {waiting},
+		"1.0.0 ✗":  {broken},
+		"2 of 2 ✓": {well, well},
+		"1 of 2 …": {well, waiting},
+		"1 of 3 ✗": {broken, well, waiting},
+		"left out": {out, out},
+	} {
+		if got := cell(apps); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := cell([]lab.Application{out, well}); got != "1.0.0 ✓" {
+		t.Errorf("%q beside one that is left out", got)
+	}
+}
+
 func TestTable(t *testing.T) {
 	table := Table{
 		Head: []string{"NAME", "SIZE", "MESSAGE"},

@@ -167,7 +167,11 @@ func statusText(s Status, columns int, p paint) string {
 	b.WriteString(p.text(bold, head) + "\n\n" + matrix(s.Clusters, s.Applications, nil, true, columns, p))
 	t := Table{}
 	for _, a := range s.Applications {
-		if !a.Converged() {
+		switch {
+		case a.Converged():
+		case a.LeftOut != "":
+			t.Rows = append(t.Rows, []string{a.Name, "left out", a.LeftOut})
+		default:
 			t.Rows = append(t.Rows, []string{a.Name, a.Sync + ", " + a.Health, a.Message})
 		}
 	}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -106,10 +107,11 @@ func trimLines(s string) string {
 
 // matrix is clusters × addons. addons gives the order of the columns; those it does not name follow by name.
 func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, kubernetes bool, columns int, p paint) string {
-	cells := map[[2]string]string{}
+	cells := map[[2]string][]lab.Application{}
 	var more []string
 	for _, a := range apps {
-		cells[[2]string{a.Cluster, a.Addon}] = cell(a)
+		key := [2]string{a.Cluster, a.Addon}
+		cells[key] = append(cells[key], a)
 		if !slices.Contains(addons, a.Addon) && !slices.Contains(more, a.Addon) {
 			more = append(more, a.Addon)
 		}
@@ -159,10 +161,10 @@ func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, k
 	return b.String()
 }
 
-func (t *Table) add(addon string, clusters []StatusCluster, cells map[[2]string]string) {
+func (t *Table) add(addon string, clusters []StatusCluster, cells map[[2]string][]lab.Application) {
 	t.Head = append(t.Head, strings.ToUpper(addon))
 	for i, c := range clusters {
-		t.Rows[i] = append(t.Rows[i], firstOf(cells[[2]string{c.Name, addon}], "-"))
+		t.Rows[i] = append(t.Rows[i], firstOf(cell(cells[[2]string{c.Name, addon}]), "-"))
 	}
 }
 
@@ -181,14 +183,28 @@ func (t *Table) width() int {
 	return n
 }
 
-// cell is an application in the matrix: its version and how it stands.
-func cell(a lab.Application) string {
-	sign := "…"
-	switch {
-	case a.Converged():
-		sign = string(SymbolOK)
-	case a.Health == "Degraded", a.Health == "Missing", a.Sync == "Unknown":
-		sign = string(SymbolFailed)
+// cell is what a cluster has of an addon: the version and how it stands, or how many of several stand well. What is left out does not count where others do.
+func cell(apps []lab.Application) string {
+	counted := slices.DeleteFunc(slices.Clone(apps), func(a lab.Application) bool { return a.LeftOut != "" })
+	if len(counted) == 0 {
+		if len(apps) > 0 {
+			return "left out"
+		}
+		return ""
 	}
-	return strings.TrimSpace(a.Version + " " + sign)
+	sign, well := string(SymbolOK), 0
+	for _, a := range counted {
+		switch {
+		case a.Converged():
+			well++
+		case a.Health == "Degraded", a.Health == "Missing", a.Sync == "Unknown":
+			sign = string(SymbolFailed)
+		case sign != string(SymbolFailed):
+			sign = "…"
+		}
+	}
+	if len(counted) == 1 {
+		return strings.TrimSpace(counted[0].Version + " " + sign)
+	}
+	return fmt.Sprintf("%d of %d %s", well, len(counted), sign)
 }

@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -40,8 +41,11 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	if err := group.Wait(); err != nil {
 		return s, err
 	}
-	want := engine.Want{Revision: s.forge.Revision, Clusters: l.waitedFor(o, s), Since: starts(s.Clusters)}
-	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool { return !want.WaitsFor(a.Cluster) })
+	out := l.leftOut()
+	want := engine.Want{Revision: s.forge.Revision, Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
+	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool {
+		return !want.WaitsFor(a.Cluster) || out[a.Name] != "" && !a.Converged()
+	})
 	if s.Hub && want.Revision != "" { // somebody may have pushed a moment ago
 		s.Behind = s.standing.Behind(want, s.engine.Registrations)
 	}

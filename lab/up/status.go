@@ -56,9 +56,9 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return st, err
 	}
-	asked := l.asked(Registered(l.Estate, seen.Registrations))
+	asked := l.generated(Registered(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = l.Definition.Type, standing.Revision
-	st.Applications = withMissing(doubted(standing.Applications, st.Clusters), asked)
+	st.Applications = without(withMissing(doubted(standing.Applications, st.Clusters), asked), l.leftOut())
 	return st, nil
 }
 
@@ -115,6 +115,16 @@ func withMissing(have, asked []lab.Application) []lab.Application {
 	return have
 }
 
+// without says of applications that are not in order why nobody waits for them.
+func without(have []lab.Application, leftOut map[string]string) []lab.Application {
+	for i := range have {
+		if a := &have[i]; !a.Converged() {
+			a.LeftOut = leftOut[a.Name]
+		}
+	}
+	return have
+}
+
 // Well reports whether everything is ready, in sync and healthy.
 func (s Status) Well() bool {
 	for _, c := range s.Clusters {
@@ -123,7 +133,7 @@ func (s Status) Well() bool {
 		}
 	}
 	for _, a := range s.Applications {
-		if !a.Converged() {
+		if !a.Converged() && a.LeftOut == "" {
 			return false
 		}
 	}

@@ -231,8 +231,8 @@ func (l *Lab) registration(name string) (lab.Registration, error) {
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
 }
 
-// asked are the applications that the estate asks for on these clusters.
-func (l *Lab) asked(clusters []lab.Cluster) []lab.Application {
+// generated are the applications that the estate makes on these clusters.
+func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
 	var list []lab.Application
 	for _, a := range l.Estate.Applications {
 		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) {
@@ -242,9 +242,26 @@ func (l *Lab) asked(clusters []lab.Cluster) []lab.Application {
 	return list
 }
 
+// asked are those of them that are waited for.
+func (l *Lab) asked(clusters []lab.Cluster) []lab.Application {
+	return slices.DeleteFunc(l.generated(clusters), func(a lab.Application) bool { return a.LeftOut != "" })
+}
+
+// leftOut are the applications that need what cannot be had here, with why.
+func (l *Lab) leftOut() map[string]string {
+	list := map[string]string{}
+	for _, a := range l.Estate.Applications {
+		if a.LeftOut != "" {
+			list[a.Name] = a.LeftOut
+		}
+	}
+	return list
+}
+
 // unasked are the applications that these clusters would have if addons were switched on that are not.
 func (l *Lab) unasked(clusters []lab.Cluster) []lab.Application {
 	asked := applicationNames(l.asked(clusters))
+	asked = slices.AppendSeq(asked, maps.Keys(l.leftOut()))
 	var list []lab.Application
 	for _, a := range l.Estate.Possible {
 		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) && !slices.Contains(asked, a.Name) {

@@ -80,6 +80,9 @@ func (v view) relevant(want engine.Want) []application {
 	var out []application
 	for _, a := range v.apps {
 		known := a.Metadata.Name
+		if slices.Contains(want.LeftOut, known) {
+			continue
+		}
 		if a.root() || a.generated() && want.WaitsFor(v.names.cluster(a)) || slices.Contains(want.Expected, known) || slices.Contains(want.Gone, known) {
 			out = append(out, a)
 		}
