@@ -58,3 +58,25 @@ func EnableLabel(addon string) string { return "enable_" + AddonKey(addon) }
 // AddonKey is an addon's name as it stands in labels and annotations: enable_KEY, KEY_iam_role_arn. Underscores, because that is how the keys of
 // the GitOps Bridge are written, and because Go templates read .metadata.annotations.metrics_server_namespace but not a name with a hyphen.
 func AddonKey(addon string) string { return strings.ReplaceAll(addon, "-", "_") }
+
+// MaxName is how long the name of a lab may be: a node's container name is LAB-CLUSTER-control-plane, and a host name has 63 characters.
+const MaxName = 30
+
+// NameRule is what to do about a name that is none, in words.
+const NameRule = "use at most 30 of a-z, 0-9 and -, starting and ending with a letter or digit"
+
+// IsName reports whether a lab, or a snapshot of one, can be called that.
+func IsName(name string) bool {
+	if name == "" || len(name) > MaxName || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	for _, c := range name {
+		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// Abbreviate shortens the hash of a commit as Git does.
+func Abbreviate(commit string) string { return commit[:min(7, len(commit))] }

@@ -2,15 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) bridgeCommand() *cli.Command {
@@ -30,23 +28,23 @@ func (p *program) bridgeCommand() *cli.Command {
 				if err := noArgs(c); err != nil {
 					return err
 				}
-				s, err := p.open(c)
+				ws, err := p.open(c)
 				if err != nil {
 					return err
 				}
-				est, err := s.load()
-				if err != nil {
-					return err
-				}
-				return p.showBridge(s.name, est, c.String("cluster"))
+				return p.showBridge(ws, c.String("cluster"))
 			},
 		}},
 	}
 }
 
-func (p *program) showBridge(labName string, est *lab.Estate, cluster string) error {
+func (p *program) showBridge(ws *workspace.Workspace, cluster string) error {
+	est, err := ws.Load()
+	if err != nil {
+		return err
+	}
 	var list []lab.Registration
-	for _, r := range up.Registrations(labName, est) {
+	for _, r := range up.Registrations(ws.Name, est) {
 		if cluster == "" || r.Cluster == cluster {
 			list = append(list, r)
 		}
@@ -57,31 +55,7 @@ func (p *program) showBridge(labName string, est *lab.Estate, cluster string) er
 			Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
 		}
 	}
-	if p.ui.WantsJSON() {
-		return p.ui.JSON(ui.NewBridgeResult(labName, list))
-	}
-	for i, r := range list {
-		if i > 0 {
-			p.ui.Print("")
-		}
-		p.ui.Print(fmt.Sprintf("%s   %s", r.Cluster, r.Server))
-		t := ui.Table{}
-		for _, part := range []struct {
-			kind   string
-			values map[string]lab.Value
-		}{{"label", r.Labels}, {"annotation", r.Annotations}} {
-			for _, key := range slices.Sorted(maps.Keys(part.values)) {
-				v := part.values[key]
-				from := v.Origin
-				if v.At.File != "" {
-					from = v.At.String()
-				}
-				t.Rows = append(t.Rows, []string{part.kind, key, v.Value, from})
-			}
-		}
-		p.ui.Table(t)
-	}
-	return nil
+	return p.ui.Bridge(ws.Name, list)
 }
 
 func clusterNames(clusters []lab.Cluster) []string {

@@ -11,15 +11,13 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/urfave/cli/v2"
 	"k8s.io/klog/v2"
 
 	"homelab/lab"
-	"homelab/lab/docker"
+	"homelab/lab/doctor"
 	"homelab/lab/ui"
 )
 
@@ -34,8 +32,8 @@ type Env struct {
 
 // program is one run of the program.
 type program struct {
-	Env
-	ui *ui.UI
+	env Env
+	ui  *ui.UI
 }
 
 const exitStatus = `EXIT STATUS:
@@ -49,7 +47,7 @@ const exitStatus = `EXIT STATUS:
 // Run runs the program and returns the code it should exit with.
 func Run(ctx context.Context, env Env) lab.Exit {
 	silence()
-	p := &program{Env: env}
+	p := &program{env: env}
 	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
 	app := p.app()
 	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
@@ -64,45 +62,7 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	if errors.As(err, &shown) {
 		return shown.exit
 	}
-	return p.ui.Error(withEngine(withSpace(err)))
-}
-
-// withSpace gives an error of a full disk, wherever it comes from, a cure where it has none.
-func withSpace(err error) error {
-	var e *lab.Error
-	if errors.As(err, &e) && e.Cure != "" {
-		return err
-	}
-	cure := ""
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		cure = "free space there"
-	case docker.Said(err, "no space left on device"), docker.Said(err, "No space left on device"):
-		cure = "free space where docker keeps its data (docker system df)"
-	default:
-		return err
-	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space is left on a disk", Cure: cure + ", then run the command again: it goes on where it ended", Err: err}
-}
-
-// engineLimit bounds the question whether the container engine is still there.
-const engineLimit = 5 * time.Second
-
-// withEngine gives an error that has no cure one, where it is that of a container engine which has gone meanwhile.
-func withEngine(err error) error {
-	var e *lab.Error
-	if err == nil || errors.As(err, &e) && e.Cure != "" || !strings.Contains(err.Error(), "docker") {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
-	defer cancel()
-	if _, gone := docker.New().Info(ctx); gone == nil {
-		return err
-	}
-	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine has gone while lab worked", Err: err,
-		Details: []string{err.Error(), "the lab's containers, and what they hold, are kept"}, Cure: "as root on Linux, lab up --fix starts it and goes on; else start it, then lab up",
-	}
+	return p.ui.Error(doctor.Cure(err))
 }
 
 // silence keeps libraries from printing by themselves: client-go's watchers through klog, Helm's merging of values through the standard logger. What they would say
@@ -114,7 +74,7 @@ func silence() {
 
 // screen makes the UI, which knows whether results are JSON.
 func (p *program) screen(json bool) {
-	opts := ui.Detect(p.Out, p.Err, p.Getenv)
+	opts := ui.Detect(p.env.Out, p.env.Err, p.env.Getenv)
 	opts.JSON = json
 	p.ui = ui.New(opts)
 }
@@ -144,8 +104,8 @@ func (p *program) app() *cli.App {
 		HideVersion:            true,
 		Suggest:                true,
 		UseShortOptionHandling: true,
-		Writer:                 p.Out,
-		ErrWriter:              p.Err,
+		Writer:                 p.env.Out,
+		ErrWriter:              p.env.Err,
 		ExitErrHandler:         func(*cli.Context, error) {}, // the one exit is in main
 		OnUsageError:           usageError,
 		Action:                 noCommand,

@@ -3,12 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"embed"
 	"flag"
 	"io"
 	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,45 +19,15 @@ import (
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
+	"homelab/lab/workspace"
 )
 
 // completeFlag is what a shell's script puts after the words of a command line, the one being written last: the program answers with what that may become, so the
 // scripts never go stale.
 const completeFlag = "--generate-completion"
 
-var completions = map[string]string{
-	"bash": `_lab() {
-  local cur="${COMP_WORDS[COMP_CWORD]}"
-  COMPREPLY=($(compgen -W "$("${COMP_WORDS[@]:0:COMP_CWORD+1}" --generate-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
-  [[ ${#COMPREPLY[@]} == 1 && "${COMPREPLY[0]}" == *= ]] && compopt -o nospace 2>/dev/null
-  return 0
-}
-complete -o bashdefault -o default -F _lab lab
-`,
-	"zsh": `#compdef lab
-_lab() {
-  local -a words_of_lab
-  words_of_lab=("${(@f)$("${(@)words[1,CURRENT]}" --generate-completion 2>/dev/null)}")
-  if [[ -n "${words_of_lab[1]}" ]]; then
-    _describe 'lab' words_of_lab
-  else
-    _files
-  fi
-}
-compdef _lab lab
-`,
-	"fish": `function __lab_words
-  set -l line (commandline -opc) (commandline -ct)
-  set -l found ($line --generate-completion 2>/dev/null | string replace -r '^([^:]*):' '$1\t')
-  if test (count $found) -gt 0
-    string join \n -- $found
-  else
-    __fish_complete_path (commandline -ct)
-  end
-end
-complete -c lab -f -a '(__lab_words)'
-`,
-}
+//go:embed completion
+var completions embed.FS
 
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
@@ -64,11 +36,11 @@ func (p *program) completionCommand() *cli.Command {
 		ArgsUsage:   "bash|zsh|fish",
 		Description: examples("source <(lab completion bash)", "lab completion zsh > ~/.zfunc/_lab", "lab completion fish | source"),
 		Action: func(c *cli.Context) error {
-			script, ok := completions[c.Args().First()]
-			if !ok || c.NArg() != 1 {
+			script, err := completions.ReadFile("completion/lab." + c.Args().First())
+			if err != nil || c.NArg() != 1 {
 				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab completion takes the name of a shell", Cure: "lab completion bash, zsh or fish"}
 			}
-			p.ui.Raw(script)
+			p.ui.Raw(string(script))
 			return nil
 		},
 	}
@@ -165,38 +137,41 @@ func (p *program) values(command *cli.Command, flags []string, placeholder, word
 		names, _ := state.List()
 		return names
 	}
-	src, err := p.source(flagOf(command, flags, estateFlag))
+	src, err := workspace.Find(flagOf(command, flags, estateFlag), p.env.Estate)
 	if err != nil {
 		return nil
 	}
 	switch placeholder {
 	case "SNAPSHOT":
-		return p.snapshotNames(command, flags, src.name)
+		return p.snapshotNames(command, flags, src.Name)
 	case "CLUSTER":
-		return foldersOf(src.fsys, lab.ClustersDir)
+		return foldersOf(src.FS, lab.ClustersDir)
 	case "CLUSTERS":
 		before := word[:strings.LastIndex(word, ",")+1]
 		var list []string
-		for _, name := range foldersOf(src.fsys, lab.ClustersDir) {
+		for _, name := range foldersOf(src.FS, lab.ClustersDir) {
 			if !slices.Contains(strings.Split(before, ","), name) {
 				list = append(list, before+name)
 			}
 		}
 		return list
 	case "ENV":
-		return slices.DeleteFunc(foldersOf(src.fsys, lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
+		return slices.DeleteFunc(foldersOf(src.FS, lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
 	case "ADDON":
-		return foldersOf(src.fsys, lab.AddonsDir)
+		return foldersOf(src.FS, lab.AddonsDir)
 	case "SCENARIO":
-		names, _ := scenario.List(src.fsys)
+		names, _ := scenario.List(src.FS)
 		return names
 	}
 	return nil
 }
 
+// completeWithin is how long a shell may be kept waiting for the names of snapshots.
+const completeWithin = 5 * time.Second
+
 // snapshotNames are the snapshots of the lab that a command line is about.
 func (p *program) snapshotNames(command *cli.Command, flags []string, estate string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
 	names, _ := snapshot.New(cmp.Or(flagOf(command, flags, nameFlag), estate), docker.New()).Names(ctx)
 	return names

@@ -7,6 +7,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/ui"
+	"homelab/lab/workspace"
 )
 
 func (p *program) credsCommand() *cli.Command {
@@ -18,46 +19,33 @@ func (p *program) credsCommand() *cli.Command {
 		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds "+name, "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
 		Action: func(c *cli.Context) error {
-			s, err := p.existing(c)
+			ws, err := p.existing(c)
 			if err != nil {
 				return err
 			}
-			cr, err := s.dir.Credentials()
-			if err != nil {
-				return err
-			}
-			all := []ui.Credential{
-				{Service: name, URL: s.engineURL(), User: cr.EngineUser, Password: cr.EnginePassword},
-				{Service: "forge", URL: s.forgeURL(), User: cr.ForgeUser, Password: cr.ForgePassword},
-			}
-			return p.printCreds(all, c.Args().First())
+			return p.creds(ws, c.Args().First())
 		},
 	}
 }
 
-func (p *program) printCreds(all []ui.Credential, service string) error {
-	if service == "" && p.ui.WantsJSON() {
-		return p.ui.JSON(ui.CredsResult{Credentials: all})
+// creds prints what opens a service of the lab; an empty one is for all.
+func (p *program) creds(ws *workspace.Workspace, service string) error {
+	l, err := assemble(ws, parts{})
+	if err != nil {
+		return err
 	}
-	for _, cr := range all {
-		switch {
-		case service == "":
-			p.ui.Print(fmt.Sprintf("%-8s %s   user %s   password %s", cr.Service, cr.URL, cr.User, cr.Password))
-		case service == cr.Service && p.ui.WantsJSON():
-			return p.ui.JSON(cr)
-		case service == cr.Service:
-			p.ui.Print(cr.Password)
-			return nil
-		}
+	name, creds := string(l.core.Definition.Type), l.core.Creds
+	all := []ui.Credential{
+		{Service: name, URL: l.core.EngineURL(), User: creds.EngineUser, Password: creds.EnginePassword},
+		{Service: "forge", URL: l.core.ForgeURL(), User: creds.ForgeUser, Password: creds.ForgePassword},
 	}
 	if service == "" {
-		return nil
+		return p.ui.Creds(ui.CredsResult{Credentials: all})
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + string(theEngine().Type) + " or lab creds forge"}
+	for _, one := range all {
+		if one.Service == service {
+			return p.ui.Result(one, one.Password)
+		}
+	}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + name + " or lab creds forge"}
 }
-
-func (s *session) engineURL() string {
-	return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.Engine)
-}
-
-func (s *session) forgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.record.Ports.Forge) }

@@ -21,7 +21,7 @@ var labCommand = regexp.MustCompile(`\blab ((?:[a-z]+ ?)+)((?:--[a-z-]+(?:[ =][A
 
 // TestCuresAreCommands reads every cure in the source: what it says to type has to be a command of lab, with flags that the command has.
 func TestCuresAreCommands(t *testing.T) {
-	app := (&program{Env: Env{Getenv: os.Getenv, Out: os.Stdout, Err: os.Stderr}}).app()
+	app := (&program{env: Env{Getenv: os.Getenv, Out: os.Stdout, Err: os.Stderr}}).app()
 	found := 0
 	for where, text := range cures(t) {
 		for _, m := range labCommand.FindAllStringSubmatch(text, -1) {
@@ -62,7 +62,7 @@ func hasFlag(c *cli.Command, name string) bool {
 	return name == "help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
-// cures are the texts that follow Cure: or stand in a call of command or onEstate, by file and line.
+// cures are the texts that follow Cure: or stand in a call of Command or OnEstate, by file and line.
 func cures(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -87,7 +87,7 @@ func cures(t *testing.T) map[string]string {
 					add(n.Value)
 				}
 			case *ast.CallExpr:
-				if f, ok := n.Fun.(*ast.SelectorExpr); ok && (f.Sel.Name == "command" || f.Sel.Name == "onEstate") && len(n.Args) == 1 {
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && (f.Sel.Name == "Command" || f.Sel.Name == "OnEstate") && len(n.Args) == 1 {
 					add(n.Args[0])
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/ui"
+	"homelab/lab/workspace"
 )
 
 func (p *program) doctorCommand() *cli.Command {
@@ -27,37 +28,32 @@ func (p *program) doctorCommand() *cli.Command {
 			if err := noArgs(c); err != nil {
 				return err
 			}
-			s, err := p.open(c)
+			ws, err := p.open(c)
 			if err != nil {
 				return err
 			}
-			est, err := s.load()
-			if err != nil {
-				return err
-			}
-			s.supply, err = s.openSupply(c.Context, docker.New(), c)
-			if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
-				return err
-			}
-			o := s.doctorOptions(s.toMake(est), err == nil && s.supply.Builds())
-			o.Images = err // a finding like others
-			report, err := s.examine(c.Context, doctor.New(o), c.Bool("fix"))
-			if err != nil {
-				return err
-			}
-			return p.showReport(report)
+			return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
 		},
 	}
 }
 
-func (p *program) showReport(report doctor.Report) error {
-	rows := reportRows(report)
-	if p.ui.WantsJSON() {
-		if err := p.ui.JSON(ui.NewDoctorResult(rows)); err != nil {
-			return err
-		}
-	} else {
-		p.ui.Report(rows)
+func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from origin, fix bool) error {
+	est, err := ws.Load()
+	if err != nil {
+		return err
+	}
+	supply, err := openSupply(ctx, from)
+	if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
+		return err
+	}
+	o := doctorOptions(toMake(ws, est), err == nil && supply.Builds())
+	o.Images = err // a finding like others
+	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
+	if err != nil {
+		return err
+	}
+	if err := p.ui.Doctor(reportRows(report)); err != nil {
+		return err
 	}
 	if report.Count(doctor.StatusFail) > 0 {
 		return exitError{lab.ExitFailed}
@@ -76,44 +72,19 @@ func reportRows(report doctor.Report) []ui.Row {
 	return rows
 }
 
-// doctor is set for what is still to be made: clusters that run hold their memory already.
-func (s *session) doctor(clusters int, build bool) *doctor.Doctor {
-	return doctor.New(s.doctorOptions(clusters, build))
-}
-
-func (s *session) doctorOptions(clusters int, build bool) doctor.Options {
+// doctorOptions are for what is still to be made: clusters that run hold their memory already.
+func doctorOptions(clusters int, build bool) doctor.Options {
 	return doctor.Options{
-		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: s.cacheDir(),
+		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cacheDir(),
 	}
 }
 
 // toMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
-func (s *session) toMake(est *lab.Estate) int {
-	if s.record.Engine != "" {
+func toMake(ws *workspace.Workspace, est *lab.Estate) int {
+	if ws.Record.Engine != "" {
 		return 0
 	}
 	return len(est.Clusters)
-}
-
-// preflight makes the checks that come before anything is touched.
-func (s *session) preflight(ctx context.Context, d *doctor.Doctor, fix bool) (doctor.Report, error) {
-	report, err := s.examine(ctx, d, fix)
-	if err != nil {
-		return report, err
-	}
-	return report, report.Err()
-}
-
-// examine makes the checks, and with fix the cures that are safe. What an interrupt left unanswered says nothing about the machine.
-func (s *session) examine(ctx context.Context, d *doctor.Doctor, fix bool) (doctor.Report, error) {
-	report := d.Run(ctx)
-	if ctx.Err() == nil && fix && report.Fixable() {
-		if err := d.Fix(ctx, report, s.ui.Say); err != nil {
-			return report, err
-		}
-		report = d.Run(ctx)
-	}
-	return report, context.Cause(ctx)
 }
 
 // buildNeeds are the programs that building images from source takes.

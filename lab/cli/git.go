@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
-	"homelab/lab/doctor"
+	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) gitCommand() *cli.Command {
@@ -25,22 +26,11 @@ func (p *program) gitCommand() *cli.Command {
 					"\n\nWith --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
 				Action: func(c *cli.Context) error {
-					w, err := p.forgeWorld(c)
+					ws, err := p.existingAlone(c)
 					if err != nil {
 						return err
 					}
-					u, err := url.Parse(w.forgeURL() + "/lab/estate.git")
-					if err != nil {
-						return fmt.Errorf("forge: %w", err)
-					}
-					if c.Bool("credentials") {
-						u.User = url.UserPassword(w.Creds.ForgeUser, w.Creds.ForgePassword)
-					}
-					if p.ui.WantsJSON() {
-						return p.ui.JSON(ui.URLResult{URL: u.String()})
-					}
-					p.ui.Print(u.String())
-					return nil
+					return p.gitURL(c.Context, ws, c.Bool("credentials"))
 				},
 			},
 			{
@@ -52,18 +42,17 @@ func (p *program) gitCommand() *cli.Command {
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
 				Action: func(c *cli.Context) error {
-					s, err := p.existing(c)
+					ws, err := p.existing(c)
 					if err != nil {
 						return err
 					}
-					if err := s.ours(); err != nil {
+					if err := ws.Ours(); err != nil {
 						return err
 					}
-					w, err := p.forgeWorld(c)
-					if err != nil {
+					if err := noArgs(c); err != nil {
 						return err
 					}
-					return w.push(c)
+					return p.gitPush(c.Context, ws, c.String("message"))
 				},
 			},
 			p.pullCommand(),
@@ -79,83 +68,87 @@ func (p *program) gitCommand() *cli.Command {
 					if n := c.Int("number"); n < 1 {
 						return usageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
 					}
-					w, err := p.forgeWorld(c)
+					ws, err := p.existingAlone(c)
 					if err != nil {
 						return err
 					}
-					return w.log(c)
+					return p.gitLog(c.Context, ws, c.Int("number"))
 				},
 			},
 		},
 	}
 }
 
-// forgeWorld opens a lab whose forge runs.
-func (p *program) forgeWorld(c *cli.Context) (*world, error) {
+// existingAlone is existing for a command that takes no word.
+func (p *program) existingAlone(c *cli.Context) (*workspace.Workspace, error) {
 	if err := noArgs(c); err != nil {
 		return nil, err
 	}
-	s, err := p.existing(c)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.openWorld(nil, doctor.Traits{})
-	if err != nil {
-		return nil, err
-	}
-	seen, err := w.gitea.Observe(c.Context)
-	if err != nil {
-		return nil, err
-	}
-	if !seen.Running {
-		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " does not run", Cure: w.command("lab up") + " starts it"}
-	}
-	if !seen.Prepared {
-		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + s.name + " is not ready", Cure: w.command("lab up") + " repairs it"}
-	}
-	return w, nil
+	return p.existing(c)
 }
 
-func (w *world) push(c *cli.Context) error {
-	if err := w.gitea.Settled(w.files()); err != nil { // else the estate would be called invalid
-		return err
-	}
-	est, err := w.load()
+// withForge is a lab whose forge runs.
+func withForge(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
+	l, err := assemble(ws, parts{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Estate = est
-	res, err := w.gitea.Push(c.Context, w.Tree(), c.String("message"))
+	seen, err := l.gitea.Observe(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if w.ui.WantsJSON() {
-		return w.ui.JSON(ui.PushResult{Commit: res.Commit, Changed: res.Pushed})
-	}
-	if !res.Pushed {
-		w.ui.Print("the forge has this tree already: " + up.Abbreviate(res.Commit))
-		return nil
-	}
-	w.ui.Print("pushed " + up.Abbreviate(res.Commit) + ": " + up.Summary(res.Changed))
-	return nil
+	return l, seen.Ready(ws.Name, ws.Command("lab up"))
 }
 
-func (w *world) log(c *cli.Context) error {
-	commits, err := w.gitea.Log(c.Context, c.Int("number"))
+func (p *program) gitURL(ctx context.Context, ws *workspace.Workspace, credentials bool) error {
+	l, err := withForge(ctx, ws)
 	if err != nil {
 		return err
 	}
-	if w.ui.WantsJSON() {
-		var res ui.LogResult
-		for _, k := range commits {
-			res.Commits = append(res.Commits, logCommit(k))
-		}
-		return w.ui.JSON(res)
+	u, err := url.Parse(l.core.ForgeURL() + "/lab/estate.git")
+	if err != nil {
+		return fmt.Errorf("forge: %w", err)
 	}
-	t := ui.Table{}
+	if credentials {
+		u.User = url.UserPassword(l.core.Creds.ForgeUser, l.core.Creds.ForgePassword)
+	}
+	return p.ui.Result(ui.URLResult{URL: u.String()}, u.String())
+}
+
+func (p *program) gitPush(ctx context.Context, ws *workspace.Workspace, message string) error {
+	l, err := withForge(ctx, ws)
+	if err != nil {
+		return err
+	}
+	if err := l.gitea.Settled(workingTree(ws)); err != nil { // else the estate would be called invalid
+		return err
+	}
+	if l.core.Estate, err = ws.Load(); err != nil {
+		return err
+	}
+	res, err := l.gitea.Push(ctx, l.core.Tree(), message)
+	if err != nil {
+		return err
+	}
+	return p.ui.Pushed(ui.PushResult{Commit: res.Commit, Changed: res.Pushed}, up.Summary(res.Changed))
+}
+
+func (p *program) gitLog(ctx context.Context, ws *workspace.Workspace, number int) error {
+	l, err := withForge(ctx, ws)
+	if err != nil {
+		return err
+	}
+	commits, err := l.gitea.Log(ctx, number)
+	if err != nil {
+		return err
+	}
+	var res ui.LogResult
 	for _, k := range commits {
-		t.Rows = append(t.Rows, []string{up.Abbreviate(k.Hash), k.When.Local().Format(time.DateTime), k.Author, k.Message})
+		res.Commits = append(res.Commits, logCommit(k))
 	}
-	w.ui.Table(t)
-	return nil
+	return p.ui.Log(res)
+}
+
+func logCommit(k forge.Commit) ui.LogCommit {
+	return ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC().Truncate(time.Second), Message: k.Message}
 }

@@ -30,13 +30,12 @@ func (p *program) initCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("folder: %w", err)
 			}
-			if err := estate.Write(p.Estate, dir); err != nil {
+			if err := estate.Write(p.env.Estate, dir); err != nil {
 				return err
 			}
-			if p.ui.WantsJSON() {
-				return p.ui.JSON(ui.InitResult{Estate: dir})
+			if err := p.ui.Result(ui.InitResult{Estate: dir}, "an estate is in "+dir); err != nil || p.ui.WantsJSON() {
+				return err
 			}
-			p.ui.Print(fmt.Sprintf("an estate is in %s", dir))
 			p.ui.Say("next: cd " + c.Args().First() + " && lab up")
 			return nil
 		},

@@ -15,134 +15,66 @@ import (
 	"syscall"
 	"time"
 
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
-
 	"homelab/lab"
 	"homelab/lab/docker"
-	"homelab/lab/doctor"
-	"homelab/lab/forge"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
+	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
-	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
-func (p *program) scenarioRun(c *cli.Context) error {
-	s, err := p.open(c)
+// playHere plays scenarios on a lab that is up.
+func (p *program) playHere(ctx context.Context, ws *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
+	if err := ws.Ours(); err != nil {
+		return err
+	}
+	est, err := ws.Load()
 	if err != nil {
 		return err
 	}
-	names := c.Args().Slice()
-	if c.Bool("all") {
-		if names, err = scenario.List(s.estate.fsys); err != nil {
-			return err
-		}
-	}
-	if err := playable(c, names); err != nil {
-		return err
-	}
-	list, err := s.stories(names)
-	if err != nil {
-		return err
-	}
-	for _, one := range list {
-		if err := (scenario.Player{Only: c.Int("step"), From: c.Int("from")}).Has(one); err != nil {
-			return err
-		}
-	}
-	if c.Bool("fresh") {
-		if err := s.hasEstate(); err != nil {
-			return err
-		}
-		return s.fresh(c, list)
-	}
-	if s, err = p.existing(c); err != nil {
-		return err
-	}
-	if err := s.ours(); err != nil {
-		return err
-	}
-	est, err := s.load()
-	if err != nil {
-		return err
-	}
-	return s.locked(c.Context, func(ctx context.Context) error { return s.play(ctx, c, est, list) })
+	o.pages = cmp.Or(o.pages, filepath.Join(ws.Dir.Path, lab.ScenariosDir))
+	return ws.Locked(ctx, func(ctx context.Context) error { return p.play(ctx, ws, est, o, list) })
 }
 
-func playable(c *cli.Context, names []string) error {
-	usage := func(message, cure string) error {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
-	}
-	switch {
-	case len(names) == 0:
-		return usage("lab scenario run takes the names of scenarios, or --all", "lab scenario ls")
-	case c.Bool("all") && c.NArg() > 0:
-		return usage("both --all and names", "one of them")
-	case (c.IsSet("step") || c.IsSet("from")) && len(names) > 1:
-		return usage("--step and --from are for one scenario", "name one")
-	case c.IsSet("step") && c.IsSet("from"):
-		return usage("both --step and --from", "one of them")
-	case c.IsSet("step") && c.Int("step") < 1 || c.IsSet("from") && c.Int("from") < 1:
-		return usage("steps count from 1", "lab scenario show "+names[0])
-	case c.Bool("pause") && !term.IsTerminal(int(os.Stdin.Fd())):
-		return usage("--pause waits for enter, and there is no terminal to press it on", "leave it out")
-	}
-	return nil
-}
-
-// play plays scenarios on a lab that is up.
-func (s *session) play(ctx context.Context, c *cli.Context, est *lab.Estate, list []*scenario.Scenario) error {
-	stage, err := s.stage(ctx, est)
+func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, o playOptions, list []*scenario.Scenario) error {
+	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
 		return err
 	}
-	home := s.dir.Path
-	if c.Bool("fresh") { // the lab's folder goes with the lab
-		home = s.cacheDir()
+	e, err := l.core.Hub()
+	if err != nil {
+		return err
+	}
+	o.player.World, err = live.Stage{
+		Lab: ws.Name, Estate: est, Engine: e, Type: cmp.Or(ws.Record.Engine, l.core.Definition.Type), Docker: l.docker, Reach: l.kind.RESTConfig,
+		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
+	}.World(ctx)
+	if err != nil {
+		return err
 	}
 	again, done := secondSignal(ctx)
 	defer done()
-	return s.playOn(ctx, list, playing{
-		player: scenario.Player{World: stage, GiveUp: again, Pause: s.pause(c), Only: c.Int("step"), From: c.Int("from")},
-		pages:  cmp.Or(c.String("report"), filepath.Join(home, lab.ScenariosDir)), junit: c.String("junit"),
-	})
-}
-
-// playing is how scenarios are played, and where their results go.
-type playing struct {
-	player       scenario.Player
-	pages, junit string // folder and file
-}
-
-// playOn plays scenarios. Whatever comes of them is shown and written; what cannot be written is said beside it.
-func (s *session) playOn(ctx context.Context, list []*scenario.Scenario, how playing) error {
-	began := time.Now()
-	var results []*scenario.Result
-	var pages []string
-	var unwritten error
-	for _, one := range list {
-		s.ui.StoryBegin(one.Name+": "+one.Title, "lab "+s.name)
-		how.player.Tell = s.tell(ctx, time.Now())
-		r := how.player.Play(ctx, one)
-		page, err := writePage(how.pages, r)
-		s.ui.StoryEnd(verdictLine(r, page))
-		results, pages, unwritten = append(results, r), append(pages, page), errors.Join(unwritten, err)
-		if r.Verdict == scenario.Interrupted {
-			break
-		}
+	o.player.GiveUp = again
+	if o.pause {
+		o.player.Pause = p.pause()
 	}
-	unwritten = errors.Join(unwritten, writeJUnit(how.junit, results))
-	exit := scenario.Worst(results)
-	if unwritten != nil {
-		s.ui.Say("error: " + strings.ReplaceAll(unwritten.Error(), "\n", "; "))
+	return p.playAll(ctx, ws.Name, list, series.Options{Player: o.player, Pages: o.pages, JUnit: o.junit})
+}
+
+// playAll plays scenarios. Whatever comes of them is shown; what cannot be written is said beside it.
+func (p *program) playAll(ctx context.Context, labName string, list []*scenario.Scenario, o series.Options) error {
+	o.Audience = teller{ui: p.ui, lab: labName}
+	out := series.Play(ctx, list, o)
+	exit := scenario.Worst(out.Results)
+	if out.Unwritten != nil {
+		p.ui.Say("error: " + strings.ReplaceAll(out.Unwritten.Error(), "\n", "; "))
 		exit = cmp.Or(exit, lab.ExitFailed)
 	}
-	if s.ui.WantsJSON() {
-		if err := s.ui.JSON(runResult(s.name, results, pages, time.Since(began))); err != nil {
+	if p.ui.WantsJSON() {
+		if err := p.ui.JSON(runResult(labName, out)); err != nil {
 			return err
 		}
 	}
@@ -171,44 +103,21 @@ func secondSignal(ctx context.Context) (again <-chan struct{}, done func()) {
 	}
 }
 
-// hubWithin is how long the hub may take to say what it knows.
-const hubWithin = 30 * time.Second
-
-// stage is the lab as scenarios see it, with the clusters that it has: it may have been brought up with some of the estate's alone.
-func (s *session) stage(ctx context.Context, est *lab.Estate) (scenario.World, error) {
-	w, err := s.openWorld(est, doctor.Traits{})
-	if err != nil {
-		return scenario.World{}, err
-	}
-	e, err := w.engine()
-	if err != nil {
-		return scenario.World{}, err
-	}
-	look, cancel := context.WithTimeout(ctx, hubWithin)
-	defer cancel()
-	seen, err := e.Observe(look)
-	if ctx.Err() != nil {
-		return scenario.World{}, ctx.Err()
-	}
-	if err != nil {
-		return scenario.World{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the lab's hub does not answer", Cure: "lab up", Err: err}
-	}
-	there := *est
-	there.Clusters = up.Registered(est, seen.Registrations)
-	git := live.NewGit(w.forgeURL()+"/"+w.Creds.ForgeUser+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: w.Creds.ForgeUser, Password: w.Creds.ForgePassword})
-	return scenario.World{
-		Lab: s.name, Estate: &there, Engines: cmp.Or(s.record.Engine, w.Definition.Type), Forge: git, Branches: git,
-		Clusters: live.NewClusters(s.name, w.docker, w.kind.RESTConfig), Engine: live.Engine{Hub: e},
-	}, nil
+// teller passes stories on to the screen.
+type teller struct {
+	ui  *ui.UI
+	lab string
 }
 
-// tell passes steps on to the screen.
-func (s *session) tell(ctx context.Context, began time.Time) func(scenario.StepResult) {
+// Begin implements series.Audience.
+func (t teller) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
+	t.ui.StoryBegin(s.Name+": "+s.Title, "lab "+t.lab)
+	began := time.Now()
 	return func(r scenario.StepResult) {
 		l := ui.StoryLine{Number: r.Number, Title: r.Title, Took: r.Took, Since: time.Since(began)}
 		switch {
 		case r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil:
-			s.ui.StoryStep(toPutBack(l, r))
+			t.ui.StoryStep(toPutBack(l, r))
 		case r.Verdict == "":
 		case r.Verdict == scenario.Passed:
 			l.Symbol = ui.SymbolOK
@@ -217,15 +126,18 @@ func (s *session) tell(ctx context.Context, began time.Time) func(scenario.StepR
 			if r.Verb != leave {
 				l.Detail = []ui.Entry{{Name: "", Text: "interrupted; the lab is put back"}}
 			} else if r.Unmet != nil {
-				l.Detail = details(r)
+				l.Detail = failure(r)
 			}
 		default:
 			l.Symbol = ui.SymbolFailed
-			l.Detail = details(r)
+			l.Detail = failure(r)
 		}
-		s.ui.StoryStep(l)
+		t.ui.StoryStep(l)
 	}
 }
+
+// End implements series.Audience.
+func (t teller) End(r *scenario.Result, page string) { t.ui.StoryEnd(verdictLine(r, page)) }
 
 // leave is the verb of the last step of every story.
 const leave = "leave"
@@ -239,11 +151,8 @@ func toPutBack(l ui.StoryLine, r scenario.StepResult) ui.StoryLine {
 	return l
 }
 
-// pause waits for enter before a step; nil where nobody asked for it.
-func (s *session) pause(c *cli.Context) func(context.Context, scenario.Step) error {
-	if !c.Bool("pause") {
-		return nil
-	}
+// pause waits for enter before a step.
+func (p *program) pause() func(context.Context, scenario.Step) error {
 	// One reader for all pauses: a read cannot be cancelled, and must not swallow what the next one waits for.
 	lines := make(chan error)
 	go func() {
@@ -257,7 +166,7 @@ func (s *session) pause(c *cli.Context) func(context.Context, scenario.Step) err
 		}
 	}()
 	return func(ctx context.Context, step scenario.Step) error {
-		s.ui.StoryPrompt(fmt.Sprintf("enter: %d %s", step.Number, step.Title))
+		p.ui.StoryPrompt(fmt.Sprintf("enter: %d %s", step.Number, step.Title))
 		select {
 		case err := <-lines:
 			if errors.Is(err, io.EOF) {
@@ -276,48 +185,52 @@ const freshSuffix = "-fresh"
 // freshLimit is how long the applications of such a lab may take to converge.
 const freshLimit = 5 * time.Minute
 
-// fresh makes a lab, plays on it, and removes it however that ended.
-func (s *session) fresh(c *cli.Context, list []*scenario.Scenario) (err error) {
-	f := &session{program: s.program, name: strings.TrimSuffix(s.name[:min(len(s.name), maxName-len(freshSuffix))], "-") + freshSuffix, estate: s.estate}
-	if f.dir, err = state.Open(f.name); err != nil {
+// playFresh makes a lab, plays on it, and removes it however that ended.
+func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
+	if err := around.HasEstate(); err != nil {
 		return err
 	}
-	if f.dir.Exists() {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + f.name + " already", Cure: "lab down --name " + f.name}
-	}
-	if f.supply, err = f.openSupply(c.Context, docker.New(), c); err != nil {
+	ws, err := around.Beside(strings.TrimSuffix(around.Name[:min(len(around.Name), lab.MaxName-len(freshSuffix))], "-") + freshSuffix)
+	if err != nil {
 		return err
 	}
-	est, err := f.load(f.limits()...)
+	if ws.Dir.Exists() {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + ws.Name + " already", Cure: "lab down --name " + ws.Name}
+	}
+	supply, err := openSupply(ctx, o.origin)
+	if err != nil {
+		return err
+	}
+	est, err := ws.Load(limits(supply)...)
 	if err != nil {
 		return err
 	}
 	clusters := slices.DeleteFunc(slices.Clone(est.Clusters), func(cl lab.Cluster) bool {
 		return cl.Role != lab.RoleHub && !slices.ContainsFunc(list, func(one *scenario.Scenario) bool { return slices.Contains(one.Requires.Clusters, cl.Name) })
 	})
-	from, err := f.suited(c.Context, clusters)
+	from, err := suited(ctx, ws.Name, clusters)
 	if err != nil {
 		return err
 	}
-	return f.locked(c.Context, func(ctx context.Context) (err error) {
-		quiet := *f
-		defer func() { err = f.remove(ctx, &quiet, err) }()
-		quiet.program = &program{Env: f.Env, ui: f.ui.Aside()} // the result is the story's
-		if err := quiet.up(ctx, c, est, up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}); err != nil {
+	o.pages = cmp.Or(o.pages, filepath.Join(cacheDir(), lab.ScenariosDir)) // the lab's folder goes with the lab
+	quiet := &program{env: p.env, ui: p.ui.Aside()}                        // the result is the story's
+	return ws.Locked(ctx, func(ctx context.Context) (err error) {
+		defer func() { err = p.discard(ctx, ws, quiet, err) }()
+		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}}
+		if err := quiet.bringUp(ctx, ws, parts{estate: est, supply: supply}, run); err != nil {
 			return err
 		}
-		f.record = quiet.record
-		return f.play(ctx, c, est, list)
+		return p.play(ctx, ws, est, o, list)
 	})
 }
 
-// suited names the newest snapshot of the lab that has all of these clusters; empty where there is none.
-func (s *session) suited(ctx context.Context, clusters []lab.Cluster) (string, error) {
+// suited names the newest snapshot of a lab that has all of these clusters; empty where there is none.
+func suited(ctx context.Context, labName string, clusters []lab.Cluster) (string, error) {
 	d := docker.New()
 	if _, err := d.Info(ctx); err != nil { // the checks of the machine come later, and cure this
 		return "", nil
 	}
-	list, err := snapshot.New(s.name, d).List(ctx)
+	list, err := snapshot.New(labName, d).List(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -332,17 +245,17 @@ func (s *session) suited(ctx context.Context, clusters []lab.Cluster) (string, e
 // downWithin is how long a lab may take to be removed.
 const downWithin = 10 * time.Minute
 
-// remove removes the lab of a story that ended with err. What came of the story was shown and stays the answer.
-func (s *session) remove(ctx context.Context, quiet *session, err error) error {
+// discard removes the lab of a story that ended with err. What came of the story was shown and stays the answer.
+func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *program, err error) error {
 	if ctx.Err() != nil {
-		s.ui.Say("the lab " + s.name + " is removed; ctrl-c again leaves it: lab down --name " + s.name)
+		p.ui.Say("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + ws.Name)
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
-	down := quiet.down(limited, false)
+	down := quiet.down(limited, ws, false)
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
-		s.ui.Say("error: the lab " + s.name + " is not removed: " + down.Error() + ": lab down --name " + s.name)
+		p.ui.Say("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)
 		return err
 	}
 	return errors.Join(err, down)

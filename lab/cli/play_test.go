@@ -18,8 +18,8 @@ import (
 	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/scenariotest"
+	"homelab/lab/scenario/series"
 	"homelab/lab/scenario/verb"
-	"homelab/lab/state"
 	"homelab/lab/ui"
 )
 
@@ -33,7 +33,7 @@ type outcome struct {
 }
 
 // playDrift plays it on a lab in memory; begin is called when a step begins.
-func playDrift(t *testing.T, change func(dir string, how *playing), begin func(step int, l *scenariotest.Lab, interrupt func())) outcome {
+func playDrift(t *testing.T, change func(dir string, how *series.Options), begin func(step int, l *scenariotest.Lab, interrupt func())) outcome {
 	t.Helper()
 	root := os.DirFS(filepath.Join("..", ".."))
 	story, err := scenario.Load(root, "drift", verb.All())
@@ -47,19 +47,19 @@ func playDrift(t *testing.T, change func(dir string, how *playing), begin func(s
 		l := scenariotest.New(t, root)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		s := &session{program: &program{ui: ui.New(ui.Options{Out: &out, Err: &narration, JSON: true})}, name: "homelab", dir: &state.Dir{Path: dir}}
-		how := playing{player: scenario.Player{World: l.World}, pages: filepath.Join(dir, "pages"), junit: filepath.Join(dir, "junit.xml")}
+		p := &program{ui: ui.New(ui.Options{Out: &out, Err: &narration, JSON: true})}
+		how := series.Options{Player: scenario.Player{World: l.World}, Pages: filepath.Join(dir, "pages"), JUnit: filepath.Join(dir, "junit.xml")}
 		if change != nil {
 			change(dir, &how)
 		}
 		step := 0
 		begin(step, l, cancel)
-		how.player.Pause = func(context.Context, scenario.Step) error {
+		how.Player.Pause = func(context.Context, scenario.Step) error {
 			step++
 			begin(step, l, cancel)
 			return nil
 		}
-		err := s.playOn(ctx, []*scenario.Scenario{story}, how)
+		err := p.playAll(ctx, "homelab", []*scenario.Scenario{story}, how)
 		var shown exitError
 		if err != nil && !errors.As(err, &shown) {
 			t.Errorf("an error beside the result: %v", err)
@@ -103,7 +103,7 @@ func junitVerdict(t *testing.T, file string) string {
 // The result is the answer, whatever the exit code: as JSON, as JUnit and as a page.
 func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		change  func(dir string, how *playing)
+		change  func(dir string, how *series.Options)
 		begin   func(step int, l *scenariotest.Lab, interrupt func())
 		exit    lab.Exit
 		verdict scenario.Verdict
@@ -145,11 +145,11 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 			exit: lab.ExitFailed, verdict: scenario.Broken, junit: true,
 		},
 		"no room for the page": {
-			change: func(_ string, how *playing) { how.pages = "/dev/null/pages" },
+			change: func(_ string, how *series.Options) { how.Pages = "/dev/null/pages" },
 			exit:   lab.ExitFailed, verdict: scenario.Passed, junit: true, says: "error: timeline:",
 		},
 		"no room for either": {
-			change: func(_ string, how *playing) { how.pages, how.junit = "/dev/null/pages", "/dev/null/junit" },
+			change: func(_ string, how *series.Options) { how.Pages, how.JUnit = "/dev/null/pages", "/dev/null/junit" },
 			exit:   lab.ExitFailed, verdict: scenario.Passed, says: "junit:",
 		},
 	} {

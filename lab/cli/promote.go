@@ -7,10 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/doctor"
 	"homelab/lab/promote"
 	"homelab/lab/ui"
-	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) promoteCommand() *cli.Command {
@@ -29,123 +28,91 @@ func (p *program) promoteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
 		},
 		Action: func(c *cli.Context) error {
-			s, err := p.open(c)
+			ws, err := p.open(c)
 			if err != nil {
 				return err
 			}
 			if c.NArg() != 1 || c.String("from") == "" || c.String("to") == "" {
 				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab promote takes an addon, --from and --to", Cure: "lab promote podinfo --from dev --to staging"}
 			}
-			est, err := s.load()
-			if err != nil {
-				return err
-			}
-			plan, err := promote.Plan(est, c.Args().First(), c.String("from"), c.String("to"))
-			if err != nil {
-				return err
-			}
-			return s.promote(c.Context, est, plan, c.Bool("dry-run"), c.Bool("push"))
+			return p.promote(c.Context, ws, promoteOptions{addon: c.Args().First(), from: c.String("from"), to: c.String("to"), dry: c.Bool("dry-run"), push: c.Bool("push")})
 		},
 	}
 }
 
-func (s *session) promote(ctx context.Context, est *lab.Estate, plan promote.Promotion, dry, push bool) error {
+// promoteOptions are what flags say of a promotion.
+type promoteOptions struct {
+	addon, from, to string
+	dry, push       bool
+}
+
+func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promoteOptions) error {
+	est, err := ws.Load()
+	if err != nil {
+		return err
+	}
+	plan, err := promote.Plan(est, o.addon, o.from, o.to)
+	if err != nil {
+		return err
+	}
 	res := ui.PromoteResult{
 		Addon: plan.Addon, From: plan.From, To: plan.To, Was: plan.Was, Version: plan.Version, File: plan.File, Changed: plan.Changes(), Diff: plan.Diff(),
 	}
-	if !s.ui.WantsJSON() {
-		s.ui.Raw(res.Diff)
-		if res.Diff != "" {
-			s.ui.Print("")
-		}
-		s.ui.Print(plan.Summary() + s.standing(ctx, est, plan))
+	if !p.ui.WantsJSON() {
+		p.ui.Promotion(res.Diff, plan.Summary()+standing(ctx, ws, est, plan))
 	}
-	if dry || !plan.Changes() {
-		return s.promoted(res)
+	if o.dry || !plan.Changes() {
+		return p.ui.Promoted(res, ws.OnEstate("lab up"))
 	}
 	if est.Dir == "" {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
 	}
-	if push {
-		if err := s.ours(); err != nil {
+	if o.push {
+		if err := ws.Ours(); err != nil {
 			return err
 		}
 	}
-	if push && !s.dir.Exists() {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", s.name), Cure: "lab up makes it; without --push the file alone is changed"}
+	if o.push && !ws.Dir.Exists() {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up makes it; without --push the file alone is changed"}
 	}
 	if err := plan.Write(est.Dir); err != nil {
 		return err
 	}
 	res.Written = true
-	if push {
-		var err error
-		if res.Commit, err = s.pushPromotion(ctx, plan); err != nil {
+	if o.push {
+		if res.Commit, err = pushEstate(ctx, ws, plan.Message()); err != nil {
 			return err
 		}
 	}
-	return s.promoted(res)
+	return p.ui.Promoted(res, ws.OnEstate("lab up"))
 }
 
-func (s *session) promoted(res ui.PromoteResult) error {
-	if s.ui.WantsJSON() {
-		return s.ui.JSON(res)
-	}
-	switch {
-	case res.Commit != "":
-		s.ui.Print("pushed " + up.Abbreviate(res.Commit))
-	case res.Written:
-		s.ui.Print("next: " + s.onEstate("lab up"))
-	}
-	return nil
-}
-
-// standing says how the version does where it comes from, if the lab is up to tell: ", as dev runs it (healthy)".
-func (s *session) standing(ctx context.Context, est *lab.Estate, plan promote.Promotion) string {
-	if !s.dir.Exists() || !plan.Changes() {
+// standing says how the version does where it comes from, if the lab is up to tell. One that does not answer has no say in what the files become.
+func standing(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, plan promote.Promotion) string {
+	if !ws.Dir.Exists() || !plan.Changes() {
 		return ""
 	}
-	w, err := s.openWorld(est, doctor.Traits{})
+	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
 		return ""
 	}
-	e, err := w.engine()
+	e, err := l.core.Hub()
 	if err != nil {
 		return ""
 	}
 	apps, err := e.Applications(ctx)
 	if err != nil {
-		return "" // a lab that does not answer has no say in what the files become
+		return ""
 	}
-	for _, cl := range est.Clusters {
-		if cl.Environment != plan.From || !cl.Has(plan.Addon) {
-			continue
-		}
-		for _, a := range apps {
-			switch {
-			case a.Cluster != cl.Name || a.Addon != plan.Addon:
-			case a.Version != plan.Version:
-				return fmt.Sprintf(", while %s still runs %s", cl.Name, a.Version)
-			case !a.Converged():
-				return fmt.Sprintf(", while %s is %s and %s there", cl.Name, a.Sync, a.Health)
-			default:
-				return fmt.Sprintf(", as %s runs it (healthy)", cl.Name)
-			}
-		}
-	}
-	return ""
+	return plan.Standing(est, apps)
 }
 
-// pushPromotion commits the estate as it is now to the forge.
-func (s *session) pushPromotion(ctx context.Context, plan promote.Promotion) (string, error) {
-	est, err := s.load()
+// pushEstate commits the estate as it is now to the forge.
+func pushEstate(ctx context.Context, ws *workspace.Workspace, message string) (string, error) {
+	l, err := loaded(ws)
 	if err != nil {
 		return "", err
 	}
-	w, err := s.openWorld(est, doctor.Traits{})
-	if err != nil {
-		return "", err
-	}
-	res, err := w.gitea.Push(ctx, w.Tree(), plan.Message())
+	res, err := l.gitea.Push(ctx, l.core.Tree(), message)
 	return res.Commit, err
 }

@@ -2,18 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/docker"
 	"homelab/lab/forge"
-	"homelab/lab/state"
 	"homelab/lab/ui"
-	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) pullCommand() *cli.Command {
@@ -28,103 +23,47 @@ func (p *program) pullCommand() *cli.Command {
 			if err := noArgs(c); err != nil {
 				return err
 			}
-			s, err := p.existing(c)
+			ws, err := p.existing(c)
 			if err != nil {
 				return err
 			}
-			if s.estate.dir == "" {
-				return &lab.Error{
-					Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed: there is no folder to pull into",
-					Cure: "lab init DIR writes it out",
-				}
-			}
-			if err := s.ours(); err != nil {
-				return err
-			}
-			if c.Bool("dry-run") {
-				return p.pull(c, c.Context, true)
-			}
-			return s.locked(c.Context, func(ctx context.Context) error { return p.pull(c, ctx, false) })
+			return p.pull(c.Context, ws, c.Bool("dry-run"))
 		},
 	}
 }
 
-// openForge is the lab's forge, whose pulls are remembered in the lab's state folder.
-func (s *session) openForge(d *docker.Docker, creds state.Credentials) *forge.Gitea {
-	return forge.NewGitea(s.name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword},
-		forge.WithPulls(s.dir, forge.Commands{Pull: s.onEstate("lab git pull"), Up: s.onEstate("lab up")}))
+func (p *program) pull(ctx context.Context, ws *workspace.Workspace, dry bool) error {
+	if ws.Estate.Dir == "" {
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed: there is no folder to pull into",
+			Cure: "lab init DIR writes it out",
+		}
+	}
+	if err := ws.Ours(); err != nil {
+		return err
+	}
+	if dry {
+		return p.pullFiles(ctx, ws, true)
+	}
+	return ws.Locked(ctx, func(ctx context.Context) error { return p.pullFiles(ctx, ws, false) })
 }
 
-// files is the estate's working tree, whether it is valid or not: conflicts of a pull may make it invalid, and a pull may cure it.
-func (s *session) files() forge.Tree { return forge.Tree{FS: s.estate.fsys, Dir: s.estate.dir} }
-
-func (p *program) pull(c *cli.Context, ctx context.Context, dry bool) error {
-	w, err := p.forgeWorld(c)
+func (p *program) pullFiles(ctx context.Context, ws *workspace.Workspace, dry bool) error {
+	l, err := withForge(ctx, ws)
 	if err != nil {
 		return err
 	}
-	res, err := w.gitea.Pull(ctx, w.files(), dry)
-	if w.ui.WantsJSON() {
-		if err != nil {
-			return err
-		}
-		return w.ui.JSON(pullResult(res, dry))
+	res, err := l.gitea.Pull(ctx, workingTree(ws), dry)
+	if err != nil && (p.ui.WantsJSON() || len(res.Files) == 0) {
+		return err
 	}
-	if err == nil || len(res.Files) > 0 {
-		w.pulled(res, dry)
+	if shown := p.ui.Pulled(pullResult(res, dry)); shown != nil || p.ui.WantsJSON() {
+		return shown
 	}
 	if err == nil && !dry && len(res.Files) > 0 {
-		w.ui.Print("next: " + w.onEstate("lab up"))
+		p.ui.Print("next: " + ws.OnEstate("lab up"))
 	}
 	return err
-}
-
-// pulled prints what a pull did.
-func (w *world) pulled(res forge.PullResult, dry bool) {
-	if len(res.Files) == 0 {
-		w.ui.Print("nothing to pull: the working tree has all that the forge has")
-		return
-	}
-	commits, files := ui.Table{}, ui.Table{}
-	for _, k := range res.Commits {
-		commits.Rows = append(commits.Rows, []string{up.Abbreviate(k.Hash), k.Author, subject(k.Message)})
-	}
-	for _, f := range res.Files {
-		files.Rows = append(files.Rows, []string{f.Did, f.Path, noteOf(f)})
-	}
-	w.ui.Table(commits)
-	w.ui.Print("")
-	w.ui.Table(files)
-	w.ui.Print("")
-	switch {
-	case dry:
-		w.ui.Print("dry run: nothing was written")
-	case res.Committed != "":
-		w.ui.Print("committed " + up.Abbreviate(res.Committed))
-	case res.Reason != "":
-		w.ui.Print("not committed: " + res.Reason)
-		if res.Next != "" {
-			w.ui.Print("  " + res.Next)
-		}
-	}
-}
-
-// noteOf is what there is to say about a pulled file.
-func noteOf(f forge.PulledFile) string {
-	switch {
-	case f.Beside != "":
-		return "theirs is in " + f.Beside + ": " + f.Note
-	case len(f.Lines) == 1:
-		return fmt.Sprintf("line %d", f.Lines[0])
-	case len(f.Lines) > 1:
-		return "lines " + strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Lines), " ", ", "), "[]")
-	}
-	return f.Note
-}
-
-func subject(message string) string {
-	line, _, _ := strings.Cut(message, "\n")
-	return line
 }
 
 func pullResult(res forge.PullResult, dry bool) ui.PullResult {
@@ -136,8 +75,4 @@ func pullResult(res forge.PullResult, dry bool) ui.PullResult {
 		out.Files = append(out.Files, ui.PullFile{Path: f.Path, Did: f.Did, Note: f.Note, Lines: f.Lines, Beside: f.Beside})
 	}
 	return out
-}
-
-func logCommit(k forge.Commit) ui.LogCommit {
-	return ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC().Truncate(time.Second), Message: k.Message}
 }

@@ -1,17 +1,19 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/verb"
 	"homelab/lab/ui"
+	"homelab/lab/workspace"
 )
 
 func (p *program) scenarioCommand() *cli.Command {
@@ -28,7 +30,11 @@ func (p *program) scenarioCommand() *cli.Command {
 					if err := noArgs(c); err != nil {
 						return err
 					}
-					return p.scenarioList(c)
+					ws, err := p.open(c)
+					if err != nil {
+						return err
+					}
+					return p.scenarioList(ws)
 				},
 			},
 			{
@@ -37,7 +43,16 @@ func (p *program) scenarioCommand() *cli.Command {
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action:      p.scenarioShow,
+				Action: func(c *cli.Context) error {
+					ws, err := p.open(c)
+					if err != nil {
+						return err
+					}
+					if c.NArg() != 1 {
+						return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab scenario show takes the name of one scenario", Cure: "lab scenario ls"}
+					}
+					return p.scenarioShow(ws, c.Args().First())
+				},
 			},
 			p.scenarioRunCommand(),
 		},
@@ -63,102 +78,108 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: p.scenarioRun,
+		Action: func(c *cli.Context) error {
+			ws, err := p.open(c)
+			if err != nil {
+				return err
+			}
+			o := playOptions{
+				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
+				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"),
+			}
+			list, err := o.stories(ws)
+			if err != nil {
+				return err
+			}
+			if o.fresh {
+				return p.playFresh(c.Context, ws, o, list)
+			}
+			if ws, err = workspace.Existing(p.aim(c)); err != nil {
+				return err
+			}
+			return p.playHere(c.Context, ws, o, list)
+		},
 	}
 }
 
-// stories reads scenarios, and tells the problems of all of them at once.
-func (s *session) stories(names []string) ([]*scenario.Scenario, error) {
-	var list []*scenario.Scenario
-	var problems lab.Problems
-	for _, name := range names {
-		one, err := scenario.Load(s.estate.fsys, name, verb.All())
-		var told *lab.Error
-		if errors.As(err, &told) && len(told.Problems) > 0 {
-			problems = append(problems, told.Problems...)
-			continue
-		}
-		if err != nil {
+// playOptions are what flags say of how scenarios are played.
+type playOptions struct {
+	names             []string
+	all, fresh, pause bool
+	oneStep, fromStep bool // --step and --from were given
+	player            scenario.Player
+	pages, junit      string
+	origin            origin
+}
+
+// stories are those that are to be played; nothing is touched before all of them are known to be playable.
+func (o *playOptions) stories(ws *workspace.Workspace) ([]*scenario.Scenario, error) {
+	names := o.names
+	var err error
+	if o.all {
+		if names, err = scenario.List(ws.Estate.FS); err != nil {
 			return nil, err
 		}
-		list = append(list, one)
 	}
-	if len(problems) == 0 {
-		return list, nil
+	if err := o.check(names); err != nil {
+		return nil, err
 	}
-	what := "1 problem"
-	if len(problems) > 1 {
-		what = fmt.Sprintf("%d problems", len(problems))
+	list, err := scenario.LoadAll(ws.Estate.FS, names, verb.All())
+	if err != nil {
+		return nil, err
 	}
-	return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: what + " in the scenarios, nothing was touched", Problems: problems}
+	for _, one := range list {
+		if err := o.player.Has(one); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
-func (p *program) scenarioList(c *cli.Context) error {
-	s, err := p.open(c)
-	if err != nil {
-		return err
+// check refuses what does not go together.
+func (o *playOptions) check(names []string) error {
+	usage := func(message, cure string) error {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
 	}
-	names, err := scenario.List(s.estate.fsys)
-	if err != nil {
-		return err
+	switch {
+	case len(names) == 0:
+		return usage("lab scenario run takes the names of scenarios, or --all", "lab scenario ls")
+	case o.all && len(o.names) > 0:
+		return usage("both --all and names", "one of them")
+	case (o.oneStep || o.fromStep) && len(names) > 1:
+		return usage("--step and --from are for one scenario", "name one")
+	case o.oneStep && o.fromStep:
+		return usage("both --step and --from", "one of them")
+	case o.oneStep && o.player.Only < 1 || o.fromStep && o.player.From < 1:
+		return usage("steps count from 1", "lab scenario show "+names[0])
+	case o.pause && !term.IsTerminal(int(os.Stdin.Fd())):
+		return usage("--pause waits for enter, and there is no terminal to press it on", "leave it out")
 	}
-	list, err := s.stories(names)
-	if err != nil {
-		return err
-	}
-	if p.ui.WantsJSON() {
-		var out ui.ScenarioList
-		for _, one := range list {
-			out.Scenarios = append(out.Scenarios, ui.ScenarioSummary{Name: one.Name, Title: one.Title, Teaches: one.Teaches, Steps: len(one.Steps) + len(one.Always)})
-		}
-		return p.ui.JSON(out)
-	}
-	if len(list) == 0 {
-		p.ui.Print("the estate has no scenarios: they are in " + lab.ScenariosDir + "/NAME/scenario.yaml")
-		return nil
-	}
-	t := ui.Table{Head: []string{"SCENARIO", "STEPS", "STORY"}}
-	for _, one := range list {
-		t.Rows = append(t.Rows, []string{one.Name, fmt.Sprint(len(one.Steps) + len(one.Always)), one.Title})
-	}
-	p.ui.Table(t)
 	return nil
 }
 
-func (p *program) scenarioShow(c *cli.Context) error {
-	s, err := p.open(c)
+func (p *program) scenarioList(ws *workspace.Workspace) error {
+	names, err := scenario.List(ws.Estate.FS)
 	if err != nil {
 		return err
 	}
-	if c.NArg() != 1 {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab scenario show takes the name of one scenario", Cure: "lab scenario ls"}
+	list, err := scenario.LoadAll(ws.Estate.FS, names, verb.All())
+	if err != nil {
+		return err
 	}
-	list, err := s.stories(c.Args().Slice())
+	var out ui.ScenarioList
+	for _, one := range list {
+		out.Scenarios = append(out.Scenarios, ui.ScenarioSummary{Name: one.Name, Title: one.Title, Teaches: one.Teaches, Steps: len(one.Steps) + len(one.Always)})
+	}
+	return p.ui.Scenarios(out)
+}
+
+func (p *program) scenarioShow(ws *workspace.Workspace, name string) error {
+	list, err := scenario.LoadAll(ws.Estate.FS, []string{name}, verb.All())
 	if err != nil {
 		return err
 	}
 	one := list[0]
-	if p.ui.WantsJSON() {
-		return p.ui.JSON(shown(one))
-	}
-	p.ui.Print(one.Name + ": " + one.Title)
-	p.ui.Print(one.Teaches)
-	p.ui.Print("")
-	t := ui.Table{}
-	for _, step := range shown(one).Steps {
-		title := step.Title
-		if step.Always {
-			title += " (always)"
-		}
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%2d", step.Number), step.Verb, title})
-	}
-	p.ui.Table(t)
-	p.ui.Print("")
-	p.ui.Print(one.File + "; play it: lab scenario run " + one.Name)
-	return nil
-}
-
-func shown(one *scenario.Scenario) ui.ScenarioShow {
 	out := ui.ScenarioShow{
 		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: one.Requires.Engine, Clusters: one.Requires.Clusters,
 	}
@@ -167,5 +188,35 @@ func shown(one *scenario.Scenario) ui.ScenarioShow {
 			Number: step.Number, ID: step.ID, Title: step.Title, Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
 		})
 	}
-	return out
+	return p.ui.Scenario(out)
+}
+
+// failure says what a step expected, and what was seen instead.
+func failure(r scenario.StepResult) []ui.Entry {
+	if r.Unmet == nil {
+		return []ui.Entry{{Name: "error", Text: r.Error}}
+	}
+	seen := r.Unmet.LastSeen
+	if r.Unmet.Unchanged >= time.Second {
+		seen += ", unchanged for " + ui.Duration(r.Unmet.Unchanged)
+	}
+	list := []ui.Entry{{Name: "expected", Text: r.Unmet.Expected}, {Name: "last seen", Text: seen}}
+	for _, n := range r.Unmet.Notes {
+		list = append(list, ui.Entry{Name: "note", Text: n})
+	}
+	return list
+}
+
+func verdictLine(r *scenario.Result, page string) string {
+	line := fmt.Sprintf("%s in %s", r.Verdict, ui.Duration(r.Took))
+	switch {
+	case r.Verdict == scenario.Skipped:
+		line = "skipped: " + r.Reason
+	case r.Reason != "":
+		line += ": " + r.Reason
+	}
+	if page != "" {
+		line += "   timeline: " + page
+	}
+	return line
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,10 +12,10 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
-	"homelab/lab/doctor"
 	"homelab/lab/snapshot"
 	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) snapshotCommand() *cli.Command {
@@ -29,14 +28,32 @@ func (p *program) snapshotCommand() *cli.Command {
 				Description: "The containers are frozen for a few seconds and go on. What never changes is shared with the lab, so that a snapshot takes little room. Without\n" +
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
-				Flags:  []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
-				Action: p.snapshotSave,
+				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
+				Action: func(c *cli.Context) error {
+					if err := oneSnapshot(c); err != nil {
+						return err
+					}
+					ws, err := p.existing(c)
+					if err != nil {
+						return err
+					}
+					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
+				},
 			},
 			{
 				Name: "ls", Usage: "list the lab's snapshots, newest first",
 				Description: examples("lab snapshot ls", "lab snapshot ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action:      p.snapshotList,
+				Action: func(c *cli.Context) error {
+					if err := noArgs(c); err != nil {
+						return err
+					}
+					ws, err := p.open(c)
+					if err != nil {
+						return err
+					}
+					return p.snapshotList(c.Context, ws)
+				},
 			},
 			{
 				Name: "restore", Usage: "bring the lab back as it was; what it is now is lost", ArgsUsage: "[SNAPSHOT]",
@@ -46,322 +63,217 @@ func (p *program) snapshotCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
-				Action: p.snapshotRestore,
+				Action: func(c *cli.Context) error {
+					if err := oneSnapshot(c); err != nil {
+						return err
+					}
+					ws, err := p.open(c)
+					if err != nil {
+						return err
+					}
+					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
+				},
 			},
 			{
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
 				Description: examples("lab snapshot rm ready"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action:      p.snapshotRemove,
+				Action: func(c *cli.Context) error {
+					if !c.Args().Present() {
+						return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
+					}
+					ws, err := p.open(c)
+					if err != nil {
+						return err
+					}
+					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
+				},
 			},
 		},
 	}
 }
 
-// oneSnapshot is the name that a command line gives; empty where it gives none.
-func oneSnapshot(c *cli.Context) (string, error) {
+// oneSnapshot refuses a command line that gives more than one name.
+func oneSnapshot(c *cli.Context) error {
 	if c.NArg() > 1 {
-		return "", usageError(c, fmt.Errorf("%s takes one name", c.Command.HelpName), true)
+		return usageError(c, fmt.Errorf("%s takes one name", c.Command.HelpName), true)
 	}
-	return c.Args().First(), nil
+	return nil
 }
 
-func (p *program) snapshotSave(c *cli.Context) error {
-	name, err := oneSnapshot(c)
-	if err != nil {
-		return err
-	}
-	s, err := p.existing(c)
-	if err != nil {
-		return err
-	}
+func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, name string, replace bool) error {
 	if name == "" {
 		name = time.Now().Format("20060102-150405")
 	}
-	if len(name) > maxName || !nameForm.MatchString(name) {
-		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a snapshot", name),
-			Cure: fmt.Sprintf("use at most %d of a-z, 0-9 and -, starting and ending with a letter or digit", maxName),
-		}
+	if err := snapshot.CheckName(name); err != nil {
+		return err
 	}
-	return s.locked(c.Context, func(ctx context.Context) error {
+	return ws.Locked(ctx, func(ctx context.Context) error {
 		began := time.Now()
-		w, err := s.engineWorld(ctx)
+		l, err := withEngine(ctx, ws)
 		if err != nil {
 			return err
 		}
 		var saved snapshot.Snapshot
-		err = s.ui.Narrate(func(tell lab.Progress) (err error) {
-			saved, err = w.SaveSnapshot(ctx, name, c.Bool("replace"), tell)
+		err = p.ui.Narrate(func(tell lab.Progress) (err error) {
+			saved, err = l.core.SaveSnapshot(ctx, name, replace, tell)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		took := time.Since(began)
-		if s.ui.WantsJSON() {
-			return s.ui.JSON(ui.SnapshotSaveResult{Lab: s.name, Snapshot: snapshotRow(saved), Seconds: ui.Seconds(took)})
-		}
-		s.ui.Print(fmt.Sprintf("snapshot %s of lab %s: %s, %s   %s", name, s.name, clusterCount(len(saved.Clusters)), ui.Size(saved.Bytes), ui.Duration(took)))
-		s.ui.Say("next: " + s.command("lab snapshot restore "+name))
-		return nil
+		return p.ui.SnapshotSaved(ws.Name, snapshotRow(saved), time.Since(began), ws.Command("lab snapshot restore "+name))
 	})
-}
-
-// engineWorld is the lab without its estate, on a container engine that answers.
-func (s *session) engineWorld(ctx context.Context) (*world, error) {
-	w, err := s.openWorld(nil, doctor.Traits{})
-	if err != nil {
-		return nil, err
-	}
-	return w, answers(ctx, w.docker)
-}
-
-// onEngine is open for a command about a lab that may be down, on a container engine that answers.
-func (p *program) onEngine(c *cli.Context) (*session, *docker.Docker, error) {
-	s, err := p.open(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	d := docker.New()
-	return s, d, answers(c.Context, d)
-}
-
-func answers(ctx context.Context, d *docker.Docker) error {
-	if _, err := d.Info(ctx); err != nil {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
-	}
-	return nil
 }
 
 func snapshotRow(o snapshot.Snapshot) ui.Snapshot {
 	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes}
 }
 
-func clusterCount(n int) string {
-	if n == 1 {
-		return "1 cluster"
-	}
-	return fmt.Sprintf("%d clusters", n)
+// shelf holds the snapshots of a lab that may be down, on a container engine that answers.
+func shelf(ctx context.Context, ws *workspace.Workspace) (*snapshot.Snapshots, error) {
+	d := docker.New()
+	return snapshot.New(ws.Name, d), answers(ctx, d)
 }
 
-func (p *program) snapshotList(c *cli.Context) error {
-	if err := noArgs(c); err != nil {
-		return err
-	}
-	s, d, err := p.onEngine(c)
+func (p *program) snapshotList(ctx context.Context, ws *workspace.Workspace) error {
+	kept, err := shelf(ctx, ws)
 	if err != nil {
 		return err
 	}
-	list, err := snapshot.New(s.name, d).List(c.Context)
+	list, err := kept.List(ctx)
 	if err != nil {
 		return err
 	}
-	if s.ui.WantsJSON() {
-		res := ui.SnapshotListResult{Lab: s.name}
-		for _, o := range list {
-			res.Snapshots = append(res.Snapshots, snapshotRow(o))
-		}
-		return s.ui.JSON(res)
-	}
-	if len(list) == 0 {
-		s.ui.Print("lab " + s.name + " has no snapshot: " + s.command("lab snapshot save") + " makes one")
-		return nil
-	}
-	t := ui.Table{Head: []string{"SNAPSHOT", "TAKEN", "SIZE", "CLUSTERS"}, Right: []int{2}}
+	res := ui.SnapshotListResult{Lab: ws.Name}
 	for _, o := range list {
-		t.Rows = append(t.Rows, []string{o.Name, o.Taken.Local().Format("2006-01-02 15:04"), ui.Size(o.Bytes), strings.Join(slices.Sorted(maps.Keys(o.Clusters)), ", ")})
+		res.Snapshots = append(res.Snapshots, snapshotRow(o))
 	}
-	s.ui.Table(t)
-	return nil
+	return p.ui.Snapshots(res, ws.Command("lab snapshot save"))
 }
 
-func (p *program) snapshotRemove(c *cli.Context) error {
-	names := c.Args().Slice()
-	if len(names) == 0 {
-		return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
-	}
-	s, d, err := p.onEngine(c)
+func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, names []string) error {
+	kept, err := shelf(ctx, ws)
 	if err != nil {
 		return err
 	}
-	list := snapshot.New(s.name, d)
 	for _, name := range names { // all problems before anything is removed
-		if _, err := list.Find(c.Context, name); err != nil {
+		if _, err := kept.Find(ctx, name); err != nil {
 			return err
 		}
-		if name == s.dir.Restoring() {
+		if name == ws.Dir.Restoring() {
 			return &lab.Error{
 				Exit: lab.ExitFailed, Code: "restoring", Message: "a restore of snapshot " + name + " has not ended: without it the lab is lost",
-				Cure: s.command("lab up") + " goes on with it",
+				Cure: ws.Command("lab up") + " goes on with it",
 			}
 		}
 	}
-	return s.held(c.Context, func(ctx context.Context) error {
-		if err := list.Remove(ctx, names...); err != nil {
+	return ws.Held(ctx, func(ctx context.Context) error {
+		if err := kept.Remove(ctx, names...); err != nil {
 			return err
 		}
-		if s.ui.WantsJSON() {
-			return s.ui.JSON(ui.SnapshotRemoveResult{Lab: s.name, Removed: names})
-		}
-		s.ui.Print("removed: " + strings.Join(names, ", "))
-		return nil
+		return p.ui.Result(ui.SnapshotRemoveResult{Lab: ws.Name, Removed: names}, "removed: "+strings.Join(names, ", "))
 	})
 }
 
-// held is locked for a command that a lab which is down may be the object of: the folder that the lock needs goes again.
-func (s *session) held(ctx context.Context, do func(context.Context) error) error {
-	if s.dir.Exists() {
-		return s.locked(ctx, do)
-	}
-	return s.locked(ctx, func(ctx context.Context) error {
-		err := do(ctx)
-		if !s.dir.Exists() && s.dir.Restoring() == "" {
-			_ = s.dir.Remove() // what is left there holds nothing
-		}
-		return err
-	})
+// restoreOptions are what flags say of a restore.
+type restoreOptions struct {
+	name    string // empty for the newest
+	origin  origin
+	timeout time.Duration
 }
 
-func (p *program) snapshotRestore(c *cli.Context) error {
-	name, err := oneSnapshot(c)
+func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, o restoreOptions) error {
+	kept, err := shelf(ctx, ws)
 	if err != nil {
 		return err
 	}
-	s, d, err := p.onEngine(c)
+	if err := kept.Has(ctx, o.name); err != nil { // before anything is made for it
+		return err
+	}
+	supply, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return err
 	}
-	if err := s.hasSnapshot(c.Context, d, name); err != nil {
-		return err
-	}
-	if s.supply, err = s.openSupply(c.Context, d, c); err != nil {
-		return err
-	}
-	return s.held(c.Context, func(ctx context.Context) error { return s.restored(ctx, name, c.Duration("timeout")) })
+	return ws.Held(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: supply}, o) })
 }
 
-// hasSnapshot refuses a name that no snapshot has, before anything is made for it.
-func (s *session) hasSnapshot(ctx context.Context, d *docker.Docker, name string) error {
-	list := snapshot.New(s.name, d)
-	names, err := list.Names(ctx)
-	if err != nil || slices.Contains(names, name) || name == "" && len(names) > 0 {
-		return err
-	}
-	_, err = list.Find(ctx, name)
-	return err
-}
-
-// restored brings a snapshot back, and waits until all is as it was, by the estate that the forge holds.
-func (s *session) restored(ctx context.Context, name string, timeout time.Duration) error {
+// restoreAndWait brings a snapshot back, and waits until all is as it was, by the estate that the forge holds.
+func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, with parts, o restoreOptions) error {
 	began := time.Now()
-	if err := s.setAside(); err != nil {
+	if err := ws.SetAside(p.ui.Say); err != nil {
 		return err
 	}
-	w, err := s.engineWorld(ctx)
+	l, err := withEngine(ctx, ws)
 	if err != nil {
 		return err
 	}
-	o, err := w.restore(ctx, name)
+	was, err := p.restore(ctx, l, o.name)
 	if err != nil {
 		return err
 	}
-	if w, err = s.openWorld(nil, doctor.Traits{}); err != nil {
+	if l, err = assemble(ws, parts{}); err != nil {
 		return err
 	}
-	files, err := w.gitea.Estate(ctx)
+	files, err := l.gitea.Estate(ctx)
 	if err != nil {
 		return err
 	}
-	asItWas := *s
+	asItWas := ws
 	if files != nil {
-		asItWas.estate, asItWas.doubt, asItWas.builtin = estateFiles{fsys: files, name: s.estate.name}, "", true
+		asItWas = ws.WithFiles(files)
 	}
-	est, err := asItWas.load(s.limits()...)
-	if err != nil {
+	if with.estate, err = asItWas.Load(limits(with.supply)...); err != nil {
 		return err
 	}
-	options := up.Options{Timeout: timeout}
-	for _, cl := range est.Clusters {
-		if _, ok := o.Clusters[cl.Name]; ok {
-			options.Clusters = append(options.Clusters, cl)
-		} else {
-			options.Others = true
-		}
-	}
-	if w, err = s.openWorld(est, doctor.Traits{}); err != nil {
+	options := up.Held(with.estate, was)
+	options.Timeout = o.timeout
+	if l, err = assemble(ws, with); err != nil {
 		return err
 	}
-	if err := w.converge(ctx, options, began); err != nil {
+	if err := p.converge(ctx, l, options, began); err != nil {
 		return err
 	}
-	return w.edited(ctx)
+	return p.edited(ctx, l)
 }
 
-// restore puts a snapshot in the place of the lab. The session's record is the snapshot's afterwards.
-func (w *world) restore(ctx context.Context, name string) (o snapshot.Snapshot, err error) {
-	err = w.ui.Narrate(func(tell lab.Progress) (err error) {
-		o, err = w.Restore(ctx, name, tell)
+// restore puts a snapshot in the place of the lab. The lab's record is the snapshot's afterwards.
+func (p *program) restore(ctx context.Context, l *instance, name string) (o snapshot.Snapshot, err error) {
+	err = p.ui.Narrate(func(tell lab.Progress) (err error) {
+		o, err = l.core.Restore(ctx, name, tell)
 		return err
 	})
 	if err != nil {
 		return o, err
 	}
-	w.session.record, err = w.dir.Load()
+	l.ws.Record, err = l.ws.Dir.Load()
 	return o, err
 }
 
+// resume goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
+func (p *program) resume(ctx context.Context, l *instance, with parts, from string) (*instance, error) {
+	name, resumed, err := l.core.Pending(ctx, from, l.ws.Command("lab snapshot restore"))
+	if err != nil || name == "" {
+		return l, err
+	}
+	if resumed {
+		p.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
+	}
+	if _, err := p.restore(ctx, l, name); err != nil {
+		return nil, err
+	}
+	return assemble(l.ws, with)
+}
+
 // edited says where the estate's folder is not as the forge has it.
-func (w *world) edited(ctx context.Context) error {
-	if w.estate.dir == "" || w.doubt != "" {
+func (p *program) edited(ctx context.Context, l *instance) error {
+	if !l.ws.Followed() {
 		return nil
 	}
-	paths, err := w.gitea.Diff(ctx, w.files())
+	paths, err := l.gitea.Diff(ctx, workingTree(l.ws))
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	w.ui.Say("the estate's folder is not as the snapshot has it: " + up.Summary(paths) + "; " + w.onEstate("lab up") + " brings it in")
+	p.ui.Say("the estate's folder is not as the snapshot has it: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
 	return nil
-}
-
-// snapshots are the names of the lab's snapshots, newest first.
-func (w *world) snapshots(ctx context.Context) ([]string, error) {
-	list, err := w.Snapshots.List(ctx)
-	var names []string
-	for _, o := range list {
-		names = append(names, o.Name)
-	}
-	return names, err
-}
-
-// began goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
-func (w *world) began(ctx context.Context, from string, traits doctor.Traits) (*world, error) {
-	pending := w.dir.Restoring()
-	name := cmp.Or(from, pending)
-	switch {
-	case name == "":
-		return w, nil
-	case pending == "":
-		if err := w.absent(ctx); err != nil {
-			return nil, err
-		}
-	case pending == name:
-		w.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
-	}
-	if _, err := w.restore(ctx, name); err != nil {
-		return nil, err
-	}
-	return w.openWorld(w.Estate, traits)
-}
-
-// absent refuses to put a snapshot in the place of a lab where nobody said that this may be lost.
-func (w *world) absent(ctx context.Context) error {
-	states, err := w.Clusters.Observe(ctx)
-	if err != nil || len(states) == 0 {
-		return err
-	}
-	return &lab.Error{
-		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + w.name + " is there, nothing was touched",
-		Cure: "to have a snapshot in its place: " + w.command("lab snapshot restore"),
-	}
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/doctor"
 	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 func (p *program) statusCommand() *cli.Command {
@@ -23,47 +25,48 @@ func (p *program) statusCommand() *cli.Command {
 			if err := noArgs(c); err != nil {
 				return err
 			}
-			s, err := p.existing(c)
+			ws, err := p.existing(c)
 			if err != nil {
 				return err
 			}
-			est, err := s.load()
-			if err != nil {
-				return err
-			}
-			if _, err := leaveOut(c.Context, est, false); err != nil {
-				return err
-			}
-			w, err := s.openWorld(est, doctor.Traits{})
-			if err != nil {
-				return err
-			}
-			st, err := w.Status(c.Context)
-			if err != nil {
-				return err
-			}
-			if err := p.ui.Status(w.statusResult(st)); err != nil {
-				return err
-			}
-			if c.Bool("check") && !st.Well() {
-				return exitError{lab.ExitUnmet}
-			}
-			return nil
+			return p.status(c.Context, ws, c.Bool("check"))
 		},
 	}
 }
 
+func (p *program) status(ctx context.Context, ws *workspace.Workspace, check bool) error {
+	l, err := loaded(ws)
+	if err != nil {
+		return err
+	}
+	if _, err := leaveOut(ctx, l.core.Estate, false); err != nil {
+		return err
+	}
+	st, err := l.core.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.ui.Status(statusResult(l, st)); err != nil {
+		return err
+	}
+	if check && !st.Well() {
+		return exitError{lab.ExitUnmet}
+	}
+	return nil
+}
+
 // statusResult is a status with what a reader may do about it.
-func (w *world) statusResult(st up.Status) ui.Status {
+func statusResult(l *instance, st up.Status) ui.Status {
+	ws, engine, creds := l.ws, string(l.core.Definition.Type), l.core.Creds
 	res := ui.Status{
-		Lab: w.name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
+		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
 		Endpoints: []ui.Endpoint{
-			{Name: string(w.Definition.Type), URL: w.EngineURL(), User: w.Creds.EngineUser, PasswordBy: w.command("lab creds " + string(w.Definition.Type))},
-			{Name: "forge", URL: w.forgeURL(), User: w.Creds.ForgeUser, PasswordBy: w.command("lab creds forge")},
+			{Name: engine, URL: l.core.EngineURL(), User: creds.EngineUser, PasswordBy: ws.Command("lab creds " + engine)},
+			{Name: "forge", URL: l.core.ForgeURL(), User: creds.ForgeUser, PasswordBy: ws.Command("lab creds forge")},
 		},
 	}
 	if len(st.Off) > 0 {
-		res.Starts = w.onEstate("lab up")
+		res.Starts = ws.OnEstate("lab up")
 	}
 	return res
 }

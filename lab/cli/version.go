@@ -49,11 +49,7 @@ func (p *program) versionCommand() *cli.Command {
 				return err
 			}
 			v := version()
-			if p.ui.WantsJSON() {
-				return p.ui.JSON(v)
-			}
-			p.ui.Print(fmt.Sprintf("lab %s (%s, kind %s, helm %s)", v.Version, v.Go, v.Kind, v.Helm))
-			return nil
+			return p.ui.Result(v, fmt.Sprintf("lab %s (%s, kind %s, helm %s)", v.Version, v.Go, v.Kind, v.Helm))
 		},
 	}
 }

@@ -261,6 +261,19 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	return list, nil
 }
 
+// Published are the ports that the containers of a network were asked to listen on, by container and port ("3000/tcp"), whether or not they run.
+func (d *Docker) Published(ctx context.Context, network string) (map[string]map[string]string, error) {
+	list, err := d.Containers(ctx, "network="+network)
+	if err != nil {
+		return nil, err
+	}
+	ports := map[string]map[string]string{}
+	for _, c := range list {
+		ports[c.Name] = c.Published
+	}
+	return ports, nil
+}
+
 // Exec runs a command in a running container.
 func (d *Docker) Exec(ctx context.Context, container string, stdin io.Reader, command ...string) ([]byte, error) {
 	args := []string{"exec"}

@@ -32,6 +32,13 @@ type Registered struct {
 	Annotations map[string]string
 }
 
+// Known are the clusters of an estate that the engine knows: a lab may have been brought up with some alone.
+func Known(est *lab.Estate, known []Registered) []lab.Cluster {
+	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
+		return !slices.ContainsFunc(known, func(r Registered) bool { return r.Cluster == c.Name })
+	})
+}
+
 // Root is the app of apps: the one object that lab itself gives to the engine; everything else comes from Git.
 type Root struct {
 	Manifest []byte // YAML, one or more documents

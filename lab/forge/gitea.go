@@ -47,6 +47,17 @@ type State struct {
 	Revision string // commit of the branch that engines follow; empty when there is none
 }
 
+// Ready refuses a forge that cannot be worked with; up is the command that mends it.
+func (s State) Ready(labName, up string) error {
+	switch {
+	case !s.Running:
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + labName + " does not run", Cure: up + " starts it"}
+	case !s.Prepared:
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the forge of lab " + labName + " is not ready", Cure: up + " repairs it"}
+	}
+	return nil
+}
+
 // Commit is one commit of the estate's branch.
 type Commit struct {
 	Hash    string    `json:"hash"`

@@ -176,3 +176,24 @@ func (p Promotion) Write(dir string) error {
 	}
 	return nil
 }
+
+// Standing says how the version does where it comes from, by what runs there: ", as dev runs it (healthy)"; empty where nothing of it runs.
+func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
+	for _, c := range est.Clusters {
+		if c.Environment != p.From || !c.Has(p.Addon) {
+			continue
+		}
+		for _, a := range apps {
+			switch {
+			case a.Cluster != c.Name || a.Addon != p.Addon:
+			case a.Version != p.Version:
+				return fmt.Sprintf(", while %s still runs %s", c.Name, a.Version)
+			case !a.Converged():
+				return fmt.Sprintf(", while %s is %s and %s there", c.Name, a.Sync, a.Health)
+			default:
+				return fmt.Sprintf(", as %s runs it (healthy)", c.Name)
+			}
+		}
+	}
+	return ""
+}

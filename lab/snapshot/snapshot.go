@@ -33,6 +33,14 @@ const (
 // errSlow is why a copy was given up.
 var errSlow = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
 
+// CheckName refuses a name that a snapshot cannot have.
+func CheckName(name string) error {
+	if lab.IsName(name) {
+		return nil
+	}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a snapshot", name), Cure: lab.NameRule}
+}
+
 // Contents is what a snapshot is made of, beside what the containers hold.
 type Contents struct {
 	Clusters map[string][]string `json:"clusters"` // names of the containers that are nodes of each; there is one at least

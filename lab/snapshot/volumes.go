@@ -56,6 +56,16 @@ func (s *Snapshots) Names(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), err
 }
 
+// Has refuses a name that no snapshot has; an empty one is for the newest.
+func (s *Snapshots) Has(ctx context.Context, name string) error {
+	names, err := s.Names(ctx)
+	if err != nil || slices.Contains(names, name) || name == "" && len(names) > 0 {
+		return err
+	}
+	_, err = s.Find(ctx, name)
+	return err
+}
+
 // stage is the volume in which a snapshot is unpacked.
 func (s *Snapshots) stage() string { return s.images() + "-stage" }
 

@@ -310,3 +310,20 @@ func FreePort(prefer int, taken ...int) (int, error) {
 	}
 	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1", prefer, prefer+199)}
 }
+
+// TakenPorts are those of all labs, which may be stopped at the moment.
+func TakenPorts() []int {
+	names, err := List()
+	if err != nil {
+		return nil
+	}
+	var ports []int
+	for _, name := range names {
+		if d, err := Open(name); err == nil {
+			if r, err := d.Load(); err == nil {
+				ports = append(ports, r.Ports.Engine, r.Ports.Forge)
+			}
+		}
+	}
+	return ports
+}

@@ -81,7 +81,7 @@ func told(err error) lab.Error {
 			e.Problems = problems
 		}
 	case errors.As(err, &problems):
-		e = lab.Error{Exit: lab.ExitInvalid, Message: plural(len(problems), "problem"), Problems: problems}
+		e = lab.Error{Exit: lab.ExitInvalid, Message: Count(len(problems), "problem"), Problems: problems}
 	default:
 		e = lab.Error{Message: err.Error()}
 	}

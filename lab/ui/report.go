@@ -49,10 +49,10 @@ func reportText(rows []Row, columns int, p paint) string {
 	}
 	var counts []string
 	if failures > 0 {
-		counts = append(counts, plural(failures, "failure"))
+		counts = append(counts, Count(failures, "failure"))
 	}
 	if warnings > 0 {
-		counts = append(counts, plural(warnings, "warning"))
+		counts = append(counts, Count(warnings, "warning"))
 	}
 	if len(counts) == 0 {
 		counts = append(counts, "ready")
@@ -141,7 +141,7 @@ func (u *UI) UpToDate(labName string, clusters, applications int, took time.Dura
 		return
 	}
 	u.Print(fmt.Sprintf("lab %s is up to date: %s, %s in sync   %s",
-		labName, plural(clusters, "cluster"), plural(applications, "application"), Duration(took)))
+		labName, Count(clusters, "cluster"), Count(applications, "application"), Duration(took)))
 }
 
 // Status prints `lab status`: JSON or the matrix, with what is wrong below.

@@ -214,8 +214,8 @@ func (s Symbol) style() style {
 	return cyan
 }
 
-// plural says "1 cluster", "2 clusters".
-func plural(n int, noun string) string {
+// Count says "1 cluster", "2 clusters".
+func Count(n int, noun string) string {
 	if n != 1 && !strings.HasSuffix(noun, "s") {
 		noun += "s"
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	Recreate  []string      // remove these clusters and make them again
 	Timeout   time.Duration // for the addons to converge
 	Preflight string        // what the checks of the machine found
+	PruneBy   string        // command that removes the clusters that left the estate, for who is told that they are kept
 }
 
 // Plan is the way from what was seen to what should be.
@@ -136,6 +137,3 @@ func Summary(changes []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", changes[0], len(changes)-1)
 }
-
-// Abbreviate shortens a commit as Git does.
-func Abbreviate(commit string) string { return commit[:min(7, len(commit))] }

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -68,6 +69,36 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 		return snapshot.Snapshot{}, err
 	}
 	return l.Snapshots.Save(ctx, name, replace, contents, p)
+}
+
+// Pending names the snapshot that a run begins with: the one that a restore which has not ended is about, or the one that was asked for; empty for none.
+// resumed reports the former. A snapshot does not take the place of a lab that is there, for which restore is the command.
+func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, resumed bool, err error) {
+	pending := l.Dir.Restoring()
+	name = cmp.Or(from, pending)
+	if name == "" || pending != "" {
+		return name, pending == name && name != "", nil
+	}
+	states, err := l.Clusters.Observe(ctx)
+	if err != nil || len(states) == 0 {
+		return name, false, err
+	}
+	return name, false, &lab.Error{
+		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + l.Name + " is there, nothing was touched", Cure: "to have a snapshot in its place: " + restore,
+	}
+}
+
+// Held are the options of a run that is about the clusters of a snapshot alone.
+func Held(est *lab.Estate, o snapshot.Snapshot) Options {
+	var options Options
+	for _, c := range est.Clusters {
+		if _, ok := o.Clusters[c.Name]; ok {
+			options.Clusters = append(options.Clusters, c)
+		} else {
+			options.Others = true
+		}
+	}
+	return options
 }
 
 // Restore puts a snapshot in the place of what there is of the lab, and starts its containers. What takes time and room is done first, beside the lab that there

@@ -237,6 +237,10 @@ type containers struct{}
 
 func (containers) LoadImage(context.Context, lab.Image, lab.Progress) error { return nil }
 
+func (containers) Published(context.Context, string) (map[string]map[string]string, error) {
+	return nil, nil
+}
+
 // calledClusters passes every call on through the process.
 type calledClusters struct {
 	*clustertest.Fake

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 	"homelab/lab/forge"
 )
 
@@ -56,7 +57,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return st, err
 	}
-	asked := l.generated(Registered(l.Estate, seen.Registrations))
+	asked := l.generated(engine.Known(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = l.Definition.Type, standing.Revision
 	st.Applications = without(withMissing(doubted(standing.Applications, st.Clusters), asked), l.leftOut())
 	return st, nil

@@ -78,7 +78,7 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if err := r.rememberForge(pushed.Commit, &Seen{}); err != nil {
 		return apply.Outcome{}, err
 	}
-	return apply.Outcome{Detail: "commit " + Abbreviate(pushed.Commit), Changes: changes}, nil
+	return apply.Outcome{Detail: "commit " + lab.Abbreviate(pushed.Commit), Changes: changes}, nil
 }
 
 func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {

@@ -118,6 +118,7 @@ type Catalogue interface {
 // Containers is what lab needs of the container engine itself.
 type Containers interface {
 	LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error
+	Published(ctx context.Context, network string) (map[string]map[string]string, error)
 }
 
 // Lab is one lab with its adapters. Its fields are set before the first call.
@@ -133,7 +134,7 @@ type Lab struct {
 	Containers Containers
 	Snapshots  Snapshots
 	Definition engine.Definition // of the engine on the hub
-	// Connect reaches the engine on the hub, which must run.
+	// Connect reaches the engine on the hub, which must run; nil for Hub.
 	Connect func() (Engine, error)
 
 	mu  sync.Mutex
@@ -147,7 +148,11 @@ func (l *Lab) Engine() (Engine, error) {
 	if l.hub != nil {
 		return l.hub, nil
 	}
-	e, err := l.Connect()
+	connect := l.Connect
+	if connect == nil {
+		connect = func() (Engine, error) { return l.Hub() }
+	}
+	e, err := connect()
 	if err == nil {
 		l.hub = e
 	}

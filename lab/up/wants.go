@@ -279,13 +279,6 @@ func applicationNames(list []lab.Application) []string {
 	return names
 }
 
-// Registered are the clusters of an estate that the engine knows: a lab may have been brought up with some alone.
-func Registered(est *lab.Estate, known []engine.Registered) []lab.Cluster {
-	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
-		return !slices.ContainsFunc(known, func(r engine.Registered) bool { return r.Cluster == c.Name })
-	})
-}
-
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.DefaultInputs(l.Name, l.Estate.Addons) }
 
 // repositories are the two faces of the forge that the engine reads from.

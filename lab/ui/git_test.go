@@ -1,25 +1,22 @@
-package cli
+package ui
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"homelab/lab/forge"
-	"homelab/lab/ui"
 )
 
 func TestPulledIsToldFileByFile(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
-	brought := forge.PullResult{
-		Commit: commit, Commits: []forge.Commit{{Hash: commit, Author: "ann", Message: "two replicas\n\nwhy"}},
-		Files: []forge.PulledFile{
-			{Path: "a", Did: forge.Took},
-			{Path: "b", Did: forge.Merged},
-			{Path: "c", Did: forge.Conflict, Lines: []int{3, 17}},
-			{Path: "d", Did: forge.Conflict, Note: "it is ignored here", Beside: "d.forge"},
-			{Path: "e", Did: forge.Kept, Note: "changed here, removed in the forge"},
+	brought := PullResult{
+		Commit: commit, Commits: []LogCommit{{Commit: commit, Author: "ann", Message: "two replicas\n\nwhy"}},
+		Files: []PullFile{
+			{Path: "a", Did: "took"},
+			{Path: "b", Did: "merged"},
+			{Path: "c", Did: "conflict", Lines: []int{3, 17}},
+			{Path: "d", Did: "conflict", Note: "it is ignored here", Beside: "d.forge"},
+			{Path: "e", Did: "kept", Note: "changed here, removed in the forge"},
 		},
 	}
 	const files = `  0123456   ann   two replicas
@@ -35,11 +32,11 @@ func TestPulledIsToldFileByFile(t *testing.T) {
 	committed.Committed = commit
 	refused.Reason, refused.Next = "a has changes that are not committed", "git add a && git commit"
 	for name, c := range map[string]struct {
-		res  forge.PullResult
+		res  PullResult
 		dry  bool
 		want string
 	}{
-		"nothing":       {forge.PullResult{}, false, "nothing to pull: the working tree has all that the forge has\n"},
+		"nothing":       {PullResult{}, false, "nothing to pull: the working tree has all that the forge has\n"},
 		"into a folder": {brought, false, files},
 		"dry":           {brought, true, files + "dry run: nothing was written\n"},
 		"committed":     {committed, false, files + "committed 0123456\n"},
@@ -47,8 +44,10 @@ func TestPulledIsToldFileByFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, narration bytes.Buffer
-			w := &world{session: &session{program: &program{ui: ui.New(ui.Options{Out: &out, Err: &narration})}}}
-			w.pulled(c.res, c.dry)
+			c.res.DryRun = c.dry
+			if err := New(Options{Out: &out, Err: &narration}).Pulled(c.res); err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(c.want, out.String()); diff != "" || narration.Len() > 0 {
 				t.Errorf("printed (-want +got):\n%s%s", diff, narration.String())
 			}

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -23,19 +23,19 @@ func TestAnEngineThatHasGoneHasACure(t *testing.T) {
 
 	engine("exit 1")
 	var e *lab.Error
-	if got := withEngine(listing); !errors.As(got, &e) || e.Code != "no_engine" || e.Exit != lab.ExitFailed || !errors.Is(got, listing) {
+	if got := Cure(listing); !errors.As(got, &e) || e.Code != "no_engine" || e.Exit != lab.ExitFailed || !errors.Is(got, listing) {
 		t.Errorf("%v", got)
 	} else if !strings.Contains(strings.Join(e.Details, "\n"), "docker ps") {
 		t.Errorf("the error itself is not told: %q", e.Details)
 	}
 	for _, err := range []error{cured, errors.New("estate: no clusters"), nil} {
-		if got := withEngine(err); got != err {
+		if got := Cure(err); got != err {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
 
 	engine(`echo '{"ServerVersion": "28.2.2"}'`)
-	if got := withEngine(listing); got != listing {
+	if got := Cure(listing); got != listing {
 		t.Errorf("the engine answers, and %v", got)
 	}
 }

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+
+	"homelab/lab"
+	"homelab/lab/bundle"
+	"homelab/lab/cluster"
+	"homelab/lab/docker"
+	"homelab/lab/doctor"
+	"homelab/lab/engine"
+	"homelab/lab/engine/argocd"
+	"homelab/lab/forge"
+	"homelab/lab/snapshot"
+	"homelab/lab/state"
+	"homelab/lab/up"
+	"homelab/lab/workspace"
+)
+
+// theEngine is the one that labs have: every other part of lab knows it as this value alone.
+func theEngine() engine.Definition { return argocd.Definition() }
+
+// parts are what a lab is put together from, beside its own files.
+type parts struct {
+	estate *lab.Estate    // nil for commands that need none
+	supply *bundle.Supply // where a command needs images
+	traits doctor.Traits
+}
+
+// instance is a lab with its adapters at hand: what commands work on.
+type instance struct {
+	ws     *workspace.Workspace
+	core   *up.Lab
+	docker *docker.Docker
+	kind   *cluster.Kind
+	gitea  *forge.Gitea
+	supply *bundle.Supply
+}
+
+// assemble puts the adapters of a lab together. Nothing is asked of them yet.
+func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
+	creds, err := ws.Dir.Credentials()
+	if err != nil {
+		return nil, err
+	}
+	d := docker.New()
+	l := &instance{
+		ws: ws, docker: d, supply: with.supply,
+		kind:  cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust}),
+		gitea: forgeOf(ws, d, creds),
+	}
+	l.core = &up.Lab{
+		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Clusters: l.kind, Forge: l.gitea, Supply: with.supply, Containers: d,
+		Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(),
+	}
+	return l, nil
+}
+
+// withEngine is assemble on a container engine that answers.
+func withEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
+	l, err := assemble(ws, parts{})
+	if err != nil {
+		return nil, err
+	}
+	return l, answers(ctx, l.docker)
+}
+
+func answers(ctx context.Context, d *docker.Docker) error {
+	if _, err := d.Info(ctx); err != nil {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
+	}
+	return nil
+}
+
+// loaded is a lab with its estate.
+func loaded(ws *workspace.Workspace) (*instance, error) {
+	est, err := ws.Load()
+	if err != nil {
+		return nil, err
+	}
+	return assemble(ws, parts{estate: est})
+}
+
+// forgeOf is the lab's forge, whose pulls are remembered in the lab's state folder.
+func forgeOf(ws *workspace.Workspace, d *docker.Docker, creds state.Credentials) *forge.Gitea {
+	return forge.NewGitea(ws.Name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword},
+		forge.WithPulls(ws.Dir, forge.Commands{Pull: ws.OnEstate("lab git pull"), Up: ws.OnEstate("lab up")}))
+}
+
+// workingTree is the estate's, whether it is valid or not: conflicts of a pull may make it invalid, and a pull may cure it.
+func workingTree(ws *workspace.Workspace) forge.Tree {
+	return forge.Tree{FS: ws.Estate.FS, Dir: ws.Estate.Dir}
+}
+
+// openSupply finds out where images come from.
+func openSupply(ctx context.Context, from origin) (*bundle.Supply, error) {
+	root, err := state.CacheRoot()
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Open(ctx, bundle.Options{Mode: bundle.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New()})
+}
+
+// cacheDir is where images are kept; empty where there is no home for them.
+func cacheDir() string {
+	dir, err := state.CacheRoot()
+	if err != nil {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/ui"
+	"homelab/lab/up"
+)
+
+// converge makes the lab follow the estate, and shows what came of it.
+func (p *program) converge(ctx context.Context, l *instance, o up.Options, began time.Time) error {
+	name := l.ws.Name
+	o.PruneBy = l.ws.OnEstate("lab up --prune")
+	clusters := len(l.core.Estate.Clusters)
+	if o.Others {
+		clusters = len(o.Clusters)
+	}
+	out, err := l.core.Follow(ctx, o, audience{program: p, lab: l, clusters: clusters})
+	if err != nil {
+		return err
+	}
+	if out.Idle {
+		p.ui.UpToDate(name, out.Clusters, out.Applications, time.Since(began))
+		return p.ui.Up(name, nil, time.Since(began), nil)
+	}
+	if err := p.summary(ctx, l, out, time.Since(began)); err != nil {
+		return err
+	}
+	return p.ui.Up(name, out.Changed(), time.Since(began), out.Result.Steps)
+}
+
+// audience is who a run is told to, and who answers.
+type audience struct {
+	program  *program
+	lab      *instance
+	clusters int
+}
+
+// Say implements up.Audience.
+func (a audience) Say(line string) { a.program.ui.Say(line) }
+
+// Ask puts a question where somebody can answer it; elsewhere the answer is no.
+func (a audience) Ask(ctx context.Context, question string, loses []string) (bool, error) {
+	u := a.program.ui
+	if u.WantsJSON() || !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(a.program.env.Err.Fd())) {
+		return false, nil
+	}
+	for _, what := range loses {
+		u.Say("would lose " + what)
+	}
+	u.Say(question + " yes or no:")
+	answer := make(chan string, 1)
+	go func() { // a read cannot be cancelled; the process ends with it
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-answer:
+		return strings.EqualFold(line, "yes"), nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// Begin says what the steps are about, under "lab homelab · ENGINE · 4 clusters · images from the registry".
+func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
+	u, l := a.program.ui, a.lab
+	if l.ws.Estate.Dir == "" && l.ws.Record.Estate == "" {
+		u.Say("the estate is the built-in one; lab init DIR writes it to a folder")
+	}
+	if len(seen.Missing) > 0 {
+		u.Say(l.supply.Why())
+	}
+	from := map[lab.Origin]string{ // in a word or two; Why says it at length
+		lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
+	}[l.supply.Origin()]
+	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), from), steps)
+	return u.Event, u.End
+}
+
+// summary is the last screen.
+func (p *program) summary(ctx context.Context, l *instance, out up.Outcome, took time.Duration) error {
+	if p.ui.WantsJSON() {
+		return nil
+	}
+	st, err := l.core.Status(ctx)
+	if err != nil {
+		return err
+	}
+	times := map[string]time.Duration{}
+	for i, s := range out.Result.Steps {
+		times[out.Steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
+	}
+	var addons []string
+	for _, a := range l.core.Estate.Addons {
+		addons = append(addons, a.Name)
+	}
+	stories, _ := scenario.List(l.core.Estate.FS) // only a hint needs them
+	ws, creds, engine := l.ws, l.core.Creds, l.core.Definition
+	p.ui.Summary(ui.Summary{
+		Lab: ws.Name, Took: took, Longest: ui.LongestWay(out.Steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Addons: addons,
+		Endpoints: []ui.Entry{
+			{Name: engine.Title, Text: l.core.EngineURL(), Note: "user " + creds.EngineUser + ", password: " + ws.Command("lab creds "+string(engine.Type))},
+			{Name: "forge", Text: l.core.ForgeURL(), Note: "user " + creds.ForgeUser + ", password: " + ws.Command("lab creds forge")},
+			{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"},
+		},
+		Next: ws.Next(l.core.Estate, stories),
+	})
+	return nil
+}

@@ -1,0 +1,141 @@
+// Package diagnose collects what is worth reading about a lab that misbehaves, and writes it to one archive.
+package diagnose
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/engine"
+)
+
+// limit bounds the whole collection: what does not answer in time is left out and said.
+const limit = 2 * time.Minute
+
+// Containers is what is asked of the container engine.
+type Containers interface {
+	Containers(ctx context.Context, filters ...string) ([]docker.Container, error)
+	Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error)
+	Exec(ctx context.Context, container string, stdin io.Reader, command ...string) ([]byte, error)
+}
+
+// Subject is the lab that is collected from.
+type Subject struct {
+	Lab        string
+	Clusters   []string
+	Reach      func(cluster string) (*rest.Config, error)
+	Containers Containers
+	Engine     engine.Definition
+	// Documents are what lab itself knows, by file name, in this order.
+	Documents []Document
+}
+
+// Document is one thing that lab knows. What could not be had is written down instead.
+type Document struct {
+	Name string // of its file; one that ends in .json is encoded
+	Get  func(ctx context.Context) (any, error)
+}
+
+// Archive is what was collected.
+type Archive struct {
+	lab   string
+	files []file
+}
+
+type file struct {
+	name string
+	data []byte
+}
+
+// Collect asks everything that a lab is made of, and returns what came within two minutes.
+func Collect(ctx context.Context, s Subject) *Archive {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	a := &Archive{lab: s.Lab}
+	for _, d := range s.Documents {
+		v, err := d.Get(ctx)
+		if path.Ext(d.Name) == ".json" {
+			a.json(d.Name, v, err)
+		} else if err != nil {
+			a.add(d.Name, nil, err)
+		}
+	}
+	a.containers(ctx, s)
+	for _, name := range s.Clusters {
+		a.cluster(ctx, s, name)
+	}
+	return a
+}
+
+func (a *Archive) add(name string, data []byte, err error) {
+	if err != nil {
+		data = append(data, "\nnot to be had: "+err.Error()+"\n"...)
+	}
+	a.files = append(a.files, file{name, data})
+}
+
+func (a *Archive) json(name string, v any, err error) {
+	data, encodeErr := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = encodeErr
+	}
+	a.add(name, data, err)
+}
+
+// containers are those in the lab's network: nodes with their journals, and the forge with its log.
+func (a *Archive) containers(ctx context.Context, s Subject) {
+	list, err := s.Containers.Containers(ctx, "network="+lab.NetworkName(s.Lab))
+	a.json("containers.json", list, err)
+	for _, c := range list {
+		out, err := s.Containers.Output(ctx, nil, "logs", "--tail", "2000", c.Name)
+		a.add("logs/"+c.Name+".log", out, err)
+		if c.Running && c.Name != lab.ForgeName(s.Lab) {
+			out, err = s.Containers.Exec(ctx, c.Name, nil, "journalctl", "--no-pager", "--lines", "2000", "--unit", "kubelet", "--unit", "containerd")
+			a.add("logs/"+c.Name+".journal", out, err)
+		}
+	}
+}
+
+// Write puts the files into one archive, in which none of the secrets may stand.
+func (a *Archive) Write(name string, secrets ...string) error {
+	var pairs []string
+	for _, s := range secrets {
+		pairs = append(pairs, s, "REDACTED")
+	}
+	hide := strings.NewReplacer(pairs...)
+	var b bytes.Buffer
+	zw := gzip.NewWriter(&b)
+	tw := tar.NewWriter(zw)
+	for _, f := range a.files {
+		data := []byte(hide.Replace(string(f.data)))
+		h := &tar.Header{Name: path.Join("lab-"+a.lab, f.name), Mode: 0o644, Size: int64(len(data)), ModTime: time.Now()}
+		if err := tw.WriteHeader(h); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if _, err := tw.Write(data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := tw.Close(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := zw.Close(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("diagnose: %w", err)
+	}
+	return nil
+}

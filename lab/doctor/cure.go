@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+)
+
+// engineLimit bounds the question whether the container engine is still there.
+const engineLimit = 5 * time.Second
+
+// Cure gives an error that has none a cure, where the machine is to blame: a disk is full, or the container engine has gone meanwhile.
+func Cure(err error) error { return withEngine(withSpace(err)) }
+
+// withSpace is about a full disk, wherever the error comes from.
+func withSpace(err error) error {
+	var e *lab.Error
+	if errors.As(err, &e) && e.Cure != "" {
+		return err
+	}
+	cure := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		cure = "free space there"
+	case docker.Said(err, "no space left on device"), docker.Said(err, "No space left on device"):
+		cure = "free space where docker keeps its data (docker system df)"
+	default:
+		return err
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space is left on a disk", Cure: cure + ", then run the command again: it goes on where it ended", Err: err}
+}
+
+// withEngine is about a container engine that does not answer any more.
+func withEngine(err error) error {
+	var e *lab.Error
+	if err == nil || errors.As(err, &e) && e.Cure != "" || !strings.Contains(err.Error(), "docker") {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	defer cancel()
+	if _, gone := docker.New().Info(ctx); gone == nil {
+		return err
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine has gone while lab worked", Err: err,
+		Details: []string{err.Error(), "the lab's containers, and what they hold, are kept"}, Cure: "as root on Linux, lab up --fix starts it and goes on; else start it, then lab up",
+	}
+}

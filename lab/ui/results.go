@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"homelab/lab"
+)
+
+// Result prints what came of a command: JSON, or the one line that a user reads.
+func (u *UI) Result(v any, line string) error {
+	if u.opts.JSON {
+		return u.JSON(v)
+	}
+	u.Print(line)
+	return nil
+}
+
+// Bridge prints `lab bridge show`: every label and annotation, and where it came from.
+func (u *UI) Bridge(labName string, list []lab.Registration) error {
+	if u.opts.JSON {
+		return u.JSON(NewBridgeResult(labName, list))
+	}
+	for i, r := range list {
+		if i > 0 {
+			u.Print("")
+		}
+		u.Print(fmt.Sprintf("%s   %s", r.Cluster, r.Server))
+		t := Table{}
+		for _, part := range []struct {
+			kind   string
+			values map[string]lab.Value
+		}{{"label", r.Labels}, {"annotation", r.Annotations}} {
+			for _, key := range slices.Sorted(maps.Keys(part.values)) {
+				v := part.values[key]
+				from := v.Origin
+				if v.At.File != "" {
+					from = v.At.String()
+				}
+				t.Rows = append(t.Rows, []string{part.kind, key, v.Value, from})
+			}
+		}
+		u.Table(t)
+	}
+	return nil
+}
+
+// Bundle prints `lab bundle ls`.
+func (u *UI) Bundle(res BundleResult) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	t := Table{Head: []string{"KIND", "NAME", "REF", "ORIGIN", "SIZE"}}
+	for _, i := range res.Items {
+		size := "-"
+		if i.AtHand {
+			size = Size(i.Bytes)
+		}
+		t.Rows = append(t.Rows, []string{i.Kind, i.Name, i.Ref, i.Origin, size})
+	}
+	u.Table(t)
+	return nil
+}
+
+// Creds prints `lab creds`.
+func (u *UI) Creds(res CredsResult) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	for _, c := range res.Credentials {
+		u.Print(fmt.Sprintf("%-8s %s   user %s   password %s", c.Service, c.URL, c.User, c.Password))
+	}
+	return nil
+}
+
+// Doctor prints `lab doctor`.
+func (u *UI) Doctor(rows []Row) error {
+	if u.opts.JSON {
+		return u.JSON(NewDoctorResult(rows))
+	}
+	u.Report(rows)
+	return nil
+}
+
+// Plan prints `lab up --dry-run`; text is the plan as a user reads it.
+func (u *UI) Plan(labName string, steps []lab.Step, text string) error {
+	if u.opts.JSON {
+		return u.JSON(NewPlanResult(labName, steps))
+	}
+	u.Raw(text)
+	return nil
+}
+
+// Up prints what a run changed: for a machine alone, as a user saw it.
+func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult) error {
+	if !u.opts.JSON {
+		return nil
+	}
+	return u.JSON(NewUpResult(labName, changed, took, steps))
+}
+
+// Down prints `lab down`.
+func (u *UI) Down(res DownResult, took time.Duration) error {
+	res.Seconds = Seconds(took)
+	if len(res.Removed) == 0 {
+		return u.Result(res, fmt.Sprintf("there is no lab %s: nothing was removed", res.Lab))
+	}
+	return u.Result(res, fmt.Sprintf("lab %s is gone: %d things removed   %s", res.Lab, len(res.Removed), Duration(took)))
+}
+
+// SnapshotSaved prints `lab snapshot save`; next is what brings it back.
+func (u *UI) SnapshotSaved(labName string, s Snapshot, took time.Duration, next string) error {
+	if u.opts.JSON {
+		return u.JSON(SnapshotSaveResult{Lab: labName, Snapshot: s, Seconds: Seconds(took)})
+	}
+	u.Print(fmt.Sprintf("snapshot %s of lab %s: %s, %s   %s", s.Name, labName, Count(len(s.Clusters), "cluster"), Size(s.Bytes), Duration(took)))
+	u.Say("next: " + next)
+	return nil
+}
+
+// Snapshots prints `lab snapshot ls`; save is what makes one.
+func (u *UI) Snapshots(res SnapshotListResult, save string) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	if len(res.Snapshots) == 0 {
+		u.Print("lab " + res.Lab + " has no snapshot: " + save + " makes one")
+		return nil
+	}
+	t := Table{Head: []string{"SNAPSHOT", "TAKEN", "SIZE", "CLUSTERS"}, Right: []int{2}}
+	for _, s := range res.Snapshots {
+		taken := s.Taken
+		if at, err := time.Parse(time.RFC3339, s.Taken); err == nil {
+			taken = at.Local().Format("2006-01-02 15:04")
+		}
+		t.Rows = append(t.Rows, []string{s.Name, taken, Size(s.Bytes), strings.Join(s.Clusters, ", ")})
+	}
+	u.Table(t)
+	return nil
+}
+
+// Scenarios prints `lab scenario ls`.
+func (u *UI) Scenarios(res ScenarioList) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	if len(res.Scenarios) == 0 {
+		u.Print("the estate has no scenarios: they are in " + lab.ScenariosDir + "/NAME/scenario.yaml")
+		return nil
+	}
+	t := Table{Head: []string{"SCENARIO", "STEPS", "STORY"}}
+	for _, s := range res.Scenarios {
+		t.Rows = append(t.Rows, []string{s.Name, fmt.Sprint(s.Steps), s.Title})
+	}
+	u.Table(t)
+	return nil
+}
+
+// Scenario prints `lab scenario show`.
+func (u *UI) Scenario(res ScenarioShow) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	u.Print(res.Name + ": " + res.Title)
+	u.Print(res.Teaches)
+	u.Print("")
+	t := Table{}
+	for _, step := range res.Steps {
+		title := step.Title
+		if step.Always {
+			title += " (always)"
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%2d", step.Number), step.Verb, title})
+	}
+	u.Table(t)
+	u.Print("")
+	u.Print(res.File + "; play it: lab scenario run " + res.Name)
+	return nil
+}
+
+// Promotion prints what `lab promote` changes, before it does; summary is the line below the diff.
+func (u *UI) Promotion(diff, summary string) {
+	if u.opts.JSON {
+		return
+	}
+	u.Raw(diff)
+	if diff != "" {
+		u.Print("")
+	}
+	u.Print(summary)
+}
+
+// Promoted prints `lab promote`; next is what brings in what was only written.
+func (u *UI) Promoted(res PromoteResult, next string) error {
+	switch {
+	case u.opts.JSON:
+		return u.JSON(res)
+	case res.Commit != "":
+		u.Print("pushed " + lab.Abbreviate(res.Commit))
+	case res.Written:
+		u.Print("next: " + next)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/apply"
+	"homelab/lab/plan"
+)
+
+// Audience is told how a run goes, and asked what it may destroy.
+type Audience interface {
+	Say(line string)
+	// Ask puts a question that yes or no answers, beside what yes would lose. Where nobody can answer, the answer is no.
+	Ask(ctx context.Context, question string, loses []string) (bool, error)
+	// Begin is told of the steps before the first is carried out, and returns who hears of them and what follows the last.
+	Begin(s *Seen, steps []lab.Step) (events func(lab.Event), end func())
+}
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Clusters     int  // that it was about
+	Applications int  // that were there before
+	Idle         bool // nothing was to be done
+	Steps        []lab.Step
+	Result       apply.Result
+}
+
+// Changed are the titles of the steps that changed anything.
+func (o Outcome) Changed() []string {
+	var titles []string
+	for _, s := range o.Steps {
+		if slices.ContainsFunc(o.Result.Changes, func(c string) bool { return strings.HasPrefix(c, s.ID+": ") }) {
+			titles = append(titles, s.Title())
+		}
+	}
+	return titles
+}
+
+// Follow makes the lab follow the estate: it looks, plans, asks what has to be asked, and carries the plan out.
+func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error) {
+	seen, err := l.Observe(ctx, o)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for _, line := range seen.Losses() {
+		a.Say(line)
+	}
+	if err := l.Remember(ctx, seen); err != nil {
+		return Outcome{}, err
+	}
+	steps, err := l.agree(ctx, &o, seen, a)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Clusters: len(l.clusters(o)), Applications: len(seen.Applications), Idle: !plan.Changes(steps), Steps: steps}
+	if out.Idle {
+		return out, nil
+	}
+	events, end := a.Begin(seen, steps)
+	out.Result, err = l.Apply(ctx, o, seen, steps, events)
+	end()
+	if err != nil {
+		return out, err
+	}
+	return out, l.rememberEngine()
+}
+
+// agree returns the plan, once what it would destroy was asked for: by a flag, or by an answer. What was not asked for is kept.
+func (l *Lab) agree(ctx context.Context, o *Options, seen *Seen, a Audience) ([]lab.Step, error) {
+	steps := l.Plan(ctx, *o, seen)
+	if Allowed(*o, steps) != nil {
+		remade := plan.Remade(steps)
+		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": make it again, and lose what runs there?", losses(steps))
+		if err != nil {
+			return nil, err
+		}
+		if yes {
+			o.Recreate = append(slices.Clone(o.Recreate), remade...)
+		}
+	}
+	if err := Allowed(*o, steps); err != nil {
+		return nil, err
+	}
+	if left := l.Left(ctx, *o, seen); len(left) > 0 {
+		pruned := *o
+		pruned.Prune = true
+		doomed := l.Plan(ctx, pruned, seen)
+		yes, err := a.Ask(ctx, "no longer in the estate: "+strings.Join(left, ", ")+": remove, and lose what runs there?", losses(doomed))
+		if err != nil {
+			return nil, err
+		}
+		if yes {
+			*o, steps = pruned, doomed
+		} else {
+			a.Say("kept, though no longer in the estate: " + strings.Join(left, ", ") + "; " + o.PruneBy + " removes")
+		}
+	}
+	for _, what := range losses(steps) {
+		a.Say("losing " + what)
+	}
+	return steps, nil
+}
+
+// losses are what steps lose for good.
+func losses(steps []lab.Step) []string {
+	var list []string
+	for _, s := range steps {
+		if s.Loses != "" {
+			list = append(list, s.Loses)
+		}
+	}
+	return list
+}
+
+// Losses name, a line each, what went with the forge's volume; there are none where it is there.
+func (s *Seen) Losses() []string {
+	if !s.Forge.Lost {
+		return nil
+	}
+	if len(s.Lost) == 0 {
+		return []string{"the forge's volume is gone; the working tree has every commit that lab knew of"}
+	}
+	lines := []string{fmt.Sprintf("the forge's volume is gone, and what only it held is lost: %d commits", len(s.Lost))}
+	for _, c := range s.Lost {
+		lines = append(lines, fmt.Sprintf("  %s %s %s (%s)", lab.Abbreviate(c.Hash), c.When.Local().Format("2006-01-02 15:04"), c.Subject, c.Author))
+	}
+	return lines
+}
+
+// rememberEngine notes that the lab has one: it was up once.
+func (l *Lab) rememberEngine() error {
+	r, err := l.Dir.Load()
+	if err != nil || r.Engine != "" {
+		return err
+	}
+	r.Engine = l.Definition.Type
+	return l.Dir.Save(r)
+}

@@ -1,0 +1,46 @@
+package up
+
+import (
+	"io/fs"
+	"path"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/engine"
+)
+
+// Hub is a new connection to the engine on the hub, for all that it can.
+func (l *Lab) Hub() (engine.Engine, error) {
+	cfg, err := l.Clusters.RESTConfig(l.hubName())
+	if err != nil {
+		return nil, err
+	}
+	return l.Definition.Connect(engine.Hub{Lab: l.Name, Config: cfg, Reach: l.Clusters.RESTConfig, ChartVersion: l.ownChartVersion, Names: l.names()})
+}
+
+// names are what the estate calls what the engine knows by other names.
+func (l *Lab) names() engine.Names {
+	n := engine.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
+	for _, a := range l.Estate.Addons {
+		for _, set := range a.Sets {
+			n.Addons[set] = a.Name
+		}
+	}
+	for _, r := range Registrations(l.Name, l.Estate) {
+		n.Clusters[r.Server] = r.Cluster
+	}
+	return n
+}
+
+// ownChartVersion reads the version of a chart that is the estate's own.
+func (l *Lab) ownChartVersion(dir string) string {
+	data, err := fs.ReadFile(l.Estate.FS, path.Join(dir, "Chart.yaml"))
+	if err != nil {
+		return ""
+	}
+	var chart struct{ Version string }
+	if yaml.Unmarshal(data, &chart) != nil {
+		return ""
+	}
+	return chart.Version
+}

@@ -1,0 +1,65 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/state"
+)
+
+// forgePort is the port on 127.0.0.1 that a lab's forge takes when it is free, and the next free one otherwise.
+const forgePort = 3000
+
+// forgeListens is where the forge listens in its container.
+const forgeListens = "3000/tcp"
+
+// Settle writes down where the lab is from and which ports it has, and returns the record. The ports of a lab whose record was lost are found again in its
+// containers; those of a new one are free.
+func (l *Lab) Settle(ctx context.Context, was, is state.Record) (state.Record, error) {
+	if is.Ports == (state.Ports{}) {
+		var err error
+		if is.Ports, err = l.publishedPorts(ctx); err != nil {
+			return was, err
+		}
+		taken := state.TakenPorts()
+		if is.Ports.Forge == 0 {
+			if is.Ports.Forge, err = state.FreePort(forgePort, taken...); err != nil {
+				return was, err
+			}
+		}
+		if is.Ports.Engine == 0 {
+			if is.Ports.Engine, err = state.FreePort(l.Definition.Port, append(taken, is.Ports.Forge)...); err != nil {
+				return was, err
+			}
+		}
+	}
+	if is == was {
+		return is, nil
+	}
+	l.Ports = is.Ports
+	return is, l.Dir.Save(is)
+}
+
+// publishedPorts are those that the lab's containers were made with; 0 for one that is not there.
+func (l *Lab) publishedPorts(ctx context.Context) (state.Ports, error) {
+	var ports state.Ports
+	list, err := l.Containers.Published(ctx, lab.NetworkName(l.Name))
+	if err != nil {
+		return ports, err
+	}
+	for name, published := range list {
+		for port, to := range map[string]*int{fmt.Sprintf("%d/tcp", l.Definition.NodePort): &ports.Engine, forgeListens: &ports.Forge} {
+			_, at, ok := strings.Cut(published[port], ":")
+			if !ok || port == forgeListens && name != lab.ForgeName(l.Name) {
+				continue
+			}
+			if *to, err = strconv.Atoi(at); err != nil {
+				return ports, fmt.Errorf("port of %s: %w", name, err)
+			}
+		}
+	}
+	return ports, nil
+}
