@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"homelab/lab"
+	"homelab/lab/cli/argv"
 	"homelab/lab/doctor"
 	"homelab/lab/ui"
 )
@@ -51,10 +52,12 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
 	app := p.app()
 	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
-		p.complete(app, env.Args[1:n])
+		for _, word := range argv.Complete(app, env.Args[1:n], p.values) {
+			p.ui.Raw(word + "\n")
+		}
 		return lab.ExitDone
 	}
-	err := app.RunContext(ctx, flagsFirst(app, env.Args))
+	err := app.RunContext(ctx, argv.FlagsFirst(app, env.Args))
 	if err == nil {
 		return lab.ExitDone
 	}

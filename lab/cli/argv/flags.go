@@ -1,4 +1,5 @@
-package cli
+// Package argv reads a command line against the commands of a program: it puts flags where they are looked for, and completes the word that is being written.
+package argv
 
 import (
 	"slices"
@@ -7,9 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
+// FlagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
 // round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is.
-func flagsFirst(app *cli.App, args []string) []string {
+func FlagsFirst(app *cli.App, args []string) []string {
 	command, at := named(app, args)
 	if command == nil || len(command.Subcommands) > 0 {
 		return args
