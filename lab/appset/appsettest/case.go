@@ -1,0 +1,170 @@
+// Package appsettest reads the corpus of ApplicationSets: what goes in, and what the real controller made of it.
+package appsettest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab/appset"
+)
+
+// Host is where the repositories of the corpus are said to be. The estate's own is Host + "estate.git"; those under repos/NAME are Host + "NAME.git".
+const Host = "https://git.example.com/"
+
+// Case is one ApplicationSet with the world that it is expanded against.
+type Case struct {
+	Name         string
+	Dir          string
+	Set          []byte // set.yaml
+	Clusters     []Cluster
+	Projects     []string          // beside default
+	Repositories map[string]string // URL -> folder
+	Want         *Want             // nil before it is recorded
+}
+
+// Cluster is a registration, as clusters.yaml has it.
+type Cluster struct {
+	Secret      string            `json:"secret"` // name of the Secret; cluster-NAME where it is empty
+	Name        string            `json:"name"`
+	Server      string            `json:"server"`
+	Project     string            `json:"project"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// Want is what the controller made of a case, as want.yaml has it.
+type Want struct {
+	Refused      string           `json:"refused,omitempty"` // what the API server said, which took no ApplicationSet
+	Reason       string           `json:"reason,omitempty"`  // of the condition ErrorOccurred
+	Message      string           `json:"message,omitempty"` // of it, in the controller's words
+	Applications []map[string]any `json:"applications,omitempty"`
+}
+
+// Undecided is the reason in a recording where the controller came to no end: it had panicked, and tries again for ever.
+const Undecided = "Undecided"
+
+// Cases are those of a corpus, by name.
+func Cases(t testing.TB, corpus string) []Case {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(corpus, "cases", "*", "set.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in %s: %v", corpus, err)
+	}
+	var cases []Case
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		c := Case{Name: filepath.Base(dir), Dir: dir, Repositories: map[string]string{}}
+		c.Set = readFile(t, file)
+		clusters := filepath.Join(dir, "clusters.yaml")
+		if _, err := os.Stat(clusters); err != nil {
+			clusters = filepath.Join(corpus, "clusters.yaml")
+		}
+		decode(t, clusters, &c.Clusters)
+		for i := range c.Clusters {
+			k := &c.Clusters[i]
+			if k.Secret == "" {
+				k.Secret = "cluster-" + k.Name
+			}
+			if k.Labels == nil {
+				k.Labels = map[string]string{}
+			}
+			k.Labels["argocd.argoproj.io/secret-type"] = "cluster"
+		}
+		slices.SortFunc(c.Clusters, func(a, b Cluster) int { return strings.Compare(a.Secret, b.Secret) })
+		decode(t, filepath.Join(dir, "projects.yaml"), &c.Projects)
+		if isDir(filepath.Join(dir, "repo")) {
+			c.Repositories[Host+"estate.git"] = filepath.Join(dir, "repo")
+		}
+		others, _ := os.ReadDir(filepath.Join(dir, "repos"))
+		for _, o := range others {
+			c.Repositories[Host+o.Name()+".git"] = filepath.Join(dir, "repos", o.Name())
+		}
+		if want := filepath.Join(dir, "want.yaml"); exists(want) {
+			c.Want = new(Want)
+			decode(t, want, c.Want)
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// World is what the case's ApplicationSet is expanded against.
+func (c Case) World() appset.World {
+	w := appset.World{
+		Namespace: "argocd",
+		Project:   func(name string) bool { return name == "default" || slices.Contains(c.Projects, name) },
+		Repository: func(url, revision string) (fs.FS, error) {
+			dir, ok := c.Repositories[url]
+			if !ok || revision != "HEAD" && revision != "main" && revision != "" {
+				return nil, fmt.Errorf("no repository %s at %s", url, revision)
+			}
+			return os.DirFS(dir), nil
+		},
+	}
+	for _, k := range c.Clusters {
+		w.Clusters = append(w.Clusters, appset.Cluster{Name: k.Name, Server: k.Server, Project: k.Project, Labels: k.Labels, Annotations: k.Annotations})
+	}
+	return w
+}
+
+// Stored is the part of an Application that an ApplicationSet decides, as an API server holds it.
+func Stored(application any) (map[string]any, error) {
+	data, err := json.Marshal(application)
+	if err != nil {
+		return nil, err
+	}
+	var object struct {
+		Metadata map[string]any `json:"metadata"`
+		Spec     map[string]any `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, err
+	}
+	metadata := map[string]any{}
+	for _, key := range []string{"name", "namespace", "labels", "annotations", "finalizers"} {
+		if v, ok := object.Metadata[key]; ok {
+			metadata[key] = v
+		}
+	}
+	return map[string]any{"metadata": metadata, "spec": object.Spec}, nil
+}
+
+// Marshal writes a recording.
+func (w Want) Marshal() ([]byte, error) { return yaml.Marshal(w) }
+
+func decode(t testing.TB, file string, into any) {
+	t.Helper()
+	if !exists(file) {
+		return
+	}
+	if err := yaml.UnmarshalStrict(readFile(t, file), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+func readFile(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func isDir(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.IsDir()
+}
