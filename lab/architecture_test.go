@@ -29,6 +29,7 @@ var layers = [][]string{
 	{"estate", "plan", "apply", "observe", "promote", "render"},
 	{"scenario", "workspace"},
 	{"diagnose", "live", "up"},
+	{"present"},
 	{"cli"},
 	{"e2e"},
 }
@@ -109,12 +110,12 @@ func forbidden(from, to string) string {
 		return "lab/" + from + " has no layer: say in this test where it stands"
 	case height(to) < 0 || height(to) >= height(from):
 		return "imports point downwards"
-	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "up"}, from):
+	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "present", "up"}, from):
 		return "only lab/cli brings adapters together, and lab/up knows what they have in common"
 	case to == "docker" && !slices.Contains([]string{"cli", "diagnose", "e2e", "live"}, from) && !slices.Contains(adapters, from):
 		return "only adapters and lab/cli speak to the engine"
-	case to == "ui" && from != "cli" && from != "e2e":
-		return "only lab/cli speaks to the terminal"
+	case to == "ui" && from != "cli" && from != "e2e" && from != "present":
+		return "only lab/cli speaks to the terminal, and lab/present prepares what it says"
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bundle"
+	"homelab/lab/present"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 )
@@ -121,13 +122,7 @@ func (p *program) bundleList(ctx context.Context, supply *bundle.Supply, _ []str
 	if err != nil {
 		return err
 	}
-	var res ui.BundleResult
-	for _, i := range items {
-		res.Items = append(res.Items, ui.BundleItem{
-			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.AtHand,
-		})
-	}
-	return p.ui.Bundle(res)
+	return p.ui.Bundle(present.Bundle(items))
 }
 
 func (p *program) bundleSave(ctx context.Context, supply *bundle.Supply, file []string) error {

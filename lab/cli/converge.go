@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"homelab/lab"
+	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -80,10 +81,7 @@ func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func(
 	if len(seen.Missing) > 0 {
 		u.Say(l.supply.Why())
 	}
-	from := map[lab.Origin]string{ // in a word or two; Why says it at length
-		lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
-	}[l.supply.Origin()]
-	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), from), steps)
+	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), present.Origin(l.supply.Origin())), steps)
 	return u.Event, u.End
 }
 
@@ -96,24 +94,9 @@ func (p *program) summary(ctx context.Context, l *instance, out up.Outcome, took
 	if err != nil {
 		return err
 	}
-	times := map[string]time.Duration{}
-	for i, s := range out.Result.Steps {
-		times[out.Steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
-	}
-	var addons []string
-	for _, a := range l.core.Estate.Addons {
-		addons = append(addons, a.Name)
-	}
 	stories, _ := scenario.List(l.core.Estate.FS) // only a hint needs them
-	ws, creds, engine := l.ws, l.core.Creds, l.core.Definition
-	p.ui.Summary(ui.Summary{
-		Lab: ws.Name, Took: took, Longest: ui.LongestWay(out.Steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Addons: addons,
-		Endpoints: []ui.Entry{
-			{Name: engine.Title, Text: l.core.EngineURL(), Note: "user " + creds.EngineUser + ", password: " + ws.Command("lab creds "+string(engine.Type))},
-			{Name: "forge", Text: l.core.ForgeURL(), Note: "user " + creds.ForgeUser + ", password: " + ws.Command("lab creds forge")},
-			{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"},
-		},
-		Next: ws.Next(l.core.Estate, stories),
-	})
+	last := present.Summary(l.core, l.ws, out, st, stories)
+	last.Took = took
+	p.ui.Summary(last)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -34,11 +35,7 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 	if err != nil {
 		return err
 	}
-	name, creds := string(l.core.Definition.Type), l.core.Creds
-	all := []ui.Credential{
-		{Service: name, URL: l.core.EngineURL(), User: creds.EngineUser, Password: creds.EnginePassword},
-		{Service: "forge", URL: l.core.ForgeURL(), User: creds.ForgeUser, Password: creds.ForgePassword},
-	}
+	all := present.Credentials(l.core)
 	if service == "" {
 		return p.ui.Creds(ui.CredsResult{Credentials: all})
 	}
@@ -47,5 +44,5 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 			return p.ui.Result(one, one.Password)
 		}
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + name + " or lab creds forge"}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + string(l.core.Definition.Type) + " or lab creds forge"}
 }

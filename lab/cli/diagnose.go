@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab/diagnose"
 	"homelab/lab/doctor"
+	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -48,7 +49,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	} else {
 		document("status.json", func(ctx context.Context) (any, error) {
 			st, err := l.core.Status(ctx)
-			return statusResult(l, st), err
+			return present.Status(l.core, ws, st), err
 		})
 	}
 	files, none := kubeconfigs(ws, nil)

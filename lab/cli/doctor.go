@@ -10,7 +10,7 @@ import (
 	"homelab/lab/bundle/source"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/ui"
+	"homelab/lab/present"
 	"homelab/lab/workspace"
 )
 
@@ -52,24 +52,13 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if err != nil {
 		return err
 	}
-	if err := p.ui.Doctor(reportRows(report)); err != nil {
+	if err := p.ui.Doctor(present.Report(report)); err != nil {
 		return err
 	}
 	if report.Count(doctor.StatusFail) > 0 {
 		return exitError{lab.ExitFailed}
 	}
 	return nil
-}
-
-func reportRows(report doctor.Report) []ui.Row {
-	symbols := map[doctor.Status]ui.Symbol{
-		doctor.StatusOK: ui.SymbolOK, doctor.StatusWarn: ui.SymbolWarning, doctor.StatusFail: ui.SymbolFailed, doctor.StatusSkip: ui.SymbolWaiting,
-	}
-	rows := make([]ui.Row, 0, len(report.Checks))
-	for _, c := range report.Checks {
-		rows = append(rows, ui.Row{Symbol: symbols[c.Status], Title: c.Title, Text: c.Found, Cure: c.Cure})
-	}
-	return rows
 }
 
 // doctorOptions are for what is still to be made: clusters that run hold their memory already.

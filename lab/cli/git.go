@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab/forge"
+	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -142,13 +141,5 @@ func (p *program) gitLog(ctx context.Context, ws *workspace.Workspace, number in
 	if err != nil {
 		return err
 	}
-	var res ui.LogResult
-	for _, k := range commits {
-		res.Commits = append(res.Commits, logCommit(k))
-	}
-	return p.ui.Log(res)
-}
-
-func logCommit(k forge.Commit) ui.LogCommit {
-	return ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC().Truncate(time.Second), Message: k.Message}
+	return p.ui.Log(present.Log(commits))
 }

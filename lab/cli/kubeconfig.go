@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"os"
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/cluster"
-	"homelab/lab/ui"
+	"homelab/lab/present"
 	"homelab/lab/workspace"
 )
 
@@ -43,13 +40,7 @@ func (p *program) kubeconfig(ws *workspace.Workspace, names []string, merge bool
 			return err
 		}
 	}
-	info := ui.KubeconfigResult{Lab: ws.Name}
-	var paths []string
-	for _, k := range files {
-		info.Clusters = append(info.Clusters, ui.KubeconfigFile{Name: k.Cluster, Path: k.Path, Context: k.Context})
-		paths = append(paths, k.Path)
-	}
-	info.Kubeconfig = strings.Join(paths, string(os.PathListSeparator))
+	info := present.Kubeconfigs(ws.Name, files)
 	return p.ui.Result(info, info.Kubeconfig)
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
 	"homelab/lab/scenario/series"
@@ -74,7 +75,7 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 		exit = cmp.Or(exit, lab.ExitFailed)
 	}
 	if p.ui.WantsJSON() {
-		if err := p.ui.JSON(runResult(labName, out)); err != nil {
+		if err := p.ui.JSON(present.Run(labName, out)); err != nil {
 			return err
 		}
 	}
@@ -114,42 +115,16 @@ func (t teller) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.S
 	t.ui.StoryBegin(s.Name+": "+s.Title, "lab "+t.lab)
 	began := time.Now()
 	return func(r scenario.StepResult) {
-		l := ui.StoryLine{Number: r.Number, Title: r.Title, Took: r.Took, Since: time.Since(began)}
-		switch {
-		case r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil:
-			t.ui.StoryStep(toPutBack(l, r))
-		case r.Verdict == "":
-		case r.Verdict == scenario.Passed:
-			l.Symbol = ui.SymbolOK
-		case r.Verdict == scenario.Interrupted:
-			l.Symbol = ui.SymbolWarning
-			if r.Verb != leave {
-				l.Detail = []ui.Entry{{Name: "", Text: "interrupted; the lab is put back"}}
-			} else if r.Unmet != nil {
-				l.Detail = failure(r)
-			}
-		default:
-			l.Symbol = ui.SymbolFailed
-			l.Detail = failure(r)
+		since := time.Since(began)
+		if r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil {
+			t.ui.StoryStep(present.ToPutBack(r, since))
 		}
-		t.ui.StoryStep(l)
+		t.ui.StoryStep(present.Step(r, since))
 	}
 }
 
 // End implements series.Audience.
-func (t teller) End(r *scenario.Result, page string) { t.ui.StoryEnd(verdictLine(r, page)) }
-
-// leave is the verb of the last step of every story.
-const leave = "leave"
-
-// toPutBack says after an interrupt what the next one would leave.
-func toPutBack(l ui.StoryLine, r scenario.StepResult) ui.StoryLine {
-	l.Title, l.Symbol = "ctrl-c again leaves what is not put back yet", ui.SymbolWaiting
-	for _, what := range r.Back {
-		l.Detail = append(l.Detail, ui.Entry{Name: "to do", Text: what})
-	}
-	return l
-}
+func (t teller) End(r *scenario.Result, page string) { t.ui.StoryEnd(present.Verdict(r, page)) }
 
 // pause waits for enter before a step.
 func (p *program) pause() func(context.Context, scenario.Step) error {

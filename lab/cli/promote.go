@@ -7,8 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/present"
 	"homelab/lab/promote"
-	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -55,9 +55,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if err != nil {
 		return err
 	}
-	res := ui.PromoteResult{
-		Addon: plan.Addon, From: plan.From, To: plan.To, Was: plan.Was, Version: plan.Version, File: plan.File, Changed: plan.Changes(), Diff: plan.Diff(),
-	}
+	res := present.Promotion(plan)
 	if !p.ui.WantsJSON() {
 		p.ui.Promotion(res.Diff, plan.Summary()+standing(ctx, ws, est, plan))
 	}

@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"homelab/lab"
+	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/verb"
-	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -167,11 +165,7 @@ func (p *program) scenarioList(ws *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	var out ui.ScenarioList
-	for _, one := range list {
-		out.Scenarios = append(out.Scenarios, ui.ScenarioSummary{Name: one.Name, Title: one.Title, Teaches: one.Teaches, Steps: len(one.Steps) + len(one.Always)})
-	}
-	return p.ui.Scenarios(out)
+	return p.ui.Scenarios(present.Scenarios(list))
 }
 
 func (p *program) scenarioShow(ws *workspace.Workspace, name string) error {
@@ -179,44 +173,5 @@ func (p *program) scenarioShow(ws *workspace.Workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	one := list[0]
-	out := ui.ScenarioShow{
-		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: one.Requires.Engine, Clusters: one.Requires.Clusters,
-	}
-	for i, step := range slices.Concat(one.Steps, one.Always) {
-		out.Steps = append(out.Steps, ui.ScenarioStep{
-			Number: step.Number, ID: step.ID, Title: step.Title, Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
-		})
-	}
-	return p.ui.Scenario(out)
-}
-
-// failure says what a step expected, and what was seen instead.
-func failure(r scenario.StepResult) []ui.Entry {
-	if r.Unmet == nil {
-		return []ui.Entry{{Name: "error", Text: r.Error}}
-	}
-	seen := r.Unmet.LastSeen
-	if r.Unmet.Unchanged >= time.Second {
-		seen += ", unchanged for " + ui.Duration(r.Unmet.Unchanged)
-	}
-	list := []ui.Entry{{Name: "expected", Text: r.Unmet.Expected}, {Name: "last seen", Text: seen}}
-	for _, n := range r.Unmet.Notes {
-		list = append(list, ui.Entry{Name: "note", Text: n})
-	}
-	return list
-}
-
-func verdictLine(r *scenario.Result, page string) string {
-	line := fmt.Sprintf("%s in %s", r.Verdict, ui.Duration(r.Took))
-	switch {
-	case r.Verdict == scenario.Skipped:
-		line = "skipped: " + r.Reason
-	case r.Reason != "":
-		line += ": " + r.Reason
-	}
-	if page != "" {
-		line += "   timeline: " + page
-	}
-	return line
+	return p.ui.Scenario(present.Scenario(list[0]))
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/present"
 	"homelab/lab/snapshot"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -122,12 +121,8 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 		if err != nil {
 			return err
 		}
-		return p.ui.SnapshotSaved(ws.Name, snapshotRow(saved), time.Since(began), ws.Command("lab snapshot restore "+name))
+		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved), time.Since(began), ws.Command("lab snapshot restore "+name))
 	})
-}
-
-func snapshotRow(o snapshot.Snapshot) ui.Snapshot {
-	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes}
 }
 
 // shelf holds the snapshots of a lab that may be down, on a container engine that answers.
@@ -145,11 +140,7 @@ func (p *program) snapshotList(ctx context.Context, ws *workspace.Workspace) err
 	if err != nil {
 		return err
 	}
-	res := ui.SnapshotListResult{Lab: ws.Name}
-	for _, o := range list {
-		res.Snapshots = append(res.Snapshots, snapshotRow(o))
-	}
-	return p.ui.Snapshots(res, ws.Command("lab snapshot save"))
+	return p.ui.Snapshots(present.Snapshots(ws.Name, list), ws.Command("lab snapshot save"))
 }
 
 func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, names []string) error {

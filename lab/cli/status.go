@@ -6,8 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/ui"
-	"homelab/lab/up"
+	"homelab/lab/present"
 	"homelab/lab/workspace"
 )
 
@@ -46,27 +45,11 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	if err := p.ui.Status(statusResult(l, st)); err != nil {
+	if err := p.ui.Status(present.Status(l.core, ws, st)); err != nil {
 		return err
 	}
 	if check && !st.Well() {
 		return exitError{lab.ExitUnmet}
 	}
 	return nil
-}
-
-// statusResult is a status with what a reader may do about it.
-func statusResult(l *instance, st up.Status) ui.Status {
-	ws, engine, creds := l.ws, string(l.core.Definition.Type), l.core.Creds
-	res := ui.Status{
-		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
-		Endpoints: []ui.Endpoint{
-			{Name: engine, URL: l.core.EngineURL(), User: creds.EngineUser, PasswordBy: ws.Command("lab creds " + engine)},
-			{Name: "forge", URL: l.core.ForgeURL(), User: creds.ForgeUser, PasswordBy: ws.Command("lab creds forge")},
-		},
-	}
-	if len(st.Off) > 0 {
-		res.Starts = ws.OnEstate("lab up")
-	}
-	return res
 }

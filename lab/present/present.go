@@ -1,0 +1,142 @@
+// Package present puts what the core and the adapters know into the terms of lab/ui, as its contract and its screens have them. It prints nothing.
+package present
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/bundle"
+	"homelab/lab/cluster"
+	"homelab/lab/doctor"
+	"homelab/lab/forge"
+	"homelab/lab/promote"
+	"homelab/lab/snapshot"
+	"homelab/lab/ui"
+	"homelab/lab/up"
+	"homelab/lab/workspace"
+)
+
+// Status is how a lab stands, with what a reader may do about it.
+func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
+	res := ui.Status{
+		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
+	}
+	for _, c := range Credentials(l) {
+		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + c.Service)})
+	}
+	if len(st.Off) > 0 {
+		res.Starts = ws.OnEstate("lab up")
+	}
+	return res
+}
+
+// Credentials open the services of a lab: the engine, then the forge.
+func Credentials(l *up.Lab) []ui.Credential {
+	return []ui.Credential{
+		{Service: string(l.Definition.Type), URL: l.EngineURL(), User: l.Creds.EngineUser, Password: l.Creds.EnginePassword},
+		{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+	}
+}
+
+// Summary is the last screen of a run that changed something.
+func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, stories []string) ui.Summary {
+	times := map[string]time.Duration{}
+	for i, s := range out.Result.Steps {
+		times[out.Steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
+	}
+	s := ui.Summary{
+		Lab: ws.Name, Longest: ui.LongestWay(out.Steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Next: ws.Next(l.Estate, stories),
+	}
+	for _, a := range l.Estate.Addons {
+		s.Addons = append(s.Addons, a.Name)
+	}
+	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge"}
+	for _, c := range Credentials(l) {
+		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+c.Service)})
+	}
+	s.Endpoints = append(s.Endpoints, ui.Entry{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"})
+	return s
+}
+
+// Origin says in a word or two where images come from; bundle.Supply.Why says at length.
+func Origin(o lab.Origin) string {
+	return map[lab.Origin]string{
+		lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
+	}[o]
+}
+
+// Report is what the checks of the machine found.
+func Report(report doctor.Report) []ui.Row {
+	symbols := map[doctor.Status]ui.Symbol{
+		doctor.StatusOK: ui.SymbolOK, doctor.StatusWarn: ui.SymbolWarning, doctor.StatusFail: ui.SymbolFailed, doctor.StatusSkip: ui.SymbolWaiting,
+	}
+	rows := make([]ui.Row, 0, len(report.Checks))
+	for _, c := range report.Checks {
+		rows = append(rows, ui.Row{Symbol: symbols[c.Status], Title: c.Title, Text: c.Found, Cure: c.Cure})
+	}
+	return rows
+}
+
+// Bundle lists images and charts.
+func Bundle(items []bundle.Item) ui.BundleResult {
+	var res ui.BundleResult
+	for _, i := range items {
+		res.Items = append(res.Items, ui.BundleItem{
+			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.AtHand,
+		})
+	}
+	return res
+}
+
+// Snapshot is one that is whole.
+func Snapshot(o snapshot.Snapshot) ui.Snapshot {
+	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes}
+}
+
+// Snapshots are those of a lab.
+func Snapshots(labName string, list []snapshot.Snapshot) ui.SnapshotListResult {
+	res := ui.SnapshotListResult{Lab: labName}
+	for _, o := range list {
+		res.Snapshots = append(res.Snapshots, Snapshot(o))
+	}
+	return res
+}
+
+// Kubeconfigs are a value for KUBECONFIG, and what it is made of.
+func Kubeconfigs(labName string, files []cluster.Kubeconfig) ui.KubeconfigResult {
+	info := ui.KubeconfigResult{Lab: labName}
+	var paths []string
+	for _, k := range files {
+		info.Clusters = append(info.Clusters, ui.KubeconfigFile{Name: k.Cluster, Path: k.Path, Context: k.Context})
+		paths = append(paths, k.Path)
+	}
+	info.Kubeconfig = strings.Join(paths, string(os.PathListSeparator))
+	return info
+}
+
+// Log is the forge's commits.
+func Log(commits []forge.Commit) ui.LogResult {
+	var res ui.LogResult
+	for _, k := range commits {
+		res.Commits = append(res.Commits, ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC().Truncate(time.Second), Message: k.Message})
+	}
+	return res
+}
+
+// Pull is what a pull did.
+func Pull(res forge.PullResult, dry bool) ui.PullResult {
+	out := ui.PullResult{Commit: res.Commit, DryRun: dry, Commits: Log(res.Commits).Commits, Committed: res.Committed, Reason: res.Reason, Next: res.Next}
+	for _, f := range res.Files {
+		out.Files = append(out.Files, ui.PullFile{Path: f.Path, Did: f.Did, Note: f.Note, Lines: f.Lines, Beside: f.Beside})
+	}
+	return out
+}
+
+// Promotion is a promotion before it is written.
+func Promotion(p promote.Promotion) ui.PromoteResult {
+	return ui.PromoteResult{Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.File, Changed: p.Changes(), Diff: p.Diff()}
+}
