@@ -23,7 +23,7 @@ const module = "homelab"
 // not listed fails the test: whoever builds one says here where it stands.
 var layers = [][]string{
 	{"lab"},
-	{"docker", "strict", "fieldpath", "cloud", "state", "ui"},
+	{"argv", "docker", "interrupt", "strict", "fieldpath", "cloud", "state", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"estate", "plan", "apply", "observe", "promote", "render"},
@@ -37,12 +37,12 @@ var layers = [][]string{
 // adapters each stand alone beside the others, before one thing of the outside.
 var adapters = []string{"bundle", "cluster", "doctor", "engine", "forge", "registry", "snapshot"}
 
-// seams are modules of others that one room alone may know, so that what changes upstream is mended in one place.
-var seams = map[string]string{
-	"code.gitea.io/sdk":            "forge",
-	"github.com/urfave/cli":        "cli",
-	"helm.sh/helm/v3/pkg/action":   "engine",
-	"sigs.k8s.io/kind/pkg/cluster": "cluster",
+// seams are modules of others that few rooms may know, mostly one, so that what changes upstream is mended in one place.
+var seams = map[string][]string{
+	"code.gitea.io/sdk":            {"forge"},
+	"github.com/urfave/cli":        {"argv", "cli"},
+	"helm.sh/helm/v3/pkg/action":   {"engine"},
+	"sigs.k8s.io/kind/pkg/cluster": {"cluster"},
 }
 
 type goPackage struct {
@@ -133,9 +133,9 @@ func TestImportsPointDownwards(t *testing.T) {
 			if first, _, _ := strings.Cut(imported, "/"); from == "lab" && strings.Contains(first, ".") {
 				t.Errorf("%s imports %s: the vocabulary rests on the standard library alone", p.ImportPath, imported)
 			}
-			for seam, owner := range seams {
-				if (imported == seam || strings.HasPrefix(imported, seam+"/")) && from != owner {
-					t.Errorf("%s imports %s, which only lab/%s knows", p.ImportPath, imported, owner)
+			for seam, owners := range seams {
+				if (imported == seam || strings.HasPrefix(imported, seam+"/")) && !slices.Contains(owners, from) {
+					t.Errorf("%s imports %s, which only lab/%s knows", p.ImportPath, imported, strings.Join(owners, " and lab/"))
 				}
 			}
 		}

@@ -52,6 +52,22 @@ func (p *program) existing(c *cli.Context) (*workspace.Workspace, error) {
 	return workspace.Existing(p.aim(c))
 }
 
+// on is the Action of a command about a lab: its words are checked, and the lab is found, before it does anything.
+func (p *program) on(
+	find func(*cli.Context) (*workspace.Workspace, error), check func(*cli.Context) error, do func(*cli.Context, *workspace.Workspace) error,
+) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if err := check(c); err != nil {
+			return err
+		}
+		ws, err := find(c)
+		if err != nil {
+			return err
+		}
+		return do(c, ws)
+	}
+}
+
 // origin is where images and charts are to come from.
 type origin struct{ images, mirror string }
 

@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -24,16 +20,9 @@ func (p *program) bridgeCommand() *cli.Command {
 				nameFlag, estateFlag, outputFlag,
 				&cli.StringFlag{Name: "cluster", Usage: "show `CLUSTER` alone"},
 			},
-			Action: func(c *cli.Context) error {
-				if err := noArgs(c); err != nil {
-					return err
-				}
-				ws, err := p.open(c)
-				if err != nil {
-					return err
-				}
+			Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.showBridge(ws, c.String("cluster"))
-			},
+			}),
 		}},
 	}
 }
@@ -43,25 +32,9 @@ func (p *program) showBridge(ws *workspace.Workspace, cluster string) error {
 	if err != nil {
 		return err
 	}
-	var list []lab.Registration
-	for _, r := range up.Registrations(ws.Name, est) {
-		if cluster == "" || r.Cluster == cluster {
-			list = append(list, r)
-		}
-	}
-	if len(list) == 0 {
-		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("the estate has no cluster %q", cluster),
-			Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
-		}
+	list, err := up.RegistrationsOf(ws.Name, est, cluster)
+	if err != nil {
+		return err
 	}
 	return p.ui.Bridge(ws.Name, list)
-}
-
-func clusterNames(clusters []lab.Cluster) []string {
-	var names []string
-	for _, c := range clusters {
-		names = append(names, c.Name)
-	}
-	return names
 }

@@ -84,8 +84,6 @@ func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context
 	}
 }
 
-func anyArgs(*cli.Context) error { return nil }
-
 func oneFile(c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
 		return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes one file", Cure: c.Command.HelpName + " lab.tar.zst"}

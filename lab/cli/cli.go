@@ -17,8 +17,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"homelab/lab"
-	"homelab/lab/cli/argv"
+	"homelab/lab/argv"
 	"homelab/lab/doctor"
+	"homelab/lab/present"
 	"homelab/lab/ui"
 )
 
@@ -103,7 +104,7 @@ func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:                   "lab",
 		Usage:                  "a GitOps estate on one machine, behaving like the cloud",
-		Version:                version().Version,
+		Version:                present.Version().Version,
 		HideVersion:            true,
 		Suggest:                true,
 		UseShortOptionHandling: true,
@@ -183,6 +184,9 @@ func noArgs(c *cli.Context) error {
 	}
 	return nil
 }
+
+// anyArgs is for a command that takes words, or that looks at them itself.
+func anyArgs(*cli.Context) error { return nil }
 
 // oneOf checks a flag against the words that it takes.
 func oneOf(c *cli.Context, flag string, words ...string) error {

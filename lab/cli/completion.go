@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/cli/argv"
+	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"

@@ -1,14 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"homelab/lab"
 	"homelab/lab/present"
@@ -25,7 +20,7 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 	if o.Others {
 		clusters = len(o.Clusters)
 	}
-	out, err := l.core.Follow(ctx, o, audience{program: p, lab: l, clusters: clusters})
+	out, err := l.core.Follow(ctx, o, audience{ui: p.ui, lab: l, clusters: clusters})
 	if err != nil {
 		return err
 	}
@@ -41,40 +36,22 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 
 // audience is who a run is told to, and who answers.
 type audience struct {
-	program  *program
+	ui       *ui.UI
 	lab      *instance
 	clusters int
 }
 
 // Say implements up.Audience.
-func (a audience) Say(line string) { a.program.ui.Say(line) }
+func (a audience) Say(line string) { a.ui.Say(line) }
 
-// Ask puts a question where somebody can answer it; elsewhere the answer is no.
+// Ask implements up.Audience.
 func (a audience) Ask(ctx context.Context, question string, loses []string) (bool, error) {
-	u := a.program.ui
-	if u.WantsJSON() || !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(a.program.env.Err.Fd())) {
-		return false, nil
-	}
-	for _, what := range loses {
-		u.Say("would lose " + what)
-	}
-	u.Say(question + " yes or no:")
-	answer := make(chan string, 1)
-	go func() { // a read cannot be cancelled; the process ends with it
-		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case line := <-answer:
-		return strings.EqualFold(line, "yes"), nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+	return a.ui.Ask(ctx, question, loses)
 }
 
 // Begin says what the steps are about, under "lab homelab · ENGINE · 4 clusters · images from the registry".
 func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
-	u, l := a.program.ui, a.lab
+	u, l := a.ui, a.lab
 	if l.ws.Estate.Dir == "" && l.ws.Record.Estate == "" {
 		u.Say("the estate is the built-in one; lab init DIR writes it to a folder")
 	}

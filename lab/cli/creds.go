@@ -19,13 +19,9 @@ func (p *program) credsCommand() *cli.Command {
 		ArgsUsage:   "[" + name + "|forge]",
 		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds "+name, "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
-		Action: func(c *cli.Context) error {
-			ws, err := p.existing(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())
-		},
+		}),
 	}
 }
 

@@ -21,13 +21,9 @@ func (p *program) diagnoseCommand() *cli.Command {
 		Description: "Checks of the machine, containers and their logs, nodes, pods, events, Applications and ApplicationSets. No Secret, password or token is in it.\n\n" +
 			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
-		Action: func(c *cli.Context) error {
-			ws, err := p.existing(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.diagnose(c.Context, ws, cmp.Or(c.Args().First(), "lab-"+ws.Name+"-diagnose.tar.gz"))
-		},
+		}),
 	}
 }
 
@@ -40,7 +36,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	document := func(name string, get func(context.Context) (any, error)) {
 		s.Documents = append(s.Documents, diagnose.Document{Name: name, Get: get})
 	}
-	document("version.json", func(context.Context) (any, error) { return version(), nil })
+	document("version.json", func(context.Context) (any, error) { return present.Version(), nil })
 	document("lab.json", func(context.Context) (any, error) { return ws.Record, nil })
 	document("doctor.json", func(ctx context.Context) (any, error) { return doctor.New(doctorOptions(0, false)).Run(ctx), nil })
 	est, invalid := ws.Load()

@@ -24,16 +24,9 @@ func (p *program) doctorCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
 		},
-		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
-			ws, err := p.open(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
-		},
+		}),
 	}
 }
 

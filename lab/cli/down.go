@@ -20,16 +20,9 @@ func (p *program) downCommand() *cli.Command {
 		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up, and snapshots for lab up --from.\n\n" +
 			examples("lab down", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}},
-		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
-			ws, err := p.open(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return ws.Locked(c.Context, func(ctx context.Context) error { return p.down(ctx, ws, c.Bool("snapshots")) })
-		},
+		}),
 	}
 }
 

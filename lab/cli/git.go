@@ -24,13 +24,9 @@ func (p *program) gitCommand() *cli.Command {
 				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main") +
 					"\n\nWith --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
-				Action: func(c *cli.Context) error {
-					ws, err := p.existingAlone(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitURL(c.Context, ws, c.Bool("credentials"))
-				},
+				}),
 			},
 			{
 				Name:        "push",
@@ -40,11 +36,7 @@ func (p *program) gitCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
-				Action: func(c *cli.Context) error {
-					ws, err := p.existing(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					if err := ws.Ours(); err != nil {
 						return err
 					}
@@ -52,7 +44,7 @@ func (p *program) gitCommand() *cli.Command {
 						return err
 					}
 					return p.gitPush(c.Context, ws, c.String("message"))
-				},
+				}),
 			},
 			p.pullCommand(),
 			{
@@ -63,27 +55,17 @@ func (p *program) gitCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: nameFlag.Usage, EnvVars: nameFlag.EnvVars}, outputFlag,
 					&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "at most `N` commits", Value: 20},
 				},
-				Action: func(c *cli.Context) error {
+				Action: p.on(p.existing, func(c *cli.Context) error {
 					if n := c.Int("number"); n < 1 {
 						return usageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
 					}
-					ws, err := p.existingAlone(c)
-					if err != nil {
-						return err
-					}
+					return noArgs(c)
+				}, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitLog(c.Context, ws, c.Int("number"))
-				},
+				}),
 			},
 		},
 	}
-}
-
-// existingAlone is existing for a command that takes no word.
-func (p *program) existingAlone(c *cli.Context) (*workspace.Workspace, error) {
-	if err := noArgs(c); err != nil {
-		return nil, err
-	}
-	return p.existing(c)
 }
 
 // withForge is a lab whose forge runs.

@@ -19,13 +19,9 @@ func (p *program) kubeconfigCommand() *cli.Command {
 			nameFlag, outputFlag,
 			&cli.BoolFlag{Name: "merge", Usage: "add the lab's contexts to your own kubeconfig"},
 		},
-		Action: func(c *cli.Context) error {
-			ws, err := p.existing(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.kubeconfig(ws, c.Args().Slice(), c.Bool("merge"))
-		},
+		}),
 	}
 }
 

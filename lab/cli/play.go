@@ -1,22 +1,18 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/interrupt"
 	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
@@ -56,11 +52,14 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 	if err != nil {
 		return err
 	}
-	again, done := secondSignal(ctx)
+	again, done := interrupt.Second(ctx)
 	defer done()
 	o.player.GiveUp = again
 	if o.pause {
-		o.player.Pause = p.pause()
+		enter := p.ui.Enter()
+		o.player.Pause = func(ctx context.Context, s scenario.Step) error {
+			return enter(ctx, fmt.Sprintf("enter: %d %s", s.Number, s.Title))
+		}
 	}
 	return p.playAll(ctx, ws.Name, list, series.Options{Player: o.player, Pages: o.pages, JUnit: o.junit})
 }
@@ -85,25 +84,6 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 	return nil
 }
 
-// secondSignal is closed by the interrupt that comes after the one that ended ctx: what puts the lab back is given up then, and says what is left.
-func secondSignal(ctx context.Context) (again <-chan struct{}, done func()) {
-	second, over := make(chan struct{}), make(chan struct{})
-	detach := context.AfterFunc(ctx, func() {
-		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-		defer signal.Stop(signals)
-		select {
-		case <-signals:
-			close(second)
-		case <-over:
-		}
-	})
-	return second, func() {
-		detach()
-		close(over)
-	}
-}
-
 // teller passes stories on to the screen.
 type teller struct {
 	ui  *ui.UI
@@ -125,34 +105,6 @@ func (t teller) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.S
 
 // End implements series.Audience.
 func (t teller) End(r *scenario.Result, page string) { t.ui.StoryEnd(present.Verdict(r, page)) }
-
-// pause waits for enter before a step.
-func (p *program) pause() func(context.Context, scenario.Step) error {
-	// One reader for all pauses: a read cannot be cancelled, and must not swallow what the next one waits for.
-	lines := make(chan error)
-	go func() {
-		in := bufio.NewReader(os.Stdin)
-		for {
-			_, err := in.ReadString('\n')
-			lines <- err
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return func(ctx context.Context, step scenario.Step) error {
-		p.ui.StoryPrompt(fmt.Sprintf("enter: %d %s", step.Number, step.Title))
-		select {
-		case err := <-lines:
-			if errors.Is(err, io.EOF) {
-				return context.Canceled
-			}
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
 
 // freshSuffix is added to the name of the lab that is made for a story.
 const freshSuffix = "-fresh"
@@ -183,7 +135,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	clusters := slices.DeleteFunc(slices.Clone(est.Clusters), func(cl lab.Cluster) bool {
 		return cl.Role != lab.RoleHub && !slices.ContainsFunc(list, func(one *scenario.Scenario) bool { return slices.Contains(one.Requires.Clusters, cl.Name) })
 	})
-	from, err := suited(ctx, ws.Name, clusters)
+	from, err := snapshot.New(ws.Name, docker.New()).Suited(ctx, clusters)
 	if err != nil {
 		return err
 	}
@@ -197,24 +149,6 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 		}
 		return p.play(ctx, ws, est, o, list)
 	})
-}
-
-// suited names the newest snapshot of a lab that has all of these clusters; empty where there is none.
-func suited(ctx context.Context, labName string, clusters []lab.Cluster) (string, error) {
-	d := docker.New()
-	if _, err := d.Info(ctx); err != nil { // the checks of the machine come later, and cure this
-		return "", nil
-	}
-	list, err := snapshot.New(labName, d).List(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, o := range list {
-		if !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
-			return o.Name, nil
-		}
-	}
-	return "", nil
 }
 
 // downWithin is how long a lab may take to be removed.

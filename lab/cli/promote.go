@@ -27,16 +27,12 @@ func (p *program) promoteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the change and make none"},
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
 		},
-		Action: func(c *cli.Context) error {
-			ws, err := p.open(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			if c.NArg() != 1 || c.String("from") == "" || c.String("to") == "" {
 				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab promote takes an addon, --from and --to", Cure: "lab promote podinfo --from dev --to staging"}
 			}
 			return p.promote(c.Context, ws, promoteOptions{addon: c.Args().First(), from: c.String("from"), to: c.String("to"), dry: c.Bool("dry-run"), push: c.Bool("push")})
-		},
+		}),
 	}
 }
 

@@ -24,16 +24,9 @@ func (p *program) scenarioCommand() *cli.Command {
 				Usage:       "list the estate's scenarios",
 				Description: examples("lab scenario ls", "lab scenario ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: func(c *cli.Context) error {
-					if err := noArgs(c); err != nil {
-						return err
-					}
-					ws, err := p.open(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioList(ws)
-				},
+				}),
 			},
 			{
 				Name:        "show",
@@ -41,16 +34,12 @@ func (p *program) scenarioCommand() *cli.Command {
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: func(c *cli.Context) error {
-					ws, err := p.open(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					if c.NArg() != 1 {
 						return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab scenario show takes the name of one scenario", Cure: "lab scenario ls"}
 					}
 					return p.scenarioShow(ws, c.Args().First())
-				},
+				}),
 			},
 			p.scenarioRunCommand(),
 		},
@@ -76,11 +65,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: func(c *cli.Context) error {
-			ws, err := p.open(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := playOptions{
 				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
 				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"),
@@ -96,7 +81,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 				return err
 			}
 			return p.playHere(c.Context, ws, o, list)
-		},
+		}),
 	}
 }
 

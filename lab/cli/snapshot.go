@@ -28,31 +28,17 @@ func (p *program) snapshotCommand() *cli.Command {
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
-				Action: func(c *cli.Context) error {
-					if err := oneSnapshot(c); err != nil {
-						return err
-					}
-					ws, err := p.existing(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.existing, oneSnapshot, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
-				},
+				}),
 			},
 			{
 				Name: "ls", Usage: "list the lab's snapshots, newest first",
 				Description: examples("lab snapshot ls", "lab snapshot ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: func(c *cli.Context) error {
-					if err := noArgs(c); err != nil {
-						return err
-					}
-					ws, err := p.open(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotList(c.Context, ws)
-				},
+				}),
 			},
 			{
 				Name: "restore", Usage: "bring the lab back as it was; what it is now is lost", ArgsUsage: "[SNAPSHOT]",
@@ -62,31 +48,17 @@ func (p *program) snapshotCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
-				Action: func(c *cli.Context) error {
-					if err := oneSnapshot(c); err != nil {
-						return err
-					}
-					ws, err := p.open(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.open, oneSnapshot, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
-				},
+				}),
 			},
 			{
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
 				Description: examples("lab snapshot rm ready"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: func(c *cli.Context) error {
-					if !c.Args().Present() {
-						return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
-					}
-					ws, err := p.open(c)
-					if err != nil {
-						return err
-					}
+				Action: p.on(p.open, someSnapshots, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
-				},
+				}),
 			},
 		},
 	}
@@ -96,6 +68,13 @@ func (p *program) snapshotCommand() *cli.Command {
 func oneSnapshot(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return usageError(c, fmt.Errorf("%s takes one name", c.Command.HelpName), true)
+	}
+	return nil
+}
+
+func someSnapshots(c *cli.Context) error {
+	if !c.Args().Present() {
+		return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
 	}
 	return nil
 }

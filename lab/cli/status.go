@@ -20,16 +20,9 @@ func (p *program) statusCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag,
 			&cli.BoolFlag{Name: "check", Usage: "exit with 4 unless everything is ready, in sync and healthy"},
 		},
-		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
-			ws, err := p.existing(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.status(c.Context, ws, c.Bool("check"))
-		},
+		}),
 	}
 }
 

@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -40,21 +37,14 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
-			ws, err := p.open(c)
-			if err != nil {
-				return err
-			}
+		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
 				began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
 				},
 			})
-		},
+		}),
 	}
 }
 
@@ -103,7 +93,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 
 // check refuses what does not go together, and works out which clusters the run is about.
 func (o *upOptions) check(est *lab.Estate) error {
-	if err := known(est, "recreate", o.run.Recreate); err != nil {
+	if err := up.Known(est, "recreate", o.run.Recreate); err != nil {
 		return err
 	}
 	if o.dryRun && o.began {
@@ -115,28 +105,7 @@ func (o *upOptions) check(est *lab.Estate) error {
 	if !o.some {
 		return nil
 	}
-	if err := known(est, "only", o.only); err != nil {
-		return err
-	}
-	for _, cl := range est.Clusters { // the hub too, without which the others are not managed
-		if cl.Role == lab.RoleHub || slices.Contains(o.only, cl.Name) {
-			o.run.Clusters = append(o.run.Clusters, cl)
-		}
-	}
-	return nil
-}
-
-// known refuses names of clusters that the estate has not.
-func known(est *lab.Estate, flag string, names []string) error {
-	for _, name := range names {
-		if _, ok := est.Cluster(name); !ok {
-			return &lab.Error{
-				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--%s: the estate has no cluster %q", flag, name),
-				Cure: "there are: " + strings.Join(clusterNames(est.Clusters), ", "),
-			}
-		}
-	}
-	return nil
+	return o.run.Only(est, o.only)
 }
 
 // limits are what an estate can have where images come from. A chart from a repository that is not lab's is the engine's to fetch.

@@ -66,6 +66,23 @@ func (s *Snapshots) Has(ctx context.Context, name string) error {
 	return err
 }
 
+// Suited names the newest snapshot that has all of these clusters; empty where there is none, or the container engine does not answer.
+func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string, error) {
+	if _, err := s.docker.Info(ctx); err != nil { // the checks of the machine come later, and cure this
+		return "", nil
+	}
+	list, err := s.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range list {
+		if !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
+			return o.Name, nil
+		}
+	}
+	return "", nil
+}
+
 // stage is the volume in which a snapshot is unpacked.
 func (s *Snapshots) stage() string { return s.images() + "-stage" }
 

@@ -21,6 +21,7 @@ const screenWidth = 80
 type Options struct {
 	Out      io.Writer                  // data
 	Err      io.Writer                  // narration
+	In       io.Reader                  // where a person answers; nil where nobody is there to
 	TTY      bool                       // Err is a terminal on which the run view may redraw
 	OutTTY   bool                       // Out is a terminal: lines are fitted to its width; in a file they stay whole
 	Color    bool                       // colour on Err
@@ -64,6 +65,9 @@ func Detect(out, err *os.File, env func(string) string) Options {
 	outTerm, errTerm := term.IsTerminal(int(out.Fd())), term.IsTerminal(int(err.Fd()))
 	opts := Options{Out: out, Err: err}
 	opts.TTY, opts.OutTTY, opts.Color, opts.OutColor = modes(outTerm, errTerm, env)
+	if errTerm && term.IsTerminal(int(os.Stdin.Fd())) {
+		opts.In = os.Stdin
+	}
 	screen := err
 	if !errTerm {
 		screen = out

@@ -1,0 +1,60 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+)
+
+// Ask puts a question where somebody can answer it, beside what yes would lose; elsewhere the answer is no.
+func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, error) {
+	if u.opts.JSON || u.opts.In == nil {
+		return false, nil
+	}
+	for _, what := range loses {
+		u.Say("would lose " + what)
+	}
+	u.Say(question + " yes or no:")
+	answer := make(chan string, 1)
+	go func() { // a read cannot be cancelled; the process ends with it
+		line, _ := bufio.NewReader(u.opts.In).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-answer:
+		return strings.EqualFold(line, "yes"), nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// Enter returns what shows a prompt within a story and waits for enter. A standard input that ends is an interrupt.
+func (u *UI) Enter() func(ctx context.Context, prompt string) error {
+	// One reader for all waits: a read cannot be cancelled, and must not swallow what the next one waits for.
+	lines := make(chan error)
+	go func() {
+		in := bufio.NewReader(os.Stdin)
+		for {
+			_, err := in.ReadString('\n')
+			lines <- err
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return func(ctx context.Context, prompt string) error {
+		u.StoryPrompt(prompt)
+		select {
+		case err := <-lines:
+			if errors.Is(err, io.EOF) {
+				return context.Canceled
+			}
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestAsk(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   io.Reader
+		json bool
+		want bool
+		told bool
+	}{
+		"yes": {strings.NewReader("YES\n"), false, true, true}, "no": {strings.NewReader("no\n"), false, false, true}, "nothing": {strings.NewReader(""), false, false, true},
+		"nobody": {nil, false, false, false}, "a machine": {strings.NewReader("yes\n"), true, false, false},
+	} {
+		var err bytes.Buffer
+		yes, failed := New(Options{Err: &err, In: c.in, JSON: c.json}).Ask(t.Context(), "really?", []string{"cluster dev"})
+		told := err.String() == "would lose cluster dev\nreally? yes or no:\n"
+		if yes != c.want || failed != nil || told != c.told {
+			t.Errorf("%s: %t, %v, %q", name, yes, failed, err.String())
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("interrupted")
+	cancel(gone)
+	silent, _ := io.Pipe()
+	if _, err := New(Options{In: silent}).Ask(ctx, "really?", nil); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,55 @@
+package up
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Only makes a run be about some clusters, and the hub, without which they are not managed. Others are left as they are.
+func (o *Options) Only(est *lab.Estate, names []string) error {
+	if err := Known(est, "only", names); err != nil {
+		return err
+	}
+	o.Others = true
+	for _, c := range est.Clusters {
+		if c.Role == lab.RoleHub || slices.Contains(names, c.Name) {
+			o.Clusters = append(o.Clusters, c)
+		}
+	}
+	return nil
+}
+
+// Known refuses names of clusters that the estate has not; flag is where they were given.
+func Known(est *lab.Estate, flag string, names []string) error {
+	for _, name := range names {
+		if _, ok := est.Cluster(name); !ok {
+			return &lab.Error{
+				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--%s: the estate has no cluster %q", flag, name), Cure: "there are: " + clusterNames(est),
+			}
+		}
+	}
+	return nil
+}
+
+// RegistrationsOf is the bridge of one cluster of an estate, or of all, hub first.
+func RegistrationsOf(labName string, est *lab.Estate, cluster string) ([]lab.Registration, error) {
+	list := Registrations(labName, est)
+	if cluster != "" {
+		list = slices.DeleteFunc(list, func(r lab.Registration) bool { return r.Cluster != cluster })
+	}
+	if len(list) == 0 {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("the estate has no cluster %q", cluster), Cure: "there are: " + clusterNames(est)}
+	}
+	return list, nil
+}
+
+func clusterNames(est *lab.Estate) string {
+	var names []string
+	for _, c := range est.Clusters {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
