@@ -1,0 +1,168 @@
+package appset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"dario.cat/mergo"
+	"go.yaml.in/yaml/v3"
+)
+
+func (x *expander) matrix(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	if n := len(g.Matrix.Generators); n != 2 {
+		return nil, failed(node, "a matrix has two generators, not %d", n)
+	}
+	first, err := x.childParams(g.Matrix.Generators[0], child(node, "generators", "0"), nil)
+	if err != nil {
+		return nil, err
+	}
+	at := child(node, "generators", "1")
+	var all []paramSet
+	for _, a := range first {
+		second, err := x.childParams(g.Matrix.Generators[1], at, a.values)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range second {
+			values, err := x.combine(a.values, b.values)
+			if err != nil {
+				return nil, failed(at, "%w", err)
+			}
+			all = append(all, paramSet{values: values, from: slices.Concat(b.from, a.from)})
+		}
+	}
+	return all, nil
+}
+
+// combine puts the parameters of both generators of a matrix together: with Go templates the first wins, without them they must not differ.
+func (x *expander) combine(first, second map[string]any) (map[string]any, error) {
+	out := map[string]any{}
+	if x.Spec.GoTemplate {
+		if err := mergo.Merge(&out, second, mergo.WithOverride); err != nil {
+			return nil, err
+		}
+		return out, mergo.Merge(&out, first, mergo.WithOverride)
+	}
+	for k, v := range first {
+		out[k] = fmt.Sprint(v)
+	}
+	for k, v := range second {
+		text := fmt.Sprint(v)
+		if before, ok := out[k]; ok && before != text {
+			return nil, fmt.Errorf("both generators of the matrix give %s, and not the same: %s and %s", k, before, text)
+		}
+		out[k] = text
+	}
+	return out, nil
+}
+
+func (x *expander) merge(g *Generator, node *yaml.Node) ([]paramSet, error) {
+	if n := len(g.Merge.Generators); n < 2 {
+		return nil, failed(node, "a merge has two generators or more, not %d", n)
+	}
+	all := make([][]paramSet, len(g.Merge.Generators))
+	for i, c := range g.Merge.Generators {
+		var err error
+		if all[i], err = x.childParams(c, child(node, "generators", strconv.Itoa(i)), nil); err != nil {
+			return nil, err
+		}
+	}
+	base, err := byKey(g.Merge.MergeKeys, all[0], child(node, "generators", "0"))
+	if err != nil {
+		return nil, err
+	}
+	for i, sets := range all[1:] {
+		over, err := byKey(g.Merge.MergeKeys, sets, child(node, "generators", strconv.Itoa(i+1)))
+		if err != nil {
+			return nil, err
+		}
+		for key, set := range base {
+			other, ok := over[key]
+			if !ok {
+				continue
+			}
+			if !x.Spec.GoTemplate {
+				maps.Copy(set.values, other.values)
+			} else if err := mergo.Merge(&set.values, other.values, mergo.WithOverride); err != nil {
+				return nil, failed(node, "%w", err)
+			}
+			set.from = slices.Concat(set.from, other.from)
+			base[key] = set
+		}
+	}
+	out := make([]paramSet, 0, len(base))
+	for _, key := range slices.Sorted(maps.Keys(base)) {
+		out = append(out, base[key])
+	}
+	return out, nil
+}
+
+// byKey indexes parameters by the values of the merge keys; a key that is absent is null, and one of a nested value is always absent.
+func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet, error) {
+	if len(keys) == 0 {
+		return nil, failed(node, "a merge needs mergeKeys")
+	}
+	index := make(map[string]paramSet, len(sets))
+	for _, set := range sets {
+		key := map[string]any{}
+		for _, k := range keys {
+			key[k] = set.values[k]
+		}
+		data, err := json.Marshal(key)
+		if err != nil {
+			return nil, failed(node, "mergeKeys: %w", err)
+		}
+		if _, ok := index[string(data)]; ok {
+			return nil, failed(node, "two sets of parameters have the same merge keys: %s", data)
+		}
+		index[string(data)] = set
+	}
+	return index, nil
+}
+
+// childParams are the parameters of a generator within a matrix or merge.
+func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) ([]paramSet, error) {
+	g := Generator{
+		List: c.List, Clusters: c.Clusters, Git: c.Git, SCMProvider: c.SCMProvider, ClusterDecisionResource: c.ClusterDecisionResource,
+		PullRequest: c.PullRequest, Plugin: c.Plugin, Selector: c.Selector,
+	}
+	if c.Matrix != nil {
+		var nested struct{ Generators []grandchild }
+		if err := json.Unmarshal(c.Matrix.Raw, &nested); err != nil {
+			return nil, failed(child(node, "matrix"), "%w", err)
+		}
+		g.Matrix = &Matrix{Generators: childrenOf(nested.Generators)}
+	}
+	if c.Merge != nil {
+		var nested struct {
+			Generators []grandchild
+			MergeKeys  []string
+		}
+		if err := json.Unmarshal(c.Merge.Raw, &nested); err != nil {
+			return nil, failed(child(node, "merge"), "%w", err)
+		}
+		g.Merge = &Merge{Generators: childrenOf(nested.Generators), MergeKeys: nested.MergeKeys}
+	}
+	results, err := x.transform(&g, node, Template{}, outer)
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 {
+		return nil, failed(node, "a matrix or merge holds one generator an item, not %d", len(results))
+	}
+	return results[0].params, nil
+}
+
+func childrenOf(list []grandchild) []Child {
+	out := make([]Child, len(list))
+	for i, g := range list {
+		out[i] = Child{
+			List: g.List, Clusters: g.Clusters, Git: g.Git, SCMProvider: g.SCMProvider, ClusterDecisionResource: g.ClusterDecisionResource,
+			PullRequest: g.PullRequest, Plugin: g.Plugin, Selector: g.Selector,
+		}
+	}
+	return out
+}

@@ -1,0 +1,289 @@
+package appset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+// Ref is a parameter that a template refers to.
+type Ref struct {
+	Path    []string // metadata, annotations, addons_repo_url
+	Guarded bool     // the template also says what is done without it
+	lab.Position
+}
+
+// Refs are the parameters that the set's templates, and those of its generators, refer to, in the order of the file, each place once.
+func (s *Set) Refs() []Ref {
+	return s.refs(child(s.node, "spec"))
+}
+
+func (s *Set) refs(node *yaml.Node) []Ref {
+	var refs []Ref
+	eachScalar(node, func(n *yaml.Node) {
+		for _, r := range s.compiled.refs(n.Value) {
+			r.Position = s.at(n)
+			refs = append(refs, r)
+		}
+	})
+	return refs
+}
+
+func eachScalar(n *yaml.Node, visit func(*yaml.Node)) {
+	if n == nil {
+		return
+	}
+	if n.Kind == yaml.ScalarNode {
+		visit(n)
+	}
+	for _, c := range n.Content {
+		eachScalar(c, visit)
+	}
+}
+
+// refs are the parameters of one text. One that is referred to in several ways is guarded where all of them are.
+func (t *templates) refs(text string) []Ref {
+	if !strings.Contains(text, "{{") {
+		return nil
+	}
+	found := map[string]Ref{}
+	add := func(path []string, guarded bool) {
+		if len(path) == 0 {
+			return
+		}
+		key := strings.Join(path, "\x00")
+		if before, ok := found[key]; ok {
+			guarded = guarded && before.Guarded
+		}
+		found[key] = Ref{Path: slices.Clone(path), Guarded: guarded}
+	}
+	if !t.goTemplate {
+		for _, tag := range tagged.FindAllString(text, -1) {
+			for part := range strings.SplitSeq(tag, "{{") {
+				if name, _, ok := strings.Cut(part, "}}"); ok {
+					add(splitTag(strings.TrimSpace(name)), false)
+				}
+			}
+		}
+	} else if r := t.parse(text); r.tree != nil {
+		w := refWalker{add: add, vars: map[string][]string{"$": {}}}
+		w.list(r.tree.Root, []string{}, false)
+	}
+	refs := make([]Ref, 0, len(found))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		refs = append(refs, found[key])
+	}
+	return refs
+}
+
+// splitTag splits a plain tag; what follows metadata.labels is one key, dots and all.
+func splitTag(tag string) []string {
+	for _, prefix := range []string{"metadata.labels.", "metadata.annotations."} {
+		if key, ok := strings.CutPrefix(tag, prefix); ok {
+			return append(strings.Split(strings.TrimSuffix(prefix, "."), "."), key)
+		}
+	}
+	if key, ok := strings.CutPrefix(tag, "values."); ok {
+		return []string{"values", key}
+	}
+	if tag == "" {
+		return nil
+	}
+	return strings.Split(tag, ".")
+}
+
+// guards are functions that have an answer for what is not there.
+var guards = []string{"default", "coalesce", "hasKey", "dig", "get", "ternary", "or", "and", "not", "empty", "len"}
+
+// refWalker follows a template's dot. A nil path is one that is not known.
+type refWalker struct {
+	add  func(path []string, guarded bool)
+	vars map[string][]string
+}
+
+func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			w.pipe(n.Pipe, dot, guarded)
+		case *parse.IfNode:
+			w.pipe(n.Pipe, dot, true)
+			w.list(n.List, dot, true)
+			w.list(n.ElseList, dot, guarded)
+		case *parse.WithNode:
+			inner := w.pipe(n.Pipe, dot, true)
+			w.list(n.List, inner, true)
+			w.list(n.ElseList, dot, guarded)
+		case *parse.RangeNode:
+			w.pipe(n.Pipe, dot, true)
+			w.list(n.List, nil, true)
+			w.list(n.ElseList, dot, guarded)
+		case *parse.TemplateNode:
+			if n.Pipe != nil {
+				w.pipe(n.Pipe, dot, guarded)
+			}
+		}
+	}
+}
+
+// pipe notes what a pipeline refers to, and returns the path that it stands for, where it is one.
+func (w *refWalker) pipe(p *parse.PipeNode, dot []string, guarded bool) []string {
+	for _, cmd := range p.Cmds {
+		guarded = guarded || isGuard(cmd)
+	}
+	var path []string
+	for _, cmd := range p.Cmds {
+		path = w.command(cmd, dot, guarded)
+	}
+	if len(p.Cmds) != 1 {
+		path = nil
+	}
+	for _, v := range p.Decl {
+		w.vars[v.Ident[0]] = path
+	}
+	return path
+}
+
+func isGuard(cmd *parse.CommandNode) bool {
+	id, ok := cmd.Args[0].(*parse.IdentifierNode)
+	return ok && slices.Contains(guards, id.Ident)
+}
+
+func (w *refWalker) command(cmd *parse.CommandNode, dot []string, guarded bool) []string {
+	if id, ok := cmd.Args[0].(*parse.IdentifierNode); ok && (id.Ident == "index" || id.Ident == "get" || id.Ident == "hasKey") && len(cmd.Args) > 2 {
+		path := w.path(cmd.Args[1], dot)
+		keys := cmd.Args[2:]
+		for _, k := range keys {
+			s, ok := k.(*parse.StringNode)
+			if !ok || path == nil {
+				path = nil
+				break
+			}
+			path = append(slices.Clone(path), s.Text)
+		}
+		if path != nil {
+			w.add(path, true) // a missing key is empty text
+			return path
+		}
+	}
+	if len(cmd.Args) == 1 {
+		return w.arg(cmd.Args[0], dot, guarded)
+	}
+	for _, a := range cmd.Args {
+		w.arg(a, dot, guarded)
+	}
+	return nil
+}
+
+// arg notes what an argument refers to, and returns its path.
+func (w *refWalker) arg(n parse.Node, dot []string, guarded bool) []string {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		return w.pipe(n, dot, guarded)
+	case *parse.ChainNode:
+		if path := w.arg(n.Node, dot, guarded); path != nil {
+			path = slices.Concat(path, n.Field)
+			w.add(path, guarded)
+			return path
+		}
+		return nil
+	case *parse.DotNode:
+		return dot
+	}
+	path := w.path(n, dot)
+	if path != nil {
+		w.add(path, guarded)
+	}
+	return path
+}
+
+// path is the parameter that a field or a variable stands for; nil where it is none.
+func (w *refWalker) path(n parse.Node, dot []string) []string {
+	switch n := n.(type) {
+	case *parse.DotNode:
+		return dot
+	case *parse.FieldNode:
+		if dot != nil {
+			return slices.Concat(dot, n.Ident)
+		}
+	case *parse.VariableNode:
+		if base, ok := w.vars[n.Ident[0]]; ok && base != nil {
+			return slices.Concat(base, n.Ident[1:])
+		}
+	case *parse.PipeNode:
+		if len(n.Cmds) == 1 && len(n.Cmds[0].Args) == 1 {
+			return w.path(n.Cmds[0].Args[0], dot)
+		}
+	}
+	return nil
+}
+
+// unforeseeable finds a function in the set's templates whose result differs each time.
+func (s *Set) unforeseeable() (at *yaml.Node, what string) {
+	if !s.Spec.GoTemplate {
+		return nil, ""
+	}
+	eachScalar(child(s.node, "spec"), func(n *yaml.Node) {
+		if what != "" || !strings.Contains(n.Value, "{{") {
+			return
+		}
+		if r := s.compiled.parse(n.Value); r.tree != nil {
+			if name := calls(r.tree.Root, unforeseeable); name != "" {
+				at, what = n, "template function "+name
+			}
+		}
+	})
+	return at, what
+}
+
+// calls is the first of some functions that a template calls.
+func calls(n parse.Node, names []string) (found string) {
+	look := func(children ...parse.Node) {
+		for _, c := range children {
+			if found == "" && c != nil {
+				found = calls(c, names)
+			}
+		}
+	}
+	branch := func(b *parse.BranchNode) {
+		look(b.Pipe, b.List)
+		if b.ElseList != nil {
+			look(b.ElseList)
+		}
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, c := range n.Nodes {
+			look(c)
+		}
+	case *parse.ActionNode:
+		look(n.Pipe)
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			look(c)
+		}
+	case *parse.CommandNode:
+		look(n.Args...)
+	case *parse.ChainNode:
+		look(n.Node)
+	case *parse.IdentifierNode:
+		if slices.Contains(names, n.Ident) {
+			return n.Ident
+		}
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	}
+	return found
+}

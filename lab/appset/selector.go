@@ -1,0 +1,80 @@
+package appset
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// flatten joins the keys of nested mappings and lists with dots. Mappings of strings, as labels and values are, stay one value.
+func flatten(params map[string]any) map[string]string {
+	flat := map[string]string{}
+	var walk func(prefix string, v any)
+	walk = func(prefix string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				walk(prefix+"."+k, x)
+			}
+		case []any:
+			for i, x := range v {
+				walk(prefix+"."+strconv.Itoa(i), x)
+			}
+		default:
+			flat[prefix[1:]] = fmt.Sprint(v)
+		}
+	}
+	for k, v := range params {
+		walk("."+k, v)
+	}
+	return flat
+}
+
+// postSelector judges generated parameters. Values may be any text, unlike those of labels.
+func postSelector(s *metav1.LabelSelector) (func(map[string]string) bool, error) {
+	if s == nil {
+		return nil, nil
+	}
+	expressions := slices.Clone(s.MatchExpressions)
+	for key, value := range s.MatchLabels {
+		expressions = append(expressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+	}
+	for _, e := range expressions {
+		if errs := validation.IsQualifiedName(e.Key); len(errs) > 0 {
+			return nil, fmt.Errorf("selector: %q: %s", e.Key, errs[0])
+		}
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+			if len(e.Values) == 0 {
+				return nil, fmt.Errorf("selector: %s %s needs values", e.Key, e.Operator)
+			}
+		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+			if len(e.Values) > 0 {
+				return nil, fmt.Errorf("selector: %s %s takes no values", e.Key, e.Operator)
+			}
+		default:
+			return nil, fmt.Errorf("selector: %q is no operator", e.Operator)
+		}
+	}
+	return func(params map[string]string) bool {
+		for _, e := range expressions {
+			value, there := params[e.Key]
+			met := there
+			switch e.Operator {
+			case metav1.LabelSelectorOpIn:
+				met = there && slices.Contains(e.Values, value)
+			case metav1.LabelSelectorOpNotIn:
+				met = !there || !slices.Contains(e.Values, value)
+			case metav1.LabelSelectorOpDoesNotExist:
+				met = !there
+			}
+			if !met {
+				return false
+			}
+		}
+		return true
+	}, nil
+}

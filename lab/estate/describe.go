@@ -1,0 +1,104 @@
+package estate
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/bridge"
+)
+
+// describe fills in what the Applications of an addon have in common, and what its environments pin.
+func (l *loader) describe() {
+	environments := []string{""}
+	for _, e := range l.estate.Environments {
+		if e.Name != lab.DefaultEnvironment {
+			environments = append(environments, e.Name)
+		}
+	}
+	for i := range l.estate.Addons {
+		l.describeAddon(&l.estate.Addons[i], environments)
+	}
+}
+
+// pin is a version with where it is written.
+type pin struct {
+	version string
+	at      lab.Position
+}
+
+func (l *loader) describeAddon(a *lab.Addon, environments []string) {
+	pins := map[string]pin{}
+	namespaces := map[string]lab.Position{}
+	own := bridge.DefaultInputs(l.estate.Name, nil)
+	for _, env := range environments {
+		for _, app := range l.sample(a.Name, env) {
+			at := app.Origins("spec", "destination", "namespace")
+			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" }) // which is told of it
+			if len(at) > 0 && !fromBridge {
+				namespaces[app.Spec.Destination.Namespace] = at[0].Position
+			}
+			for i, source := range app.Spec.All() {
+				switch {
+				case source.Chart != "" && cmp.Or(a.Chart, source.Chart) == source.Chart:
+					a.Chart, a.Positions["chart"] = source.Chart, place(app, sourceField(app, i, "chart")...)
+					if a.Repository = source.RepoURL; a.Repository == own.ChartRepoURL {
+						a.Repository = ""
+					}
+					pins[env] = pin{source.TargetRevision, place(app, sourceField(app, i, "targetRevision")...)}
+				case source.Path != "" && source.RepoURL == own.RepoURL && a.Path == "":
+					a.Path, a.Positions["path"] = path.Clean(source.Path), place(app, sourceField(app, i, "path")...)
+				}
+			}
+		}
+	}
+	if len(namespaces) == 1 {
+		for ns, at := range namespaces {
+			a.Namespace, a.Positions["namespace"] = ns, at
+		}
+	}
+	a.Versions = map[string]string{}
+	base, ok := pins[""]
+	if !ok && len(pins) > 0 { // no cluster without environment gets it: what all share is the base
+		base = pins[slices.Sorted(maps.Keys(pins))[0]]
+		for _, p := range pins {
+			ok = p == base
+			if !ok {
+				break
+			}
+		}
+	}
+	if ok {
+		a.Versions[""], a.Positions["version"] = base.version, base.at
+	}
+	for env, p := range pins {
+		if env != "" && p.at != base.at || env != "" && !ok {
+			a.Versions[env], a.Positions["version."+env] = p.version, p.at
+		}
+	}
+}
+
+// sample is what the sets of an addon make for a cluster of an environment that has everything.
+func (l *loader) sample(addon, env string) []*appset.Application {
+	probe := everything(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
+	w := world(l.estate, []lab.Cluster{probe})
+	var apps []*appset.Application
+	for _, s := range l.sets {
+		if s.addon != addon {
+			continue
+		}
+		x, err := s.Expand(w)
+		if err != nil {
+			continue // said of the real clusters
+		}
+		for i := range x.Applications {
+			if x.Applications[i].Cluster == probe.Name {
+				apps = append(apps, &x.Applications[i])
+			}
+		}
+	}
+	return apps
+}
