@@ -34,7 +34,7 @@ type instance struct {
 	docker *docker.Docker
 	kind   *cluster.Kind
 	gitea  *forge.Gitea
-	supply *bundle.Supply
+	with   parts
 }
 
 // assemble puts the adapters of a lab together. Nothing is asked of them yet.
@@ -45,7 +45,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	}
 	d := docker.New()
 	l := &instance{
-		ws: ws, docker: d, supply: with.supply,
+		ws: ws, docker: d, with: with,
 		kind:  cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust}),
 		gitea: forgeOf(ws, d, creds),
 	}
@@ -62,14 +62,7 @@ func withEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error)
 	if err != nil {
 		return nil, err
 	}
-	return l, answers(ctx, l.docker)
-}
-
-func answers(ctx context.Context, d *docker.Docker) error {
-	if _, err := d.Info(ctx); err != nil {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
-	}
-	return nil
+	return l, l.docker.Answers(ctx)
 }
 
 // loaded is a lab with its estate.
@@ -99,13 +92,4 @@ func openSupply(ctx context.Context, from origin) (*bundle.Supply, error) {
 		return nil, err
 	}
 	return bundle.Open(ctx, bundle.Options{Mode: bundle.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New()})
-}
-
-// cacheDir is where images are kept; empty where there is no home for them.
-func cacheDir() string {
-	dir, err := state.CacheRoot()
-	if err != nil {
-		return ""
-	}
-	return dir
 }

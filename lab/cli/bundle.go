@@ -39,7 +39,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "The archive is a zstd-compressed tar of OCI layouts and charts: another machine needs no registry and no compiler.\n\n" +
 					examples("lab bundle save lab.tar.zst"),
 				Flags:  flags,
-				Action: p.withSupply(func(c *cli.Context) error { _, err := oneFile(c); return err }, p.bundleSave),
+				Action: p.withSupply(oneFile, p.bundleSave),
 			},
 			{
 				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
@@ -49,11 +49,10 @@ func (p *program) bundleCommand() *cli.Command {
 					if err := p.output(c); err != nil {
 						return err
 					}
-					file, err := oneFile(c)
-					if err != nil {
+					if err := oneFile(c); err != nil {
 						return err
 					}
-					return p.bundleLoad(c.Context, file)
+					return p.bundleLoad(c.Context, c.Args().First())
 				},
 			},
 			{
@@ -84,11 +83,11 @@ func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context
 	}
 }
 
-func oneFile(c *cli.Context) (string, error) {
+func oneFile(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes one file", Cure: c.Command.HelpName + " lab.tar.zst"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes one file", Cure: c.Command.HelpName + " lab.tar.zst"}
 	}
-	return c.Args().First(), nil
+	return nil
 }
 
 func oneRegistry(c *cli.Context) error {

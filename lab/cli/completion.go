@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -63,20 +62,20 @@ func (p *program) values(a argv.Asked) []string {
 	case "SNAPSHOT":
 		return snapshotNames(cmp.Or(a.Flag(nameFlag), src.Name))
 	case "CLUSTER":
-		return foldersOf(src.FS, lab.ClustersDir)
+		return src.Folders(lab.ClustersDir)
 	case "CLUSTERS":
 		before := a.Word[:strings.LastIndex(a.Word, ",")+1]
 		var list []string
-		for _, name := range foldersOf(src.FS, lab.ClustersDir) {
+		for _, name := range src.Folders(lab.ClustersDir) {
 			if !slices.Contains(strings.Split(before, ","), name) {
 				list = append(list, before+name)
 			}
 		}
 		return list
 	case "ENV":
-		return slices.DeleteFunc(foldersOf(src.FS, lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
+		return slices.DeleteFunc(src.Folders(lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
 	case "ADDON":
-		return foldersOf(src.FS, lab.AddonsDir)
+		return src.Folders(lab.AddonsDir)
 	case "SCENARIO":
 		names, _ := scenario.List(src.FS)
 		return names
@@ -92,19 +91,5 @@ func snapshotNames(labName string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
 	names, _ := snapshot.New(labName, docker.New()).Names(ctx)
-	return names
-}
-
-func foldersOf(fsys fs.FS, dir string) []string {
-	entries, err := fs.ReadDir(fsys, dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, e.Name())
-		}
-	}
 	return names
 }

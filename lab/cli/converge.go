@@ -56,9 +56,9 @@ func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func(
 		u.Say("the estate is the built-in one; lab init DIR writes it to a folder")
 	}
 	if len(seen.Missing) > 0 {
-		u.Say(l.supply.Why())
+		u.Say(l.with.supply.Why())
 	}
-	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), present.Origin(l.supply.Origin())), steps)
+	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), present.Origin(l.with.supply.Origin())), steps)
 	return u.Event, u.End
 }
 

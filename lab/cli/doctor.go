@@ -11,6 +11,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/present"
+	"homelab/lab/state"
 	"homelab/lab/workspace"
 )
 
@@ -39,7 +40,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
 		return err
 	}
-	o := doctorOptions(toMake(ws, est), err == nil && supply.Builds())
+	o := doctorOptions(ws.ToMake(est), err == nil && supply.Builds())
 	o.Images = err // a finding like others
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
 	if err != nil {
@@ -56,17 +57,10 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 
 // doctorOptions are for what is still to be made: clusters that run hold their memory already.
 func doctorOptions(clusters int, build bool) doctor.Options {
+	cache, _ := state.CacheRoot() // empty where there is no home for it
 	return doctor.Options{
-		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cacheDir(),
+		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
 	}
-}
-
-// toMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
-func toMake(ws *workspace.Workspace, est *lab.Estate) int {
-	if ws.Record.Engine != "" {
-		return 0
-	}
-	return len(est.Clusters)
 }
 
 // buildNeeds are the programs that building images from source takes.

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/scenario/live"
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
+	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -139,8 +140,9 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
-	o.pages = cmp.Or(o.pages, filepath.Join(cacheDir(), lab.ScenariosDir)) // the lab's folder goes with the lab
-	quiet := &program{env: p.env, ui: p.ui.Aside()}                        // the result is the story's
+	cache, _ := state.CacheRoot()
+	o.pages = cmp.Or(o.pages, filepath.Join(cache, lab.ScenariosDir)) // the lab's folder goes with the lab
+	quiet := &program{env: p.env, ui: p.ui.Aside()}                   // the result is the story's
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
 		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}}

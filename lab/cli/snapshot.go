@@ -107,7 +107,7 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 // shelf holds the snapshots of a lab that may be down, on a container engine that answers.
 func shelf(ctx context.Context, ws *workspace.Workspace) (*snapshot.Snapshots, error) {
 	d := docker.New()
-	return snapshot.New(ws.Name, d), answers(ctx, d)
+	return snapshot.New(ws.Name, d), d.Answers(ctx)
 }
 
 func (p *program) snapshotList(ctx context.Context, ws *workspace.Workspace) error {
@@ -127,16 +127,8 @@ func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, n
 	if err != nil {
 		return err
 	}
-	for _, name := range names { // all problems before anything is removed
-		if _, err := kept.Find(ctx, name); err != nil {
-			return err
-		}
-		if name == ws.Dir.Restoring() {
-			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "restoring", Message: "a restore of snapshot " + name + " has not ended: without it the lab is lost",
-				Cure: ws.Command("lab up") + " goes on with it",
-			}
-		}
+	if err := ws.Spare(names, func(name string) error { _, err := kept.Find(ctx, name); return err }); err != nil { // all problems before anything is removed
+		return err
 	}
 	return ws.Held(ctx, func(ctx context.Context) error {
 		if err := kept.Remove(ctx, names...); err != nil {
@@ -221,7 +213,7 @@ func (p *program) restore(ctx context.Context, l *instance, name string) (o snap
 }
 
 // resume goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
-func (p *program) resume(ctx context.Context, l *instance, with parts, from string) (*instance, error) {
+func (p *program) resume(ctx context.Context, l *instance, from string) (*instance, error) {
 	name, resumed, err := l.core.Pending(ctx, from, l.ws.Command("lab snapshot restore"))
 	if err != nil || name == "" {
 		return l, err
@@ -232,7 +224,7 @@ func (p *program) resume(ctx context.Context, l *instance, with parts, from stri
 	if _, err := p.restore(ctx, l, name); err != nil {
 		return nil, err
 	}
-	return assemble(l.ws, with)
+	return assemble(l.ws, l.with)
 }
 
 // edited says where the estate's folder is not as the forge has it.

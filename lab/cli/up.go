@@ -132,16 +132,11 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if err := ws.SetAside(p.ui.Say); err != nil {
 		return err
 	}
-	report, err := p.preflight(ctx, ws, with, o.fix)
+	l, err := p.prepare(ctx, ws, with, &o)
 	if err != nil {
 		return err
 	}
-	with.traits, o.run.Preflight = report.Traits, report.Summary()
-	l, err := assemble(ws, with)
-	if err != nil {
-		return err
-	}
-	if l, err = p.resume(ctx, l, with, o.run.From); err != nil {
+	if l, err = p.resume(ctx, l, o.run.From); err != nil {
 		return err
 	}
 	is := ws.Record
@@ -158,13 +153,17 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	return p.converge(ctx, l, o.run, began)
 }
 
-// preflight makes the checks that come before anything is touched.
-func (p *program) preflight(ctx context.Context, ws *workspace.Workspace, with parts, fix bool) (doctor.Report, error) {
-	report, err := doctor.New(doctorOptions(toMake(ws, with.estate), with.supply.Builds())).Examine(ctx, fix, p.ui.Say)
+// prepare makes the checks that come before anything is touched, and puts the lab together for the machine that they found.
+func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with parts, o *upOptions) (*instance, error) {
+	report, err := doctor.New(doctorOptions(ws.ToMake(with.estate), with.supply.Builds())).Examine(ctx, o.fix, p.ui.Say)
 	if err != nil {
-		return report, err
+		return nil, err
 	}
-	return report, report.Err()
+	if err := report.Err(); err != nil {
+		return nil, err
+	}
+	with.traits, o.run.Preflight = report.Traits, report.Summary()
+	return assemble(ws, with)
 }
 
 // dryRun prints the plan.
@@ -172,12 +171,8 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	if err := ws.Readable(); err != nil {
 		return err
 	}
-	report, err := p.preflight(ctx, ws, with, false)
-	if err != nil {
-		return err
-	}
-	with.traits, o.run.Preflight = report.Traits, report.Summary()
-	l, err := assemble(ws, with)
+	o.fix = false
+	l, err := p.prepare(ctx, ws, with, &o)
 	if err != nil {
 		return err
 	}

@@ -261,6 +261,14 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	return list, nil
 }
 
+// Answers is an error with a cure where the engine does not answer.
+func (d *Docker) Answers(ctx context.Context) error {
+	if _, err := d.Info(ctx); err != nil {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
+	}
+	return nil
+}
+
 // Published are the ports that the containers of a network were asked to listen on, by container and port ("3000/tcp"), whether or not they run.
 func (d *Docker) Published(ctx context.Context, network string) (map[string]map[string]string, error) {
 	list, err := d.Containers(ctx, "network="+network)

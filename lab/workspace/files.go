@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/estate"
@@ -66,6 +67,21 @@ func named(dir string, builtin fs.FS) (Files, error) {
 		return none, nil
 	}
 	return onDisk(abs)
+}
+
+// Folders names the folders within one of the estate's, and none where it cannot be read.
+func (f Files) Folders(dir string) []string {
+	entries, err := fs.ReadDir(f.FS, dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 func isEstate(dir string) bool {

@@ -195,6 +195,14 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 	return est, nil
 }
 
+// ToMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
+func (w *Workspace) ToMake(est *lab.Estate) int {
+	if w.Record.Engine != "" {
+		return 0
+	}
+	return len(est.Clusters)
+}
+
 // SetAside puts state files that cannot be read out of the way, so that a run goes on as after their loss.
 func (w *Workspace) SetAside(p lab.Progress) error {
 	files, err := w.Dir.SetAside()
@@ -206,6 +214,22 @@ func (w *Workspace) SetAside(p lab.Progress) error {
 	}
 	if w.garbled != nil {
 		w.garbled, w.Record = nil, state.Record{Lab: w.Name}
+	}
+	return nil
+}
+
+// Spare refuses to have snapshots removed that find does not find, or without which the lab is lost: a restore of one has not ended.
+func (w *Workspace) Spare(names []string, find func(name string) error) error {
+	for _, name := range names {
+		if err := find(name); err != nil {
+			return err
+		}
+		if name == w.Dir.Restoring() {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "restoring", Message: "a restore of snapshot " + name + " has not ended: without it the lab is lost",
+				Cure: w.Command("lab up") + " goes on with it",
+			}
+		}
 	}
 	return nil
 }

@@ -134,3 +134,40 @@ func TestHeldLeavesNoFolderOfALabThatIsDown(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestSpareWhatALabNeeds(t *testing.T) {
+	home(t)
+	w, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Dir.SaveRestoring("ready"); err != nil {
+		t.Fatal(err)
+	}
+	none := errors.New("no such snapshot")
+	find := func(name string) error {
+		if name == "gone" {
+			return none
+		}
+		return nil
+	}
+	if err := w.Spare([]string{"old", "gone"}, find); !errors.Is(err, none) {
+		t.Errorf("%v", err)
+	}
+	if err := w.Spare([]string{"old", "ready"}, find); code(err) != "restoring" {
+		t.Errorf("%v", err)
+	}
+	if err := w.Spare([]string{"old"}, find); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFoldersOfAnEstate(t *testing.T) {
+	f := Files{FS: fstest.MapFS{"clusters/dev/cluster.yaml": {}, "clusters/.git/x": {}, "clusters/README.md": {}}}
+	if got := f.Folders("clusters"); len(got) != 1 || got[0] != "dev" {
+		t.Errorf("%q", got)
+	}
+	if got := f.Folders("addons"); got != nil {
+		t.Errorf("%q", got)
+	}
+}
