@@ -55,17 +55,14 @@ type upOptions struct {
 	some, began                bool // --only and --from were given, be they empty
 	only                       []string
 	run                        up.Options
-	leftOut                    lab.Problems // what the estate needs and cannot be had here
 }
 
 func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) error {
 	if err := ws.HasEstate(); err != nil {
 		return err
 	}
-	if !o.adopt {
-		if err := ws.Ours(); err != nil {
-			return err
-		}
+	if err := ws.Ours(); err != nil && !o.adopt {
+		return err
 	}
 	if err := forgeOf(ws, docker.New(), state.Credentials{}).Settled(workingTree(ws)); err != nil { // else the estate would be called invalid
 		return err
@@ -78,7 +75,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	if o.leftOut, err = leaveOut(ctx, est, o.strict); err != nil {
+	if err := estate.Refuse(estate.LeaveOut(est, bundle.Unreachable(ctx, estate.Others(est)))); o.strict && err != nil {
 		return err
 	}
 	if err := o.check(est); err != nil {
@@ -117,15 +114,6 @@ func limits(supply *bundle.Supply) []estate.Option {
 	return options
 }
 
-// leaveOut marks what of the estate needs something that cannot be had here; strict refuses it.
-func leaveOut(ctx context.Context, est *lab.Estate, strict bool) (lab.Problems, error) {
-	problems := estate.LeaveOut(est, bundle.Unreachable(ctx, estate.Others(est)))
-	if !strict || len(problems) == 0 {
-		return problems, nil
-	}
-	return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Problems: problems}
-}
-
 // bringUp makes the machine, the snapshot that is asked for, and then the lab itself what they should be.
 func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
 	began := time.Now()
@@ -146,9 +134,6 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	}
 	for _, note := range with.estate.Notes {
 		p.ui.Say("note: " + note.String())
-	}
-	for _, problem := range o.leftOut {
-		p.ui.Say("left out: " + problem.String())
 	}
 	return p.converge(ctx, l, o.run, began)
 }

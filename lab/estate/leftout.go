@@ -18,7 +18,15 @@ func Others(e *lab.Estate) []string {
 	return slices.Compact(list)
 }
 
-// LeaveOut marks the Applications that need a repository which cannot be had, and says where each is asked for.
+// Refuse is the error of an estate that should not be left incomplete; nil where nothing is left out.
+func Refuse(leftOut lab.Problems) error {
+	if len(leftOut) == 0 {
+		return nil
+	}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Problems: leftOut}
+}
+
+// LeaveOut marks the Applications that need a repository which cannot be had, notes them, and returns where each is asked for.
 func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	type cause struct {
 		at   lab.Position
@@ -45,6 +53,10 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
+	}
+	for _, p := range ps {
+		p.Cure += ", which nobody waits for"
+		e.Notes = append(e.Notes, p)
 	}
 	return ps
 }
