@@ -54,8 +54,9 @@ type reading struct {
 	addons []lab.Addon
 	sets   []*appset.Set
 
-	mu     sync.Mutex
-	values map[string]map[string]any // by addon, environment and cluster
+	mu        sync.Mutex
+	values    map[string]map[string]any      // by addon, environment and cluster
+	generates map[string]*appset.Application // by set, cluster and its marks
 }
 
 // app is one application.

@@ -60,7 +60,7 @@ func readEstate(files fs.FS, labName string) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("estate in the forge: %w", err)
 	}
-	r := &reading{est: est, addons: est.Addons, values: map[string]map[string]any{}}
+	r := &reading{est: est, addons: est.Addons, values: map[string]map[string]any{}, generates: map[string]*appset.Application{}}
 	for _, addon := range est.Addons {
 		set, err := readSet(files, addon.File)
 		if err != nil {
@@ -77,7 +77,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	e.mu.Lock()
 	a := e.apps[name]
 	e.mu.Unlock()
-	want, err := generated(set, cluster, m)
+	want, err := e.read.generated(set, cluster, m)
 	if err != nil {
 		return nil //nolint:nilerr // an ApplicationSet that fails changes nothing
 	}
@@ -225,7 +225,22 @@ func readSet(fsys fs.FS, file string) (*appset.Set, error) {
 }
 
 // generated is the Application that a set makes for a cluster; nil where it makes none.
-func generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
+func (r *reading) generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
+	r.mu.Lock() // labs side by side share what was read
+	defer r.mu.Unlock()
+	key := fmt.Sprint(set.Name, " ", cluster, given(m.Labels), given(m.Annotations))
+	app, known := r.generates[key]
+	if !known {
+		var err error
+		if app, err = generate(set, cluster, m); err != nil {
+			return nil, err
+		}
+		r.generates[key] = app
+	}
+	return app, nil
+}
+
+func generate(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
 	registered := appset.Cluster{Name: cluster, Server: "https://" + cluster, Labels: given(m.Labels), Annotations: given(m.Annotations)}
 	registered.Labels["argocd.argoproj.io/secret-type"] = "cluster"
 	x, err := set.Expand(appset.World{Namespace: "argocd", Clusters: []appset.Cluster{registered}})
