@@ -211,7 +211,7 @@ func interrupted(t *testing.T, l *testLab) {
 	}
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("the story left something for lab up to do: %v", up.Changed)
+		t.Errorf("the story left something for lab up to do: %v\n%+v", up.Changed, up.Steps)
 	}
 }
 

@@ -60,6 +60,7 @@ type Standing struct {
 	Applications []lab.Application
 	Root         bool   // the lab's root application is there
 	Revision     string // commit that it was last compared with; empty before the first time
+	Settled      bool   // it is in sync and healthy at that commit
 
 	// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one,
 	// or with another cluster than the one that is registered. It is never nil.

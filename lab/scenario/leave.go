@@ -74,14 +74,19 @@ func (p *playing) compare(ctx context.Context) []string {
 		left = append(left, err.Error())
 	}
 	left = append(left, p.before.askedChanged(now)...)
-	patience := leaveWithin
-	if len(left) > 0 { // it is said already that all is not well
-		patience = 0
-	} else {
+	by := time.Now().Add(leaveWithin)
+	switch {
+	case len(left) > 0: // it is said already that all is not well
+		by = time.Now()
+	case p.before.settled == p.before.head:
+		if err := p.follow(ctx, now.head, by); err != nil {
+			left = append(left, "the engine does not follow: "+err.Error())
+		}
+	default:
 		go p.remind(ctx)
 	}
 	var changed []string
-	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(patience), Judge: func(v View) Judgement {
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: by, Judge: func(v View) Judgement {
 		changed = p.before.changed(v, now.head)
 		return Judgement{Met: len(changed) == 0, Seen: strings.Join(changed, "; ")}
 	}})
@@ -94,10 +99,23 @@ func (p *playing) compare(ctx context.Context) []string {
 	return left
 }
 
+// follow waits until the engine has taken over what was put back, as it had what was there before. Applications alone do not tell: one that has not yet heard
+// of what the story wanted of it looks as it did before, and hears of it later.
+func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
+	var but []string
+	for _, a := range p.before.apps {
+		if !a.Converged() {
+			but = append(but, a.Name)
+		}
+	}
+	_, err := within(ctx, time.Until(by), func(ctx context.Context) (struct{}, error) { return struct{}{}, p.world.Engine.Follow(ctx, head, but) })
+	return err
+}
+
 // remindEvery is how long an engine may take to follow what was put back before it is reminded.
 const remindEvery = 3 * time.Second
 
-// remind asks the engine to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit while it looks at the one before may
+// remind asks an engine that had not followed before the story to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit while it looks at the one before may
 // miss it, and would look by itself minutes later; a story's own expectations have to do without.
 func (p *playing) remind(ctx context.Context) {
 	tick := time.NewTicker(remindEvery)

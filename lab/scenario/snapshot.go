@@ -20,6 +20,7 @@ type snapshot struct {
 	marks    map[string]Marks
 	branches map[string]string
 	head     string // commit of the branch that engines follow
+	settled  string // commit of it that the engine has taken over
 }
 
 func newSnapshot() *snapshot {
@@ -62,6 +63,7 @@ func (s *snapshot) ask(ctx context.Context, w World) []error {
 	s.branches, _ = ask(a, "branches of the forge", "forge", w.Branches.Branches)
 	tree, _ := ask(a, "branch "+Branch+" of the forge", "forge", func(ctx context.Context) (Tree, error) { return w.Forge.Tree(ctx, Branch) })
 	s.head = tree.Commit
+	s.settled, _ = ask(a, "the engine's own commit", "engine", w.Engine.Settled)
 	return a.failed
 }
 

@@ -82,6 +82,10 @@ type Engine interface {
 	Registration(ctx context.Context, cluster string) (Marks, error)
 	// Mark changes what the engine knows of a cluster, as lab itself would: the next `lab up` takes it for its own.
 	Mark(ctx context.Context, cluster string, m Marks) error
+	// Settled is the commit of the estate that the engine has taken over as a whole; empty when it has not, or not yet.
+	Settled(ctx context.Context) (string, error)
+	// Follow waits until the engine has taken over a commit, and every application but those named is as Git wants it.
+	Follow(ctx context.Context, commit string, but []string) error
 	// Refresh asks the engine to look at Git now.
 	Refresh(ctx context.Context) error
 }

@@ -24,6 +24,7 @@ func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 		return s, nil
 	}
 	s.Root, s.Revision = true, root.revision()
+	s.Settled = root.Status.Sync.Status == "Synced" && root.Status.Health.Status == "Healthy" && root.compared()
 	estate := estateSource(root)
 	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
 		v := v

@@ -223,7 +223,7 @@ func (f *Fake) Applications(ctx context.Context) ([]lab.Application, error) {
 func (f *Fake) Standing(ctx context.Context) (engine.Standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := engine.Standing{Applications: f.applications(), Root: f.root != nil, Revision: f.revision}
+	s := engine.Standing{Applications: f.applications(), Root: f.root != nil, Revision: f.revision, Settled: f.root != nil}
 	at := f.revision
 	s.Behind = func(want engine.Want, _ []engine.Registered) []string {
 		if !s.Root || want.Revision == "" || want.Revision == at {

@@ -17,6 +17,7 @@ import (
 type Hub interface {
 	engine.Watcher
 	engine.Marker
+	engine.Reporter
 }
 
 // Engine is a lab's engine in the words of scenarios.
@@ -82,6 +83,21 @@ func (e Engine) Registration(ctx context.Context, cluster string) (scenario.Mark
 // Mark changes that.
 func (e Engine) Mark(ctx context.Context, cluster string, m scenario.Marks) error {
 	return e.Hub.Mark(ctx, cluster, engine.Marks{Labels: m.Labels, Annotations: m.Annotations})
+}
+
+// Settled is the commit that the root is in sync with.
+func (e Engine) Settled(ctx context.Context) (string, error) {
+	s, err := e.Hub.Standing(ctx)
+	if err != nil || !s.Settled {
+		return "", err
+	}
+	return s.Revision, nil
+}
+
+// Follow waits as `lab up` does after a change.
+func (e Engine) Follow(ctx context.Context, commit string, but []string) error {
+	_, err := e.Hub.WaitConverged(ctx, engine.Want{Revision: commit, LeftOut: but, Changed: true}, func(string) {})
+	return err
 }
 
 // Refresh asks the engine to look at Git.

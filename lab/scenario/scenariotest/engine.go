@@ -41,10 +41,13 @@ type Engine struct {
 	next          int
 	wake          chan struct{}
 	passes        int           // how often everything was looked at
+	settled       string        // commit that everything was last compared with
 	tree          scenario.Tree // that was looked at last
 	read          *reading      // of it
 	estate        *Estate
 	missed        bool
+	lag           time.Duration // what a commit says is taken over so long after its name is
+	heard         []heard       // the latest last
 	restarts      chan struct{} // closed when all watches end
 }
 
@@ -204,6 +207,37 @@ func (e *Engine) Mark(ctx context.Context, cluster string, change scenario.Marks
 	return nil
 }
 
+// Settled is the commit that all was compared with.
+func (e *Engine) Settled(ctx context.Context) (string, error) {
+	if err := e.through(ctx); err != nil {
+		return "", err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled, nil
+}
+
+// Follow waits until all was compared with a commit, and asks for it.
+func (e *Engine) Follow(ctx context.Context, commit string, but []string) error {
+	if err := e.Refresh(ctx); err != nil {
+		return err
+	}
+	for {
+		e.mu.Lock()
+		rest := e.settled == commit
+		for name, a := range e.apps {
+			rest = rest && (a.Converged() || slices.Contains(but, name))
+		}
+		e.mu.Unlock()
+		if rest {
+			return nil
+		}
+		if err := e.pass(ctx, restEvery); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // Refresh looks at Git.
 func (e *Engine) Refresh(ctx context.Context) error {
 	if err := e.through(ctx); err != nil {
@@ -221,6 +255,41 @@ func (e *Engine) Miss() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missed = true
+}
+
+// Lag makes applications name a commit at once and heed what it says later, as Argo CD's do: they are told of every commit, and what they are made of comes from the
+// ApplicationSets that the root has still to sync.
+func (e *Engine) Lag(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lag = d
+}
+
+// heard is a commit that applications were told of.
+type heard struct {
+	tree scenario.Tree
+	due  time.Time
+}
+
+// heeds returns the tree that is due of those that were heard of.
+func (e *Engine) heeds(tree scenario.Tree) scenario.Tree {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(e.heard); n == 0 || e.heard[n-1].tree.Commit != tree.Commit {
+		due := time.Now()
+		if n > 0 {
+			due = due.Add(e.lag)
+		}
+		e.heard = append(e.heard, heard{tree: tree, due: due})
+	}
+	at := len(e.heard) - 1
+	for at > 0 && time.Now().Before(e.heard[at].due) {
+		at--
+	}
+	if e.heard = e.heard[at:]; len(e.heard) > 1 {
+		time.AfterFunc(time.Until(e.heard[1].due), e.poke)
+	}
+	return e.heard[0].tree
 }
 
 func lay(under, over map[string]*string) {

@@ -103,6 +103,12 @@ func EngineContract(t *testing.T, h Hub) {
 	if _, err := h.Engine.Registration(ctx, h.Expects[0].Cluster); err == nil {
 		t.Error("the hub is silent, and says what it knows")
 	}
+	if _, err := h.Engine.Settled(ctx); err == nil {
+		t.Error("the hub is silent, and says what it has taken over")
+	}
+	if err := h.Engine.Follow(ctx, "", nil); err == nil {
+		t.Error("the hub is silent, and has followed")
+	}
 	if err := h.Engine.Refresh(ctx); err == nil {
 		t.Error("the hub is silent, and is asked to look")
 	}

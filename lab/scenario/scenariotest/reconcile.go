@@ -28,6 +28,8 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	if missed {
 		tree = e.tree
 	}
+	told := tree.Commit
+	tree = e.heeds(tree)
 	if e.read == nil || e.tree.Commit != tree.Commit {
 		read, err := e.estate.read(e.forge.treeOf(tree.Commit), func() (*reading, error) { return readEstate(tree.FS, e.lab) })
 		if err != nil {
@@ -44,13 +46,14 @@ func (e *Engine) reconcile(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := e.one(ctx, tree, addon, e.read.sets[i], cluster, m); err != nil {
+			if err := e.one(ctx, scenario.Tree{Commit: told, FS: tree.FS}, addon, e.read.sets[i], cluster, m); err != nil {
 				return err
 			}
 		}
 	}
 	e.mu.Lock()
 	e.passes++
+	e.settled = tree.Commit
 	e.mu.Unlock()
 	return nil
 }
