@@ -19,10 +19,8 @@ type Estate struct {
 // Generated is an Application that the estate asks for.
 type Generated struct {
 	Application
-	Set    string     // name of its ApplicationSet
 	At     Position   // where it is written, or its ApplicationSet's template is
 	Charts []ChartUse // from chart repositories
-	Paths  []string   // folders of the estate that it renders
 	Others []string   // repositories that are not the lab's: of charts and of Git
 }
 

@@ -125,12 +125,9 @@ func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet
 
 // childParams are the parameters of a generator within a matrix or merge.
 func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) ([]paramSet, error) {
-	g := Generator{
-		List: c.List, Clusters: c.Clusters, Git: c.Git, SCMProvider: c.SCMProvider, ClusterDecisionResource: c.ClusterDecisionResource,
-		PullRequest: c.PullRequest, Plugin: c.Plugin, Selector: c.Selector,
-	}
+	g := Generator{Leaf: c.Leaf}
 	if c.Matrix != nil {
-		var nested struct{ Generators []grandchild }
+		var nested struct{ Generators []Leaf }
 		if err := json.Unmarshal(c.Matrix.Raw, &nested); err != nil {
 			return nil, failed(child(node, "matrix"), "%w", err)
 		}
@@ -138,7 +135,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 	}
 	if c.Merge != nil {
 		var nested struct {
-			Generators []grandchild
+			Generators []Leaf
 			MergeKeys  []string
 		}
 		if err := json.Unmarshal(c.Merge.Raw, &nested); err != nil {
@@ -156,13 +153,10 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 	return results[0].params, nil
 }
 
-func childrenOf(list []grandchild) []Child {
+func childrenOf(list []Leaf) []Child {
 	out := make([]Child, len(list))
-	for i, g := range list {
-		out[i] = Child{
-			List: g.List, Clusters: g.Clusters, Git: g.Git, SCMProvider: g.SCMProvider, ClusterDecisionResource: g.ClusterDecisionResource,
-			PullRequest: g.PullRequest, Plugin: g.Plugin, Selector: g.Selector,
-		}
+	for i, leaf := range list {
+		out[i] = Child{Leaf: leaf}
 	}
 	return out
 }

@@ -74,6 +74,7 @@ type Invalid struct {
 	Name    string
 	Reason  string // ReasonInvalid or ReasonRefused
 	Message string
+	Cure    string // may be empty
 	lab.Position
 }
 

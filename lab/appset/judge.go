@@ -25,9 +25,9 @@ func (x *expander) judge(all []Application) *Expansion {
 	known := x.registered()
 	wrong := map[string]Invalid{}
 	seen := map[string]bool{}
-	refuse := func(app *Application, reason, message string, path ...string) {
+	refuse := func(app *Application, reason, message, cure string, path ...string) {
 		wrong[app.Metadata.Name] = Invalid{
-			Name: app.Metadata.Name, Reason: reason, Message: message,
+			Name: app.Metadata.Name, Reason: reason, Message: message, Cure: cure,
 			Position: strict.Position(x.File, cmp.Or(templateNode(app.origin.template, x.node, path), x.node)),
 		}
 	}
@@ -35,17 +35,17 @@ func (x *expander) judge(all []Application) *Expansion {
 		app := &all[i]
 		name := app.Metadata.Name
 		if seen[name] { // neither of two is made
-			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are called %s", name), "metadata", "name")
+			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are called %s", name), "let metadata.name differ by what the generators give", "metadata", "name")
 			continue
 		}
 		seen[name] = true
 		if x.Project != nil && !x.Project(app.Spec.Project) || app.Spec.Project == "" {
-			refuse(app, ReasonInvalid, fmt.Sprintf("project %q does not exist", app.Spec.Project), "spec", "project")
+			refuse(app, ReasonInvalid, fmt.Sprintf("project %q does not exist", app.Spec.Project), "add an AppProject of that name to what the root syncs", "spec", "project")
 			continue
 		}
 		cluster, err := destination(app.Spec.Destination, known)
 		if err != nil {
-			refuse(app, ReasonInvalid, err.Error(), "spec", "destination")
+			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate", "spec", "destination")
 			continue
 		}
 		app.Cluster = cluster
@@ -56,11 +56,11 @@ func (x *expander) judge(all []Application) *Expansion {
 			continue
 		}
 		if errs := unstorable(app.Metadata); len(errs) > 0 {
-			refuse(&app, ReasonRefused, errs.ToAggregate().Error(), "metadata")
+			refuse(&app, ReasonRefused, errs.ToAggregate().Error(), "", "metadata")
 			continue
 		}
 		if h := app.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
-			refuse(&app, ReasonRefused, h.SyncSource.Path+" is no folder to sync from", "spec", "sourceHydrator", "syncSource", "path")
+			refuse(&app, ReasonRefused, h.SyncSource.Path+" is no folder to sync from", "", "spec", "sourceHydrator", "syncSource", "path")
 			continue
 		}
 		tidy(&app.Spec)

@@ -139,7 +139,7 @@ func selectorsOf(children []Child) []metav1.LabelSelector {
 			list = append(list, c.Clusters.Selector)
 		}
 		for _, nested := range []*JSON{c.Matrix, c.Merge} {
-			var within struct{ Generators []grandchild }
+			var within struct{ Generators []Leaf }
 			if nested != nil && json.Unmarshal(nested.Raw, &within) == nil {
 				list = append(list, selectorsOf(childrenOf(within.Generators))...)
 			}

@@ -19,10 +19,9 @@ import (
 
 // Set is an ApplicationSet with where it is written.
 type Set struct {
-	Name      string
-	Namespace string // as written; empty in most estates
-	File      string
-	Spec      SetSpec
+	Name string
+	File string
+	Spec SetSpec
 
 	node     *yaml.Node // the document
 	compiled *templates
@@ -44,44 +43,30 @@ type SetPolicy struct {
 	ApplicationsSync            *string `json:"applicationsSync,omitempty"`
 }
 
-// Generator is one of its fields, and at the top level even several. The order of the fields is the order in which they generate.
-type Generator struct {
+// Leaf are the generators that hold no others, and what all have. It is all that a matrix or merge within another may hold.
+type Leaf struct {
 	List                    *List                 `json:"list,omitempty"`
 	Clusters                *Clusters             `json:"clusters,omitempty"`
 	Git                     *Git                  `json:"git,omitempty"`
 	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
 	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
 	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
-	Matrix                  *Matrix               `json:"matrix,omitempty"`
-	Merge                   *Merge                `json:"merge,omitempty"`
-	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
 	Plugin                  *JSON                 `json:"plugin,omitempty"`
+	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// Generator is one of its fields, and at the top level even several.
+type Generator struct {
+	Leaf
+	Matrix *Matrix `json:"matrix,omitempty"`
+	Merge  *Merge  `json:"merge,omitempty"`
 }
 
 // Child is a generator within a matrix or a merge. A matrix or merge that it holds may hold no further one.
 type Child struct {
-	List                    *List                 `json:"list,omitempty"`
-	Clusters                *Clusters             `json:"clusters,omitempty"`
-	Git                     *Git                  `json:"git,omitempty"`
-	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
-	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
-	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
-	Matrix                  *JSON                 `json:"matrix,omitempty"`
-	Merge                   *JSON                 `json:"merge,omitempty"`
-	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
-	Plugin                  *JSON                 `json:"plugin,omitempty"`
-}
-
-// grandchild is a generator within a matrix or merge that is itself within one.
-type grandchild struct {
-	List                    *List                 `json:"list,omitempty"`
-	Clusters                *Clusters             `json:"clusters,omitempty"`
-	Git                     *Git                  `json:"git,omitempty"`
-	SCMProvider             *JSON                 `json:"scmProvider,omitempty"`
-	ClusterDecisionResource *JSON                 `json:"clusterDecisionResource,omitempty"`
-	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
-	Plugin                  *JSON                 `json:"plugin,omitempty"`
-	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+	Leaf
+	Matrix *JSON `json:"matrix,omitempty"`
+	Merge  *JSON `json:"merge,omitempty"`
 }
 
 type List struct {
@@ -147,15 +132,14 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 	var object struct {
 		Metadata struct {
-			Name      string `json:"name"`
-			Namespace string `json:"namespace"`
+			Name string `json:"name"`
 		} `json:"metadata"`
 		Spec SetSpec `json:"spec"`
 	}
 	if ps := decode(file, doc, &object); len(ps) > 0 {
 		return nil, ps
 	}
-	s := &Set{Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, File: file, Spec: object.Spec, node: doc}
+	s := &Set{Name: object.Metadata.Name, File: file, Spec: object.Spec, node: doc}
 	s.compiled = newTemplates(s.Spec.GoTemplate, s.Spec.GoTemplateOptions)
 	return s, s.check()
 }
@@ -224,6 +208,10 @@ func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
 		for i := range t.NumField() {
 			field := t.Field(i)
+			if field.Anonymous && field.Type == reflect.TypeFor[Leaf]() {
+				ps = append(ps, s.required(path, n, field.Type)...)
+				continue
+			}
 			name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
 				continue

@@ -37,7 +37,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
 		}
 	}
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
 	for _, o := range options {
 		o(l)
 	}
@@ -111,6 +111,7 @@ type loader struct {
 	estate    *lab.Estate
 	haveChart func(Chart) bool
 
+	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
 	badRoot  bool
 	sets     []set
@@ -182,11 +183,12 @@ func (l *loader) addons() {
 		if !isLabel(folder) || len(folder) > 53 {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
-		before, sets := len(l.problems), 0
+		sets := 0
 		for _, file := range l.manifests(dir) {
 			sets += l.beside(file)
 		}
-		if sets == 0 && len(l.problems) == before && l.inside(dir) {
+		wrong := slices.ContainsFunc(l.problems, func(p lab.Problem) bool { return p.File == dir || strings.HasPrefix(p.File, dir+"/") })
+		if sets == 0 && !wrong && l.inside(dir) {
 			l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
 		}
 	}
@@ -210,12 +212,16 @@ func (l *loader) beside(file string) (sets int) {
 
 // documentsOf are the documents of a manifest, its problems noted.
 func (l *loader) documentsOf(file string) []*yaml.Node {
-	data := l.read(file)
-	if data == nil {
-		return nil
+	if docs, ok := l.parsed[file]; ok {
+		return docs
 	}
-	docs, problems := strict.Parse(file, data)
-	l.problems = append(l.problems, problems...)
+	var docs []*yaml.Node
+	if data := l.read(file); data != nil {
+		var problems lab.Problems
+		docs, problems = strict.Parse(file, data)
+		l.problems = append(l.problems, problems...)
+	}
+	l.parsed[file] = docs
 	return docs
 }
 

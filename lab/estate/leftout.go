@@ -23,7 +23,7 @@ func Refuse(leftOut lab.Problems) error {
 	if len(leftOut) == 0 {
 		return nil
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Problems: leftOut}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Cure: "without --strict lab up leaves it out", Problems: leftOut}
 }
 
 // LeaveOut marks the Applications that need a repository which cannot be had, notes them, and returns where each is asked for.

@@ -110,7 +110,7 @@ func (l *loader) selected() {
 // expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
 // what an environment pins is known before a cluster is in it.
 func (l *loader) expand() {
-	real, potential := world(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
+	actual, potential := world(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
 	for _, c := range l.estate.Clusters {
 		potential = append(potential, everything(c, l.estate.Addons))
 	}
@@ -125,14 +125,14 @@ func (l *loader) expand() {
 			known[s.addon] = false
 			continue
 		}
-		x, err := s.Expand(real)
+		x, err := s.Expand(actual)
 		if err != nil {
-			l.unexpanded(err)
+			l.unexpanded(s, err)
 			known[s.addon] = false
 			continue
 		}
 		for _, i := range x.Invalid {
-			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message)})
+			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
 		}
 		for i := range x.Applications {
 			l.application(s, &x.Applications[i], owners)
@@ -144,7 +144,7 @@ func (l *loader) expand() {
 		}
 	}
 	for _, app := range l.plain {
-		l.plainApplication(app, real, owners)
+		l.plainApplication(app, actual, owners)
 	}
 	for i := range l.estate.Clusters {
 		c := &l.estate.Clusters[i]
@@ -158,7 +158,7 @@ func (l *loader) expand() {
 }
 
 // unexpanded notes why a set makes nothing. What the running engine alone knows is no fault of the estate.
-func (l *loader) unexpanded(err error) {
+func (l *loader) unexpanded(s set, err error) {
 	var unknown *appset.UnknownError
 	var fault *appset.Error
 	switch {
@@ -169,7 +169,7 @@ func (l *loader) unexpanded(err error) {
 			l.also(p)
 		}
 	default:
-		l.also(lab.Problem{Message: err.Error()})
+		l.also(lab.Problem{Position: lab.Position{File: s.File}, Message: err.Error()})
 	}
 }
 
@@ -193,7 +193,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		return
 	}
 	owners[name] = s.File
-	g := lab.Generated{Application: observed(s, app), Set: s.Name, At: app.Origins("metadata", "name")[0].Position}
+	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
 	own := bridge.DefaultInputs(l.estate.Name, nil)
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -212,7 +212,6 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		}
 		if source.RepoURL == own.RepoURL && source.Path != "" {
 			l.path(app, source.Path, sourceField(app, i, "path"))
-			g.Paths = append(g.Paths, path.Clean(source.Path))
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
