@@ -10,6 +10,7 @@ type Estate struct {
 	Clusters     []Cluster
 	Environments []Environment
 	Addons       []Addon
+	Repositories []Repository // beside the estate
 
 	Applications []Generated   // what the ApplicationSets make, by set and name
 	Possible     []Application // what they would make with every addon switched on
@@ -62,6 +63,7 @@ type Cluster struct {
 	Labels      map[string]string // further labels on the registration
 	Metadata    map[string]string // further annotations on the registration
 	Engine      EngineSpec        // read on the hub alone
+	Mounts      map[string]string // address of a Git repository -> folder; read on the hub alone
 	Kind        []byte            // kind's v1alpha4 Cluster document as canonical YAML, strictly checked; empty for kind's default
 
 	ControlPlanes int // nodes of each role, counted in Kind: at least one control plane

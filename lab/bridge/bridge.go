@@ -29,18 +29,58 @@ type Inputs struct {
 	RepoRevision string // branch
 	ChartRepoURL string // Helm repository that has the lab's charts
 	Addons       []lab.Addon
+	Mounts       []lab.Repository // beside the estate; what points at one gets its mirror
+
+	forge string // its address, as the engine reaches it
 }
+
+// Estate and Branch are the repository of the estate in the forge, and its branch that engines follow.
+const (
+	Estate = "estate"
+	Branch = "main"
+)
 
 // DefaultInputs are those of a lab with its own forge.
 func DefaultInputs(labName string, addons []lab.Addon) Inputs {
 	forge := "http://" + lab.ForgeName(labName) + ":3000"
 	return Inputs{
-		RepoURL:      forge + "/lab/estate.git",
+		RepoURL:      forge + "/lab/" + Estate + ".git",
 		RepoPath:     lab.AddonsDir,
-		RepoRevision: "main",
+		RepoRevision: Branch,
 		ChartRepoURL: forge + "/api/packages/lab/helm",
 		Addons:       addons,
+		forge:        forge,
 	}
+}
+
+// InputsOf are those of an estate.
+func InputsOf(e *lab.Estate) Inputs {
+	in := DefaultInputs(e.Name, e.Addons)
+	in.Mounts = e.Repositories
+	return in
+}
+
+// MirrorURL is a mounted repository as the engine reaches it.
+func (in Inputs) MirrorURL(r *lab.Repository) string { return in.forge + "/lab/" + r.Name + ".git" }
+
+// Mounted is the repository that an address is of: as upstream has it, or as the forge does.
+func (in Inputs) Mounted(address string) (*lab.Repository, bool) {
+	key := lab.RepositoryKey(address)
+	for i := range in.Mounts {
+		r := &in.Mounts[i]
+		if key == lab.RepositoryKey(r.URL) || key == lab.RepositoryKey(in.MirrorURL(r)) {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// Served is an address as the engine should read it: that of the mirror for a mounted repository.
+func (in Inputs) Served(address string) string {
+	if r, ok := in.Mounted(address); ok {
+		return in.MirrorURL(r)
+	}
+	return address
 }
 
 // Server is the URL under which the hub reaches a cluster: by name, which survives a restart, never by address.
@@ -94,7 +134,20 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		}
 	}
 	b.written()
+	if len(in.Mounts) > 0 {
+		b.mirrored(in)
+	}
 	return lab.Registration{Cluster: c.Name, Server: Server(labName, c), Labels: b.labels, Annotations: b.annotations}
+}
+
+// mirrored points at the lab's mirrors what points at the repositories that they are of.
+func (b *builder) mirrored(in Inputs) {
+	for key, v := range b.annotations {
+		if url := in.Served(v.Value); url != v.Value {
+			v.Value, v.Origin = url, v.Origin+", mirrored"
+			b.annotations[key] = v
+		}
+	}
 }
 
 type builder struct {

@@ -62,7 +62,7 @@ func (l *loader) cluster(c lab.Cluster) {
 	}
 	if ok {
 		def, _ := l.estate.Environment(lab.DefaultEnvironment)
-		l.problems = append(l.problems, bridge.Check(l.estate.Name, env, def, c, bridge.DefaultInputs(l.estate.Name, l.estate.Addons))...)
+		l.problems = append(l.problems, bridge.Check(l.estate.Name, env, def, c, l.inputs())...)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/bridge"
 )
 
 // describe fills in what the Applications of an addon have in common, and what its environments pin.
@@ -33,7 +32,7 @@ type pin struct {
 func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	pins := map[string]pin{}
 	namespaces := map[string]lab.Position{}
-	own := bridge.DefaultInputs(l.estate.Name, nil)
+	in := l.inputs()
 	for _, env := range environments {
 		for _, app := range l.sample(a.Name, env) {
 			at := app.Origins("spec", "destination", "namespace")
@@ -45,12 +44,14 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 				switch {
 				case source.Chart != "" && cmp.Or(a.Chart, source.Chart) == source.Chart:
 					a.Chart, a.Positions["chart"] = source.Chart, place(app, sourceField(app, i, "chart")...)
-					if a.Repository = source.RepoURL; a.Repository == own.ChartRepoURL {
+					if a.Repository = source.RepoURL; a.Repository == in.ChartRepoURL {
 						a.Repository = ""
 					}
 					pins[env] = pin{source.TargetRevision, place(app, sourceField(app, i, "targetRevision")...)}
-				case source.Path != "" && source.RepoURL == own.RepoURL && a.Path == "":
-					a.Path, a.Positions["path"] = path.Clean(source.Path), place(app, sourceField(app, i, "path")...)
+				case source.Path != "" && a.Path == "":
+					if r, ok := l.source(source.RepoURL); ok {
+						a.Path, a.Positions["path"] = within(r, path.Clean(source.Path)), place(app, sourceField(app, i, "path")...)
+					}
 				}
 			}
 		}

@@ -93,6 +93,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},
+			entry{"repositories", r.texts(&c.Mounts)},
 			entry{"kind", r.kind(&c, dir)},
 		)
 	}})
@@ -102,6 +103,9 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	c.Role = lab.Role(role)
 	if at, ok := r.at["spec.engine"]; ok && c.Role == lab.RoleSpoke {
 		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke has no engine of its own", Cure: "spec.engine belongs to the hub"})
+	}
+	if at, ok := r.at["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke mounts no repositories", Cure: "spec.repositories belongs to the hub"})
 	}
 	if c.Role == lab.RoleHub {
 		c.Engine.Type = lab.EngineArgoCD

@@ -38,11 +38,13 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 		}
 	}
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
+	l.beyond = l.mountOf
 	for _, o := range options {
 		o(l)
 	}
 	l.environments()
 	l.clusters()
+	l.mounts()
 	l.root()
 	l.addons()
 	l.describe() // an addon's namespace is part of what the bridge says of it
@@ -110,6 +112,7 @@ type loader struct {
 	files
 	estate    *lab.Estate
 	haveChart func(Chart) bool
+	mounted   []lab.Repository // by another reading
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
@@ -123,22 +126,52 @@ type loader struct {
 	roles map[string]bool // cluster -> its role could be read
 }
 
-// documents reads the file of every folder in dir.
-func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (there bool) {
-	folders, there := l.folders(dir)
+// documents reads the document of every folder in dir that has one of lab's.
+func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (found bool) {
+	folders, _ := l.folders(dir)
 	for _, folder := range folders {
 		file := path.Join(dir, folder, document)
 		if !l.exists(file) {
-			if l.inside(path.Join(dir, folder)) {
-				l.fail(file, "is not there", "every folder of "+dir+" has one")
-			}
+			l.misnamed(path.Join(dir, folder), document)
 			continue
 		}
-		if data := l.read(file); data != nil {
+		if data := l.read(file); data == nil {
+			found = true // what it holds was not to be read, which is noted
+		} else if !foreign(file, data) {
+			found = true
 			read(folder, file, data)
 		}
 	}
-	return there && len(folders) > 0
+	return found
+}
+
+// misnamed tells of a folder whose document seems to have been given another name.
+func (l *loader) misnamed(dir, document string) {
+	entries, _ := fs.ReadDir(l.fsys, dir)
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	switch near := strict.Closest(document, names); {
+	case near != "":
+		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+document)
+	case len(entries) == 0 && l.inside(dir):
+		l.note(lab.Position{File: path.Join(dir, document)}, "is not there: the folder is empty", "")
+	}
+}
+
+// foreign reports whether a document is another tool's.
+func foreign(file string, data []byte) bool {
+	docs, problems := strict.Parse(file, data)
+	if len(problems) > 0 || len(docs) == 0 {
+		return false
+	}
+	is, kind := text(docs[0], "apiVersion"), text(docs[0], "kind")
+	group, _, _ := strings.Cut(is, "/")
+	near := strict.Closest(is, []string{APIVersion}) != "" || strict.Closest(kind, []string{"Cluster", "Environment"}) != ""
+	return strings.Contains(group, ".") || is != "" && group != "lab" && !near
 }
 
 func (l *loader) environments() {
@@ -180,7 +213,7 @@ func (l *loader) addons() {
 	}
 	for _, folder := range folders {
 		dir := path.Join(lab.AddonsDir, folder)
-		if !isLabel(folder) || len(folder) > 53 {
+		if a, ok := l.estate.Addon(folder); ok && len(a.Sets) > 0 && (!isLabel(folder) || len(folder) > 53) {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
 		sets := 0
@@ -188,8 +221,13 @@ func (l *loader) addons() {
 			sets += l.beside(file)
 		}
 		wrong := slices.ContainsFunc(l.problems, func(p lab.Problem) bool { return p.File == dir || strings.HasPrefix(p.File, dir+"/") })
-		if sets == 0 && !wrong && l.inside(dir) {
-			l.fail(path.Join(dir, "applicationset.yaml"), "is not there", "every folder of addons has an ApplicationSet")
+		file := path.Join(dir, "applicationset.yaml")
+		switch {
+		case sets > 0 || wrong || !l.inside(dir):
+		case l.exists(file) && len(l.documentsOf(file)) == 0:
+			l.fail(file, "the file is empty", "it holds an ApplicationSet")
+		case l.spokenOf(folder):
+			l.fail(file, "is not there", "clusters switch the addon on")
 		}
 	}
 }

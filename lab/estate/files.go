@@ -16,6 +16,25 @@ import (
 type files struct {
 	fsys     fs.FS
 	problems lab.Problems
+	beyond   func(file string) (fs.FS, string) // the repository that has a file, and the file in it; nil for the estate's own
+}
+
+// within is a file of a repository as messages name it, from the estate on; nil is the estate.
+func within(r *lab.Repository, file string) string {
+	if r == nil {
+		return file
+	}
+	return path.Join(r.Dir, file)
+}
+
+// at is where a file is to be read.
+func (f *files) at(file string) (fs.FS, string) {
+	if f.beyond != nil {
+		if fsys, name := f.beyond(file); fsys != nil {
+			return fsys, name
+		}
+	}
+	return f.fsys, file
 }
 
 func (f *files) fail(file, message, cure string) {
@@ -27,7 +46,8 @@ func (f *files) read(file string) []byte {
 	if !f.inside(file) {
 		return nil // the walk notes the link
 	}
-	src, err := f.fsys.Open(file)
+	fsys, name := f.at(file)
+	src, err := fsys.Open(name)
 	if err == nil {
 		defer src.Close()
 		var data []byte
@@ -55,7 +75,7 @@ func (f *files) unreadable(file string, err error) {
 }
 
 func (f *files) exists(file string) bool {
-	_, err := fs.Stat(f.fsys, file)
+	_, err := fs.Stat(f.at(file))
 	return err == nil || !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -131,7 +151,8 @@ func (f *files) link(file string) {
 }
 
 func (f *files) inside(file string) bool {
-	_, err := follow(f.fsys, file, 0)
+	fsys, name := f.at(file)
+	_, err := follow(fsys, name, 0)
 	return err == nil
 }
 

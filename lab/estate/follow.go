@@ -11,7 +11,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/bridge"
 	"homelab/lab/strict"
 )
 
@@ -22,9 +21,10 @@ type plainApplication struct {
 	at   lab.Position
 }
 
-// tree is a folder of the estate that an Application syncs to the hub as plain manifests.
+// tree is a folder that an Application syncs to the hub as plain manifests.
 type tree struct {
-	dir              string
+	repo             *lab.Repository // nil for the estate
+	dir              string          // within the repository
 	recurse          bool
 	include, exclude string
 }
@@ -75,7 +75,8 @@ func (l *loader) rootTrees() []tree {
 				continue
 			}
 			for _, source := range app.Spec.All() {
-				trees = append(trees, l.treeOf(source)...)
+				r, _ := l.source(source.RepoURL)
+				trees = append(trees, l.treeOf(r, source)...)
 			}
 		}
 	}
@@ -85,7 +86,7 @@ func (l *loader) rootTrees() []tree {
 	return trees
 }
 
-// trees are the folders of the estate that an Application syncs to the hub.
+// trees are the folders of the estate and of mounted repositories that an Application syncs to the hub.
 func (l *loader) trees(app *appset.Template) []tree {
 	hub := ""
 	for _, c := range l.estate.Clusters {
@@ -98,25 +99,25 @@ func (l *loader) trees(app *appset.Template) []tree {
 	}
 	var trees []tree
 	for _, source := range app.Spec.All() {
-		if source.RepoURL == bridge.DefaultInputs(l.estate.Name, nil).RepoURL {
-			trees = append(trees, l.treeOf(source)...)
+		if r, ok := l.source(source.RepoURL); ok {
+			trees = append(trees, l.treeOf(r, source)...)
 		}
 	}
 	return trees
 }
 
 // treeOf is the folder of a source that Argo CD takes for plain manifests.
-func (l *loader) treeOf(source appset.Source) []tree {
+func (l *loader) treeOf(r *lab.Repository, source appset.Source) []tree {
 	dir := path.Clean(source.Path)
-	if source.Chart != "" || source.Path == "" || source.Helm != nil || source.Kustomize != nil || source.Plugin != nil || !fs.ValidPath(dir) {
+	if source.Chart != "" || source.Path == "" || source.Helm != nil || source.Kustomize != nil || source.Plugin != nil || !fs.ValidPath(dir) || r != nil && !r.Has(source.TargetRevision) {
 		return nil
 	}
 	for _, file := range []string{"Chart.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if l.exists(path.Join(dir, file)) {
+		if l.exists(within(r, path.Join(dir, file))) {
 			return nil
 		}
 	}
-	t := tree{dir: dir}
+	t := tree{repo: r, dir: dir}
 	if d := source.Directory; d != nil {
 		t.recurse, t.include, t.exclude = d.Recurse, d.Include, d.Exclude
 	}
@@ -143,18 +144,23 @@ func globs(pattern, name string) bool {
 // sync reads what a tree brings to the hub, and returns the trees that its Applications sync.
 func (l *loader) sync(t tree) []tree {
 	var found []tree
-	_ = fs.WalkDir(l.fsys, t.dir, func(file string, e fs.DirEntry, err error) error {
+	fsys := l.fsys
+	if t.repo != nil {
+		fsys = t.repo.FS
+	}
+	_ = fs.WalkDir(fsys, t.dir, func(file string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // noted by the walk over the estate
 		case e.IsDir():
-			if file != t.dir && !t.recurse {
+			if file != t.dir && !t.recurse || e.Name() == ".git" {
 				return fs.SkipDir
 			}
 			return nil
-		case file == lab.RootFile || !t.takes(file):
+		case file == lab.RootFile && t.repo == nil || !t.takes(file):
 			return nil
 		}
+		file = within(t.repo, file)
 		for _, doc := range l.documentsOf(file) {
 			switch text(doc, "kind") {
 			case "ApplicationSet":

@@ -35,7 +35,7 @@ type set struct {
 
 // registrations are what the hub would know of clusters, in the order of their Secrets.
 func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
-	in := bridge.DefaultInputs(e.Name, e.Addons)
+	in := bridge.InputsOf(e)
 	def, _ := e.Environment(lab.DefaultEnvironment)
 	var list []appset.Cluster
 	for _, c := range clusters {
@@ -58,15 +58,20 @@ func plain(values map[string]lab.Value) map[string]string {
 
 // world is what the estate's ApplicationSets are expanded against.
 func world(e *lab.Estate, clusters []lab.Cluster) appset.World {
-	own := bridge.DefaultInputs(e.Name, nil)
+	in := bridge.InputsOf(e)
 	return appset.World{
 		Namespace: engineNamespace,
 		Clusters:  registrations(e, clusters),
 		Repository: func(url, revision string) (fs.FS, error) {
-			if url != own.RepoURL || revision != own.RepoRevision && revision != "HEAD" && revision != "" {
+			own := lab.Repository{Branch: in.RepoRevision, FS: e.FS}
+			r, ok := in.Mounted(url)
+			if url == in.RepoURL || ok && r.Dir == "." {
+				r, ok = &own, true
+			}
+			if !ok || !r.Has(revision) {
 				return nil, nil // not to be had from the files alone
 			}
-			return e.FS, nil
+			return r.FS, nil
 		},
 	}
 }
@@ -194,24 +199,22 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	own := bridge.DefaultInputs(l.estate.Name, nil)
+	in := l.inputs()
 	l.strays(app)
 	for i, source := range app.Spec.All() {
 		if source.Chart != "" {
 			chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: place(app, sourceField(app, i, "targetRevision")...)}
-			if source.RepoURL == own.ChartRepoURL {
+			if source.RepoURL == in.ChartRepoURL {
 				chart.Repository = ""
 			}
 			g.Charts = append(g.Charts, chart)
 		}
-		if url := source.RepoURL; url != own.RepoURL && url != own.ChartRepoURL && !slices.Contains(g.Others, url) {
-			g.Others = append(g.Others, url)
+		r, ours := l.source(source.RepoURL)
+		if !ours && source.RepoURL != in.ChartRepoURL && !slices.Contains(g.Others, source.RepoURL) {
+			g.Others = append(g.Others, source.RepoURL)
 		}
-		if source.Chart != "" {
-			continue
-		}
-		if source.RepoURL == own.RepoURL && source.Path != "" {
-			l.path(app, source.Path, sourceField(app, i, "path"))
+		if ours && source.Chart == "" && source.Path != "" {
+			l.path(app, r, source, sourceField(app, i, "path"))
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
@@ -235,20 +238,24 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
 		}
-		if own := bridge.DefaultInputs(l.estate.Name, nil); source.RepoURL != own.RepoURL && source.RepoURL != own.ChartRepoURL {
+		if _, ours := l.source(source.RepoURL); !ours && source.RepoURL != l.inputs().ChartRepoURL {
 			g.Others = append(g.Others, source.RepoURL)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// path checks a folder of the estate that an Application renders.
-func (l *loader) path(app *appset.Application, dir string, field []string) {
-	origins := app.Origins(field...)
-	if len(origins) == 0 || !fs.ValidPath(path.Clean(dir)) || l.exists(path.Clean(dir)) {
+// path checks a folder that an Application renders; r is the repository that has it, nil for the estate.
+func (l *loader) path(app *appset.Application, r *lab.Repository, source appset.Source, field []string) {
+	dir, origins := path.Clean(source.Path), app.Origins(field...)
+	if len(origins) == 0 || !fs.ValidPath(dir) || l.exists(within(r, dir)) || r != nil && !r.Has(source.TargetRevision) {
 		return
 	}
-	l.also(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in the estate", path.Clean(dir))})
+	where := "the estate"
+	if r != nil {
+		where = r.Dir
+	}
+	l.also(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in %s", dir, where)})
 }
 
 // place is where the value of a field is written: what a lone parameter stands for, or else the template.

@@ -211,7 +211,7 @@ func (l *Lab) addonCharts() []need {
 
 // Registrations is the bridge of every cluster of an estate, hub first.
 func Registrations(labName string, est *lab.Estate) []lab.Registration {
-	in := bridge.DefaultInputs(labName, est.Addons)
+	in := bridge.InputsOf(est)
 	def, _ := est.Environment(lab.DefaultEnvironment)
 	list := make([]lab.Registration, 0, len(est.Clusters))
 	for _, c := range est.Clusters {
@@ -279,7 +279,7 @@ func applicationNames(list []lab.Application) []string {
 	return names
 }
 
-func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.DefaultInputs(l.Name, l.Estate.Addons) }
+func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 
 // repositories are the two faces of the forge that the engine reads from.
 func (l *Lab) repositories() []engine.Repository {

@@ -81,7 +81,7 @@ func NewEngine(est *lab.Estate, files *Estate, forge *Forge, clusters *Clusters)
 	def, _ := est.Environment(lab.DefaultEnvironment)
 	for _, c := range est.Clusters {
 		env, _ := est.Environment(c.Environment)
-		reg := bridge.Build(est.Name, env, def, c, bridge.DefaultInputs(est.Name, est.Addons))
+		reg := bridge.Build(est.Name, env, def, c, bridge.InputsOf(est))
 		m := scenario.Marks{Labels: map[string]*string{}, Annotations: map[string]*string{}}
 		for k, v := range reg.Labels {
 			m.Labels[k] = &v.Value

@@ -88,7 +88,7 @@ func (l *label) bridged(c *scenario.Call, cluster lab.Cluster, m scenario.Marks)
 	}
 	maps.Copy(changed.Addons, l.Addons)
 	l.lay(&changed.Cloud)
-	in := bridge.DefaultInputs(c.Lab, c.Estate.Addons)
+	in := bridge.InputsOf(c.Estate)
 	def, _ := c.Estate.Environment(lab.DefaultEnvironment)
 	env, _ := c.Estate.Environment(cluster.Environment)
 	before, after := bridge.Build(c.Lab, env, def, cluster, in), bridge.Build(c.Lab, env, def, changed, in)

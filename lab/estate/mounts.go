@@ -1,0 +1,156 @@
+package estate
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+)
+
+// WithRepositories has the estate's mounted repositories read from where another reading of it found them: fsys alone does not lead there.
+func WithRepositories(mounted []lab.Repository) Option {
+	return func(l *loader) { l.mounted = mounted }
+}
+
+// mounts finds the repositories beside the estate, which the hub names.
+func (l *loader) mounts() {
+	for _, c := range l.estate.Clusters {
+		if c.Role != lab.RoleHub {
+			continue
+		}
+		for _, address := range slices.Sorted(maps.Keys(c.Mounts)) {
+			l.mount(address, c.Mounts[address], c.Position("spec.repositories."+address))
+		}
+	}
+}
+
+func (l *loader) mount(address, folder string, at lab.Position) {
+	r := lab.Repository{URL: address, Dir: path.Clean(filepath.ToSlash(folder)), At: at}
+	key := lab.RepositoryKey(address)
+	switch other, taken := l.estate.Repository(address); {
+	case !strings.Contains(strings.Trim(key, "/"), "/"):
+		l.at(at, fmt.Sprintf("%q is no address of a Git repository", address), "https://HOST/OWNER/NAME, as manifests have it")
+		return
+	case folder == "":
+		l.at(at, "a repository without folder", "name the folder of your clone, relative to the estate")
+		return
+	case taken:
+		l.at(at, "the repository "+key+" a second time", "it is "+other.Dir+" already")
+		return
+	}
+	var err error
+	if r.FS, r.Path, err = l.open(r); err != nil {
+		l.at(at, fmt.Sprintf("folder %s of repository %s: %v", folder, address, err), "clone it there: git clone "+address+" "+folder)
+		return
+	}
+	r.Name, r.Branch = l.mirrorName(key), branchOf(r)
+	if r.Dir == "." {
+		r.Name, r.Branch = bridge.Estate, bridge.Branch
+	}
+	l.estate.Repositories = append(l.estate.Repositories, r)
+}
+
+// open returns the folder of a repository.
+func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
+	for _, m := range l.mounted {
+		if m.Dir == r.Dir && m.Dir != "." {
+			return m.FS, m.Path, nil
+		}
+	}
+	if fs.ValidPath(r.Dir) {
+		info, err := fs.Stat(l.fsys, r.Dir)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("it is a file")
+		}
+		if err != nil {
+			return nil, "", plainly(err)
+		}
+		sub, err := fs.Sub(l.fsys, r.Dir)
+		where := ""
+		if l.estate.Dir != "" {
+			where = filepath.Join(l.estate.Dir, filepath.FromSlash(r.Dir))
+		}
+		return sub, where, err
+	}
+	if l.estate.Dir == "" {
+		return nil, "", fmt.Errorf("the estate is in no folder")
+	}
+	where := filepath.FromSlash(r.Dir)
+	if !filepath.IsAbs(where) {
+		where = filepath.Join(l.estate.Dir, where)
+	}
+	root, err := os.OpenRoot(where)
+	if err != nil {
+		return nil, "", plainly(err)
+	}
+	return root.FS(), where, nil
+}
+
+// plainly is a file system's error without the path that the message has already.
+func plainly(err error) error {
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // as os returns it
+		return pe.Err
+	}
+	return err
+}
+
+// mirrorName is a name in the forge that no other repository has.
+func (l *loader) mirrorName(key string) string {
+	base := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(path.Base(key), "-"), "-")
+	const longest = 50
+	base = strings.Trim(base[:min(len(base), longest)], "-")
+	name := base
+	for n := 2; name == "" || name == bridge.Estate || slices.ContainsFunc(l.estate.Repositories, func(r lab.Repository) bool { return r.Name == name }); n++ {
+		name = strings.TrimPrefix(fmt.Sprintf("%s-%d", base, n), "-")
+	}
+	return name
+}
+
+// branchOf is the branch that is checked out in a repository's folder; main where that is not to be told.
+func branchOf(r lab.Repository) string {
+	head, err := fs.ReadFile(r.FS, ".git/HEAD")
+	if link, lerr := fs.ReadFile(r.FS, ".git"); err != nil && lerr == nil && r.Path != "" { // of a work tree or a submodule
+		if dir, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir: "); ok {
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(r.Path, dir)
+			}
+			head, err = os.ReadFile(filepath.Join(dir, "HEAD"))
+		}
+	}
+	if branch, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/"); ok && err == nil {
+		return branch
+	}
+	return bridge.Branch
+}
+
+// mountOf finds the mounted repository that has a file.
+func (l *loader) mountOf(file string) (fs.FS, string) {
+	for _, r := range l.estate.Repositories {
+		if rel, ok := strings.CutPrefix(file, r.Dir+"/"); ok && r.Dir != "." {
+			return r.FS, rel
+		}
+	}
+	return nil, ""
+}
+
+// source is the repository that an address leads to: nil for the estate itself. ok is false for others.
+func (l *loader) source(address string) (r *lab.Repository, ok bool) {
+	if address == l.inputs().RepoURL {
+		return nil, true
+	}
+	if r, ok = l.inputs().Mounted(address); ok && r.Dir == "." {
+		return nil, true
+	}
+	return r, ok
+}
+
+// inputs are what the lab itself puts on every cluster of the estate.
+func (l *loader) inputs() bridge.Inputs { return bridge.InputsOf(l.estate) }

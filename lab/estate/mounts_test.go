@@ -1,0 +1,221 @@
+package estate
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+)
+
+// foreignEstate is an estate beside a repository that knows nothing of lab.
+const foreignEstate = `
+-- estate/clusters/hub/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: hub}
+spec:
+  role: hub
+  repositories:
+    https://github.com/acme/gitops.git: ../gitops
+-- estate/clusters/dev/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: dev}
+spec:
+  role: spoke
+  environment: dev
+  addons: {cert_manager: true}
+  labels: {tier: gold}
+-- estate/environments/dev/environment.yaml --
+apiVersion: lab/v1alpha1
+kind: Environment
+metadata: {name: dev}
+spec:
+  order: 1
+  metadata:
+    addons_repo_url: git@github.com:acme/gitops.git
+    addons_repo_revision: trunk
+    addons_repo_basepath: platform/
+-- estate/addons/root.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: root, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: https://github.com/acme/gitops, path: bootstrap, targetRevision: HEAD, directory: {recurse: true}}
+  destination: {server: https://kubernetes.default.svc, namespace: argocd}
+-- gitops/.git/HEAD --
+ref: refs/heads/trunk
+-- gitops/bootstrap/deep/sets.yml --
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: addons-cert-manager}
+spec:
+  generators: [{clusters: {selector: {matchLabels: {enable_cert_manager: "true"}}}}]
+  template:
+    metadata: {name: 'cert-manager-{{name}}'}
+    spec:
+      project: default
+      sources:
+        - repoURL: https://charts.jetstack.io
+          chart: cert-manager
+          targetRevision: v1.14.3
+          helm: {valueFiles: ['$values/{{metadata.annotations.addons_repo_basepath}}charts/cert-manager/values.yaml']}
+        - {repoURL: '{{metadata.annotations.addons_repo_url}}', targetRevision: '{{metadata.annotations.addons_repo_revision}}', ref: values}
+      destination: {name: '{{name}}', namespace: cert-manager}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: gold}
+spec:
+  generators:
+    - matrix:
+        generators:
+          - clusters: {selector: {matchLabels: {tier: gold}}}
+          - git: {repoURL: https://github.com/acme/gitops.git, revision: trunk, directories: [{path: apps/*}]}
+  template:
+    metadata: {name: '{{path.basename}}-{{name}}'}
+    spec:
+      project: default
+      source: {repoURL: https://github.com/acme/gitops.git, path: '{{path}}', targetRevision: trunk}
+      destination: {name: '{{name}}', namespace: apps}
+-- gitops/apps/web/deployment.yaml --
+kind: Deployment
+-- gitops/apps/api/deployment.yaml --
+kind: Deployment
+`
+
+func loadForeign(t *testing.T, change func(dir string)) (*lab.Estate, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(foreignEstate)).Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if change != nil {
+		change(dir)
+	}
+	root, err := os.OpenRoot(filepath.Join(dir, "estate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return Load(root.FS(), root.Name(), "test")
+}
+
+func TestLoadMountedRepository(t *testing.T) {
+	e, err := loadForeign(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range e.Applications {
+		names = append(names, a.Name+" "+a.Addon)
+		if slices.Contains(a.Others, "https://github.com/acme/gitops.git") {
+			t.Errorf("%s needs a mounted repository from elsewhere: %v", a.Name, a.Others)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"api-dev gold", "cert-manager-dev cert-manager", "web-dev gold"}; !slices.Equal(names, want) {
+		t.Errorf("applications %q, want %q", names, want)
+	}
+	if got := Others(e); !slices.Equal(got, []string{"https://charts.jetstack.io"}) {
+		t.Errorf("others %q", got)
+	}
+	a, _ := e.Addon("cert-manager")
+	if a.File != "../gitops/bootstrap/deep/sets.yml" || a.Position("version") != (lab.Position{File: a.File, Line: 13, Column: 27}) {
+		t.Errorf("addon in %s, version at %v", a.File, a.Position("version"))
+	}
+	r := e.Repositories[0]
+	if len(e.Repositories) != 1 || r.Name != "gitops" || r.Branch != "trunk" || !filepath.IsAbs(r.Path) {
+		t.Errorf("repositories %+v", e.Repositories)
+	}
+	dev, _ := e.Cluster("dev")
+	env, _ := e.Environment("dev")
+	got := bridge.Build("test", env, lab.Environment{}, dev, bridge.InputsOf(e)).Annotations["addons_repo_url"]
+	if got.Value != "http://lab-test-forge:3000/lab/gitops.git" || got.Origin != "environment.yaml, mirrored" {
+		t.Errorf("addons_repo_url: %+v", got)
+	}
+}
+
+func TestLoadBrokenMount(t *testing.T) {
+	for name, c := range map[string]struct {
+		mounts string
+		want   string
+	}{
+		"absent":       {"https://github.com/acme/gitops.git: ../elsewhere", "folder ../elsewhere of repository https://github.com/acme/gitops.git: no such file or directory: clone it there: git clone https://github.com/acme/gitops.git ../elsewhere"},
+		"twice":        {"https://github.com/acme/gitops.git: ../gitops\n    git@github.com:acme/gitops.git: ../gitops", "the repository github.com/acme/gitops a second time: it is ../gitops already"},
+		"no address":   {"gitops: ../gitops", `"gitops" is no address of a Git repository: https://HOST/OWNER/NAME, as manifests have it`},
+		"no folder":    {`https://github.com/acme/gitops.git: ""`, "a repository without folder: name the folder of your clone, relative to the estate"},
+		"a file":       {"https://github.com/acme/gitops.git: addons/root.yaml", "folder addons/root.yaml of repository https://github.com/acme/gitops.git: it is a file: clone it there: git clone https://github.com/acme/gitops.git addons/root.yaml"},
+		"not a string": {"https://github.com/acme/gitops.git: [x]", "spec.repositories.https://github.com/acme/gitops.git must be text, not a list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := loadForeign(t, func(dir string) {
+				file := filepath.Join(dir, "estate/clusters/hub/cluster.yaml")
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(strings.Replace(string(text), "https://github.com/acme/gitops.git: ../gitops", c.mounts, 1)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			})
+			var failed *lab.Error
+			if !errors.As(err, &failed) || failed.Exit != lab.ExitInvalid {
+				t.Fatalf("error %v", err)
+			}
+			for _, p := range failed.Problems {
+				if p.File == "clusters/hub/cluster.yaml" && p.Line >= 7 && strings.HasSuffix(p.String(), c.want) {
+					return
+				}
+			}
+			t.Errorf("problems:\n%v\nwant %s", failed.Problems, c.want)
+		})
+	}
+}
+
+// What other tools keep in the folders of clusters, environments and addons is theirs.
+func TestLoadForeignFolders(t *testing.T) {
+	e, err := loadForeign(t, func(dir string) {
+		for name, text := range map[string]string{
+			"clusters/eu-1/kustomization.yaml":   "resources: [x]\n",
+			"clusters/capi/cluster.yaml":         "apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {name: other}\n",
+			"environments/eu/values.yaml":        "a: b\n",
+			"environments/eu/environment.yaml":   "apiVersion: example.com/v1\nkind: Environment\n",
+			"addons/charts/external/Chart.yaml":  "name: external\n",
+			"addons/Not_A_Name/readme.md":        "",
+			"clusters/typo/clusters.yaml":        "x: y\n",
+			"clusters/eu-2/argocd/projects.yaml": "kind: AppProject\n",
+		} {
+			file := filepath.Join(dir, "estate", name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Clusters) != 2 || len(e.Environments) != 1 {
+		t.Errorf("%d clusters, %d environments", len(e.Clusters), len(e.Environments))
+	}
+	if len(e.Notes) != 1 || e.Notes[0].String() != "clusters/typo/clusters.yaml: is not read: lab reads cluster.yaml" {
+		t.Errorf("notes %v", e.Notes)
+	}
+}

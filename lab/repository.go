@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"io/fs"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Repository is a Git repository beside the estate, which the lab's forge serves a mirror of.
+type Repository struct {
+	Name   string // of the mirror: a DNS label
+	URL    string // as manifests and metadata write it
+	Dir    string // its folder, as cluster.yaml writes it: relative to the estate, or absolute
+	Path   string // its folder on disk, absolute; empty where the estate is not on disk
+	Branch string // that is checked out there; main where the folder is no Git repository
+	FS     fs.FS  // its working tree
+	At     Position
+}
+
+// scpURL is an address as `git clone` takes it for SSH: user@host:path.
+var scpURL = regexp.MustCompile(`^(?:[^@/:]+@)?([^/:]+):([^/].*)$`)
+
+// RepositoryKey is what the addresses of one repository have in common, whatever the protocol, user, port, case or suffix: "github.com/owner/name".
+func RepositoryKey(address string) string {
+	host, path := "", address
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		host, path = u.Hostname(), u.Path
+	} else if m := scpURL.FindStringSubmatch(address); m != nil {
+		host, path = m[1], m[2]
+	}
+	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	return strings.ToLower(strings.TrimPrefix(host+"/"+path, "/"))
+}
+
+// Repository returns the mounted repository that an address is of.
+func (e *Estate) Repository(address string) (*Repository, bool) {
+	key := RepositoryKey(address)
+	for i := range e.Repositories {
+		if RepositoryKey(e.Repositories[i].URL) == key {
+			return &e.Repositories[i], true
+		}
+	}
+	return nil, false
+}
+
+// Has reports whether a revision is of the branch that is checked out: by its name, or none.
+func (r *Repository) Has(revision string) bool {
+	revision = strings.TrimPrefix(revision, "refs/heads/")
+	return revision == "" || revision == "HEAD" || revision == r.Branch
+}

@@ -1,0 +1,23 @@
+package lab
+
+import "testing"
+
+func TestRepositoryKey(t *testing.T) {
+	const want = "github.com/owner/name"
+	for _, address := range []string{
+		"https://github.com/owner/name", "https://github.com/Owner/Name.git", "https://user:token@github.com/owner/name/", "http://github.com:80/owner/name.git",
+		"git@github.com:owner/name.git", "ssh://git@github.com:22/owner/name", "ssh://git@github.com/owner/name.git/",
+	} {
+		if got := RepositoryKey(address); got != want {
+			t.Errorf("RepositoryKey(%q) = %q, want %q", address, got, want)
+		}
+	}
+	for address, want := range map[string]string{
+		"https://gitlab.com/a/b/c.git": "gitlab.com/a/b/c", "": "", "name": "name", "../name": "../name", "https://github.com": "github.com/",
+		"https://github.com/owner/name.git.git": "github.com/owner/name.git",
+	} {
+		if got := RepositoryKey(address); got != want {
+			t.Errorf("RepositoryKey(%q) = %q, want %q", address, got, want)
+		}
+	}
+}
