@@ -112,15 +112,15 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed 
 		return false, err
 	}
 	for _, h := range others { // of an engine that had another address or secret
-		if _, err := api.DeleteRepoHook(g.creds.User, Repository, h.ID); err != nil {
+		if _, err := api.DeleteRepoHook(g.creds.User, g.repository, h.ID); err != nil {
 			return false, fmt.Errorf("webhook: %w", err)
 		}
 	}
 	if len(ours) > 0 {
 		return len(others) > 0, nil
 	}
-	_, _, err = api.CreateRepoHook(g.creds.User, Repository, gitea.CreateHookOption{
-		Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: Branch,
+	_, _, err = api.CreateRepoHook(g.creds.User, g.repository, gitea.CreateHookOption{
+		Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: g.branch,
 		Config: map[string]string{"url": marked(url, secret), "content_type": "json", "secret": secret},
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (has bool, e
 // hooks are the lab's webhooks: those that are as wanted, and those that were once. Webhooks that a user made are neither.
 func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gitea.Hook, err error) {
 	for page := 1; page > 0; {
-		list, resp, err := api.ListRepoHooks(g.creds.User, Repository, gitea.ListHooksOptions{ListOptions: gitea.ListOptions{Page: page}})
+		list, resp, err := api.ListRepoHooks(g.creds.User, g.repository, gitea.ListHooksOptions{ListOptions: gitea.ListOptions{Page: page}})
 		if err != nil {
 			return nil, nil, fmt.Errorf("webhook: %w", err)
 		}

@@ -75,6 +75,10 @@ type Gitea struct {
 	creds  Credentials
 	notes  Notes
 	say    Commands
+
+	repository string // that calls are about
+	branch     string // of it
+	describes  string // what it is
 }
 
 // Option is what a forge may be given beside what it needs.
@@ -87,7 +91,7 @@ func WithPulls(notes Notes, say Commands) Option {
 
 // NewGitea returns the forge of a lab.
 func NewGitea(labName string, d *docker.Docker, creds Credentials, options ...Option) *Gitea {
-	g := &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds}
+	g := &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds, repository: Repository, branch: Branch, describes: "the estate of lab " + labName}
 	for _, o := range options {
 		o(g)
 	}
@@ -97,8 +101,8 @@ func NewGitea(labName string, d *docker.Docker, creds Credentials, options ...Op
 // URL is the forge as containers and pods of the lab reach it; webhooks and the package registry name it so.
 func (g *Gitea) URL() string { return "http://" + net.JoinHostPort(g.name, httpPort) + "/" }
 
-// RepoURL is the estate's repository as engines reach it.
-func (g *Gitea) RepoURL() string { return g.URL() + g.creds.User + "/" + Repository + ".git" }
+// RepoURL is the repository as engines reach it.
+func (g *Gitea) RepoURL() string { return g.URL() + g.creds.User + "/" + g.repository + ".git" }
 
 // ChartsURL is the Helm repository as engines reach it.
 func (g *Gitea) ChartsURL() string { return g.URL() + "api/packages/" + g.creds.User + "/helm" }
@@ -106,6 +110,11 @@ func (g *Gitea) ChartsURL() string { return g.URL() + "api/packages/" + g.creds.
 // HostRepoURL is the estate's repository as this machine reaches it, without credentials.
 func (s State) HostRepoURL(user string) string {
 	return s.HostURL + "/" + user + "/" + Repository + ".git"
+}
+
+// hostURL is the repository that calls are about, as this machine reaches it.
+func (g *Gitea) hostURL(s State) string {
+	return s.HostURL + "/" + g.creds.User + "/" + g.repository + ".git"
 }
 
 // running is the forge's state, or an error where it does not run.
@@ -135,9 +144,8 @@ func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 }
 
 func (g *Gitea) remote(s State) Remote {
-	u := s.HostRepoURL(g.creds.User)
 	return Remote{
-		URL: u, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Say: g.say, Now: time.Now,
+		URL: g.hostURL(s), Branch: g.branch, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Say: g.say, Now: time.Now,
 	}
 }
 
@@ -161,7 +169,7 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // a rule that somebody gave to the repository, as a rule
 		err = &lab.Error{
 			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was lost, and nothing was pushed"}, Err: err,
-			Cure: "see what forbids it: " + strings.TrimSuffix(s.HostRepoURL(g.creds.User), ".git") + "/settings (lab creds forge), then lab up",
+			Cure: "see what forbids it: " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up",
 		}
 	}
 	return res, err
@@ -222,8 +230,8 @@ func (g *Gitea) Log(ctx context.Context, n int) (commits []Commit, err error) {
 		return nil, err
 	}
 	for page := 1; len(commits) < n; page++ { // none for less than one
-		list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{
-			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: Branch, // 50 is Gitea's most
+		list, resp, err := api.ListRepoCommits(g.creds.User, g.repository, gitea.ListCommitOptions{
+			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: g.branch, // 50 is Gitea's most
 		})
 		if empty(resp) {
 			break

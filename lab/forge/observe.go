@@ -75,9 +75,9 @@ func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
 	if err != nil {
 		return tip{}, err
 	}
-	list, resp, err := api.ListRepoCommits(g.creds.User, Repository, gitea.ListCommitOptions{ListOptions: gitea.ListOptions{PageSize: 1}, SHA: Branch})
+	list, resp, err := api.ListRepoCommits(g.creds.User, g.repository, gitea.ListCommitOptions{ListOptions: gitea.ListOptions{PageSize: 1}, SHA: g.branch})
 	if resp != nil && resp.StatusCode == http.StatusNotFound { // the branch, or the repository?
-		_, resp, err = api.GetRepo(g.creds.User, Repository)
+		_, resp, err = api.GetRepo(g.creds.User, g.repository)
 		if err == nil {
 			return g.tipByGit(ctx, s)
 		}

@@ -20,19 +20,23 @@ import (
 // Branch is the branch of the repository that engines follow.
 const Branch = "main"
 
-const (
-	branchRef = plumbing.ReferenceName("refs/heads/" + Branch)
-	// lastRef remembers in the forge itself which commit the working tree had last, by a push or a pull. It goes where the repository goes.
-	lastRef = plumbing.ReferenceName("refs/lab/last")
-)
+const branchRef = plumbing.ReferenceName("refs/heads/" + Branch)
+
+// lastRef remembers in the forge itself which commit the working tree had last, by a push or a pull. It goes where the repository goes.
+const lastRef = plumbing.ReferenceName("refs/lab/last")
 
 // Remote is the forge's repository, by whatever protocol Git speaks.
 type Remote struct {
-	URL   string
-	Auth  transport.AuthMethod // nil for none
-	Notes Notes                // of pulls; nil where there are none
-	Say   Commands
-	Now   func() time.Time
+	URL    string
+	Branch string               // that engines follow; Branch where it is empty
+	Auth   transport.AuthMethod // nil for none
+	Notes  Notes                // of pulls; nil where there are none
+	Say    Commands
+	Now    func() time.Time
+}
+
+func (r Remote) branch() plumbing.ReferenceName {
+	return plumbing.NewBranchReferenceName(cmp.Or(r.Branch, Branch))
 }
 
 // Commands are command lines as a user would type them for this lab, for cures. The zero value is for a lab that needs no flags.
@@ -99,7 +103,7 @@ func (r Remote) fetch(ctx context.Context, store storage.Storer) (history, error
 // fetchDepth brings the latest commits alone; all of them with depth 0.
 func (r Remote) fetchDepth(ctx context.Context, store storage.Storer, depth int) (history, error) {
 	// Patterns, as a plain name would be an error where lab never pushed.
-	specs := []config.RefSpec{"+refs/heads/" + Branch + "*:refs/heads/" + Branch + "*", "+refs/lab/*:refs/lab/*"}
+	specs := []config.RefSpec{config.RefSpec(fmt.Sprintf("+%[1]s*:%[1]s*", r.branch())), "+refs/lab/*:refs/lab/*"}
 	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags, Depth: depth})
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
@@ -108,7 +112,7 @@ func (r Remote) fetchDepth(ctx context.Context, store storage.Storer, depth int)
 		return history{}, fmt.Errorf("fetch from the forge: %w", err)
 	}
 	var h history
-	for name, to := range map[plumbing.ReferenceName]**object.Commit{branchRef: &h.head, lastRef: &h.last} {
+	for name, to := range map[plumbing.ReferenceName]**object.Commit{r.branch(): &h.head, lastRef: &h.last} {
 		ref, err := store.Reference(name)
 		if errors.Is(err, plumbing.ErrReferenceNotFound) {
 			continue
@@ -134,7 +138,7 @@ func (r Remote) refs(ctx context.Context) (head, last plumbing.Hash, err error) 
 	}
 	for _, ref := range list {
 		switch ref.Name() {
-		case branchRef:
+		case r.branch():
 			head = ref.Hash()
 		case lastRef:
 			last = ref.Hash()

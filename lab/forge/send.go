@@ -35,7 +35,7 @@ func (r Remote) send(ctx context.Context, store storer.EncodedObjectStorer, seen
 		}
 		return c
 	}
-	commands := []*packp.Command{update(branchRef, seen.head)}
+	commands := []*packp.Command{update(r.branch(), seen.head)}
 	if seen.last == nil || seen.last.Hash != commit {
 		commands = append(commands, update(lastRef, seen.last))
 	}

@@ -260,15 +260,15 @@ func (g *Gitea) prepare(ctx context.Context, s State) error {
 	if err != nil {
 		return err
 	}
-	_, resp, err := api.GetRepo(g.creds.User, Repository)
+	_, resp, err := api.GetRepo(g.creds.User, g.repository)
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
 		if err := g.ensureAdmin(ctx, s); err != nil {
 			return err
 		}
-		_, resp, err = api.GetRepo(g.creds.User, Repository)
+		_, resp, err = api.GetRepo(g.creds.User, g.repository)
 	}
 	if resp != nil && resp.StatusCode == http.StatusNotFound {
-		_, _, err = api.CreateRepo(gitea.CreateRepoOption{Name: Repository, DefaultBranch: Branch, Description: "the estate of lab " + g.lab})
+		_, _, err = api.CreateRepo(gitea.CreateRepoOption{Name: g.repository, DefaultBranch: g.branch, Description: g.describes})
 	}
 	if err != nil {
 		return fmt.Errorf("repository of the forge: %w", err)

@@ -26,12 +26,14 @@ type Seen struct {
 	forge    forge.State
 	only     []forge.Commit // commits of others that the working tree lacks
 	asked    bool           // whether only is known
+
+	heads map[string]string // mirror -> commit of its branch
 }
 
 // Observe looks at everything that a run may change, side by side. It changes nothing.
 func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	clusters := l.clusters(o)
-	s := &Seen{}
+	s := &Seen{heads: map[string]string{}}
 	s.Expected = applicationNames(l.asked(clusters))
 	s.Supplied, s.Missing = l.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
@@ -120,6 +122,16 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		}
 		return err
 	})
+	for _, m := range l.mirrors() {
+		group.Go(func() error {
+			seen, err := l.Forge.Mirrored(ctx, m, l.webhook(), l.Creds.WebhookSecret)
+			differs(seen.Differs...)
+			mu.Lock()
+			defer mu.Unlock()
+			s.heads[m.Name] = seen.Commit
+			return err
+		})
+	}
 	group.Go(func() error {
 		charts, err := l.chartsAtHand(ctx)
 		if err != nil {

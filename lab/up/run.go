@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -97,7 +98,8 @@ type run struct {
 	mu    sync.Mutex
 	since map[string]time.Time // cluster -> when it was started last
 
-	commit string // of the forge: as seen, or as step estate pushed it; read by addons, which needs that
+	commit string            // of the forge: as seen, or as step estate pushed it; read by addons, which needs that
+	heads  map[string]string // likewise of mirrors
 }
 
 // Apply carries out a plan of Plan.
@@ -106,7 +108,7 @@ func (l *Lab) Apply(ctx context.Context, o Options, s *Seen, steps []lab.Step, e
 		return apply.Result{}, err
 	}
 	r := &run{
-		Lab: l, options: o, seen: s, commit: s.forge.Revision, only: l.waitedFor(o, s), since: starts(s.Clusters),
+		Lab: l, options: o, seen: s, commit: s.forge.Revision, heads: maps.Clone(s.heads), only: l.waitedFor(o, s), since: starts(s.Clusters),
 		expected: s.Expected, gone: applicationNames(l.unasked(l.clusters(o))),
 	}
 	return apply.Runner{Executors: r.executors(), Events: events}.Run(ctx, steps)

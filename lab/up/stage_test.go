@@ -328,6 +328,11 @@ func (s *server) HasWebhook(ctx context.Context, url, secret string) (has bool, 
 	return has, err
 }
 
+func (s *server) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (seen forge.Mirrored, err error) {
+	err = s.one(func() (err error) { seen, err = s.Fake.Mirrored(ctx, m, url, secret); return err })
+	return seen, err
+}
+
 // calledForge does the same for the forge.
 type calledForge struct {
 	*server
@@ -337,6 +342,13 @@ type calledForge struct {
 func (f *calledForge) Observe(ctx context.Context) (s forge.State, err error) {
 	err = f.p.call("forge.observe", func() (err error) { s, err = f.server.Observe(ctx); return err })
 	return s, err
+}
+
+func (f *calledForge) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (res forge.PushResult, err error) {
+	err = f.p.call("forge.mirror", func() error {
+		return f.one(func() (err error) { res, err = f.Fake.Mirror(ctx, m, url, secret); return err })
+	})
+	return res, err
 }
 
 func (f *calledForge) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {

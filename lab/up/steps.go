@@ -67,6 +67,11 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if hooked {
 		changes = append(changes, "webhook to "+r.Definition.Title)
 	}
+	mirrored, err := r.pushMirrors(ctx, p)
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	changes = append(changes, mirrored...)
 	p("pushing the working tree")
 	pushed, err := r.Forge.Push(ctx, r.Tree(), "estate: lab up")
 	if err != nil {
@@ -79,6 +84,23 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 		return apply.Outcome{}, err
 	}
 	return apply.Outcome{Detail: "commit " + lab.Abbreviate(pushed.Commit), Changes: changes}, nil
+}
+
+// pushMirrors fills the forge's copies of the repositories beside the estate.
+func (r *run) pushMirrors(ctx context.Context, p lab.Progress) ([]string, error) {
+	var changes []string
+	for _, m := range r.mirrors() {
+		p("pushing " + m.Name)
+		res, err := r.Forge.Mirror(ctx, m, r.webhook(), r.Creds.WebhookSecret)
+		if err != nil {
+			return changes, err
+		}
+		for _, c := range res.Changed {
+			changes = append(changes, m.Name+"/"+c)
+		}
+		r.heads[m.Name] = res.Commit
+	}
+	return changes, nil
 }
 
 func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {

@@ -72,6 +72,12 @@ type Repository interface {
 	Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error)
 }
 
+// Mirrors are the forge's copies of the repositories beside the estate.
+type Mirrors interface {
+	Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error)
+	Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error)
+}
+
 // Services are what else the forge does for the engine.
 type Services interface {
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
@@ -84,6 +90,7 @@ type Services interface {
 type Forge interface {
 	Server
 	Repository
+	Mirrors
 	Services
 }
 

@@ -281,13 +281,32 @@ func applicationNames(list []lab.Application) []string {
 
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 
-// repositories are the two faces of the forge that the engine reads from.
+// mirrors are the repositories beside the estate, as the forge should hold them.
+func (l *Lab) mirrors() []forge.Mirror {
+	var list []forge.Mirror
+	for _, r := range l.Estate.Repositories {
+		if r.Name != bridge.Estate {
+			list = append(list, forge.MirrorOf(r))
+		}
+	}
+	return list
+}
+
+// repositories are what the engine reads from the forge.
 func (l *Lab) repositories() []engine.Repository {
 	in := l.bridgeInputs()
-	return []engine.Repository{
+	list := []engine.Repository{
 		{Name: "estate", Type: "git", URL: in.RepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
 		{Name: "charts", Type: "helm", URL: in.ChartRepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
 	}
+	for _, r := range l.Estate.Repositories {
+		if r.Name != bridge.Estate {
+			list = append(list, engine.Repository{
+				Name: "mirror-" + r.Name, Type: "git", URL: in.MirrorURL(&r), Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword,
+			})
+		}
+	}
+	return list
 }
 
 // root is the estate's app of apps, pointed at the lab's forge.

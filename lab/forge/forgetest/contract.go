@@ -35,6 +35,8 @@ type Forge interface {
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	EnsureWebhook(ctx context.Context, url, secret string) (bool, error)
 	HasWebhook(ctx context.Context, url, secret string) (bool, error)
+	Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error)
+	Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error)
 	Remove(ctx context.Context) error
 }
 
@@ -201,6 +203,8 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
+	t.Run("mirror", func(t *testing.T) { testMirror(t, s) })
+
 	t.Run("restart", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		s.Stop(t)
@@ -310,14 +314,22 @@ func unserved(t *testing.T, f Forge, tree forge.Tree) {
 	ctx := t.Context()
 	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
 	for name, ask := range map[string]func() error{
-		"push":     func() error { _, err := f.Push(ctx, tree, "x"); return err },
-		"pull":     func() error { _, err := f.Pull(ctx, tree, false); return err },
-		"diff":     func() error { _, err := f.Diff(ctx, tree); return err },
-		"ahead":    func() error { _, err := f.Ahead(ctx, tree); return err },
-		"log":      func() error { _, err := f.Log(ctx, 1); return err },
-		"charts":   func() error { _, err := f.MissingCharts(ctx, charts); return err },
-		"webhook":  func() error { _, err := f.HasWebhook(ctx, "http://x", "s"); return err },
-		"publish":  func() error { _, err := f.PublishCharts(ctx, charts); return err },
+		"push":    func() error { _, err := f.Push(ctx, tree, "x"); return err },
+		"pull":    func() error { _, err := f.Pull(ctx, tree, false); return err },
+		"diff":    func() error { _, err := f.Diff(ctx, tree); return err },
+		"ahead":   func() error { _, err := f.Ahead(ctx, tree); return err },
+		"log":     func() error { _, err := f.Log(ctx, 1); return err },
+		"charts":  func() error { _, err := f.MissingCharts(ctx, charts); return err },
+		"webhook": func() error { _, err := f.HasWebhook(ctx, "http://x", "s"); return err },
+		"publish": func() error { _, err := f.PublishCharts(ctx, charts); return err },
+		"mirror": func() error {
+			_, err := f.Mirror(ctx, forge.Mirror{Name: "m", Branch: "main", Tree: tree}, "http://x", "s")
+			return err
+		},
+		"mirrored": func() error {
+			_, err := f.Mirrored(ctx, forge.Mirror{Name: "m", Branch: "main", Tree: tree}, "http://x", "s")
+			return err
+		},
 		"new hook": func() error { _, err := f.EnsureWebhook(ctx, "http://x", "s"); return err },
 	} {
 		if err := ask(); !hasCode(err, "no_forge") {

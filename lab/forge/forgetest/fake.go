@@ -31,6 +31,7 @@ type Fake struct {
 	silent     bool
 	charts     map[string]string // name and version -> digest
 	hook       string            // url and secret
+	hooks      map[string]string // likewise, by mirror
 }
 
 var _ Forge = (*Fake)(nil)
@@ -104,7 +105,7 @@ func (f *Fake) Take(folder string) (func() error, error) {
 		if err := os.RemoveAll(f.Dir); err != nil {
 			return err
 		}
-		f.inputs, f.port, f.hook, f.up = taken.inputs, taken.port, taken.hook, false
+		f.inputs, f.port, f.hook, f.hooks, f.up = taken.inputs, taken.port, taken.hook, taken.hooks, false
 		f.paused, f.silent, f.unprepared, f.charts = false, false, taken.unprepared, maps.Clone(taken.charts)
 		return os.CopyFS(f.Dir, os.DirFS(folder))
 	}, nil
@@ -124,7 +125,7 @@ func (f *Fake) Silence(silent bool) { f.silent = silent }
 
 // Unprepare takes the repository away, as if its start had been interrupted, until Start.
 func (f *Fake) Unprepare() error {
-	f.unprepared, f.charts, f.hook = true, map[string]string{}, ""
+	f.unprepared, f.charts, f.hook, f.hooks = true, map[string]string{}, "", nil
 	return os.RemoveAll(f.Dir)
 }
 

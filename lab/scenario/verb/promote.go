@@ -36,7 +36,7 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 		return err
 	}
 	// As the forge has it: the story may have changed the pins since the lab was made.
-	est, err := estate.Load(tree.FS, "", c.Estate.Name)
+	est, err := estate.Load(tree.FS, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories))
 	if err != nil {
 		return fmt.Errorf("the estate in the forge: %w", err)
 	}

@@ -1,0 +1,114 @@
+package forgetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"homelab/lab/forge"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// mirrorDir is within the estate's repository, so that it goes where that goes.
+func (f *Fake) mirrorDir(name string) string { return filepath.Join(f.Dir, "mirrors", name) }
+
+func (f *Fake) mirror(m forge.Mirror) forge.Remote {
+	dir := f.mirrorDir(m.Name)
+	return forge.Remote{URL: dir, Branch: m.Branch, Now: time.Now, Say: forge.Commands{Pull: "git -C " + m.Tree.Dir + " pull " + dir + " " + m.Branch}}
+}
+
+// Mirror makes a repository, and pushes the working tree to it.
+func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error) {
+	if _, err := f.running(); err != nil {
+		return forge.PushResult{}, err
+	}
+	dir := f.mirrorDir(m.Name)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		if _, err := git.PlainInit(dir, true); err != nil {
+			return forge.PushResult{}, err
+		}
+	}
+	res, err := f.mirror(m).Push(ctx, m.Tree, m.Name+": lab up")
+	if hook := url + " " + secret; f.hooks[m.Name] != hook {
+		f.hooks = maps.Clone(f.hooks)
+		if f.hooks == nil {
+			f.hooks = map[string]string{}
+		}
+		f.hooks[m.Name] = hook
+		res.Changed = append(res.Changed, "webhook")
+	}
+	return res, err
+}
+
+// Mirrored looks at what Mirror would change.
+func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error) {
+	if _, err := f.running(); err != nil {
+		return forge.Mirrored{}, err
+	}
+	repo, err := git.PlainOpen(f.mirrorDir(m.Name))
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return forge.Mirrored{Differs: []string{"repository " + m.Name + " is not in the forge"}}, nil
+	}
+	if err != nil {
+		return forge.Mirrored{}, err
+	}
+	var res forge.Mirrored
+	if ref, err := repo.Reference(plumbing.NewBranchReferenceName(m.Branch), true); err == nil {
+		res.Commit = ref.Hash().String()
+	}
+	paths, err := f.mirror(m).Diff(ctx, m.Tree)
+	for _, p := range paths {
+		res.Differs = append(res.Differs, m.Name+"/"+p)
+	}
+	if f.hooks[m.Name] != url+" "+secret {
+		res.Differs = append(res.Differs, "the webhook of repository "+m.Name+" is gone")
+	}
+	return res, err
+}
+
+// testMirror is the part of the contract that is about repositories beside the estate.
+func testMirror(t *testing.T, s Subject) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	write(t, dir, "apps/web.yaml", "one\n")
+	m := forge.Mirror{Name: "gitops", Branch: "trunk", Of: "https://github.com/acme/gitops", Tree: forge.Tree{FS: os.DirFS(dir), Dir: dir}}
+	const url = "http://172.18.0.2:30080/api/webhook"
+	seen := func(want ...string) forge.Mirrored {
+		t.Helper()
+		got, err := s.Forge.Mirrored(ctx, m, url, "s")
+		must(t, err)
+		if !slices.Equal(got.Differs, want) {
+			t.Errorf("differs in %q, want %q", got.Differs, want)
+		}
+		return got
+	}
+	estate := observe(t, s.Forge)
+	seen("repository gitops is not in the forge")
+	first, err := s.Forge.Mirror(ctx, m, url, "s")
+	must(t, err)
+	if !first.Pushed || !slices.Equal(first.Changed, []string{"apps/web.yaml", "webhook"}) || seen().Commit != first.Commit {
+		t.Errorf("pushed %+v", first)
+	}
+	again, err := s.Forge.Mirror(ctx, m, url, "s")
+	must(t, err)
+	if again.Pushed || len(again.Changed) > 0 || again.Commit != first.Commit {
+		t.Errorf("pushed again %+v", again)
+	}
+	write(t, dir, "apps/web.yaml", "two\n")
+	if got := seen("gitops/apps/web.yaml"); got.Commit != first.Commit {
+		t.Errorf("commit %s, want %s", got.Commit, first.Commit)
+	}
+	_, err = s.Forge.Mirror(ctx, m, url+"2", "s")
+	must(t, err)
+	seen("the webhook of repository gitops is gone")
+	if got := observe(t, s.Forge); got != estate {
+		t.Errorf("the estate is %+v, was %+v", got, estate)
+	}
+}

@@ -1,0 +1,65 @@
+package up_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/up"
+)
+
+// A repository beside the estate is served as the estate is: pushed when it changed, and never over what others committed there.
+func TestUpMirrorsRepositories(t *testing.T) {
+	s := newStage(t)
+	root := filepath.Dir(s.dir.Path)
+	web := filepath.Join(root, "gitops", "apps", "web.yaml")
+	must(t, os.MkdirAll(filepath.Dir(web), 0o755))
+	must(t, os.WriteFile(web, []byte("one\n"), 0o644))
+	hub := filepath.Join(root, "estate", lab.ClusterFile("hub"))
+	text, err := os.ReadFile(hub)
+	must(t, err)
+	must(t, os.WriteFile(hub, []byte(strings.Replace(string(text), "  role: hub\n", "  role: hub\n  repositories: {https://github.com/acme/gitops: ../gitops}\n", 1)), 0o644))
+	s.load()
+
+	run := func(want ...string) {
+		t.Helper()
+		changed, err := (&process{stage: s}).up(t.Context(), up.Options{})
+		must(t, err)
+		var about []string
+		for _, c := range changed {
+			if strings.Contains(c, "gitops") {
+				about = append(about, c)
+			}
+		}
+		if !slices.Equal(about, want) {
+			t.Errorf("changed %q, want %q", about, want)
+		}
+	}
+	run("estate: gitops/apps/web.yaml", "estate: gitops/webhook", "addons: repository mirror-gitops: http://lab-demo-forge:3000/lab/gitops.git")
+	run()
+	must(t, os.WriteFile(web, []byte("two\n"), 0o644))
+	run("estate: gitops/apps/web.yaml")
+
+	clone := filepath.Join(root, "clone")
+	for _, args := range [][]string{
+		{"clone", "--quiet", "--branch", "main", filepath.Join(s.forge.Dir, "mirrors", "gitops"), clone},
+		{"-C", clone, "rm", "--quiet", "apps/web.yaml"},
+		{"-C", clone, "-c", "user.name=she", "-c", "user.email=she@example.org", "commit", "--quiet", "-m", "gone"},
+		{"-C", clone, "push", "--quiet"},
+	} {
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	must(t, os.WriteFile(web, []byte("three\n"), 0o644))
+	_, err = (&process{stage: s}).up(t.Context(), up.Options{})
+	var refused *lab.Error
+	if !errors.As(err, &refused) || refused.Code != "diverged" || !strings.Contains(refused.Cure, "git -C "+filepath.Join(root, "gitops")+" pull ") {
+		t.Errorf("error %v", err)
+	}
+}
