@@ -27,7 +27,7 @@ var layers = [][]string{
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"estate", "plan", "apply", "observe", "promote", "render"},
-	{"scenario", "workspace"},
+	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"present"},
 	{"cli"},

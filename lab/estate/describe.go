@@ -85,7 +85,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 // sample is what the sets of an addon make for a cluster of an environment that has everything.
 func (l *loader) sample(addon, env string) []*appset.Application {
 	probe := everything(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
-	w := world(l.estate, []lab.Cluster{probe})
+	w := World(l.estate, []lab.Cluster{probe})
 	var apps []*appset.Application
 	for _, s := range l.sets {
 		if s.addon != addon {

@@ -45,7 +45,7 @@ func (l *loader) follow() {
 		if len(pending) > 0 {
 			continue
 		}
-		w := world(l.estate, l.estate.Clusters)
+		w := World(l.estate, l.estate.Clusters)
 		for _, s := range l.sets {
 			if followed[s.Name] {
 				continue
@@ -133,10 +133,10 @@ func (t tree) takes(file string) bool {
 	if ext := path.Ext(file); !ok || ext != ".yaml" && ext != ".yml" && ext != ".json" || !t.recurse && strings.Contains(rel, "/") {
 		return false
 	}
-	return (t.exclude == "" || !globs(t.exclude, rel)) && (t.include == "" || globs(t.include, rel))
+	return (t.exclude == "" || !Globs(t.exclude, rel)) && (t.include == "" || Globs(t.include, rel))
 }
 
-func globs(pattern, name string) bool {
+func Globs(pattern, name string) bool {
 	g, err := glob.Compile(pattern)
 	return err == nil && g.Match(name)
 }

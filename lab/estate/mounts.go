@@ -32,6 +32,18 @@ func (l *loader) mounts() {
 	}
 }
 
+// Mount finds the folders of repositories as seen from an estate in dir, which need not be there yet.
+func Mount(dir string, repositories []lab.Repository) ([]lab.Repository, error) {
+	l := &loader{estate: &lab.Estate{Dir: dir}}
+	for _, r := range repositories {
+		l.mount(r.URL, r.Dir, lab.Position{File: r.Dir})
+	}
+	if len(l.problems) > 0 {
+		return nil, invalid(l.problems)
+	}
+	return l.estate.Repositories, nil
+}
+
 func (l *loader) mount(address, folder string, at lab.Position) {
 	r := lab.Repository{URL: address, Dir: path.Clean(filepath.ToSlash(folder)), At: at}
 	key := lab.RepositoryKey(address)
@@ -65,7 +77,7 @@ func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 			return m.FS, m.Path, nil
 		}
 	}
-	if fs.ValidPath(r.Dir) {
+	if fs.ValidPath(r.Dir) && l.fsys != nil {
 		info, err := fs.Stat(l.fsys, r.Dir)
 		if err == nil && !info.IsDir() {
 			err = fmt.Errorf("it is a file")

@@ -39,7 +39,7 @@ func generate(t *testing.T, e *lab.Estate, file string) map[string]appset.Applic
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	x, err := set.Expand(world(e, e.Clusters))
+	x, err := set.Expand(World(e, e.Clusters))
 	if err != nil || len(x.Invalid) > 0 {
 		t.Fatal(err, x)
 	}

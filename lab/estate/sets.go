@@ -24,8 +24,8 @@ const engineLabels = "argocd.argoproj.io/"
 // secretType is the one of them that every registration carries from the start.
 const secretType = engineLabels + "secret-type"
 
-// engineNamespace is where the engine keeps ApplicationSets and Applications.
-const engineNamespace = "argocd"
+// EngineNamespace is where the engine keeps ApplicationSets and Applications.
+const EngineNamespace = "argocd"
 
 // set is an ApplicationSet of an addon.
 type set struct {
@@ -56,11 +56,11 @@ func plain(values map[string]lab.Value) map[string]string {
 	return out
 }
 
-// world is what the estate's ApplicationSets are expanded against.
-func world(e *lab.Estate, clusters []lab.Cluster) appset.World {
+// World is what the estate's ApplicationSets are expanded against.
+func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
 	return appset.World{
-		Namespace: engineNamespace,
+		Namespace: EngineNamespace,
 		Clusters:  registrations(e, clusters),
 		Repository: func(url, revision string) (fs.FS, error) {
 			own := lab.Repository{Branch: in.RepoRevision, FS: e.FS}
@@ -87,7 +87,7 @@ func everything(c lab.Cluster, addons []lab.Addon) lab.Cluster {
 
 // selected notes for every cluster which addons' ApplicationSets pick it, where that can be told.
 func (l *loader) selected() {
-	w := world(l.estate, l.estate.Clusters)
+	w := World(l.estate, l.estate.Clusters)
 	for i := range l.estate.Clusters {
 		l.estate.Clusters[i].Selected = map[string]bool{}
 	}
@@ -115,11 +115,11 @@ func (l *loader) selected() {
 // expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
 // what an environment pins is known before a cluster is in it.
 func (l *loader) expand() {
-	actual, potential := world(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
+	actual, potential := World(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
 	for _, c := range l.estate.Clusters {
 		potential = append(potential, everything(c, l.estate.Addons))
 	}
-	all := world(l.estate, potential)
+	all := World(l.estate, potential)
 	owners := map[string]string{} // application -> file of its set
 	known := map[string]bool{}    // addon -> what its sets make is known
 	for _, s := range l.sets {

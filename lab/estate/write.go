@@ -14,6 +14,7 @@ const gitignore = `# what a lab keeps beside its estate stays out of Git, and so
 .env
 *.kubeconfig
 .task/
+/repositories/
 `
 
 // Write writes the estate in fsys, with a .gitignore, to dir, which must be absent or empty. It is written aside and moved into place, so that it appears whole

@@ -98,7 +98,15 @@ func contract() map[string]any {
 			"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml", true, true,
 			"--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
 		},
-		"init":    InitResult{"/home/me/estate"},
+		"init":    InitResult{"/home/me/estate", DraftInfo{
+			Repositories: []DraftRepository{{"https://github.com/acme/gitops", "../gitops", "main"}}, Clusters: []string{"hub", "dev"},
+			Keys: []DraftKey{
+				{"annotation", "addons_repo_url", "https://github.com/acme/gitops", "found", "../gitops/bootstrap/addons.yaml:18:18"},
+				{"annotation", "owner", "", "to be given", "../gitops/addons/quota.yaml:17:38"},
+			},
+			Addons: []DraftAddon{{"quota", true, "", "../gitops/addons/quota.yaml:1:1"}, {"cert-manager", false, "it comes from https://charts.jetstack.io", "../gitops/addons/cert-manager.yaml:1:1"}},
+			Roots:  []string{"../gitops/bootstrap/addons.yaml:1:1"},
+		}},
 		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
 	}
 }

@@ -1,0 +1,224 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"homelab/lab"
+)
+
+// control are the words that estates have for the cluster which runs the engine.
+var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|argocd)([-_].*)?$`)
+
+// asked is a label that a generator selects clusters by.
+type asked struct {
+	key, value string // value is empty where any does
+	at         lab.Position
+}
+
+// selectors are the labels that the ApplicationSets ask for, in the order of the files.
+func (d *drafting) selectors() []asked {
+	var list []asked
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			continue
+		}
+		for _, s := range doc.set.Selectors() {
+			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+				list = append(list, asked{key, s.MatchLabels[key], doc.at})
+			}
+			for _, e := range s.MatchExpressions {
+				switch {
+				case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
+					for _, v := range e.Values {
+						list = append(list, asked{e.Key, v, doc.at})
+					}
+				case e.Operator == metav1.LabelSelectorOpExists:
+					list = append(list, asked{e.Key, "", doc.at})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// environments makes the hub, and a spoke for every environment that is selected; one where none is.
+func (d *drafting) environments() {
+	d.environment(lab.DefaultEnvironment)
+	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: "kind", ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
+	for _, r := range d.estate.Repositories {
+		hub.Mounts[r.URL] = r.Dir
+	}
+	d.estate.Clusters = append(d.estate.Clusters, hub)
+	names := d.environmentNames()
+	named := d.destinations()
+	for _, cluster := range named {
+		if word := stage.FindString(cluster); len(names) == 0 || word != "" && !slices.ContainsFunc(names, func(env string) bool { return strings.Contains(cluster, env) }) {
+			names = append(names, cmp.Or(word, "dev"))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"dev"}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for i, name := range slices.Compact(names) {
+		d.environment(name).Order = i + 1
+		if !slices.ContainsFunc(named, func(cluster string) bool { return strings.Contains(cluster, name) }) {
+			d.spoke(name, name)
+		}
+	}
+	for _, cluster := range named {
+		d.spoke(cluster, names[max(0, slices.IndexFunc(names, func(env string) bool { return strings.Contains(cluster, env) }))])
+	}
+}
+
+// stage are the usual names of environments.
+var stage = regexp.MustCompile(`dev|test|staging|prod`)
+
+// environmentNames are those that generators select; one that means the hub becomes its label.
+func (d *drafting) environmentNames() []string {
+	hub := &d.estate.Clusters[0]
+	var names []string
+	var first asked
+	for _, s := range d.selectors() {
+		switch {
+		case s.key != "environment" && s.key != "env" || s.value == "" || strings.Contains(s.value, "{{") || slices.Contains(names, s.value):
+			continue
+		case control.MatchString(s.value):
+			hub.Labels[s.key] = s.value
+		case len(validation.IsDNS1123Label(s.value)) > 0 || s.value == lab.DefaultEnvironment:
+			continue
+		default:
+			names = append(names, s.value)
+		}
+		first = cmp.Or(first, s)
+	}
+	if first.key != "" {
+		all := names
+		if on := hub.Labels[first.key]; on != "" {
+			all = append(slices.Clone(names), on+" (hub)")
+		}
+		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
+	}
+	return names
+}
+
+// destinations are the clusters that manifests name.
+func (d *drafting) destinations() []string {
+	var names []string
+	for _, doc := range d.docs {
+		template := doc.app
+		if doc.set != nil {
+			template = &doc.set.Spec.Template
+		}
+		name := template.Spec.Destination.Name
+		if name != "" && name != "in-cluster" && name != "hub" && len(validation.IsDNS1123Label(name)) == 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (d *drafting) spoke(name, environment string) {
+	d.estate.Clusters = append(d.estate.Clusters, lab.Cluster{
+		Name: name, Role: lab.RoleSpoke, Environment: environment, Provider: "kind", ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{},
+	})
+}
+
+// rank is where an environment stands in the order of promotion, by the names that are usual.
+func rank(name string) int {
+	for i, pattern := range []string{`^(dev|development|sandbox|lab)`, `^(test|qa|int)`, `^(stag|stg|uat|pre)`, `^(prod|prd|live)`} {
+		if regexp.MustCompile(pattern).MatchString(name) {
+			return i
+		}
+	}
+	return 1
+}
+
+// selected gives the clusters the labels that generators ask for.
+func (d *drafting) selected() {
+	own := d.registered(d.estate.Clusters[0])
+	for _, s := range d.selectors() {
+		_, byLab := own.Labels[s.key]
+		switch {
+		case s.key == "env":
+			for i := range d.estate.Clusters {
+				if c := &d.estate.Clusters[i]; c.Environment != "" {
+					c.Labels[s.key] = c.Environment
+				}
+			}
+			continue
+		case byLab, strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, "argocd.argoproj.io/"), strings.Contains(s.value, "{{"):
+			continue
+		case len(validation.IsQualifiedName(s.key)) > 0:
+			continue
+		}
+		value, how := s.value, Found
+		if value == "" {
+			value, how = "true", MadeUp
+		}
+		for i := range d.estate.Clusters {
+			c := &d.estate.Clusters[i]
+			_, has := c.Labels[s.key]
+			if !has && control.MatchString(value) == (c.Role == lab.RoleHub) {
+				c.Labels[s.key] = value
+			}
+		}
+		d.note(Key{Name: s.key, Label: true, Value: value, How: how, At: s.at})
+	}
+}
+
+// switches turns on the addons that can be had from the repositories themselves.
+func (d *drafting) switches() {
+	for _, s := range d.selectors() {
+		key, ok := strings.CutPrefix(s.key, "enable_")
+		if !ok || s.value != "true" && s.value != "" || slices.ContainsFunc(d.Addons, func(a Switch) bool { return a.Addon == strings.ReplaceAll(key, "_", "-") }) {
+			continue
+		}
+		sw := Switch{Addon: strings.ReplaceAll(key, "_", "-"), On: true, At: s.at}
+		for i := range d.estate.Clusters {
+			d.estate.Clusters[i].Addons[sw.Addon] = d.estate.Clusters[i].Role == lab.RoleSpoke
+		}
+		if elsewhere := d.elsewhere(s.key); elsewhere != "" {
+			sw.On, sw.Why = false, "it comes from "+elsewhere
+		}
+		for i := range d.estate.Clusters {
+			c := &d.estate.Clusters[i]
+			if delete(c.Addons, sw.Addon); c.Role == lab.RoleSpoke {
+				c.Addons[sw.Addon] = sw.On
+			}
+		}
+		d.Addons = append(d.Addons, sw)
+	}
+}
+
+// elsewhere is a repository beyond the mounted ones that the sets of an addon need; empty where they need none.
+func (d *drafting) elsewhere(label string) string {
+	for _, doc := range d.docs {
+		if doc.set == nil || !slices.ContainsFunc(doc.set.Selectors(), func(s metav1.LabelSelector) bool {
+			_, matches := s.MatchLabels[label]
+			return matches || slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == label })
+		}) {
+			continue
+		}
+		x, err := doc.set.Expand(d.world())
+		if err != nil {
+			return "what only the running engine can tell: " + fmt.Sprint(err)
+		}
+		for _, app := range x.Applications {
+			for _, source := range app.Spec.All() {
+				if _, ours := d.inputs().Mounted(source.RepoURL); !ours && source.RepoURL != d.inputs().ChartRepoURL {
+					return source.RepoURL
+				}
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+package draft_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"homelab/lab"
+	"homelab/lab/draft"
+	"homelab/lab/estate"
+)
+
+// A case is testdata/NAME.txtar: "repositories" lists addresses and folders, which follow, and "want" is the draft, as printed here. UPDATE_GOLDEN=1 writes it again.
+func TestNew(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(cases) < 5 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, file := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			want := ""
+			var repositories []lab.Repository
+			archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
+				if f.Name == "want" {
+					want = string(f.Data)
+				}
+				return f.Name == "want"
+			})
+			for _, f := range archive.Files {
+				write(t, filepath.Join(dir, f.Name), f.Data)
+			}
+			for line := range strings.Lines(string(archive.Files[0].Data)) {
+				url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
+				repositories = append(repositories, lab.Repository{URL: url, Dir: "../" + folder})
+			}
+			home := filepath.Join(dir, "estate")
+			write(t, filepath.Join(home, "none"), nil)
+			mounted, err := estate.Mount(home, repositories)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := draft.New("test", mounted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := printed(t, d)
+			if err := os.CopyFS(home, d.Files); err != nil {
+				t.Fatal(err)
+			}
+			root, err := os.OpenRoot(home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			switch e, err := estate.Load(root.FS(), home, "test"); {
+			case err != nil:
+				got += fmt.Sprintf("# lab up: %v\n", err)
+				var failed *lab.Error
+				if errors.As(err, &failed) {
+					got += failed.Problems.Error() + "\n"
+				}
+			default:
+				for _, a := range e.Applications {
+					got += fmt.Sprintf("# application %s on %s\n", a.Name, a.Cluster)
+				}
+				for _, n := range e.Notes {
+					got += fmt.Sprintf("# note %s\n", n)
+				}
+			}
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != want {
+				t.Errorf("drafted:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func printed(t *testing.T, d *draft.Draft) string {
+	t.Helper()
+	var b strings.Builder
+	err := fs.WalkDir(d.Files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(d.Files, name)
+		fmt.Fprintf(&b, "## %s\n%s", name, text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range d.Keys {
+		fmt.Fprintf(&b, "# key %s (label: %t): %q, %s, %s\n", k.Name, k.Label, k.Value, k.How, k.At)
+	}
+	for _, a := range d.Addons {
+		fmt.Fprintf(&b, "# addon %s: %t %s, %s\n", a.Addon, a.On, a.Why, a.At)
+	}
+	for _, at := range d.Roots {
+		fmt.Fprintf(&b, "# root %s\n", at)
+	}
+	for _, at := range d.Beside {
+		fmt.Fprintf(&b, "# beside %s\n", at)
+	}
+	return b.String()
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,177 @@
+package draft
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/estate"
+)
+
+// cloneDir is the folder of an estate in which lab keeps what it cloned.
+const cloneDir = "repositories"
+
+// cloneLimit is how long one clone may take.
+const cloneLimit = 10 * time.Minute
+
+// Write drafts an estate for dir, which must be absent or empty, beside repositories: folders, which stay as they are, or addresses, which are cloned into the
+// estate. It is written whole or not at all.
+func Write(ctx context.Context, name, dir string, from []string, p lab.Progress) (*Draft, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("folder: %w", err)
+	}
+	staged, err := os.MkdirTemp("", "lab-init-")
+	if err != nil {
+		return nil, fmt.Errorf("draft an estate: %w", err)
+	}
+	defer os.RemoveAll(staged)
+	var repositories []lab.Repository
+	cloned := false
+	for _, f := range from {
+		r, err := locate(ctx, f, staged, p)
+		if err != nil {
+			return nil, err
+		}
+		cloned = cloned || strings.HasPrefix(r.Dir, staged)
+		repositories = append(repositories, r)
+	}
+	p("reading what the repositories hold")
+	mounted, err := estate.Mount(dir, repositories)
+	if err != nil {
+		return nil, err
+	}
+	for i := range mounted {
+		if mounted[i].Dir, err = filed(mounted[i].Dir, dir, staged); err != nil {
+			return nil, err
+		}
+	}
+	d, err := New(name, mounted)
+	if err != nil {
+		return nil, err
+	}
+	if err := estate.Write(d.Files, dir); err != nil {
+		return nil, err
+	}
+	if cloned {
+		err = os.CopyFS(filepath.Join(dir, cloneDir), os.DirFS(filepath.Join(staged, cloneDir)))
+	}
+	return d, err
+}
+
+// filed is a folder as the estate's cluster.yaml names it: relative to the estate.
+func filed(folder, dir, staged string) (string, error) {
+	if rel, ok := strings.CutPrefix(folder, filepath.ToSlash(staged)+"/"); ok {
+		return rel, nil
+	}
+	rel, err := filepath.Rel(dir, filepath.FromSlash(folder))
+	return filepath.ToSlash(rel), err
+}
+
+// locate finds a repository's folder and its address.
+func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repository, error) {
+	info, err := os.Stat(from)
+	switch {
+	case err == nil && !info.IsDir():
+		return lab.Repository{}, usage(from + " is a file")
+	case err == nil:
+		abs, err := filepath.Abs(from)
+		if err != nil {
+			return lab.Repository{}, fmt.Errorf("folder: %w", err)
+		}
+		return lab.Repository{URL: addressOf(ctx, abs), Dir: filepath.ToSlash(abs)}, nil
+	case !strings.Contains(from, ":"):
+		return lab.Repository{}, usage(fmt.Sprintf("there is no folder %s", from))
+	}
+	p("cloning " + from)
+	to := filepath.Join(staged, cloneDir, path.Base(lab.RepositoryKey(from)))
+	if _, err := git(ctx, "clone", "--quiet", from, to); err != nil {
+		return lab.Repository{}, &lab.Error{
+			Exit: lab.ExitFailed, Code: "clone", Message: fmt.Sprintf("%s cannot be cloned: %v", from, err), Err: err, Details: []string{"nothing was written"},
+			Cure: "clone it yourself, and name the folder: lab init --from DIR NEW",
+		}
+	}
+	return lab.Repository{URL: from, Dir: filepath.ToSlash(to)}, nil
+}
+
+func usage(message string) error {
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: "name the folder of a clone, or an address to clone: lab init --from DIR|URL NEW"}
+}
+
+// addressOf is where a clone came from; for one that came from nowhere, the address that its manifests have of it, or one that is made up.
+func addressOf(ctx context.Context, dir string) string {
+	if top, err := git(ctx, "-C", dir, "rev-parse", "--show-toplevel"); err == nil && filepath.Clean(top) == dir {
+		if url, err := git(ctx, "-C", dir, "remote", "get-url", "origin"); err == nil && !filepath.IsAbs(url) {
+			return url
+		}
+	}
+	if url := ownAddress(dir); url != "" {
+		return url
+	}
+	return "https://git.lab.invalid/local/" + filepath.Base(dir)
+}
+
+// ownAddress is the address of which most written paths exist in a folder.
+func ownAddress(dir string) string {
+	mounted, err := estate.Mount(dir, []lab.Repository{{URL: "https://git.lab.invalid/local/x", Dir: "."}})
+	if err != nil {
+		return ""
+	}
+	d := &drafting{estate: &lab.Estate{Repositories: mounted}}
+	if d.scan(&mounted[0]) != nil {
+		return ""
+	}
+	votes := map[string]int{}
+	for _, doc := range d.docs {
+		template := doc.app
+		if doc.set != nil {
+			template = &doc.set.Spec.Template
+		}
+		for _, source := range template.Spec.All() {
+			written, _, _ := strings.Cut(source.Path, "{{")
+			if source.Chart != "" || source.Path == "" || strings.Contains(source.RepoURL, "{{") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(written))); err == nil {
+				votes[source.RepoURL]++
+			}
+		}
+	}
+	best := ""
+	for _, url := range sortedKeys(votes) {
+		if votes[url] > votes[best] {
+			best = url
+		}
+	}
+	return best
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, cloneLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		lines := slices.DeleteFunc(strings.Split(stderr.String(), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
+		if len(lines) > 0 {
+			err = errors.New(lines[len(lines)-1])
+		}
+	}
+	return strings.TrimSpace(string(out)), err
+}

@@ -1,0 +1,147 @@
+package draft
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/estate"
+)
+
+// roots finds the documents that lead to the others, and what stands beside those. Where none leads anywhere, all are roots.
+func (d *drafting) roots() {
+	leads := map[*document][]*document{}
+	below := map[*document]bool{}
+	for _, doc := range d.docs {
+		for _, to := range d.leadsTo(doc) {
+			if to != doc {
+				leads[doc] = append(leads[doc], to)
+			}
+		}
+	}
+	for doc, list := range leads {
+		for _, to := range list {
+			if !slices.Contains(leads[to], doc) || path.Dir(doc.file) < path.Dir(to.file) { // of two that lead to each other, one
+				below[to] = true
+			}
+		}
+	}
+	folders := map[string]bool{} // of those that lead to others
+	for _, doc := range d.docs {
+		if !below[doc] && len(leads[doc]) > 0 {
+			folders[doc.repo.Name+"/"+path.Dir(doc.file)] = true
+		}
+	}
+	for _, doc := range d.docs {
+		switch {
+		case below[doc]:
+		case len(folders) == 0 || folders[doc.repo.Name+"/"+path.Dir(doc.file)]:
+			d.taken[doc] = true
+			d.Roots = append(d.Roots, doc.at)
+		default:
+			d.Beside = append(d.Beside, doc.at)
+		}
+	}
+}
+
+// leadsTo are the documents in the folders that a document's Applications sync to the hub.
+func (d *drafting) leadsTo(doc *document) []*document {
+	apps := []*appset.Template{doc.app}
+	if doc.set != nil {
+		x, err := doc.set.Expand(d.world())
+		if err != nil {
+			return nil
+		}
+		apps = nil
+		for i := range x.Applications {
+			apps = append(apps, &x.Applications[i].Template)
+		}
+	}
+	var list []*document
+	for _, app := range apps {
+		if dest := app.Spec.Destination; dest.Server != appset.InCluster && dest.Name != appset.InClusterName && dest.Name != d.estate.Hub().Name {
+			continue
+		}
+		for _, source := range app.Spec.All() {
+			r, ok := d.inputs().Mounted(source.RepoURL)
+			if !ok || source.Chart != "" || source.Path == "" {
+				continue
+			}
+			for _, to := range d.docs {
+				if to.repo.Name == r.Name && !slices.Contains(list, to) && takes(source, to.file) {
+					list = append(list, to)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// takes reports whether a source brings a file. What a chart or kustomize makes of a folder is taken to be all of it.
+func takes(source appset.Source, file string) bool {
+	dir := path.Clean(source.Path)
+	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
+	if dir == "." {
+		rel, ok = file, true
+	}
+	o := source.Directory
+	if !ok || o == nil {
+		return ok && (source.Helm != nil || source.Kustomize != nil || !strings.Contains(rel, "/"))
+	}
+	if !o.Recurse && strings.Contains(rel, "/") {
+		return false
+	}
+	return (o.Exclude == "" || !estate.Globs(o.Exclude, rel)) && (o.Include == "" || estate.Globs(o.Include, rel))
+}
+
+// missingProjects are the AppProjects that nobody has, by name.
+func (d *drafting) missingProjects() []string {
+	missing := map[string]bool{}
+	want := func(name string) {
+		if name != "" && name != "default" && !slices.Contains(d.projects, name) && !strings.Contains(name, "{{") {
+			missing[name] = true
+		}
+	}
+	for _, doc := range d.docs {
+		if doc.app != nil {
+			want(doc.app.Spec.Project)
+			continue
+		}
+		want(doc.set.Spec.Template.Spec.Project)
+		if x, err := doc.set.Expand(d.world()); err == nil {
+			for _, app := range x.Applications {
+				want(app.Spec.Project)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(missing))
+}
+
+// source is a folder that the root syncs, with the files of it that are taken.
+type source struct {
+	repo  *lab.Repository
+	dir   string
+	files []string
+}
+
+func (d *drafting) sources() []source {
+	var list []source
+	for _, doc := range d.docs {
+		if !d.taken[doc] {
+			continue
+		}
+		dir := path.Dir(doc.file)
+		i := slices.IndexFunc(list, func(s source) bool { return s.repo == doc.repo && s.dir == dir })
+		if i < 0 {
+			i = len(list)
+			list = append(list, source{repo: doc.repo, dir: dir})
+		}
+		if name := path.Base(doc.file); !slices.Contains(list[i].files, name) {
+			list[i].files = append(list[i].files, name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,153 @@
+package draft
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+// document is an ApplicationSet or an Application of a repository.
+type document struct {
+	repo *lab.Repository
+	file string // within the repository
+	node *yaml.Node
+	at   lab.Position
+	set  *appset.Set      // nil for an Application
+	app  *appset.Template // nil for an ApplicationSet
+	uses []use
+}
+
+// use is a place where a template refers to a label or an annotation.
+type use struct {
+	key     string
+	label   bool
+	guarded bool
+	field   string // that the text is of: repoURL, path, valueFiles
+	text    string
+	doc     *document
+	at      lab.Position
+}
+
+// most is how many files of a repository are looked at.
+const most = 20_000
+
+// scan finds the documents of a repository. What cannot be read as YAML is a template of something, and no document.
+func (d *drafting) scan(r *lab.Repository) error {
+	looked := 0
+	err := fs.WalkDir(r.FS, ".", func(file string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
+		case e.IsDir():
+			if file != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"node_modules", "vendor"}, e.Name())) {
+				return fs.SkipDir
+			}
+			return nil
+		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
+			return nil
+		}
+		if looked++; looked > most {
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder within it that has the ApplicationSets"}
+		}
+		info, err := e.Info()
+		if err != nil || info.Size() > strict.MaxFile {
+			return err
+		}
+		data, err := fs.ReadFile(r.FS, file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
+		}
+		if strings.Contains(string(data), "argoproj.io/") {
+			d.documents(r, file, data)
+		}
+		return nil
+	})
+	return err
+}
+
+func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
+	name := path.Join(r.Dir, file)
+	docs, problems := strict.Parse(name, data)
+	if len(problems) > 0 {
+		return
+	}
+	for _, n := range docs {
+		if !strings.HasPrefix(scalar(n, "apiVersion"), "argoproj.io/") {
+			continue
+		}
+		doc := &document{repo: r, file: file, node: n, at: strict.Position(name, n)}
+		switch scalar(n, "kind") {
+		case "AppProject":
+			d.projects = append(d.projects, scalar(n, "metadata", "name"))
+			continue
+		case "ApplicationSet":
+			doc.set, problems = appset.Parse(name, n)
+		case "Application":
+			doc.app, problems = appset.ParseApplication(name, n)
+		default:
+			continue
+		}
+		if len(problems) > 0 || doc.set == nil && doc.app == nil {
+			continue // the engine would refuse it, and so will lab up where the root leads to it
+		}
+		if doc.set != nil {
+			doc.uses = usesOf(doc)
+		}
+		d.docs = append(d.docs, doc)
+	}
+}
+
+// usesOf are the labels and annotations that an ApplicationSet's templates refer to, with the fields that they stand in.
+func usesOf(doc *document) []use {
+	fields := map[lab.Position]use{}
+	var walk func(n *yaml.Node, field string)
+	walk = func(n *yaml.Node, field string) {
+		switch n.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				walk(n.Content[i+1], n.Content[i].Value)
+			}
+		case yaml.ScalarNode:
+			fields[strict.Position(doc.set.File, n)] = use{field: field, text: n.Value}
+		default:
+			for _, c := range n.Content {
+				walk(c, field)
+			}
+		}
+	}
+	walk(doc.node, "")
+	var list []use
+	for _, ref := range doc.set.Refs() {
+		if len(ref.Path) != 3 || ref.Path[0] != "metadata" || ref.Path[1] != "labels" && ref.Path[1] != "annotations" {
+			continue
+		}
+		u := fields[ref.Position]
+		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded, doc, ref.Position
+		list = append(list, u)
+	}
+	return list
+}
+
+func scalar(n *yaml.Node, keys ...string) string {
+	for _, key := range keys {
+		var next *yaml.Node
+		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	if n == nil || n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}

@@ -1,0 +1,193 @@
+package draft
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/estate"
+)
+
+// write makes the estate's files.
+func (d *drafting) write() fs.FS {
+	out := files{}
+	for _, e := range d.estate.Environments {
+		spec := mapping{}
+		if e.Name != lab.DefaultEnvironment {
+			spec.add("order", e.Order)
+		}
+		if e.Cloud.Provider != "" {
+			spec.add("cloud", plain("provider", e.Cloud.Provider))
+		}
+		spec.addTexts("labels", e.Labels, d.comment(true))
+		spec.addTexts("metadata", e.Metadata, d.comment(false))
+		text := labDocument("Environment", e.Name, spec)
+		if e.Name == lab.DefaultEnvironment {
+			text = d.open() + text
+		}
+		out[lab.EnvironmentsDir+"/"+e.Name+"/environment.yaml"] = text
+	}
+	for _, c := range d.estate.Clusters {
+		spec := mapping{}
+		spec.add("role", string(c.Role))
+		if c.Environment != "" {
+			spec.add("environment", c.Environment)
+		}
+		spec.addTexts("repositories", c.Mounts, nil)
+		spec.addTexts("labels", c.Labels, d.comment(true))
+		addons := mapping{}
+		for _, a := range d.Addons {
+			if on, ok := c.Addons[a.Addon]; ok {
+				addons.add(a.Addon, on)
+				addons.comment(a.Why)
+			}
+		}
+		if len(addons.node.Content) > 0 {
+			spec.add("addons", &addons.node)
+		}
+		out[lab.ClusterFile(c.Name)] = labDocument("Cluster", c.Name, spec)
+	}
+	out[lab.RootFile] = d.root()
+	return out.fs()
+}
+
+// open names, as a comment, the keys for which a value has to be given.
+func (d *drafting) open() string {
+	var b strings.Builder
+	for _, k := range d.Keys {
+		if k.How == Open {
+			fmt.Fprintf(&b, "# spec.metadata.%s is to be given: %s reads it\n", k.Name, k.At)
+		}
+	}
+	return b.String()
+}
+
+// comment says of a key how it came to its value.
+func (d *drafting) comment(label bool) func(string) string {
+	return func(name string) string {
+		k, ok := d.keys[fmt.Sprint(label, name)]
+		if !ok {
+			return ""
+		}
+		return k.How + ": " + k.At.String()
+	}
+}
+
+// root is the app of apps: the folders of the repositories that have the documents which lead to all others.
+func (d *drafting) root() string {
+	var b strings.Builder
+	b.WriteString("# What the engine is given: it leads to everything else.\n")
+	for _, name := range d.missingProjects() {
+		spec := mapping{}
+		spec.add("sourceRepos", []string{"*"})
+		spec.add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})
+		spec.add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
+		b.WriteString(argo("AppProject", name, spec) + "---\n")
+	}
+	var sources []*yaml.Node
+	for _, s := range d.sources() {
+		m := mapping{}
+		m.add("repoURL", s.repo.URL)
+		m.add("path", s.dir)
+		m.add("targetRevision", "HEAD")
+		include := s.files[0]
+		if len(s.files) > 1 {
+			include = "{" + strings.Join(s.files, ",") + "}"
+		}
+		m.add("directory", plain("include", include))
+		sources = append(sources, &m.node)
+	}
+	spec := mapping{}
+	spec.add("project", "default")
+	if len(sources) == 1 {
+		spec.add("source", sources[0])
+	} else {
+		spec.add("sources", &yaml.Node{Kind: yaml.SequenceNode, Content: sources})
+	}
+	destination := mapping{}
+	destination.add("server", "https://kubernetes.default.svc")
+	destination.add("namespace", estate.EngineNamespace)
+	spec.add("destination", &destination.node)
+	policy := mapping{}
+	policy.add("automated", map[string]bool{"prune": true, "selfHeal": true})
+	spec.add("syncPolicy", &policy.node)
+	return b.String() + argo("Application", "root", spec)
+}
+
+func argo(kind, name string, spec mapping) string {
+	meta := mapping{}
+	meta.add("name", name)
+	meta.add("namespace", estate.EngineNamespace)
+	return object("argoproj.io/v1alpha1", kind, meta, spec)
+}
+
+func labDocument(kind, name string, spec mapping) string {
+	return object(estate.APIVersion, kind, *plain("name", name), spec)
+}
+
+func object(apiVersion, kind string, meta, spec mapping) string {
+	m := mapping{}
+	m.add("apiVersion", apiVersion)
+	m.add("kind", kind)
+	m.add("metadata", &meta.node)
+	if len(spec.node.Content) > 0 {
+		m.add("spec", &spec.node)
+	}
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&m.node); err != nil {
+		panic(err) // nodes of our own making
+	}
+	return b.String()
+}
+
+// mapping is a YAML mapping in the order in which it is written.
+type mapping struct{ node yaml.Node }
+
+func plain(key string, value any) *mapping {
+	m := &mapping{}
+	m.add(key, value)
+	return m
+}
+
+func (m *mapping) add(key string, value any) {
+	m.node.Kind = yaml.MappingNode
+	var v yaml.Node
+	switch value := value.(type) {
+	case *yaml.Node:
+		v = *value
+	case *mapping:
+		v = value.node
+	default:
+		if err := v.Encode(value); err != nil {
+			panic(err) // plain values
+		}
+	}
+	m.node.Content = append(m.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &v)
+}
+
+// comment is written behind the value that was added last.
+func (m *mapping) comment(text string) {
+	m.node.Content[len(m.node.Content)-1].LineComment = text
+}
+
+func (m *mapping) addTexts(key string, values map[string]string, comment func(string) string) {
+	if len(values) == 0 {
+		return
+	}
+	inner := mapping{}
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		inner.add(k, values[k])
+		if comment != nil {
+			inner.comment(comment(k))
+		}
+	}
+	m.add(key, &inner.node)
+}
