@@ -105,6 +105,16 @@ func TestKilledAtAnyStage(t *testing.T) {
 	l.play(t, parts)
 }
 
+// TestForeignEstates brings estates that know nothing of lab, each in a shape that is common in public.
+func TestForeignEstates(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			tail(t, s.seconds)
+			foreign(t, s)
+		})
+	}
+}
+
 // TestBundle saves a bundle, forgets everything that was built, and brings a lab up from the bundle: without Go, without a network.
 func TestBundle(t *testing.T) {
 	tail(t, 120)

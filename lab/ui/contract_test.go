@@ -98,7 +98,7 @@ func contract() map[string]any {
 			"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml", true, true,
 			"--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
 		},
-		"init":    InitResult{"/home/me/estate", DraftInfo{
+		"init": InitResult{"/home/me/estate", DraftInfo{
 			Repositories: []DraftRepository{{"https://github.com/acme/gitops", "../gitops", "main"}}, Clusters: []string{"hub", "dev"},
 			Keys: []DraftKey{
 				{"annotation", "addons_repo_url", "https://github.com/acme/gitops", "found", "../gitops/bootstrap/addons.yaml:18:18"},

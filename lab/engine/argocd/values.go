@@ -125,8 +125,29 @@ func configMap(s Settings) map[string]any {
 		"timeout.reconciliation.jitter": "0s",
 
 		"resource.customizations.health.argoproj.io_Application": applicationHealth,
+		"resource.exclusions": exclusions,
 	}
 }
+
+// exclusions keep lab's own documents, which may lie in a folder that an Application syncs, from being taken for manifests; the rest is what upstream's chart
+// leaves out as well: it changes all the time, and nobody keeps it in Git.
+const exclusions = `- apiGroups: [lab]
+  kinds: ["*"]
+- apiGroups: ["", discovery.k8s.io]
+  kinds: [Endpoints, EndpointSlice]
+- apiGroups: [coordination.k8s.io]
+  kinds: [Lease]
+- apiGroups: [authentication.k8s.io, authorization.k8s.io]
+  kinds: [LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview, SubjectAccessReview, TokenReview]
+- apiGroups: [certificates.k8s.io]
+  kinds: [CertificateSigningRequest]
+- apiGroups: [cert-manager.io]
+  kinds: [CertificateRequest]
+- apiGroups: [cilium.io]
+  kinds: [CiliumEndpoint, CiliumEndpointSlice, CiliumIdentity]
+- apiGroups: [kyverno.io, reports.kyverno.io, wgpolicyk8s.io]
+  kinds: [AdmissionReport, BackgroundScanReport, ClusterAdmissionReport, ClusterBackgroundScanReport, ClusterEphemeralReport, ClusterPolicyReport, EphemeralReport, PolicyReport, UpdateRequest]
+`
 
 // secretValues becomes the Secret argocd-secret.
 func secretValues(s Settings) map[string]any {

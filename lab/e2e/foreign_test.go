@@ -1,0 +1,124 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// shape is an estate as people publish them: repositories of lab/draft/testdata, which know nothing of lab.
+type shape struct {
+	name         string
+	seconds      int
+	clusters     int
+	applications int
+	spoke        string // where the ConfigMap is
+	namespace    string
+	configMap    string
+	repository   string // that has it
+	file         string
+	edit         [2]string // in that file: what it says, and what it should say instead
+	key          string    // of the ConfigMap's data
+}
+
+var shapes = []shape{
+	{
+		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
+		file: "platform/environments/prod/addons/node-labels/values.yaml", edit: [2]string{"tier: gold", "tier: platinum"}, key: "tier",
+	},
+	{
+		name: "three-repositories", seconds: 120, clusters: 2, applications: 4, spoke: "dev", namespace: "web", configMap: "web", repository: "workloads",
+		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+}
+
+// foreign brings an estate beside repositories, which stay as they are. What is committed to them arrives by lab up, and what is committed to their mirrors by itself.
+func foreign(t *testing.T, s shape) {
+	home := t.TempDir()
+	l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: filepath.Join(home, "mine")}
+	l.unused = unusedVolumes()
+	t.Cleanup(func() {
+		if t.Failed() {
+			l.diagnose()
+		}
+		l.must("down", "--snapshots")
+	})
+	archive, err := txtar.ParseFile(filepath.Join("..", "draft", "testdata", s.name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := &testLab{t: t, estate: home}
+	for _, f := range archive.Files[1:] {
+		if f.Name != "want" && !strings.Contains(f.Name, "/.git/") {
+			files.write(f.Name, string(f.Data))
+		}
+	}
+	args := []string{"init"}
+	var folders []string
+	for line := range strings.Lines(string(archive.Files[0].Data)) {
+		url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
+		folder = filepath.Join(home, folder)
+		git(t, folder, "init", "--quiet", "--initial-branch", "main")
+		git(t, folder, "remote", "add", "origin", url)
+		git(t, folder, "add", ".")
+		git(t, folder, "commit", "--quiet", "--message", "first")
+		args, folders = append(args, "--from", folder), append(folders, folder)
+	}
+	l.must(append(args, l.estate)...)
+	l.must("up", "--fix")
+	l.converged(s.clusters, s.applications)
+
+	repository := filepath.Join(home, s.repository)
+	old, wanted := s.edit[0], s.edit[1]
+	l.says(s, old)
+	files.edit(filepath.Join(s.repository, s.file), old, wanted)
+	git(t, repository, "commit", "--quiet", "--all", "--message", "second")
+	l.must("up")
+	l.says(s, wanted)
+	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
+		t.Errorf("a second run: %s%s", out.stdout, out.stderr)
+	}
+
+	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
+	clone := filepath.Join(home, "clone")
+	git(t, home, "clone", "--quiet", strings.Replace(url, "/estate.git", "/"+s.repository+".git", 1), clone)
+	if got, want := git(t, clone, "rev-parse", "HEAD"), git(t, repository, "rev-parse", "HEAD"); got != want {
+		t.Errorf("the mirror is at %s, the repository at %s", got, want)
+	}
+	files.edit(filepath.Join("clone", s.file), wanted, old)
+	git(t, clone, "commit", "--quiet", "--all", "--message", "third")
+	began := time.Now()
+	git(t, clone, "push", "--quiet")
+	l.says(s, old)
+	t.Logf("a commit to the mirror arrives in %.1fs", time.Since(began).Seconds())
+	if out := l.run("up"); out.code != 0 {
+		t.Errorf("lab up after a commit to the mirror: exit %d\n%s", out.code, out.stderr)
+	}
+
+	for _, folder := range folders {
+		if status := git(t, folder, "status", "--porcelain"); status != "" {
+			t.Errorf("%s was touched:\n%s", folder, status)
+		}
+	}
+	l.must("down")
+}
+
+// says waits until a shape's ConfigMap has the value of a line; a commit needs no more than a minute.
+func (l *testLab) says(s shape, line string) {
+	l.t.Helper()
+	_, want, _ := strings.Cut(line, ": ")
+	eventually(l.t, time.Minute, func() error {
+		cm, err := l.kube(s.spoke).CoreV1().ConfigMaps(s.namespace).Get(l.t.Context(), s.configMap, metav1.GetOptions{})
+		if err == nil && cm.Data[s.key] != want {
+			err = fmt.Errorf("%s in %s: %s is %q, want %q", s.configMap, s.spoke, s.key, cm.Data[s.key], want)
+		}
+		return err
+	})
+}
