@@ -17,6 +17,8 @@ var elsewhere = map[string]string{
 	"lab up --fix":                          "TestDefaultEstate/up",
 	"lab down":                              "TestDefaultEstate/down_leaves_nothing",
 	"lab init DIR":                          "lab/cli: init.txtar",
+	"lab init --from DIR|URL NEW":           "lab/cli: init-from.txtar",
+	"lab git url gitops":                    "TestForeignEstates",
 	"lab bundle save lab.tar.zst":           "TestBundle",
 	"lab bundle load lab.tar.zst":           "TestBundle",
 	"lab bundle save FILE":                  "TestBundle",

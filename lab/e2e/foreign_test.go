@@ -86,9 +86,9 @@ func foreign(t *testing.T, s shape) {
 		t.Errorf("a second run: %s%s", out.stdout, out.stderr)
 	}
 
-	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
+	url := strings.TrimSpace(l.must("git", "url", s.repository, "--credentials").stdout)
 	clone := filepath.Join(home, "clone")
-	git(t, home, "clone", "--quiet", strings.Replace(url, "/estate.git", "/"+s.repository+".git", 1), clone)
+	git(t, home, "clone", "--quiet", url, clone)
 	if got, want := git(t, clone, "rev-parse", "HEAD"), git(t, repository, "rev-parse", "HEAD"); got != want {
 		t.Errorf("the mirror is at %s, the repository at %s", got, want)
 	}
