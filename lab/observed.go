@@ -28,6 +28,7 @@ type ClusterState struct {
 	Started    time.Time `json:"-"` // when a node of it was started last; zero where that is not known
 	Made       Made      `json:"-"`
 	Recorded   bool      `json:"-"` // lab's own record says the same as the cluster
+	Marked     bool      `json:"-"` // its API bears the mark; false unless Answers
 	Inputs     string    `json:"-"` // digest of the document the cluster was made from; empty unless MadeWhole
 	Images     []string  `json:"-"` // what stands for the images that were loaded; empty unless Answers
 }

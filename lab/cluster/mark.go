@@ -34,7 +34,8 @@ type Evidence struct {
 	Inputs string
 }
 
-// Mark writes what a cluster was made from and which images it was given, each by a word of the caller's.
+// Mark writes what a cluster was made from and which images it was given, each by a word of the caller's. The API's mark comes after the nodes': where it is
+// found, they are all there, and where it is not, the next run sees that and writes them again.
 func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) error {
 	client, err := k.client(name)
 	if err != nil {
@@ -42,9 +43,6 @@ func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) e
 	}
 	m := corev1.ConfigMap(markName, system).WithLabels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "cluster"}).
 		WithData(map[string]string{markInputs: inputs, markImages: strings.Join(slices.Compact(slices.Sorted(slices.Values(images))), " ")})
-	if _, err := client.CoreV1().ConfigMaps(system).Apply(ctx, m, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
-		return fmt.Errorf("cluster %s: mark: %w", name, err)
-	}
 	text, err := json.Marshal(map[string]string{markInputs: inputs})
 	if err != nil {
 		return err
@@ -60,6 +58,9 @@ func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) e
 		if _, err := k.docker.Exec(ctx, n.ID, strings.NewReader(string(text)), "sh", "-c", "cat >"+markFile+".new && mv "+markFile+".new "+markFile); err != nil {
 			return fmt.Errorf("cluster %s: mark: %w", name, err)
 		}
+	}
+	if _, err := client.CoreV1().ConfigMaps(system).Apply(ctx, m, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
+		return fmt.Errorf("cluster %s: mark: %w", name, err)
 	}
 	return k.record(name, inputs, nodes)
 }

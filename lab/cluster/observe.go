@@ -170,7 +170,7 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]ti
 		return nil
 	})
 	_ = asking.Wait() // what did not answer stays unknown
-	s.Kubernetes, s.Ready, s.Images = version, ready, images
+	s.Kubernetes, s.Ready, s.Marked, s.Images = version, ready, mark.Found, images
 	if version != "" && mark.Known {
 		s.Answers, s.Fault = true, ""
 	}

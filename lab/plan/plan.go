@@ -176,6 +176,8 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, fmt.Sprintf("%d of %d nodes are gone", seen.Gone, seen.Gone+len(seen.Nodes))
 	case !seen.Ready:
 		s.Action, s.Reason = lab.ActionRepair, "not ready"
+	case !seen.Marked:
+		s.Action, s.Reason = lab.ActionRepair, "a run ended before all of its marks were written"
 	case !holds(seen.Images, c.Images):
 		s.Action, s.Reason = lab.ActionUpdate, "images changed"
 	default:

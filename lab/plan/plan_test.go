@@ -27,7 +27,7 @@ func desired() Desired {
 
 func ready(inputs, images string) lab.ClusterState {
 	return lab.ClusterState{
-		Exists: true, Running: true, Answers: true, Ready: true, Made: lab.MadeWhole, Recorded: true, Kubernetes: "v1.36.3", Nodes: []string{"n"}, Inputs: inputs, Images: []string{images},
+		Exists: true, Running: true, Answers: true, Ready: true, Made: lab.MadeWhole, Recorded: true, Marked: true, Kubernetes: "v1.36.3", Nodes: []string{"n"}, Inputs: inputs, Images: []string{images},
 	}
 }
 
@@ -94,6 +94,9 @@ var cases = map[string]func(d *Desired, o *Observed){
 			silent(c)
 			c.Running, c.Fault, c.Made, c.Inputs = false, "stopped", lab.MadeUnknown, ""
 		})
+	},
+	"mark-half-written": func(_ *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) { c.Marked, c.Images = false, nil })
 	},
 	"recreate":     func(d *Desired, _ *Observed) { d.Recreate = []string{"dev"} },
 	"recreate-hub": func(d *Desired, _ *Observed) { d.Recreate = []string{"hub"} },

@@ -57,8 +57,8 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 		return Outcome{}, err
 	}
 	out := Outcome{Clusters: len(l.clusters(o)), Applications: len(seen.Applications), Idle: !plan.Changes(steps), Steps: steps}
-	if out.Idle {
-		return out, nil
+	if out.Idle { // the run that came to this may have ended before it noted it
+		return out, l.rememberEngine()
 	}
 	events, end := a.Begin(seen, steps)
 	out.Result, err = l.Apply(ctx, o, seen, steps, events)

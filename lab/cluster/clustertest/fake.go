@@ -61,7 +61,7 @@ type Fake struct {
 	state  *state.Dir
 
 	// Fail, where set, is asked before each call, and within Create before each of its stages, and may return the error that it ends with: "observe", "create",
-	// "create/record", "create/nodes", "create/known", "create/ready", "start", "load", "mark", "mark/node", "mark/record", "delete", "delete/nodes". A call that
+	// "create/record", "create/nodes", "create/known", "create/ready", "start", "load", "mark", "mark/api", "mark/record", "delete", "delete/nodes". A call that
 	// ends with an error of Killed cleans nothing up, as a process that was killed.
 	Fail func(call, cluster string) error
 }
@@ -193,7 +193,7 @@ func (f *Fake) seen(key string, m *made) lab.ClusterState {
 		s.Answers, s.Ready, s.Kubernetes = true, true, "v1.36.3"
 		api.Known = true
 		if m.mark != nil {
-			api.Found, api.Inputs, s.Images = true, m.mark.inputs, m.mark.images
+			api.Found, api.Inputs, s.Marked, s.Images = true, m.mark.inputs, true, m.mark.images
 		}
 	}
 	record := f.state.Cluster(m.name)
@@ -204,7 +204,7 @@ func (f *Fake) seen(key string, m *made) lab.ClusterState {
 		}
 		return cluster.Evidence{Known: true, Found: m.file != "", Inputs: m.file}
 	})
-	s.Recorded = s.Made == lab.MadeWhole && record.Whole && record.Inputs == s.Inputs && slices.Equal(record.Nodes, []string{m.id})
+	s.Recorded = s.Made == lab.MadeWhole && record.Whole && !record.Removing && record.Inputs == s.Inputs && slices.Equal(record.Nodes, []string{m.id})
 	return s
 }
 
@@ -340,13 +340,14 @@ func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) e
 		if !m.answers() {
 			return errors.New("the API does not answer")
 		}
-		m.mark = &mark{inputs, images}
+		m.file = inputs
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := f.with("mark/node", name, func(m *made) error { m.file = inputs; return nil }); err != nil {
+	words := slices.Compact(slices.Sorted(slices.Values(images)))
+	if err := f.with("mark/api", name, func(m *made) error { m.mark = &mark{inputs, words}; return nil }); err != nil {
 		return err
 	}
 	if err := f.fail("mark/record", name); err != nil {
