@@ -3,8 +3,6 @@ package up_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,8 +55,7 @@ func TestFollowAsksBeforeItRemoves(t *testing.T) {
 	if out := follow(&audience{}); !out.Idle || out.Applications == 0 {
 		t.Errorf("%+v", out)
 	}
-	must(t, os.RemoveAll(filepath.Join(filepath.Dir(s.dir.Path), "estate", "clusters", "dev")))
-	s.load()
+	s.leave("dev")
 	no := &audience{}
 	follow(no)
 	if len(no.asked) != 1 || !slices.Contains(no.said, "kept, though no longer in the estate: dev; lab up --prune -C there removes") {

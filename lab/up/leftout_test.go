@@ -15,7 +15,7 @@ func TestLeftOut(t *testing.T) {
 	for _, e := range s.engines {
 		e.Break("prod-podinfo", "failed to fetch chart")
 	}
-	s.edit(t)
+	s.edit()
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err == nil {
 		t.Fatal("a broken application is no failure")
 	}

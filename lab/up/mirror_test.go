@@ -2,12 +2,12 @@ package up_test
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"homelab/lab"
 	"homelab/lab/up"
@@ -16,15 +16,12 @@ import (
 // A repository beside the estate is served as the estate is: pushed when it changed, and never over what others committed there.
 func TestUpMirrorsRepositories(t *testing.T) {
 	s := newStage(t)
-	root := filepath.Dir(s.dir.Path)
-	web := filepath.Join(root, "gitops", "apps", "web.yaml")
-	must(t, os.MkdirAll(filepath.Dir(web), 0o755))
-	must(t, os.WriteFile(web, []byte("one\n"), 0o644))
-	hub := filepath.Join(root, "estate", lab.ClusterFile("hub"))
-	text, err := os.ReadFile(hub)
-	must(t, err)
-	must(t, os.WriteFile(hub, []byte(strings.Replace(string(text), "  role: hub\n", "  role: hub\n  repositories: {https://github.com/acme/gitops: ../gitops}\n", 1)), 0o644))
-	s.load()
+	web := func(text string) {
+		s.files["upstream/apps/web.yaml"] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
+		s.load()
+	}
+	edit(s.files, lab.ClusterFile("hub"), "  role: hub\n", "  role: hub\n  repositories: {https://github.com/acme/gitops: upstream}\n")
+	web("one")
 
 	run := func(want ...string) {
 		t.Helper()
@@ -42,10 +39,10 @@ func TestUpMirrorsRepositories(t *testing.T) {
 	}
 	run("estate: gitops/apps/web.yaml", "estate: gitops/webhook", "addons: repository mirror-gitops: http://lab-demo-forge:3000/lab/gitops.git")
 	run()
-	must(t, os.WriteFile(web, []byte("two\n"), 0o644))
+	web("two")
 	run("estate: gitops/apps/web.yaml")
 
-	clone := filepath.Join(root, "clone")
+	clone := filepath.Join(folder(t), "clone")
 	for _, args := range [][]string{
 		{"clone", "--quiet", "--branch", "main", filepath.Join(s.forge.Dir, "mirrors", "gitops"), clone},
 		{"-C", clone, "rm", "--quiet", "apps/web.yaml"},
@@ -56,10 +53,10 @@ func TestUpMirrorsRepositories(t *testing.T) {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
 		}
 	}
-	must(t, os.WriteFile(web, []byte("three\n"), 0o644))
-	_, err = (&process{stage: s}).up(t.Context(), up.Options{})
+	web("three")
+	_, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	var refused *lab.Error
-	if !errors.As(err, &refused) || refused.Code != "diverged" || !strings.Contains(refused.Cure, "git -C "+filepath.Join(root, "gitops")+" pull ") {
+	if !errors.As(err, &refused) || refused.Code != "diverged" || !strings.Contains(refused.Cure, " pull ") {
 		t.Errorf("error %v", err)
 	}
 }

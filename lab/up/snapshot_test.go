@@ -52,6 +52,15 @@ type calledSnapshots struct {
 	p *process
 }
 
+func (c *calledSnapshots) List(ctx context.Context) (list []snapshot.Snapshot, err error) {
+	err = c.p.call("snapshots.list", func() (err error) { list, err = c.Fake.List(ctx); return err })
+	return list, err
+}
+
+func (c *calledSnapshots) Clean(ctx context.Context) error {
+	return c.p.call("snapshots.clean", func() error { return c.Fake.Clean(ctx) })
+}
+
 func (c *calledSnapshots) Stage(ctx context.Context, o snapshot.Snapshot, p lab.Progress) error {
 	return c.p.call("snapshots.stage", func() error { return c.Fake.Stage(ctx, o, p) })
 }
@@ -72,7 +81,7 @@ func spoiled(t *testing.T, s *stage) (head string) {
 	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
 	must(t, err)
 	head = s.head(t)
-	s.edit(t)
+	s.edit()
 	converge(t, s)
 	if s.head(t) == head {
 		t.Fatal("the edit changed nothing")

@@ -101,3 +101,30 @@ func (f *Fake) Images(name string) (images []lab.Image) {
 	f.change(name, func(m *made) { images = slices.Clone(m.images) })
 	return images
 }
+
+// Contents are what there is of the lab's network and clusters, a line each, without what is another for each that is made.
+func (f *Fake) Contents() []string {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	var lines []string
+	if subnet := f.engine.networks[f.lab]; subnet != "" {
+		lines = append(lines, "network "+subnet)
+	}
+	for _, m := range f.engine.clusters {
+		if m.lab != f.lab {
+			continue
+		}
+		refs := make([]string, 0, len(m.images))
+		for _, i := range m.images {
+			refs = append(refs, i.Ref)
+		}
+		slices.Sort(refs)
+		marked := mark{}
+		if m.mark != nil {
+			marked = *m.mark
+		}
+		lines = append(lines, fmt.Sprintf("cluster %s: answers %t, holds %s, marked %+v and %s", m.name, m.answers(), refs, marked, m.file))
+	}
+	slices.Sort(lines)
+	return lines
+}

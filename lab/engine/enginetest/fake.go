@@ -68,6 +68,21 @@ func (f *Fake) Writes() int {
 	return f.writes
 }
 
+// Contents are what it holds, a line each, without times and commits.
+func (f *Fake) Contents() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lines := []string{fmt.Sprintf("engine %s %s, ready %t", f.state.Release, f.state.Version, f.state.Ready), fmt.Sprintf("root %s", f.root)}
+	for _, r := range f.regs {
+		lines = append(lines, fmt.Sprintf("registration %s at %s: %v %v", r.Cluster, r.Server, r.Labels, r.Annotations))
+	}
+	for _, r := range f.repositories {
+		lines = append(lines, fmt.Sprintf("repository %+v", r))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
 // Observe implements Installer.
 func (f *Fake) Observe(ctx context.Context) (engine.State, error) {
 	f.mu.Lock()

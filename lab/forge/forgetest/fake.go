@@ -3,9 +3,12 @@ package forgetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,11 +18,14 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/memory"
 )
 
 // Fake is a forge without a container: a bare repository in a folder, and notes of the rest. Pushes go through the same code as to Gitea.
 type Fake struct {
 	Dir string // of the repository; made by Start, removed by Remove
+	// Memory holds the repository in the folder's place; nil for the folder. Who sets it has Git's clients find there what they look for in Dir.
+	Memory *memory.Storage
 
 	Notes forge.Notes // of pulls; nil for none
 
@@ -38,6 +44,44 @@ var _ Forge = (*Fake)(nil)
 
 const main = plumbing.ReferenceName("refs/heads/" + forge.Branch)
 
+func (f *Fake) open() (*git.Repository, error) {
+	if f.Memory != nil {
+		return git.Open(f.Memory, nil)
+	}
+	return git.PlainOpen(f.Dir)
+}
+
+func (f *Fake) init() (*git.Repository, error) {
+	if f.Memory != nil {
+		return git.Init(f.Memory, nil)
+	}
+	return git.PlainInit(f.Dir, true)
+}
+
+// empty removes the repository.
+func (f *Fake) empty() error {
+	if f.Memory != nil {
+		f.Memory = memory.NewStorage()
+	}
+	return os.RemoveAll(f.Dir)
+}
+
+// copied copies what is in memory.
+func copied(from *memory.Storage) (*memory.Storage, error) {
+	to := memory.NewStorage()
+	for _, o := range from.Objects {
+		if _, err := to.SetEncodedObject(o); err != nil {
+			return nil, err
+		}
+	}
+	for _, ref := range from.ReferenceStorage {
+		if err := to.SetReference(ref); err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
 // Observe tells what there is of the forge.
 func (f *Fake) Observe(context.Context) (forge.State, error) {
 	if f.inputs == "" {
@@ -51,7 +95,7 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	if !s.Prepared {
 		return s, nil
 	}
-	repo, err := git.PlainOpen(f.Dir)
+	repo, err := f.open()
 	if err != nil {
 		return s, err
 	}
@@ -72,7 +116,7 @@ func (f *Fake) Inputs(image lab.Image) string { return image.Ref + "@" + image.D
 // Start makes the repository where there is none.
 func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) error {
 	if f.inputs == "" || f.unprepared {
-		repo, err := git.PlainInit(f.Dir, true)
+		repo, err := f.init()
 		if err != nil {
 			return err
 		}
@@ -98,15 +142,24 @@ func (f *Fake) Pause() { f.paused = true }
 func (f *Fake) Take(folder string) (func() error, error) {
 	taken := *f
 	taken.charts = maps.Clone(f.charts)
-	if err := os.CopyFS(folder, os.DirFS(f.Dir)); err != nil {
+	if f.Memory != nil {
+		var err error
+		if taken.Memory, err = copied(f.Memory); err != nil {
+			return nil, err
+		}
+	} else if err := os.CopyFS(folder, os.DirFS(f.Dir)); err != nil {
 		return nil, err
 	}
-	return func() error {
-		if err := os.RemoveAll(f.Dir); err != nil {
+	return func() (err error) {
+		if err := f.empty(); err != nil {
 			return err
 		}
 		f.inputs, f.port, f.hook, f.hooks, f.up = taken.inputs, taken.port, taken.hook, taken.hooks, false
 		f.paused, f.silent, f.unprepared, f.charts = false, false, taken.unprepared, maps.Clone(taken.charts)
+		if f.Memory != nil {
+			f.Memory, err = copied(taken.Memory)
+			return err
+		}
 		return os.CopyFS(f.Dir, os.DirFS(folder))
 	}, nil
 }
@@ -126,7 +179,62 @@ func (f *Fake) Silence(silent bool) { f.silent = silent }
 // Unprepare takes the repository away, as if its start had been interrupted, until Start.
 func (f *Fake) Unprepare() error {
 	f.unprepared, f.charts, f.hook, f.hooks = true, map[string]string{}, "", nil
-	return os.RemoveAll(f.Dir)
+	return f.empty()
+}
+
+// Contents are what it holds, a line each, without what is another for each commit that is made.
+func (f *Fake) Contents(ctx context.Context) ([]string, error) {
+	if f.inputs == "" {
+		return nil, nil
+	}
+	lines := []string{fmt.Sprintf("forge %s: up %t, prepared %t, hook %s", f.inputs, f.up, !f.unprepared, f.hook)}
+	for _, chart := range slices.Sorted(maps.Keys(f.charts)) {
+		lines = append(lines, "chart "+chart+" "+f.charts[chart])
+	}
+	commits, err := f.Log(ctx, math.MaxInt)
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return append(lines, "no commit"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commits {
+		lines = append(lines, "commit of "+c.Author+": "+c.Message)
+	}
+	tree, err := f.tree()
+	if err != nil {
+		return nil, err
+	}
+	err = tree.Files().ForEach(func(file *object.File) error {
+		lines = append(lines, fmt.Sprintf("file %s: %x", file.Name, file.Hash[:6]))
+		return nil
+	})
+	return lines, err
+}
+
+// Tree is the digest of the files of the head; empty where there is none.
+func (f *Fake) Tree() string {
+	tree, err := f.tree()
+	if err != nil {
+		return ""
+	}
+	return tree.Hash.String()
+}
+
+func (f *Fake) tree() (*object.Tree, error) {
+	repo, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	ref, err := repo.Reference(main, true)
+	if err != nil {
+		return nil, err
+	}
+	commit, err := repo.CommitObject(ref.Hash())
+	if err != nil {
+		return nil, err
+	}
+	return commit.Tree()
 }
 
 func (f *Fake) running() (forge.Remote, error) {
@@ -183,7 +291,7 @@ func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
 	if _, err := f.running(); err != nil {
 		return nil, err
 	}
-	repo, err := git.PlainOpen(f.Dir)
+	repo, err := f.open()
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +358,6 @@ func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string) (bool, err
 
 // Remove removes the repository.
 func (f *Fake) Remove(context.Context) error {
-	dir := f.Dir
-	*f = Fake{Dir: dir, Notes: f.Notes}
-	return os.RemoveAll(dir)
+	*f = Fake{Dir: f.Dir, Memory: f.Memory, Notes: f.Notes}
+	return f.empty()
 }
