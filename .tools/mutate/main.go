@@ -1,0 +1,271 @@
+// Command mutate changes code a little, one change after another, and says which changes the tests of its package do not see.
+//
+// All changes of a package are compiled into its test binary at once; an environment variable says which of them is on.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// packages are those that are looked at where none is named.
+var packages = []string{
+	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/estate", "lab/appset", "lab/bridge", "lab/forge",
+	"lab/promote", "lab/scenario", "lab/bundle",
+}
+
+// testers are the packages whose tests are a package's, where those are not its own alone.
+var testers = map[string][]string{
+	"lab/engine": {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
+}
+
+func main() {
+	least := flag.Int("min", 85, "fail where less than this `PERCENT` of the covered mutants of a package is seen")
+	only := flag.String("only", "", "the mutants of this `FILE:LINE` alone")
+	workers := flag.Int("p", runtime.NumCPU(), "how many tests run at a time")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	names := flag.Args()
+	if len(names) == 0 {
+		names = packages
+	}
+	low := false
+	for _, name := range names {
+		name = strings.TrimPrefix(filepath.Clean(name), "./")
+		r, err := mutate(ctx, name, *only, *workers)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mutate %s: %v\n", name, err)
+			os.Exit(1)
+		}
+		low = low || r.score() < *least
+		fmt.Printf("%-24s %4d mutants, %4d covered, %4d seen: %d%% in %s\n", name, r.all, r.covered, r.killed, r.score(), r.took.Round(time.Second))
+	}
+	if low {
+		os.Exit(1)
+	}
+}
+
+type result struct {
+	all, covered, killed int
+	took                 time.Duration
+}
+
+func (r result) score() int {
+	if r.covered == 0 {
+		return 100
+	}
+	return 100 * r.killed / r.covered
+}
+
+// binary is a compiled test.
+type binary struct {
+	path, dir string
+	took      time.Duration // without a mutant
+}
+
+func mutate(ctx context.Context, name, only string, workers int) (r result, err error) {
+	began := time.Now()
+	work, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(work)
+	mutants, overlay, err := instrument(ctx, name, work)
+	if err != nil {
+		return r, err
+	}
+	tests := testers[name]
+	if tests == nil {
+		tests = []string{name}
+	}
+	seen := filepath.Join(work, "seen")
+	var binaries []binary
+	for i, test := range tests {
+		b := binary{path: filepath.Join(work, fmt.Sprintf("%d.test", i)), dir: test}
+		if out, err := run(ctx, "", nil, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.path, "./"+test); err != nil {
+			return r, fmt.Errorf("%w\n%s", err, out)
+		}
+		start := time.Now()
+		if out, err := b.run(ctx, 10*time.Minute, "MUTANTS_SEEN="+seen); err != nil {
+			return r, fmt.Errorf("%s fails without a mutant: %w\n%s", test, err, out)
+		}
+		b.took = time.Since(start)
+		binaries = append(binaries, b)
+	}
+	covered, err := numbers(seen)
+	if err != nil {
+		return r, err
+	}
+	if only != "" {
+		covered = slices.DeleteFunc(covered, func(n int) bool { return fmt.Sprintf("%s:%d", filepath.Base(mutants[n].file), mutants[n].line) != only })
+	}
+	killed := tryAll(ctx, binaries, covered, workers)
+	for _, n := range covered {
+		if m := mutants[n]; !killed[n] {
+			fmt.Printf("%s/%s:%d: %s: %s\n", name, m.file, m.line, m.what, m.text)
+		}
+	}
+	return result{len(mutants) - 1, len(covered), len(killed), time.Since(began)}, ctx.Err()
+}
+
+// tryAll returns the mutants with which a test fails.
+func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int) map[int]bool {
+	var mu sync.Mutex
+	killed := map[int]bool{}
+	work := make(chan int)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for n := range work {
+				for _, b := range binaries {
+					if _, err := b.run(ctx, 4*b.took+5*time.Second, "MUTANT="+strconv.Itoa(n)); err != nil {
+						mu.Lock()
+						killed[n] = true
+						mu.Unlock()
+						break
+					}
+				}
+			}
+		})
+	}
+	for _, n := range mutants {
+		if ctx.Err() == nil {
+			work <- n
+		}
+	}
+	close(work)
+	group.Wait()
+	return killed
+}
+
+// run runs a test binary. One that goes on for ever, or takes ever more memory, fails.
+func (b binary) run(ctx context.Context, limit time.Duration, env ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Second)
+	defer cancel()
+	return run(ctx, b.dir, env, "sh", "-c", `ulimit -v 16000000; exec "$0" "$@"`, b.path, "-test.failfast", "-test.timeout="+limit.String())
+}
+
+func run(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
+	return cmd.CombinedOutput()
+}
+
+// numbers reads which mutants were asked whether they are on.
+func numbers(file string) ([]int, error) {
+	data, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	var list []int
+	for _, line := range strings.Fields(string(data)) {
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath, Name, Dir, Export string
+	GoFiles                       []string
+	DepOnly                       bool
+}
+
+// instrument writes a package with all of its mutants beside it, and the overlay that puts them in its place. The first mutant is none.
+func instrument(ctx context.Context, name, work string) ([]mutant, string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,DepOnly", "./"+name).Output()
+	if err != nil {
+		return nil, "", fmt.Errorf("go list: %w", err)
+	}
+	exports := map[string]string{}
+	var p listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var l listed
+		if err := d.Decode(&l); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, "", err
+		}
+		exports[l.ImportPath] = l.Export
+		if !l.DepOnly {
+			p = l
+		}
+	}
+	fset := token.NewFileSet()
+	files, err := parse(fset, p)
+	if err != nil {
+		return nil, "", err
+	}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	var trees []*ast.File
+	for _, f := range files {
+		trees = append(trees, f.tree)
+	}
+	if _, err := config.Check(p.ImportPath, fset, trees, info); err != nil {
+		return nil, "", err
+	}
+	mutants := []mutant{{}}
+	replace := map[string]string{}
+	write := func(at string, text []byte) error {
+		replace[at] = filepath.Join(work, filepath.Base(at))
+		return os.WriteFile(replace[at], text, 0o600)
+	}
+	for _, f := range files {
+		f.info = info
+		f.add = func(m mutant) int { mutants = append(mutants, m); return len(mutants) - 1 }
+		if err := write(filepath.Join(p.Dir, filepath.Base(f.name)), f.mutated()); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := write(filepath.Join(p.Dir, "mutants_on.go"), fmt.Appendf(nil, support, p.Name, len(mutants))); err != nil {
+		return nil, "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, "", err
+	}
+	overlay := filepath.Join(work, "overlay.json")
+	return mutants, overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+func parse(fset *token.FileSet, p listed) ([]*file, error) {
+	var files []*file
+	for _, base := range p.GoFiles {
+		source, err := os.ReadFile(filepath.Join(p.Dir, base))
+		if err != nil {
+			return nil, err
+		}
+		tree, err := parser.ParseFile(fset, base, source, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, &file{name: base, source: source, tree: tree, fset: fset})
+	}
+	return files, nil
+}
