@@ -86,6 +86,15 @@ var cases = map[string]func(d *Desired, o *Observed){
 		edit(o, "dev", func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "paused" })
 	},
 	"node-gone": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Gone = 1 }) },
+	"not-ready": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Ready = false }) },
+	"some-missing": func(_ *Desired, o *Observed) {
+		o.Missing, o.Supplied = []string{"podinfo 6.9.2"}, 5
+	},
+	"several-lag": func(_ *Desired, o *Observed) {
+		o.Applications[1].Health, o.Applications[0].Sync = "Degraded", "OutOfSync"
+		slices.Reverse(o.Applications)
+	},
+	"two-left-pruned": func(d *Desired, _ *Observed) { d.Clusters, d.Prune = d.Clusters[:1], true },
 	"no-mark": func(_ *Desired, o *Observed) {
 		edit(o, "dev", func(c *lab.ClusterState) { c.Made, c.Inputs = lab.MadeUnknown, "" })
 	},

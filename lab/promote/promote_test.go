@@ -136,6 +136,35 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
+// A cure names what there is, in the order in which promotions go.
+func TestRefusalsNameWhatThereIs(t *testing.T) {
+	est := load(t)
+	for _, c := range []struct{ addon, from, to, cure string }{
+		{"podinf", "dev", "prod", "there are: identity, metrics-server, podinfo"},
+		{"podinfo", "dev", "stagin", "there are: dev, staging, prod"},
+		{"podinfo", "dev", "dev", "there are: dev, staging, prod"},
+	} {
+		_, err := Plan(est, c.addon, c.from, c.to)
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Cure != c.cure {
+			t.Errorf("%s from %s to %s: %+v", c.addon, c.from, c.to, e)
+		}
+	}
+}
+
+// Of two environments of one order neither is later.
+func TestEqualsArePromotedNeitherWay(t *testing.T) {
+	est := load(t)
+	for i := range est.Environments {
+		est.Environments[i].Order = 1
+	}
+	for _, way := range [][2]string{{"dev", "prod"}, {"prod", "dev"}} {
+		if _, err := Plan(est, "podinfo", way[0], way[1]); err == nil {
+			t.Errorf("promoted from %s to %s", way[0], way[1])
+		}
+	}
+}
+
 func TestWriteStaysInTheEstate(t *testing.T) {
 	est := load(t)
 	p, err := Plan(est, "podinfo", "dev", "staging")
@@ -153,7 +182,8 @@ func TestWriteStaysInTheEstate(t *testing.T) {
 	if err := os.Symlink(outside, file); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Write(est.Dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+	var changed *lab.Error
+	if err := p.Write(est.Dir); err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &changed) {
 		t.Errorf("wrote through a link: %v", err)
 	}
 }
