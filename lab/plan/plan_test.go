@@ -148,6 +148,9 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"only-leaves-others-alone": func(d *Desired, o *Observed) {
 		d.Clusters, d.Others = d.Clusters[:2], true
 	},
+	"only-prunes-nothing": func(d *Desired, _ *Observed) {
+		d.Clusters, d.Others, d.Prune = d.Clusters[:2], true, true
+	},
 }
 
 func TestBuild(t *testing.T) {
