@@ -23,7 +23,7 @@ const module = "homelab"
 // not listed fails the test: whoever builds one says here where it stands.
 var layers = [][]string{
 	{"lab"},
-	{"argv", "docker", "interrupt", "strict", "fieldpath", "cloud", "state", "ui"},
+	{"argv", "docker", "front", "interrupt", "strict", "fieldpath", "cloud", "state", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"estate", "plan", "apply", "observe", "promote", "render"},
@@ -46,7 +46,7 @@ var seams = map[string][]string{
 }
 
 type goPackage struct {
-	Dir, ImportPath         string
+	Dir, ImportPath, Name   string
 	GoFiles, IgnoredGoFiles []string
 	Imports                 []string
 }
@@ -54,7 +54,7 @@ type goPackage struct {
 // packages lists the module's packages.
 func packages(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,ImportPath,GoFiles,IgnoredGoFiles,Imports", module+"/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,ImportPath,Name,GoFiles,IgnoredGoFiles,Imports", module+"/...").Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
@@ -172,10 +172,11 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// Of the standard library, what a program has one of is used in one place: the exit in main.go, the terminal in lab/ui, lab/cli and main.go.
+// Of the standard library, what a program has one of is used in one place: the exit in main.go, the terminal in lab/ui, lab/cli and main.go. What runs in a
+// cluster is a program of its own, with a main.go of its own.
 func TestOneExitAndOneVoice(t *testing.T) {
 	for _, p := range packages(t) {
-		speaks := slices.Contains([]string{"main", "cli", "ui"}, room(p.ImportPath))
+		speaks := p.Name == "main" || slices.Contains([]string{"cli", "ui"}, room(p.ImportPath))
 		for _, file := range append(p.GoFiles, p.IgnoredGoFiles...) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
@@ -184,7 +185,7 @@ func TestOneExitAndOneVoice(t *testing.T) {
 			for _, use := range uses(t, name) {
 				switch {
 				case use.what == "os.Exit" || strings.HasPrefix(use.what, "log.Fatal"):
-					if room(p.ImportPath) != "main" || file != "main.go" {
+					if p.Name != "main" || file != "main.go" {
 						t.Errorf("%s: %s: a failure is returned, main.go alone exits", use.at, use.what)
 					}
 				case slices.Contains([]string{"os.Stdout", "os.Stderr", "fmt.Print", "fmt.Printf", "fmt.Println"}, use.what), strings.HasPrefix(use.what, "log.Print"):
@@ -200,6 +201,21 @@ func TestOneExitAndOneVoice(t *testing.T) {
 		}
 		if base := path.Base(p.ImportPath); slices.Contains([]string{"util", "utils", "helpers", "common"}, base) {
 			t.Errorf("%s: its name does not say what it is for", p.ImportPath)
+		}
+	}
+}
+
+// What is compiled as a module of its own has no dependencies.
+func TestFrontRestsOnTheStandardLibrary(t *testing.T) {
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module+"/lab/front/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			first, _, _ := strings.Cut(imported, "/")
+			if strings.Contains(first, ".") || first == module && !strings.HasPrefix(imported, module+"/lab/front/") {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			}
 		}
 	}
 }

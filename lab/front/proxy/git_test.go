@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+const (
+	user     = "lab"
+	password = "forge's"
+)
+
+// forge serves the bare repository lab/gitops.git as Gitea would: smart HTTP, for who has the password.
+func forge(t *testing.T) string {
+	t.Helper()
+	execPath, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Skip("no git here")
+	}
+	root := t.TempDir()
+	bare, work := filepath.Join(root, "lab", "gitops.git"), t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "--bare", "-b", "main", bare},
+		{"-C", bare, "config", "http.receivepack", "true"},
+		{"init", "-q", "-b", "main", work},
+		{"-C", work, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
+		{"-C", work, "push", "-q", bare, "main"},
+	} {
+		if out, err := gitCommand(t, nil, args...); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	h := &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(execPath)), "git-http-backend"), Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + user},
+	}
+	if _, err := os.Stat(h.Path); err != nil {
+		t.Skip("no git http-backend here")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, _ := r.BasicAuth(); u != user || p != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Gitea"`)
+			http.Error(w, "who are you", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func gitCommand(t *testing.T, env []string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}, env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// start serves on loopback until the test ends, and returns the addresses of both ports.
+func start(t *testing.T, c Config, s Secrets) (git, webhooks string) {
+	t.Helper()
+	c.Proxy, c.Webhooks = "127.0.0.1:0", "127.0.0.1:0"
+	server, err := New(c, s, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gitPort, hookPort, err := server.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, gitPort, hookPort) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	return "http://" + gitPort.Addr().String(), "http://" + hookPort.Addr().String()
+}
+
+func mirrors(forge string) Config {
+	return Config{Mirrors: []Mirror{
+		{Upstream: "https://github.test/Acme/gitops", URL: forge + "/lab/gitops.git"},
+		{Upstream: "http://plain.test/acme/gitops.git", URL: forge + "/lab/gitops.git"},
+		{Upstream: "https://192.0.2.1:8443/acme/gitops", URL: forge + "/lab/gitops.git"},
+		{Upstream: "https://github.test/acme/gone", URL: "http://127.0.0.1:1/lab/gone.git"},
+	}}
+}
+
+func TestGitReadsTheMirror(t *testing.T) {
+	ca, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", CA: ca, User: user, Password: password})
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(caFile, []byte(ca.Cert), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	through := []string{"https_proxy=" + at, "http_proxy=" + at}
+	for trust, env := range map[string][]string{"insecure": append(through, "GIT_SSL_NO_VERIFY=1"), "ca": append(through, "GIT_SSL_CAINFO="+caFile)} {
+		t.Run(trust, func(t *testing.T) {
+			for _, address := range []string{
+				"https://github.test/acme/gitops", "https://github.test/acme/gitops.git", "https://GitHub.test/ACME/GitOps.git", "https://github.test/acme/gitops/",
+				"https://192.0.2.1:8443/acme/gitops", "http://plain.test/acme/gitops", "https://token:x@github.test/acme/gitops",
+			} {
+				out, err := gitCommand(t, env, "ls-remote", address)
+				if err != nil || !strings.Contains(out, "refs/heads/main") {
+					t.Errorf("ls-remote %s: %v: %s", address, err, out)
+				}
+			}
+			to := t.TempDir()
+			if out, err := gitCommand(t, env, "clone", "-q", "https://github.test/acme/gitops", to); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if out, err := gitCommand(t, env, "-C", to, "log", "--format=%s"); err != nil || out != "first\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+			if out, err := gitCommand(t, env, "-C", to, "push", "origin", "main:other"); err == nil || !strings.Contains(out, "403") {
+				t.Errorf("pushed: %v: %s", err, out)
+			}
+		})
+	}
+	for address, want := range map[string]string{
+		"https://github.test/acme/other":  "github.test/acme/other is not mounted",
+		"https://gitlab.test/acme/gitops": "502",
+		"http://gitlab.test/acme/gitops":  "gitlab.test/acme/gitops is not mounted",
+		"https://github.test/acme/gone":   "502",
+	} {
+		out, err := gitCommand(t, append(through, "GIT_SSL_NO_VERIFY=1"), "ls-remote", address)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v: %s; want %q", address, err, out, want)
+		}
+	}
+	if out, err := gitCommand(t, through, "ls-remote", "https://github.test/acme/gitops"); err == nil || !strings.Contains(out, "certificate") {
+		t.Errorf("trusted without reason: %v: %s", err, out)
+	}
+}
+
+// Without credentials of its own, the proxy leaves it to the forge whom to let in.
+func TestTheClientsCredentialsArePassedOn(t *testing.T) {
+	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w"})
+	env := []string{"https_proxy=" + at, "GIT_SSL_NO_VERIFY=1"}
+	if out, err := gitCommand(t, env, "ls-remote", "https://"+user+":"+url.PathEscape(password)+"@github.test/acme/gitops"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := gitCommand(t, env, "ls-remote", "https://github.test/acme/gitops"); err == nil {
+		t.Errorf("let in: %s", out)
+	}
+}
+
+// As Argo CD lists a repository's branches, and as go-git does by itself.
+func TestGoGitListsTheMirror(t *testing.T) {
+	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", User: user, Password: password})
+	const address = "https://github.test/acme/gitops"
+	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{address}})
+	refs, err := remote.ListContext(t.Context(), &git.ListOptions{InsecureSkipTLS: true, ProxyOptions: transport.ProxyOptions{URL: at}})
+	if err != nil || len(refs) == 0 {
+		t.Errorf("go-git: %v, %v", refs, err)
+	}
+	proxy, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := githttp.NewClient(&http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyURL(proxy), DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}})
+	ep, err := transport.NewEndpoint(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.NewUploadPackSession(ep, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	adv, err := session.AdvertisedReferencesContext(t.Context())
+	if err != nil || adv.References["refs/heads/main"].IsZero() {
+		t.Errorf("Argo CD's way: %v, %v", adv, err)
+	}
+}
+
+func TestWhatIsNotServed(t *testing.T) {
+	asked := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer upstream.Close()
+	server, err := New(Config{Mirrors: []Mirror{{Upstream: "https://github.test/acme/gitops", URL: upstream.URL + "/lab/gitops.git"}}}, Secrets{Webhook: "w"}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, target string
+		status         int
+	}{
+		{"GET", "http://github.test/acme/gitops/info/refs?service=git-upload-pack", 200},
+		{"POST", "http://github.test/acme/gitops.git/git-upload-pack", 200},
+		{"GET", "http://github.test/acme/gitops/info/refs?service=git-receive-pack", 403},
+		{"POST", "http://github.test/acme/gitops/git-receive-pack", 403},
+		{"GET", "http://github.test/acme/gitops/info/refs", 404},
+		{"GET", "http://github.test/acme/gitops/git-upload-pack", 404},
+		{"POST", "http://github.test/acme/gitops/info/refs?service=git-upload-pack", 404},
+		{"POST", "http://github.test/acme/gitops/info/lfs/objects/batch", 404},
+		{"GET", "http://github.test/acme/gitops/HEAD", 404},
+		{"GET", "http://github.test/acme/other/info/refs?service=git-upload-pack", 404},
+		{"GET", "http://github.test/", 404},
+		{"GET", "/healthz", 200},
+		{"GET", "/acme/gitops/info/refs?service=git-upload-pack", 400},
+	} {
+		w := httptest.NewRecorder()
+		server.serveProxy(w, httptest.NewRequest(c.method, c.target, nil))
+		if w.Code != c.status {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.target, w.Code, w.Body, c.status)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the forge was asked %d times", asked)
+	}
+}

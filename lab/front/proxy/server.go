@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// HealthPath answers while the program serves.
+const HealthPath = "/healthz"
+
+// Server is the proxy for Git clients and the receiver of the forge's webhooks.
+type Server struct {
+	config       Config
+	secrets      Secrets
+	mirrors      map[string]mirror           // by key of upstream
+	certificates map[string]*tls.Certificate // by host of upstream
+	tunnels      *tunnels
+	client       *http.Client
+	log          *slog.Logger
+	errorLog     *log.Logger
+}
+
+// New returns a server that does not serve yet.
+func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
+	if s.Webhook == "" {
+		return nil, errors.New("webhooks have no secret")
+	}
+	srv := &Server{config: c, secrets: s, mirrors: map[string]mirror{}, tunnels: newTunnels(), log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn)}
+	srv.client = &http.Client{
+		Transport: &http.Transport{ // no proxy: it is one
+			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	var hosts []string
+	for _, m := range c.Mirrors {
+		parsed, err := parseMirror(m)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := srv.mirrors[parsed.key]; ok {
+			return nil, fmt.Errorf("%s has two mirrors", m.Upstream)
+		}
+		srv.mirrors[parsed.key] = parsed
+		hosts = append(hosts, parsed.host)
+	}
+	var err error
+	if s.CA == (Authority{}) {
+		if s.CA, err = NewAuthority(); err != nil {
+			return nil, err
+		}
+	}
+	srv.certificates, err = s.CA.certificates(hosts)
+	return srv, err
+}
+
+// Listen opens the two ports of the configuration.
+func (s *Server) Listen(ctx context.Context) (git, webhooks net.Listener, err error) {
+	var lc net.ListenConfig
+	if git, err = lc.Listen(ctx, "tcp", s.config.Proxy); err != nil {
+		return nil, nil, err
+	}
+	if webhooks, err = lc.Listen(ctx, "tcp", s.config.Webhooks); err != nil {
+		return nil, nil, errors.Join(err, git.Close())
+	}
+	return git, webhooks, nil
+}
+
+// drain is how long requests may go on when the program is to end.
+const drain = 20 * time.Second
+
+// Serve serves until ctx ends, and then lets requests that have begun come to an end. It closes the listeners.
+func (s *Server) Serve(ctx context.Context, git, webhooks net.Listener) error {
+	hooks := http.NewServeMux()
+	hooks.Handle("POST "+WebhookPath, s.logged("webhook", s.serveWebhook))
+	hooks.HandleFunc("GET "+HealthPath, serveHealth)
+	serving := []struct {
+		on     net.Listener
+		server *http.Server
+	}{
+		{git, s.server(s.logged("proxy", s.serveProxy))},
+		{s.tunnels, s.server(s.logged("git", s.serveGit))},
+		{webhooks, s.server(hooks)},
+	}
+	ended := make(chan error, len(serving))
+	for _, x := range serving {
+		go func() { ended <- x.server.Serve(x.on) }()
+	}
+	var err error
+	left := len(serving)
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+		left--
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	for _, x := range serving {
+		err = errors.Join(err, x.server.Shutdown(stop), x.server.Close())
+	}
+	for range left {
+		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+func (s *Server) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ErrorLog: s.errorLog, MaxHeaderBytes: 64 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: time.Minute, // a clone may be long
+	}
+}
+
+func serveHealth(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+
+func level(status int) slog.Level {
+	if status >= http.StatusBadRequest {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+func requestAttrs(r *http.Request, status int, took time.Duration) []slog.Attr {
+	return []slog.Attr{
+		slog.String("method", r.Method), slog.String("host", r.Host), slog.String("path", r.URL.Path), slog.Int("status", status),
+		slog.String("took", took.Round(time.Millisecond).String()), slog.String("from", r.RemoteAddr),
+	}
+}

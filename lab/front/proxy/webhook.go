@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// WebhookPath is where the forge reports pushes.
+const WebhookPath = "/webhook"
+
+const (
+	maxPayload = 10 << 20
+	// tellWithin is shorter than the forge waits for an answer.
+	tellWithin = 4 * time.Second
+)
+
+// signatures are the headers that sign a payload, the forge's own first. Engines look for one or the other.
+var signatures = []struct {
+	header, prefix string
+	hash           func() hash.Hash
+}{
+	{"X-Gitea-Signature", "", sha256.New},
+	{"X-Gogs-Signature", "", sha256.New},
+	{"X-Hub-Signature-256", "sha256=", sha256.New},
+	{"X-Hub-Signature", "sha1=", sha1.New},
+}
+
+// sign sets the signatures of a payload.
+func sign(h http.Header, secret string, body []byte) {
+	for _, s := range signatures {
+		mac := hmac.New(s.hash, []byte(secret))
+		mac.Write(body)
+		h.Set(s.header, s.prefix+hex.EncodeToString(mac.Sum(nil)))
+	}
+}
+
+// signed reports whether a payload has a signature, and none that is wrong.
+func signed(h http.Header, secret string, body []byte) bool {
+	want, found := http.Header{}, false
+	sign(want, secret, body)
+	for _, s := range signatures {
+		if got := h.Get(s.header); got != "" {
+			found = true
+			if !hmac.Equal([]byte(got), []byte(want.Get(s.header))) {
+				return false
+			}
+		}
+	}
+	return found
+}
+
+// serveWebhook passes a push to a mirror on to the engine: as it is, and as one to upstream. The answer is the worse of the engine's two.
+func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		http.Error(w, "lab: the payload is too large", http.StatusRequestEntityTooLarge)
+		return
+	case err != nil:
+		http.Error(w, "lab: the payload was not read", http.StatusBadRequest)
+		return
+	case !signed(r.Header, s.secrets.Webhook, body):
+		http.Error(w, "lab: the payload is not signed with the lab's secret", http.StatusUnauthorized)
+		return
+	}
+	rewritten, n, err := s.rewrite(body)
+	if err != nil {
+		http.Error(w, "lab: the payload is not JSON: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	payloads := [][]byte{body}
+	if n > 0 {
+		payloads = append(payloads, rewritten)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), tellWithin)
+	defer cancel()
+	statuses := make([]int, len(payloads))
+	var wait sync.WaitGroup
+	for i, payload := range payloads {
+		wait.Go(func() { statuses[i] = s.tell(ctx, r.Header, payload) })
+	}
+	wait.Wait()
+	worst := 0
+	for _, status := range statuses {
+		worst = max(worst, status)
+	}
+	w.WriteHeader(worst)
+	_, _ = fmt.Fprintf(w, "the engine answers %v\n", statuses)
+}
+
+// tell posts a payload to the engine and returns its status; 502 where it does not answer.
+func (s *Server) tell(ctx context.Context, from http.Header, body []byte) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.Engine, bytes.NewReader(body))
+	if err != nil {
+		s.log.Error("engine", "error", err)
+		return http.StatusBadGateway
+	}
+	for name, values := range from {
+		if strings.HasPrefix(name, "X-") || name == "Content-Type" || name == "User-Agent" {
+			req.Header[name] = values
+		}
+	}
+	sign(req.Header, s.secrets.Webhook, body)
+	res, err := s.client.Do(req)
+	if err != nil {
+		s.log.Error("engine", "error", err)
+		return http.StatusBadGateway
+	}
+	defer func() { _ = res.Body.Close() }()
+	const enough = 4 << 10
+	text, _ := io.ReadAll(io.LimitReader(res.Body, enough)) // the status is the answer
+	if res.StatusCode >= http.StatusBadRequest {
+		s.log.Warn("engine", "status", res.StatusCode, "answer", strings.TrimSpace(string(text)))
+	}
+	return res.StatusCode
+}
+
+// rewrite puts upstream's address in place of the mirror's, wherever a string begins with that, and returns how many did.
+func (s *Server) rewrite(payload []byte) (rewritten []byte, n int, err error) {
+	var doc map[string]any
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.UseNumber()
+	if err := dec.Decode(&doc); err != nil {
+		return nil, 0, err
+	}
+	out := each(doc, func(str string) string {
+		for _, m := range s.mirrors {
+			if to, ok := m.upstreamOf(str); ok {
+				n++
+				return to
+			}
+		}
+		return str
+	})
+	rewritten, err = json.Marshal(out)
+	return rewritten, n, err
+}
+
+// each replaces every string of a document.
+func each(doc any, f func(string) string) any {
+	switch x := doc.(type) {
+	case string:
+		return f(x)
+	case map[string]any:
+		for k, v := range x {
+			x[k] = each(v, f)
+		}
+	case []any:
+		for i, v := range x {
+			x[i] = each(v, f)
+		}
+	}
+	return doc
+}
+
+// upstreamOf turns an address within the mirror into upstream's, whatever host the mirror's has: the forge is known by more than one.
+func (m mirror) upstreamOf(address string) (string, bool) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok { // user@host:path
+		user, after, _ := strings.Cut(address, ":")
+		end, ok := cutRepository("/"+strings.TrimPrefix(after, "/"), m.forge.Path)
+		return "git@" + m.upstream.Hostname() + ":" + strings.TrimPrefix(m.upstream.Path, "/") + end, ok && strings.Contains(user, "@")
+	}
+	slash := strings.IndexByte(rest, '/')
+	if slash < 0 {
+		return "", false
+	}
+	end, ok := cutRepository(rest[slash:], m.forge.Path)
+	switch scheme {
+	case "http", "https":
+		return m.upstream.String() + end, ok
+	case "ssh":
+		return "ssh://git@" + m.upstream.Hostname() + m.upstream.EscapedPath() + end, ok
+	}
+	return "", false
+}
+
+// cutRepository returns what follows a repository in a path.
+func cutRepository(path, repository string) (string, bool) {
+	end, ok := strings.CutPrefix(path, repository)
+	after := strings.TrimPrefix(end, ".git")
+	return end, ok && (after == "" || strings.ContainsRune("/?#", rune(after[0])))
+}

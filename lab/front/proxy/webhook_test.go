@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// payload is what matters of Gitea's for a push.
+const payload = `{
+  "ref": "refs/heads/main",
+  "compare_url": "http://lab-x-forge:3000/lab/gitops/compare/a...b",
+  "commits": [{"url": "http://lab-x-forge:3000/lab/gitops/commit/b", "message": "see http://lab-x-forge:3000/lab/gitops", "added": ["a"]}],
+  "repository": {
+    "id": 12345678901234567,
+    "full_name": "lab/gitops",
+    "html_url": "http://lab-x-forge:3000/lab/gitops",
+    "clone_url": "http://127.0.0.1:3100/lab/gitops.git",
+    "ssh_url": "git@lab-x-forge:lab/gitops.git",
+    "original_url": "",
+    "default_branch": "main"
+  },
+  "sender": {"avatar_url": "http://lab-x-forge:3000/avatars/1"}
+}`
+
+// receiver is an engine that remembers what it was told, and answers with one status after the other.
+type receiver struct {
+	*httptest.Server
+	mu      sync.Mutex
+	bodies  []string
+	headers []http.Header
+}
+
+func engine(t *testing.T, answer func(body string) int) *receiver {
+	t.Helper()
+	e := &receiver{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.bodies, e.headers = append(e.bodies, string(body)), append(e.headers, r.Header)
+		w.WriteHeader(answer(string(body)))
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+func push(t *testing.T, at, body string, header http.Header) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+WebhookPath+"?lab=1234", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// header is as Gitea sends it.
+func header(secret, body string) http.Header {
+	h := http.Header{"X-Gogs-Event": {"push"}, "X-Gitea-Event": {"push"}, "Content-Type": {"application/json"}, "Authorization": {"secret"}}
+	sign(h, secret, []byte(body))
+	return h
+}
+
+func TestAPushIsToldTwice(t *testing.T) {
+	e := engine(t, func(string) int { return http.StatusOK })
+	c := mirrors("http://lab-x-forge:3000")
+	c.Mirrors, c.Engine = c.Mirrors[:1], e.URL
+	_, at := start(t, c, Secrets{Webhook: "s3cret"})
+	if status := push(t, at, payload, header("s3cret", payload)); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	if len(e.bodies) != 2 {
+		t.Fatalf("told %d times", len(e.bodies))
+	}
+	for i, h := range e.headers {
+		if !signed(h, "s3cret", []byte(e.bodies[i])) || h.Get("X-Gogs-Event") != "push" || h.Get("Content-Type") != "application/json" || h.Get("Authorization") != "" {
+			t.Errorf("header %v", h)
+		}
+	}
+	i := slices.Index(e.bodies, payload)
+	if i < 0 {
+		t.Fatal("the payload was not passed on as it is")
+	}
+	var got, want any
+	expected := strings.NewReplacer(
+		`"http://lab-x-forge:3000/lab/gitops`, `"https://github.test/Acme/gitops`, `"http://127.0.0.1:3100/lab/gitops`, `"https://github.test/Acme/gitops`,
+		`git@lab-x-forge:lab/gitops`, `git@github.test:Acme/gitops`,
+	).Replace(payload)
+	if err := json.Unmarshal([]byte(e.bodies[1-i]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(expected), &want); err != nil {
+		t.Fatal(err)
+	}
+	if g, w := indent(t, got), indent(t, want); g != w || !strings.Contains(e.bodies[1-i], "12345678901234567") {
+		t.Errorf("got %s\nwant %s", g, w)
+	}
+}
+
+func indent(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestTheWorseAnswerCounts(t *testing.T) {
+	status := map[bool]int{}
+	e := engine(t, func(body string) int { return status[body == payload] })
+	c := mirrors("http://lab-x-forge:3000")
+	c.Engine = e.URL
+	_, at := start(t, c, Secrets{Webhook: "s"})
+	for _, x := range []struct{ original, rewritten, want int }{{200, 200, 200}, {200, 400, 400}, {503, 202, 503}} {
+		status = map[bool]int{true: x.original, false: x.rewritten}
+		if got := push(t, at, payload, header("s", payload)); got != x.want {
+			t.Errorf("%v: %d", x, got)
+		}
+	}
+	e.Close()
+	if got := push(t, at, payload, header("s", payload)); got != http.StatusBadGateway {
+		t.Errorf("of an engine that is gone: %d", got)
+	}
+}
+
+func TestWebhooksThatAreRefused(t *testing.T) {
+	e := engine(t, func(string) int { return http.StatusOK })
+	c := mirrors("http://lab-x-forge:3000")
+	c.Engine = e.URL
+	_, at := start(t, c, Secrets{Webhook: "right"})
+	half := header("right", payload)
+	half.Set("X-Hub-Signature", "sha1=00")
+	for name, x := range map[string]struct {
+		body   string
+		header http.Header
+		want   int
+	}{
+		"another secret": {payload, header("wrong", payload), 401},
+		"no signature":   {payload, http.Header{}, 401},
+		"of another":     {payload, header("right", "{}"), 401},
+		"one is wrong":   {payload, half, 401},
+		"no JSON":        {"payload=x", header("right", "payload=x"), 400},
+		"too large":      {strings.Repeat(" ", maxPayload+1), http.Header{}, 413},
+	} {
+		if got := push(t, at, x.body, x.header); got != x.want {
+			t.Errorf("%s: %d, want %d", name, got, x.want)
+		}
+	}
+	if len(e.bodies) != 0 {
+		t.Errorf("the engine was told %q", e.bodies)
+	}
+	const other = `{"repository": {"html_url": "http://lab-x-forge:3000/lab/estate"}}`
+	if got := push(t, at, other, header("right", other)); got != http.StatusOK || !slices.Equal(e.bodies, []string{other}) {
+		t.Errorf("a repository without upstream: %d, the engine was told %q", got, e.bodies)
+	}
+	res, err := http.Get(at + HealthPath)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("health: %v, %v", res, err)
+	}
+}
+
+func TestUpstreamOf(t *testing.T) {
+	m, err := parseMirror(Mirror{Upstream: "https://git.test:8443/Team/my repo.git", URL: "http://forge:3000/lab/gitops.git"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{
+		"http://forge:3000/lab/gitops":            "https://git.test:8443/Team/my%20repo",
+		"https://other/lab/gitops.git":            "https://git.test:8443/Team/my%20repo.git",
+		"http://forge:3000/lab/gitops/commit/b":   "https://git.test:8443/Team/my%20repo/commit/b",
+		"http://forge:3000/lab/gitops.git/x":      "https://git.test:8443/Team/my%20repo.git/x",
+		"ssh://git@forge:22/lab/gitops.git":       "ssh://git@git.test/Team/my%20repo.git",
+		"git@forge:lab/gitops.git":                "git@git.test:Team/my repo.git",
+		"http://forge:3000/lab/gitops-2":          "",
+		"http://forge:3000/lab/gitops.github":     "",
+		"http://forge:3000/api/v1/lab/gitops":     "",
+		"http://forge:3000":                       "",
+		"ftp://forge/lab/gitops":                  "",
+		"/lab/gitops":                             "",
+		"see http://forge:3000/lab/gitops":        "",
+		"lab/gitops":                              "",
+		"":                                        "",
+		"note: http://forge:3000/lab/gitops/a b?": "",
+	} {
+		if got, ok := m.upstreamOf(address); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v; want %q", address, got, ok, want)
+		}
+	}
+}
+
+func TestBadConfigurations(t *testing.T) {
+	good := Mirror{Upstream: "https://github.test/acme/gitops", URL: "http://forge:3000/lab/gitops.git"}
+	other, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct {
+		mirrors []Mirror
+		secrets Secrets
+	}{
+		"no secret":   {nil, Secrets{}},
+		"twice":       {[]Mirror{good, {Upstream: "https://github.test:80/Acme/gitops.git", URL: good.URL}}, Secrets{Webhook: "s"}},
+		"no upstream": {[]Mirror{{Upstream: "git@github.test:acme/gitops", URL: good.URL}}, Secrets{Webhook: "s"}},
+		"no mirror":   {[]Mirror{{Upstream: good.Upstream, URL: "http://forge:3000/"}}, Secrets{Webhook: "s"}},
+		"half a CA":   {nil, Secrets{Webhook: "s", CA: Authority{Cert: other.Cert}}},
+		"no key":      {nil, Secrets{Webhook: "s", CA: Authority{Cert: other.Cert, Key: "x"}}},
+	} {
+		if _, err := New(Config{Mirrors: x.mirrors}, x.secrets, quiet); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
