@@ -33,6 +33,24 @@ func RepositoryKey(address string) string {
 	return strings.ToLower(strings.TrimPrefix(host+"/"+path, "/"))
 }
 
+// RepositoryPage is the address of a repository on the web, "https://github.com/owner/name": what clients that speak HTTP ask for, whatever the protocol, user
+// and suffix of address. It is empty for what has no host.
+func RepositoryPage(address string) string {
+	page := url.URL{Scheme: "https"}
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		page.Host, page.Path = u.Hostname(), u.Path
+		if u.Scheme == "http" || u.Scheme == "https" {
+			page.Scheme, page.Host = u.Scheme, u.Host
+		}
+	} else if m := scpURL.FindStringSubmatch(address); m != nil {
+		page.Host, page.Path = m[1], m[2]
+	} else {
+		return ""
+	}
+	page.Path = "/" + strings.TrimSuffix(strings.Trim(page.Path, "/"), ".git")
+	return page.String()
+}
+
 // Repository returns the mounted repository that an address is of.
 func (e *Estate) Repository(address string) (*Repository, bool) {
 	key := RepositoryKey(address)

@@ -21,3 +21,15 @@ func TestRepositoryKey(t *testing.T) {
 		}
 	}
 }
+
+func TestRepositoryPage(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://github.com/Owner/Name.git": "https://github.com/Owner/Name", "https://user:token@github.com/owner/name/": "https://github.com/owner/name",
+		"http://git.example.com:3000/a/b": "http://git.example.com:3000/a/b", "git@github.com:owner/name.git": "https://github.com/owner/name",
+		"ssh://git@github.com:22/owner/name": "https://github.com/owner/name", "../name": "", "": "",
+	} {
+		if got := RepositoryPage(address); got != want {
+			t.Errorf("RepositoryPage(%q) = %q, want %q", address, got, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package front
+
+import (
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/front/proxy"
+)
+
+var update = flag.Bool("update", false, "write what was got into testdata")
+
+func example() Config {
+	return Config{
+		Lab: "shop", Namespace: "argocd", Image: "lab/front:v1-0123456789ab", NodePort: 30081, Engine: "http://argocd-server.argocd.svc/api/webhook",
+		Mirrors: []proxy.Mirror{
+			MirrorOf(lab.Repository{URL: "git@github.com:acme/platform.git"}, "http://lab-shop-forge:3000/lab/platform.git"),
+			MirrorOf(lab.Repository{URL: "https://github.com/acme/gitops"}, "http://lab-shop-forge:3000/lab/gitops.git"),
+		},
+		Secrets: proxy.Secrets{Webhook: "s3cret", CA: proxy.Authority{Cert: "a certificate", Key: "a key"}},
+	}
+}
+
+func TestObjects(t *testing.T) {
+	objects, err := Objects(example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for _, o := range objects {
+		doc, err := yaml.Marshal(o.DeepCopy().Object) // a copy, as it panics where a number is none of JSON's
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(append(got, "---\n"...), doc...)
+	}
+	file := filepath.Join("testdata", "objects.golden.yaml")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Every field is one that Kubernetes knows, of the type that it has there.
+func TestObjectsAreWhatKubernetesReads(t *testing.T) {
+	objects, err := Objects(example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]any{"ConfigMap": corev1.ConfigMap{}, "Secret": corev1.Secret{}, "Deployment": appsv1.Deployment{}, "Service": corev1.Service{}}
+	for _, o := range objects {
+		typed := reflect.New(reflect.TypeOf(types[o.GetKind()])).Interface()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+func TestAChangeRollsTheDeployment(t *testing.T) {
+	inputs := func(change func(*Config)) string {
+		c := example()
+		change(&c)
+		objects, err := Objects(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[2].Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Spec.Template.Annotations[lab.LabelInputs]
+	}
+	was := inputs(func(*Config) {})
+	for name, change := range map[string]func(*Config){
+		"secret": func(c *Config) { c.Secrets.Webhook = "another" },
+		"engine": func(c *Config) { c.Engine += "/" },
+		"mirror": func(c *Config) { c.Mirrors = c.Mirrors[:1] },
+	} {
+		if inputs(change) == was {
+			t.Errorf("%s: the same pods", name)
+		}
+	}
+	if inputs(func(c *Config) { c.Mirrors[0], c.Mirrors[1] = c.Mirrors[1], c.Mirrors[0] }) != was {
+		t.Error("other pods for another order")
+	}
+}
+
+// The program reads what Marshal writes.
+func TestTheProgramReadsWhatIsMarshalled(t *testing.T) {
+	c := example()
+	var err error
+	if c.Secrets.CA, err = proxy.NewAuthority(); err != nil {
+		t.Fatal(err)
+	}
+	config, secrets, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{configFile: config, secretsFile: secrets} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gotConfig, gotSecrets, err := proxy.Read(filepath.Join(dir, configFile), filepath.Join(dir, secretsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gotSecrets != c.Secrets || gotConfig.Engine != c.Engine || len(gotConfig.Mirrors) != 2 {
+		t.Errorf("read %+v, %+v", gotConfig, gotSecrets)
+	}
+	if _, err := proxy.New(gotConfig, gotSecrets, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := proxy.Read(filepath.Join(dir, secretsFile), filepath.Join(dir, "nothing")); err == nil {
+		t.Error("secrets are read as a configuration")
+	}
+}
