@@ -16,6 +16,8 @@ type Repository struct {
 	Branch string // that is checked out there; main where the folder is no Git repository
 	FS     fs.FS  // its working tree
 	At     Position
+
+	Written bool // manifests have its address written out, where no annotation leads them to the mirror
 }
 
 // scpURL is an address as `git clone` takes it for SSH: user@host:path.

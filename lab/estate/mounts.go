@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/bridge"
 )
 
@@ -162,6 +163,41 @@ func (l *loader) source(address string) (r *lab.Repository, ok bool) {
 		return nil, true
 	}
 	return r, ok
+}
+
+// served is source for what the engine reads. What it reads by the address of a mounted repository is noted; there is no mirror for an address of SSH.
+func (l *loader) served(address string) (r *lab.Repository, ok bool) {
+	if r, ok = l.source(address); !ok {
+		return nil, false
+	}
+	in := l.inputs()
+	at := r
+	if at == nil {
+		at, _ = in.Mounted(address)
+	}
+	if at == nil || address == in.MirrorURL(at) {
+		return r, true
+	}
+	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
+		return nil, false
+	}
+	for i := range l.estate.Repositories {
+		if l.estate.Repositories[i].Name == at.Name {
+			l.estate.Repositories[i].Written = true
+		}
+	}
+	return r, true
+}
+
+// world is what the estate's ApplicationSets are expanded against, and notes what their generators read.
+func (l *loader) world() appset.World {
+	w := World(l.estate, l.estate.Clusters)
+	read := w.Repository
+	w.Repository = func(url, revision string) (fs.FS, error) {
+		l.served(url)
+		return read(url, revision)
+	}
+	return w
 }
 
 // inputs are what the lab itself puts on every cluster of the estate.

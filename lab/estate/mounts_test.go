@@ -142,6 +142,9 @@ func TestLoadMountedRepository(t *testing.T) {
 	if len(e.Repositories) != 1 || r.Name != "gitops" || r.Branch != "trunk" || !filepath.IsAbs(r.Path) {
 		t.Errorf("repositories %+v", e.Repositories)
 	}
+	if !r.Written {
+		t.Error("nobody saw that the address is written out")
+	}
 	dev, _ := e.Cluster("dev")
 	env, _ := e.Environment("dev")
 	got := bridge.Build("test", env, lab.Environment{}, dev, bridge.InputsOf(e)).Annotations["addons_repo_url"]

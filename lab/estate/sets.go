@@ -115,7 +115,7 @@ func (l *loader) selected() {
 // expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
 // what an environment pins is known before a cluster is in it.
 func (l *loader) expand() {
-	actual, potential := World(l.estate, l.estate.Clusters), make([]lab.Cluster, 0, len(l.estate.Clusters))
+	actual, potential := l.world(), make([]lab.Cluster, 0, len(l.estate.Clusters))
 	for _, c := range l.estate.Clusters {
 		potential = append(potential, everything(c, l.estate.Addons))
 	}
@@ -209,7 +209,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 			g.Charts = append(g.Charts, chart)
 		}
-		r, ours := l.source(source.RepoURL)
+		r, ours := l.served(source.RepoURL)
 		if !ours && source.RepoURL != in.ChartRepoURL && !slices.Contains(g.Others, source.RepoURL) {
 			g.Others = append(g.Others, source.RepoURL)
 		}
@@ -238,7 +238,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
 		}
-		if _, ours := l.source(source.RepoURL); !ours && source.RepoURL != l.inputs().ChartRepoURL {
+		if _, ours := l.served(source.RepoURL); !ours && source.RepoURL != l.inputs().ChartRepoURL {
 			g.Others = append(g.Others, source.RepoURL)
 		}
 	}
