@@ -26,7 +26,8 @@ var layers = [][]string{
 	{"argv", "docker", "front", "interrupt", "strict", "fieldpath", "cloud", "state", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
-	{"estate", "plan", "apply", "observe", "promote", "render"},
+	{"render"},
+	{"estate", "plan", "apply", "observe", "promote"},
 	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"present"},
@@ -43,6 +44,7 @@ var seams = map[string][]string{
 	"github.com/urfave/cli":        {"argv", "cli"},
 	"helm.sh/helm/v3/pkg/action":   {"engine"},
 	"sigs.k8s.io/kind/pkg/cluster": {"cluster"},
+	"sigs.k8s.io/kustomize":        {"render"},
 }
 
 type goPackage struct {
@@ -158,6 +160,9 @@ func TestImportRules(t *testing.T) {
 		{"forge", "engine", false},
 		{"forge", "estate", false},
 		{"estate", "bridge", true},
+		{"estate", "render", true},
+		{"render", "appset", true},
+		{"render", "engine", false},
 		{"bridge", "estate", false},
 		{"estate", "cluster", false},
 		{"plan", "docker", false},

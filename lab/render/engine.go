@@ -1,0 +1,238 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// engine executes a chart's templates as helm.sh/helm/v3/pkg/engine does, which can be stopped by nothing: a tpl that calls itself overflows the stack, and a
+// range over a large number never ends. Here every template that is entered, every turn of a range and every value that a function makes counts.
+type engine struct {
+	deadline time.Time
+	depth    int // templates that are being executed in one another
+	written  int // bytes of all output, what is only included too
+	made     int // bytes and values of all that functions made
+	names    map[string]int
+}
+
+// maxNested is how many templates may be executed in one another. Helm has it for one name.
+const maxNested = 1000
+
+var (
+	errEndless = errors.New("templates take too long: do they end?")
+	errHuge    = fmt.Errorf("templates make more than %d MiB", maxOutput>>20)
+	errNested  = fmt.Errorf("templates call one another more than %d deep", maxNested)
+)
+
+// ofTpl is the name of the texts that templates give to tpl.
+const ofTpl = "gotpl"
+
+// output is what one template of a file of the chart made.
+type output struct {
+	name, text string
+	verbatim   bool // text is the file as it stands
+}
+
+// templateError is an error of a template, with its place.
+type templateError struct {
+	file    string
+	line    int
+	message string
+}
+
+func (e *templateError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.message) }
+
+// source is a template with what it sees.
+type source struct {
+	text, base string
+	vals       map[string]any
+}
+
+// render executes every template of a chart and of those in it, in the order of their names.
+func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
+	e.names = map[string]int{}
+	sources := map[string]source{}
+	collect(c, sources, top)
+	root := template.New(ofTpl).Option("missingkey=zero")
+	root.Funcs(e.functions(root))
+	var names []string
+	for name := range sources {
+		names = append(names, name)
+	}
+	// Where two define the same name the last one wins: a chart has its say after those in it.
+	slices.SortFunc(names, func(a, b string) int {
+		if x, y := strings.Count(a, "/"), strings.Count(b, "/"); x != y {
+			return y - x
+		}
+		return strings.Compare(b, a)
+	})
+	for _, name := range names {
+		if _, err := root.New(name).Parse(sources[name].text); err != nil {
+			return nil, placed(name, err)
+		}
+	}
+	guard(root)
+	slices.Sort(names)
+	var list []output
+	for _, name := range names {
+		if strings.HasPrefix(path.Base(name), "_") {
+			continue
+		}
+		s := sources[name]
+		s.vals["Template"] = chartutil.Values{"Name": name, "BasePath": s.base}
+		text, err := e.execute(root.Lookup(name), s.vals)
+		if err != nil {
+			return nil, placed(name, err)
+		}
+		list = append(list, output{name: name, text: text, verbatim: !strings.Contains(s.text, "{{")})
+	}
+	return list, nil
+}
+
+// collect finds the templates of a chart and of those in it, each with the values of its chart.
+func collect(c *chart.Chart, into map[string]source, above map[string]any) map[string]any {
+	subcharts := map[string]any{}
+	scope := map[string]any{
+		"Chart": struct {
+			chart.Metadata
+			IsRoot bool
+		}{*c.Metadata, c.IsRoot()},
+		"Files": filesOf(c), "Release": above["Release"], "Capabilities": above["Capabilities"], "Values": chartutil.Values{}, "Subcharts": subcharts,
+	}
+	if c.IsRoot() {
+		scope["Values"] = above["Values"]
+	} else if vals, err := chartutil.Values(above).Table("Values." + c.Name()); err == nil {
+		scope["Values"] = vals
+	}
+	for _, sub := range c.Dependencies() {
+		subcharts[sub.Name()] = collect(sub, into, scope)
+	}
+	for _, t := range c.Templates {
+		if t == nil || strings.EqualFold(c.Metadata.Type, "library") && !strings.HasPrefix(path.Base(t.Name), "_") {
+			continue
+		}
+		base := c.ChartFullPath()
+		into[path.Join(base, t.Name)] = source{text: string(t.Data), base: path.Join(base, "templates"), vals: scope}
+	}
+	return scope
+}
+
+// execute runs a template, bounded.
+func (e *engine) execute(t *template.Template, vals any) (string, error) {
+	var b strings.Builder
+	if err := t.Execute(&counter{&b, e}, vals); err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(b.String(), "<no value>", ""), nil // missingkey=zero leaves it where no type is known
+}
+
+// counter stops a template that writes too much, or for too long.
+type counter struct {
+	to io.Writer
+	e  *engine
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if c.e.written += len(p); c.e.written > 4*maxOutput { // what is included counts at each level
+		return 0, errHuge
+	}
+	if err := c.e.late(); err != nil {
+		return 0, err
+	}
+	return c.to.Write(p)
+}
+
+func (e *engine) late() error {
+	if time.Now().After(e.deadline) {
+		return errEndless
+	}
+	return nil
+}
+
+// guard has the templates of a set call enter and leave around all that they do, and write something, if only nothing, at every turn of a range.
+func guard(set *template.Template) {
+	for _, t := range set.Templates() {
+		if t.Tree == nil || t.Tree.Root == nil || guarded(t.Tree.Root) {
+			continue
+		}
+		tick(t.Tree.Root)
+		t.Tree.Root.Nodes = append(append([]parse.Node{call("__enter")}, t.Tree.Root.Nodes...), call("__leave"))
+	}
+}
+
+// guarded reports whether a template is one that was guarded before: clones share their trees.
+func guarded(l *parse.ListNode) bool { return len(l.Nodes) > 0 && l.Nodes[0].String() == "{{__enter}}" }
+
+// call is the action that calls a function without arguments.
+func call(name string) parse.Node {
+	trees, err := parse.Parse(name, "{{"+name+"}}", "", "", map[string]any{name: name})
+	if err != nil {
+		panic(err) // the text is ours
+	}
+	return trees[name].Root.Nodes[0]
+}
+
+// tick puts an empty text in front of the body of every range.
+func tick(n parse.Node) {
+	branch := func(b *parse.BranchNode) {
+		for _, l := range []*parse.ListNode{b.List, b.ElseList} {
+			if l != nil {
+				tick(l)
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, c := range n.Nodes {
+			tick(c)
+		}
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+		n.List.Nodes = append([]parse.Node{&parse.TextNode{NodeType: parse.NodeText}}, n.List.Nodes...)
+	}
+}
+
+// at is how text/template begins a message: "template: chart/templates/x.yaml:3:14: ".
+var at = regexp.MustCompile(`^(?:template|parse error at|execution error at): ?\(?([^:()]+):(\d+)(?::\d+)?\)?: `)
+
+// calls is what it puts before the message of a function.
+var calls = regexp.MustCompile(`^(?:executing ".*?" at <.*?>: )?(?:error calling [A-Za-z_]+: )?`)
+
+// placed finds the innermost place in an error of a template, and what is said of it.
+func placed(name string, err error) error {
+	for _, own := range []error{errEndless, errHuge, errNested} {
+		if errors.Is(err, own) {
+			return &templateError{file: name, message: own.Error()}
+		}
+	}
+	f := &templateError{file: name, message: err.Error()}
+	for {
+		m := at.FindStringSubmatch(f.message)
+		if m == nil {
+			break
+		}
+		if m[1] != ofTpl {
+			f.file = m[1]
+			f.line, _ = strconv.Atoi(m[2])
+		}
+		f.message = f.message[len(m[0]):]
+		f.message = f.message[len(calls.FindString(f.message)):]
+	}
+	return f
+}

@@ -1,0 +1,304 @@
+package render
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/strvals"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+)
+
+// helm does what `helm template --include-crds` does with the options that Argo CD gives it.
+func (s Source) helm() (docs []Document, err error) {
+	o := appset.Helm{}
+	if s.Helm != nil {
+		o = *s.Helm
+	}
+	at := path.Join(s.Path, "Chart.yaml")
+	defer func() {
+		if r := recover(); r != nil { // Helm and its libraries panic at some of what a chart may hold
+			docs, err = nil, failed(at, fmt.Errorf("helm: %v", r))
+		}
+	}()
+	b := &budget{files: maxFiles, bytes: maxBytes}
+	c, err := s.chart(b)
+	if err != nil {
+		return nil, err
+	}
+	vals, err := s.values(o, b)
+	if err != nil {
+		return nil, err
+	}
+	top, err := s.scope(c, o, vals)
+	if err != nil {
+		return nil, failed(at, err)
+	}
+	if !o.SkipCrds {
+		for _, crd := range c.CRDObjects() {
+			more, err := documents(s.origin(crd.Filename), string(crd.File.Data), true)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, more...)
+		}
+	}
+	e := &engine{deadline: time.Now().Add(cmp.Or(s.Within, maxTime))}
+	rendered, err := e.render(c, top)
+	if err != nil {
+		var f *templateError
+		if errors.As(err, &f) {
+			return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.origin(f.file), Line: f.line}, Message: oneLine(f.message)}}
+		}
+		return nil, failed(at, err)
+	}
+	for _, r := range rendered {
+		if path.Base(r.name) == "NOTES.txt" || strings.TrimSpace(r.text) == "" {
+			continue
+		}
+		more, err := documents(s.origin(r.name), r.text, r.verbatim)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, more...)
+	}
+	if o.SkipTests {
+		docs = slices.DeleteFunc(docs, isTest)
+	}
+	return docs, nil
+}
+
+// scope is what the chart's templates see.
+func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chartutil.Values, error) {
+	release := chartutil.ReleaseOptions{Name: cmp.Or(o.ReleaseName, s.Application), Namespace: cmp.Or(o.Namespace, s.Namespace), Revision: 1, IsInstall: true}
+	if err := chartutil.ValidateReleaseName(release.Name); err != nil {
+		return nil, fmt.Errorf("release name %q: %w", release.Name, err)
+	}
+	caps := chartutil.DefaultCapabilities.Copy()
+	version := cmp.Or(o.KubeVersion, s.KubeVersion, DefaultKubeVersion)
+	kube, err := chartutil.ParseKubeVersion(version)
+	if err != nil {
+		return nil, fmt.Errorf("kubeVersion %q: %w", version, err)
+	}
+	caps.KubeVersion = *kube
+	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, kube.String()) {
+		return nil, fmt.Errorf("chart requires kubeVersion %s, which %s is not", want, kube)
+	}
+	caps.APIVersions = append(slices.Clone(caps.APIVersions), o.APIVersions...)
+	if err := chartutil.ProcessDependenciesWithMerge(c, vals); err != nil {
+		return nil, err
+	}
+	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, vals, release, caps, true) // theirs would fetch what a schema refers to
+	if err != nil || o.SkipSchemaValidation {
+		return top, err
+	}
+	values, _ := top["Values"].(chartutil.Values)
+	return top, validate(c, values)
+}
+
+// isTest reports whether an object is a hook of `helm test`.
+func isTest(d Document) bool {
+	var o struct {
+		Metadata struct {
+			Annotations map[string]any `yaml:"annotations"`
+		} `yaml:"metadata"`
+	}
+	if d.Decode(&o) != nil {
+		return false
+	}
+	hook, _ := o.Metadata.Annotations["helm.sh/hook"].(string)
+	return strings.HasPrefix(hook, "test")
+}
+
+// origin is the file of the repository that Helm calls chart/templates/x.yaml. What came in an archive is told by the chart that holds it.
+func (s Source) origin(name string) string {
+	_, rel, _ := strings.Cut(name, "/")
+	if file := path.Join(s.Path, rel); isFile(s.FS, file) {
+		return file
+	}
+	return path.Join(s.Path, "Chart.yaml")
+}
+
+// values merges what the Application gives beside the chart's own: files, values, parameters, files as parameters.
+func (s Source) values(o appset.Helm, b *budget) (map[string]any, error) {
+	vals := map[string]any{}
+	for _, name := range o.ValueFiles {
+		fsys, file, err := s.valueFile(name)
+		if err != nil {
+			return nil, err
+		}
+		data, err := b.read(fsys, file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && o.IgnoreMissingValueFiles:
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, &Error{Problem: lab.Problem{
+				Position: lab.Position{File: file}, Message: "is not there, and " + cmp.Or(s.Application, s.Path) + " has it as a value file",
+				Cure: "write it, or set helm.ignoreMissingValueFiles",
+			}}
+		case err != nil:
+			return nil, failed(file, err)
+		}
+		if vals, err = overlay(vals, data); err != nil {
+			return nil, failed(file, err)
+		}
+	}
+	own := []byte(o.Values)
+	if o.ValuesObject != nil && len(o.ValuesObject.Raw) > 0 {
+		own = o.ValuesObject.Raw
+	}
+	vals, err := overlay(vals, own)
+	if err != nil {
+		return nil, failed(s.Path, fmt.Errorf("helm values: %w", err))
+	}
+	return vals, s.parameters(o, vals, b)
+}
+
+func overlay(vals map[string]any, data []byte) (map[string]any, error) {
+	next := map[string]any{}
+	if err := yaml.Unmarshal(data, &next); err != nil {
+		return nil, err
+	}
+	merge(vals, next)
+	return vals, nil
+}
+
+// merge puts the values of one map over those of another. A null stays, to take away what the chart says, as `helm -f` has it.
+func merge(into, from map[string]any) {
+	for key, v := range from {
+		if below, ok := v.(map[string]any); ok {
+			if have, ok := into[key].(map[string]any); ok {
+				merge(have, below)
+				continue
+			}
+		}
+		into[key] = v
+	}
+}
+
+// unescapedComma is what Argo CD escapes in a parameter, so that Helm takes it for one value.
+var unescapedComma = regexp.MustCompile(`([^\\]),`)
+
+// parameters sets values as --set, --set-string and --set-file do, in this order.
+func (s Source) parameters(o appset.Helm, vals map[string]any, b *budget) error {
+	at := path.Join(s.Path, "Chart.yaml")
+	for _, asText := range []bool{false, true} {
+		set := strvals.ParseInto
+		if asText {
+			set = strvals.ParseIntoString
+		}
+		for _, p := range o.Parameters {
+			if p.ForceString != asText {
+				continue
+			}
+			if err := set(p.Name+"="+unescapedComma.ReplaceAllString(s.substitute(p.Value), `$1\,`), vals); err != nil {
+				return failed(at, fmt.Errorf("helm parameter %s: %w", p.Name, err))
+			}
+		}
+	}
+	for _, p := range o.FileParameters {
+		fsys, file, err := s.valueFile(p.Path)
+		if err != nil {
+			return err
+		}
+		err = strvals.ParseIntoFile(p.Name+"="+strings.ReplaceAll(file, ",", `\,`), vals, func([]rune) (any, error) {
+			data, err := b.read(fsys, file)
+			return string(data), err
+		})
+		if err != nil {
+			return failed(file, fmt.Errorf("helm file parameter %s: %w", p.Name, err))
+		}
+	}
+	return nil
+}
+
+// valueFile finds a file that an Application names: in the chart's folder, from the repository's root, or in the repository of a $ref.
+func (s Source) valueFile(name string) (fs.FS, string, error) {
+	at := lab.Position{File: s.Path}
+	if ref, rest, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil {
+		if fsys := s.Ref(ref[1:]); fsys != nil {
+			if rest = path.Clean(rest); !fs.ValidPath(rest) {
+				return nil, "", failed(s.Path, fmt.Errorf("value file %s leaves its repository", name))
+			}
+			return fsys, rest, nil
+		}
+		if !strings.HasPrefix(ref, "$ARGOCD_") {
+			return nil, "", remote(at, name, "takes values from "+name+", and the repository of "+ref+" is not at hand")
+		}
+	}
+	name = s.substitute(name)
+	if u, err := url.Parse(name); err == nil && u.Scheme != "" && strings.Contains(name, "://") {
+		return nil, "", remote(at, name, "takes values from "+name)
+	}
+	file := path.Join(s.Path, name)
+	if path.IsAbs(name) {
+		file = path.Clean(strings.TrimPrefix(name, "/"))
+	}
+	if !fs.ValidPath(file) {
+		return nil, "", failed(s.Path, fmt.Errorf("value file %s leaves the repository", name))
+	}
+	return s.FS, file, nil
+}
+
+// schemaURL is where a chart's schema would stand.
+const schemaURL = "file:///values.schema.json"
+
+// validate holds values to the schemas of the chart and of those in it. A schema that refers to something outside of itself is not had here.
+func validate(c *chart.Chart, values map[string]any) error {
+	if c.Schema != nil {
+		schema, err := jsonschema.UnmarshalJSON(strings.NewReader(string(c.Schema)))
+		if err != nil {
+			return fmt.Errorf("values.schema.json of chart %s: %w", c.Name(), err)
+		}
+		compiler := jsonschema.NewCompiler()
+		compiler.UseLoader(jsonschema.SchemeURLLoader{})
+		if err := compiler.AddResource(schemaURL, schema); err != nil {
+			return fmt.Errorf("values.schema.json of chart %s: %w", c.Name(), err)
+		}
+		compiled, err := compiler.Compile(schemaURL)
+		var elsewhere *jsonschema.LoadURLError
+		switch {
+		case errors.As(err, &elsewhere):
+		case err != nil:
+			return fmt.Errorf("values.schema.json of chart %s: %w", c.Name(), err)
+		default:
+			plain, err := asJSON(values)
+			if err == nil {
+				err = compiled.Validate(plain)
+			}
+			if err != nil {
+				return fmt.Errorf("values of chart %s do not meet its schema: %s", c.Name(), strings.ReplaceAll(err.Error(), schemaURL, ""))
+			}
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		if of, ok := values[sub.Name()].(map[string]any); ok {
+			if err := validate(sub, of); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func asJSON(v any) (any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+}

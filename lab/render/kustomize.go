@@ -1,0 +1,275 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resource"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+// kustomize does what `kustomize build` does after the edits that Argo CD makes for the source's options.
+func (s Source) kustomize() (docs []Document, err error) {
+	r := &repository{FS: s.FS, budget: &budget{files: maxFiles, bytes: maxBytes}, edited: map[string][]byte{}, read: map[string][]byte{}}
+	file := ""
+	for _, name := range kustomizations {
+		if isFile(s.FS, path.Join(s.Path, name)) {
+			file = path.Join(s.Path, name)
+			break
+		}
+	}
+	if file == "" {
+		return nil, failed(s.Path, errors.New("holds no kustomization.yaml"))
+	}
+	defer func() {
+		if r := recover(); r != nil { // kustomize and its libraries panic at some of what a file may hold
+			docs, err = nil, failed(file, fmt.Errorf("kustomize: %v", r))
+		}
+	}()
+	if err := s.edit(r, file); err != nil {
+		return nil, failed(file, err)
+	}
+	if err := (&scanner{repository: r}).folder(s.Path, nil); err != nil { // before, as kustomize would fetch and clone
+		return nil, err
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(r, path.Join("/", s.Path))
+	if err != nil {
+		if culprit := r.malformed(); culprit != nil {
+			return nil, culprit
+		}
+		return nil, failed(file, errors.New(strings.ReplaceAll(err.Error(), "'/", "'")))
+	}
+	sources := map[string][]*yaml.Node{}
+	size := 0
+	for _, res := range built.Resources() {
+		doc, n, err := s.built(r, file, res, sources)
+		if err != nil {
+			return nil, failed(file, err)
+		}
+		if size += n; size > maxOutput {
+			return nil, failed(file, errHuge)
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+// built is a resource that kustomize made, with the lines of what it made it from.
+func (s Source) built(r *repository, file string, res *resource.Resource, sources map[string][]*yaml.Node) (Document, int, error) {
+	origin, err := res.GetOrigin()
+	if err != nil {
+		return Document{}, 0, err
+	}
+	from := file
+	if origin != nil {
+		switch {
+		case origin.Path != "":
+			from = path.Join(s.Path, origin.Path)
+		case origin.ConfiguredIn != "":
+			from = path.Join(s.Path, origin.ConfiguredIn)
+		}
+	}
+	if err := res.SetOrigin(nil); err != nil {
+		return Document{}, 0, err
+	}
+	text, err := res.AsYAML()
+	if err != nil {
+		return Document{}, 0, err
+	}
+	docs, err := documents(from, string(text), false)
+	if err != nil || len(docs) != 1 {
+		return Document{}, 0, errors.Join(err, fmt.Errorf("%s %s: %d documents", res.GetKind(), res.GetName(), len(docs)))
+	}
+	candidates := []string{from}
+	if origin == nil || origin.Path == "" && origin.ConfiguredBy.Kind == "PatchTransformer" { // a patch that replaces all annotations takes the origin along
+		candidates = slices.Sorted(maps.Keys(r.read))
+	}
+	var best *yaml.Node
+	for _, name := range candidates {
+		if _, known := sources[name]; !known {
+			sources[name], _ = strict.Parse(name, r.read[name])
+		}
+		for _, n := range sources[name] {
+			// Prefixes and suffixes go around the name; kustomize forgets at the end which it was.
+			was := scalar(n, "metadata", "name")
+			if was == "" || scalar(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
+				continue
+			}
+			if best == nil || len(was) > len(scalar(best, "metadata", "name")) {
+				best, docs[0].File = n, name
+			}
+		}
+	}
+	if best != nil {
+		place(docs[0].Node, best)
+	}
+	return docs[0], len(text), nil
+}
+
+// place gives a node the lines of the one that it was made from; what is not in that has those of what holds it.
+func place(n, from *yaml.Node) {
+	n.Line, n.Column = from.Line, from.Column
+	for i, c := range n.Content {
+		origin := &yaml.Node{Line: from.Line, Column: from.Column}
+		switch {
+		case n.Kind == yaml.MappingNode && from.Kind == yaml.MappingNode:
+			for j := 0; j+1 < len(from.Content); j += 2 {
+				if from.Content[j].Value == n.Content[i-i%2].Value {
+					origin = from.Content[j+i%2]
+				}
+			}
+		case n.Kind == yaml.SequenceNode && from.Kind == yaml.SequenceNode && i < len(from.Content):
+			origin = from.Content[i]
+		}
+		place(c, origin)
+	}
+}
+
+func scalar(n *yaml.Node, keys ...string) string {
+	for _, key := range keys {
+		var value *yaml.Node
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				value = n.Content[i+1]
+			}
+		}
+		if value == nil {
+			return ""
+		}
+		n = value
+	}
+	return n.Value
+}
+
+// edit has the repository show the kustomization as Argo CD edits it, and keep track of where resources come from.
+func (s Source) edit(r *repository, file string) error {
+	data, err := r.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	k := map[string]any{}
+	if err := sigsyaml.Unmarshal(data, &k); err != nil {
+		return err
+	}
+	if o := s.Source.Kustomize; o != nil {
+		if err := s.options(r, k, o); err != nil {
+			return err
+		}
+	}
+	k["buildMetadata"] = append(list(k["buildMetadata"]), "originAnnotations")
+	edited, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	r.edited[file] = edited
+	return nil
+}
+
+// options writes a source's options into a kustomization, as `kustomize edit` does for Argo CD.
+func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) error {
+	for key, value := range map[string]string{"namePrefix": o.NamePrefix, "nameSuffix": o.NameSuffix, "namespace": o.Namespace} {
+		if value != "" {
+			k[key] = s.substitute(value)
+		}
+	}
+	for _, text := range o.Images {
+		name, image := image(s.substitute(text))
+		images := slices.DeleteFunc(list(k["images"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == name })
+		k["images"] = append(images, image)
+	}
+	for _, replica := range o.Replicas {
+		count := replica.Count.IntValue()
+		replicas := slices.DeleteFunc(list(k["replicas"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == replica.Name })
+		k["replicas"] = append(replicas, map[string]any{"name": replica.Name, "count": count})
+	}
+	labels, annotations := maps.Clone(o.CommonLabels), maps.Clone(o.CommonAnnotations)
+	for key, value := range labels {
+		labels[key] = s.substitute(value)
+	}
+	if o.CommonAnnotationsEnvsubst {
+		for key, value := range annotations {
+			annotations[key] = s.substitute(value)
+		}
+	}
+	if o.LabelWithoutSelector && len(labels) > 0 {
+		k["labels"] = append(list(k["labels"]), map[string]any{"pairs": labels, "includeSelectors": false, "includeTemplates": o.LabelIncludeTemplates})
+	} else if err := add(k, "commonLabels", labels, o.ForceCommonLabels); err != nil {
+		return err
+	}
+	if err := add(k, "commonAnnotations", annotations, o.ForceCommonAnnotations); err != nil {
+		return err
+	}
+	for _, p := range o.Patches {
+		var patch map[string]any
+		data, err := json.Marshal(p)
+		if err == nil {
+			err = json.Unmarshal(data, &patch)
+		}
+		if err != nil {
+			return err
+		}
+		k["patches"] = append(list(k["patches"]), patch)
+	}
+	for _, c := range o.Components {
+		if o.IgnoreMissingComponents && !r.Exists(path.Join(s.Path, c)) {
+			continue
+		}
+		k["components"] = append(list(k["components"]), c)
+	}
+	return nil
+}
+
+// add puts pairs into a map of a kustomization, where none of the keys may be unless they are forced.
+func add(k map[string]any, field string, pairs map[string]string, force bool) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	have, _ := k[field].(map[string]any)
+	if have == nil {
+		have = map[string]any{}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		if _, there := have[key]; there && !force {
+			return fmt.Errorf("%s: %s is there already, and the Application does not force it", field, key)
+		}
+		have[key] = pairs[key]
+	}
+	k[field] = have
+	return nil
+}
+
+// image reads how `kustomize edit set image` is told of one: name=new:tag@digest, in parts.
+func image(text string) (name string, entry map[string]any) {
+	name, to, renamed := strings.Cut(text, "=")
+	if !renamed {
+		to = name
+	}
+	entry = map[string]any{}
+	if at := strings.Index(to, "@"); at >= 0 {
+		to, entry["digest"] = to[:at], to[at+1:]
+	}
+	if colon := strings.LastIndex(to, ":"); colon > strings.LastIndex(to, "/") {
+		to, entry["newTag"] = to[:colon], to[colon+1:]
+	}
+	if renamed {
+		if to != "*" {
+			entry["newName"] = to
+		}
+	} else {
+		name = to
+	}
+	entry["name"] = name
+	return name, entry
+}
+
+func list(v any) []any { l, _ := v.([]any); return l }

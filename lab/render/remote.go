@@ -1,0 +1,164 @@
+package render
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// maxBases is how many kustomizations one may be built of, each as often as it is taken in.
+const maxBases = 1000
+
+// scanner walks what a kustomization is built of, and finds what kustomize would fetch or run.
+type scanner struct {
+	*repository
+	bases int
+}
+
+// folders are the fields of a kustomization that name others, or files; names those that name files, in it and in the plugins that it configures.
+var (
+	folders = []string{"resources", "bases", "components", "generators", "transformers", "validators"}
+	names   = []string{"crds", "configurations", "path", "files", "env", "envs", "patchesStrategicMerge"}
+	charts  = []string{"helmCharts", "helmChartInflationGenerator"}
+)
+
+// folder looks at the kustomization in a folder.
+func (s *scanner) folder(dir string, open []string) error {
+	if s.bases++; s.bases > maxBases {
+		return failed(dir, fmt.Errorf("is built of more than %d kustomizations", maxBases))
+	}
+	for _, name := range kustomizations {
+		file := path.Join(dir, name)
+		if !isFile(s.FS, file) {
+			continue
+		}
+		open = append(slices.Clone(open), dir)
+		data, err := s.budget.read(s.FS, file) // as it is, whose lines count, before it is edited
+		if err == nil {
+			err = s.file(file, data, open, true)
+		}
+		if err == nil && s.edited[file] != nil {
+			err = s.file(file, s.edited[file], open, true)
+		}
+		return err
+	}
+	return nil
+}
+
+// file looks at a kustomization, or at what configures a plugin of one.
+func (s *scanner) file(file string, data []byte, open []string, kustomization bool) error {
+	docs, problems := strict.Parse(file, data)
+	if len(problems) > 0 && len(docs) == 0 {
+		return &Error{Problem: problems[0]}
+	}
+	for _, doc := range docs {
+		if err := s.node(file, doc, open, kustomization); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization bool) error {
+	if n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			if err := s.node(file, c, open, false); err != nil {
+				return err
+			}
+		}
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i].Value, n.Content[i+1]
+		var err error
+		switch {
+		case kustomization && slices.Contains(folders, key):
+			err = s.entries(file, value, open, key)
+		case kustomization && slices.Contains(charts, key) && len(value.Content) > 0:
+			err = remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD does with kustomize.buildOptions: --enable-helm alone")
+		case slices.Contains(names, key):
+			err = s.named(file, value)
+		default:
+			err = s.node(file, value, open, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named looks at the name of a file, or at a list of them, "key=name" among them.
+func (s *scanner) named(file string, n *yaml.Node) error {
+	for _, c := range append(slices.Clone(n.Content), n) {
+		_, name, found := strings.Cut(c.Value, "=")
+		if c.Kind == yaml.ScalarNode && (fetched(c.Value) || found && fetched(name)) {
+			return remote(strict.Position(file, c), c.Value, "takes in "+c.Value)
+		}
+		if c != n && c.Kind == yaml.MappingNode {
+			if err := s.node(file, c, nil, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entries looks at the folders and files that a kustomization takes in.
+func (s *scanner) entries(file string, list *yaml.Node, open []string, field string) error {
+	for _, c := range list.Content {
+		entry := c.Value
+		at := strict.Position(file, c)
+		local := path.Join(path.Dir(file), entry)
+		plugin := slices.Contains([]string{"generators", "transformers", "validators"}, field)
+		var err error
+		switch {
+		case strings.Contains(entry, "\n"):
+			if plugin {
+				err = s.file(file, []byte(entry), open, false)
+			}
+		case cloned(entry): // be there a folder of that name or not
+			err = remote(at, entry, "takes in "+entry)
+		case s.IsDir(local):
+			if slices.ContainsFunc(open, func(o string) bool { return local == "." || o == local || strings.HasPrefix(o, local+"/") }) {
+				err = &Error{Problem: lab.Problem{Position: at, Message: entry + " is built of this, or holds it: it would not end"}}
+			} else {
+				err = s.folder(local, open)
+			}
+		case s.Exists(local):
+			if dir := path.Dir(file); dir != "." && !strings.HasPrefix(local, dir+"/") {
+				err = &Error{Problem: lab.Problem{
+					Position: at, Message: entry + " lies outside of the kustomization's folder, which kustomize refuses", Cure: "give its folder a kustomization.yaml and take that in",
+				}}
+			} else if plugin {
+				data, readErr := s.ReadFile(local)
+				if err = readErr; err == nil {
+					err = s.file(local, data, open, false)
+				}
+			}
+		default:
+			err = &Error{Problem: lab.Problem{Position: at, Message: local + " is not there"}}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetched reports whether kustomize takes a name for the address of a file.
+func fetched(name string) bool {
+	scheme, _, ok := strings.Cut(strings.ToLower(name), "://")
+	return ok && slices.Contains([]string{"http", "https"}, scheme)
+}
+
+// address is how one begins that kustomize clones (git.NewRepoSpecFromURL), or that has a scheme at all.
+var address = regexp.MustCompile(`(?i)^(git::)?([a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:])`)
+
+func cloned(name string) bool { return address.MatchString(name) }

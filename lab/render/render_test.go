@@ -1,0 +1,312 @@
+package render
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chartutil"
+	helmengine "helm.sh/helm/v3/pkg/engine"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab/appset"
+)
+
+var update = flag.Bool("update", false, "rewrite what the cases of testdata render to")
+
+// Each file of testdata is a case: source.yaml, a repository, and what comes of it. Adding a case is adding a file.
+func TestRender(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, name := range cases {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(name, "testdata/"), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			repo, values := fstest.MapFS{}, fstest.MapFS{}
+			var source, want *txtar.File
+			for i := range archive.Files {
+				switch f := &archive.Files[i]; {
+				case f.Name == "source.yaml":
+					source = f
+				case f.Name == "want":
+					want = f
+				case strings.HasPrefix(f.Name, "ref/"):
+					values[strings.TrimPrefix(f.Name, "ref/")] = &fstest.MapFile{Data: f.Data}
+				default:
+					repo[f.Name] = &fstest.MapFile{Data: f.Data}
+				}
+			}
+			s := Source{FS: repo, Application: "app", Project: "default", Namespace: "argocd", Ref: func(name string) fs.FS {
+				if name == "values" {
+					return values
+				}
+				return nil
+			}}
+			if err := sigsyaml.UnmarshalStrict(source.Data, &s.Source); err != nil {
+				t.Fatal(err)
+			}
+			got := told(t, s)
+			if *update {
+				want.Data = []byte(got)
+				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(want.Data), got); d != "" {
+				t.Errorf("(-update rewrites the case)\n%s", d)
+			}
+		})
+	}
+}
+
+// told writes what a source renders to, each line of a document with the line of its file.
+func told(t *testing.T, s Source) string {
+	t.Helper()
+	docs, err := Render(s)
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Fatalf("%T %v", err, err)
+		}
+		return fmt.Sprintf("error: %v\nremote: %q\n", e, e.Remote)
+	}
+	var b strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&b, "--- %s", d.File)
+		if d.Line > 0 {
+			fmt.Fprintf(&b, ":%d", d.Line)
+		}
+		text, err := yaml.Marshal(d.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\n%s", text)
+		if name := field(d.Node, "metadata", "name"); name != nil && name.Line > 0 {
+			fmt.Fprintf(&b, "(its name stands in line %d)\n", name.Line)
+		}
+	}
+	return b.String()
+}
+
+func field(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		var next *yaml.Node
+		for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+func chartOf(files map[string]string) Source {
+	repo := fstest.MapFS{"c/Chart.yaml": {Data: []byte("apiVersion: v2\nname: c\nversion: 0.1.0\n")}}
+	for name, data := range files {
+		repo["c/"+name] = &fstest.MapFile{Data: []byte(data)}
+	}
+	return Source{FS: repo, Source: appset.Source{Path: "c"}, Application: "app", Namespace: "ns", Within: time.Second}
+}
+
+// What does not end, or makes too much, is an error, soon.
+func TestHostileCharts(t *testing.T) {
+	for name, template := range map[string]string{
+		"a tpl of itself":                `{{ tpl .Values.loop . }}`,
+		"an include of itself":           `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+		"a template of itself":           `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
+		"a pair of templates":            `{{ define "a" }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ template "a" . }}{{ end }}{{ include "a" . }}`,
+		"a range over a number":          `{{ range 9000000000000 }}{{ end }}`,
+		"ranges in ranges":               `{{ range until 100000 }}{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}{{ end }}`,
+		"until of much":                  `{{ until 9000000000 | len }}`,
+		"untilStep of much":              `{{ untilStep 0 900000000000 1 | len }}`,
+		"seq of much":                    `{{ seq 9000000000 | len }}`,
+		"repeat of much":                 `{{ repeat 9000000000 "x" | len }}`,
+		"indent of much":                 `{{ indent 9000000000 "x" | len }}`,
+		"random of much":                 `{{ randAlphaNum 1900000000 | len }}`,
+		"replace that multiplies":        `{{ $s := repeat 2000000 "x" }}{{ replace "x" $s $s | len }}`,
+		"join that multiplies":           `{{ $s := repeat 2000000 "x" }}{{ join $s (until 100000) | len }}`,
+		"a text that doubles":            `{{ $s := "xx" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ len $s }}`,
+		"a list that doubles":            `{{ $s := list 1 }}{{ range until 60 }}{{ $s = concat $s $s }}{{ end }}{{ len $s }}`,
+		"a map that doubles":             `{{ $s := dict "a" "b" }}{{ range until 60 }}{{ $s = dict "a" $s "b" $s }}{{ end }}{{ toYaml $s | len }}`,
+		"a map in itself":                `{{ $s := dict }}{{ $s = set $s "a" $s }}{{ toYaml $s | len }}`,
+		"many large values":              `{{ $d := dict }}{{ range until 100000 }}{{ $_ := set (dict) "a" (repeat 4000000 "x") }}{{ end }}`,
+		"output without end":             `{{ range until 1000000 }}{{ repeat 1000000 "x" }}{{ end }}`,
+		"a function that panics":         `{{ repeat -1 "x" }}{{ index (list 1) 7 }}`,
+		"an index out of range":          `{{ substr 5 1 "abc" }}`,
+		"a template that is not one":     `{{ if }}`,
+		"output that is not YAML":        "a: [\n",
+		"aliases that make much of some": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			docs, err := Render(chartOf(map[string]string{"templates/a.yaml": template, "values.yaml": "loop: '{{ tpl .Values.loop . }}'\n"}))
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("took %s", took)
+			}
+			if err == nil {
+				t.Fatalf("rendered to %d documents", len(docs))
+			}
+			if len(err.Error()) > 600 || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v", err)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+func TestTooManyFiles(t *testing.T) {
+	files := map[string]string{}
+	for i := range maxFiles + 1 {
+		files[fmt.Sprintf("files/%d", i)] = ""
+	}
+	if _, err := Render(chartOf(files)); err == nil || !strings.Contains(err.Error(), "too much") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Render(chartOf(map[string]string{"big": strings.Repeat("x", maxBytes+1)})); err == nil || !strings.Contains(err.Error(), "too much") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a chart renders to is what Helm's own engine makes of it.
+func TestHelmAgrees(t *testing.T) {
+	cases, err := filepath.Glob("testdata/helm/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, name := range cases {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo := fstest.MapFS{}
+		for _, f := range archive.Files {
+			repo[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+		if !isFile(repo, "chart/Chart.yaml") {
+			continue
+		}
+		s := Source{FS: repo, Source: appset.Source{Path: "chart"}, Application: "app", Namespace: "ns"}
+		agree := func() (ours []output, theirs map[string]string) {
+			for i := range 2 { // both change what they render
+				c, err := s.chart(&budget{files: maxFiles, bytes: maxBytes})
+				if err != nil {
+					return nil, nil
+				}
+				top, err := s.scope(c, appset.Helm{}, map[string]any{})
+				if err != nil {
+					return nil, nil
+				}
+				if i == 0 {
+					ours, err = (&engine{deadline: time.Now().Add(maxTime)}).render(c, top)
+				} else {
+					theirs, err = helmengine.Render(c, chartutil.Values(top))
+				}
+				if err != nil {
+					return nil, nil
+				}
+			}
+			return ours, theirs
+		}
+		ours, theirs := agree()
+		for _, o := range ours {
+			compared++
+			if d := cmp.Diff(theirs[o.name], o.text); d != "" {
+				t.Errorf("%s: %s (-helm +lab)\n%s", name, o.name, d)
+			}
+		}
+		if len(ours) != 0 && len(theirs) < len(ours) {
+			t.Errorf("%s: %d files, Helm has %d", name, len(ours), len(theirs))
+		}
+	}
+	if compared < 10 {
+		t.Errorf("only %d files compared", compared)
+	}
+}
+
+func TestTypeOf(t *testing.T) {
+	file := func(names ...string) fstest.MapFS {
+		m := fstest.MapFS{"a/b.yaml": {}}
+		for _, n := range names {
+			m[n] = &fstest.MapFile{}
+		}
+		return m
+	}
+	for _, c := range []struct {
+		repo   fstest.MapFS
+		source appset.Source
+		want   Type
+	}{
+		{file(), appset.Source{}, Plain},
+		{file("a/Chart.yaml"), appset.Source{}, Helm},
+		{file("a/Chart.yaml/x"), appset.Source{}, Plain},
+		{file("a/Kustomization"), appset.Source{}, Kustomize},
+		{file("a/Chart.yaml", "a/kustomization.yml"), appset.Source{}, Kustomize},
+		{file("a/c/Chart.yaml"), appset.Source{}, Plain},
+		{file("a/Chart.yaml"), appset.Source{Directory: &appset.Directory{}}, Plain},
+		{file("a/kustomization.yaml"), appset.Source{Helm: &appset.Helm{}}, Helm},
+		{file("a/Chart.yaml"), appset.Source{Kustomize: &appset.Kustomize{}}, Kustomize},
+		{file("a/Chart.yaml"), appset.Source{Plugin: &appset.Plugin{}}, Plugin},
+	} {
+		c.source.Path = "a"
+		if got := TypeOf(c.repo, c.source); got != c.want {
+			t.Errorf("%v %+v: %s, want %s", c.repo, c.source, got, c.want)
+		}
+	}
+}
+
+// CRDs are larger than what people write.
+func TestLargeDocument(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: large\ndata:\n")
+	for i := range 60_000 {
+		fmt.Fprintf(&b, "  k%d: v\n", i)
+	}
+	crd := b.String()
+	docs, err := Render(chartOf(map[string]string{"templates/a.yaml": "---\n---\n" + crd, "crds/b.yaml": crd}))
+	if err != nil || len(docs) != 2 || docs[0].Line != 1 {
+		t.Errorf("%d documents, %v", len(docs), err)
+	}
+}
+
+func TestDefaultKubeVersion(t *testing.T) {
+	data, err := os.ReadFile("../bundle/source/recipes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), "component-base/version.gitVersion="+DefaultKubeVersion+"\n") {
+		t.Errorf("lab's clusters are not %s", DefaultKubeVersion)
+	}
+}
+
+func TestKustomizeIsBounded(t *testing.T) {
+	repo := fstest.MapFS{}
+	for i := range 12 {
+		var b strings.Builder
+		b.WriteString("resources:\n")
+		for range 3 {
+			fmt.Fprintf(&b, "- ../k%d\n", i+1)
+		}
+		repo[fmt.Sprintf("k%d/kustomization.yaml", i)] = &fstest.MapFile{Data: []byte(b.String())}
+	}
+	repo["k12/kustomization.yaml"] = &fstest.MapFile{Data: []byte("resources: []\n")}
+	if _, err := Render(Source{FS: repo, Source: appset.Source{Path: "k0"}}); err == nil || !strings.Contains(err.Error(), "more than 1000") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,129 @@
+package render
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"homelab/lab/strict"
+)
+
+// repository is an fs.FS as kustomize knows file systems, with its root at "/". It can be read alone; what edited holds stands in for what is there.
+type repository struct {
+	fs.FS
+	budget *budget
+	edited map[string][]byte
+	read   map[string][]byte
+}
+
+var errReadOnly = errors.New("the repository is only read")
+
+func within(name string) string {
+	if name = strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/"); name == "" {
+		return "."
+	}
+	return name
+}
+
+// Create, Mkdir, MkdirAll, RemoveAll and WriteFile are refused.
+func (r *repository) Create(string) (filesys.File, error) { return nil, errReadOnly }
+func (r *repository) Mkdir(string) error                  { return errReadOnly }
+func (r *repository) MkdirAll(string) error               { return errReadOnly }
+func (r *repository) RemoveAll(string) error              { return errReadOnly }
+func (r *repository) WriteFile(string, []byte) error      { return errReadOnly }
+
+// Open is not what kustomize reads with.
+func (r *repository) Open(string) (filesys.File, error) { return nil, errReadOnly }
+
+// IsDir implements filesys.FileSystem.
+func (r *repository) IsDir(name string) bool {
+	info, err := fs.Stat(r.FS, within(name))
+	return err == nil && info.IsDir()
+}
+
+// Exists implements filesys.FileSystem.
+func (r *repository) Exists(name string) bool {
+	_, err := fs.Stat(r.FS, within(name))
+	return err == nil
+}
+
+// ReadDir implements filesys.FileSystem.
+func (r *repository) ReadDir(name string) ([]string, error) {
+	entries, err := fs.ReadDir(r.FS, within(name))
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+// CleanedAbs implements filesys.FileSystem.
+func (r *repository) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	name = within(name)
+	info, err := fs.Stat(r.FS, name)
+	switch {
+	case err != nil:
+		return "", "", err
+	case info.IsDir():
+		return filesys.ConfirmedDir(path.Join("/", name)), "", nil
+	}
+	return filesys.ConfirmedDir(path.Join("/", path.Dir(name))), path.Base(name), nil
+}
+
+// Glob implements filesys.FileSystem.
+func (r *repository) Glob(pattern string) ([]string, error) {
+	names, err := fs.Glob(r.FS, within(pattern))
+	for i := range names {
+		names[i] = path.Join("/", names[i])
+	}
+	return names, err
+}
+
+// ReadFile implements filesys.FileSystem.
+func (r *repository) ReadFile(name string) ([]byte, error) {
+	name = within(name)
+	if data, ok := r.edited[name]; ok {
+		return data, nil
+	}
+	if data, ok := r.read[name]; ok {
+		return data, nil
+	}
+	data, err := r.budget.read(r.FS, name)
+	if err == nil {
+		r.read[name] = data
+	}
+	return data, err
+}
+
+// malformed is the first file read that is not YAML, as an error; nil when all are.
+func (r *repository) malformed() error {
+	for _, name := range slices.Sorted(maps.Keys(r.read)) {
+		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		_, problems := strict.Parse(name, r.read[name])
+		for _, p := range problems {
+			if strings.HasPrefix(p.Message, "not YAML") {
+				return &Error{Problem: p}
+			}
+		}
+	}
+	return nil
+}
+
+// Walk implements filesys.FileSystem.
+func (r *repository) Walk(name string, visit filepath.WalkFunc) error {
+	return fs.WalkDir(r.FS, within(name), func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return visit(path.Join("/", name), nil, err)
+		}
+		info, err := e.Info()
+		return visit(path.Join("/", name), info, err)
+	})
+}
