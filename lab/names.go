@@ -13,6 +13,8 @@ const (
 	LabelPart = "lab.homelab/part"
 	// LabelInputs holds a digest of what an object was made from, so that an unchanged input is recognised.
 	LabelInputs = "lab.homelab/inputs"
+	// AnnotationEstate says of the roots which repository and revision the estate is: "URL REVISION".
+	AnnotationEstate = "lab.homelab/estate"
 )
 
 // The four folders of an estate.

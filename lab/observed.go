@@ -63,6 +63,7 @@ type Application struct {
 	LeftOut   string `json:"leftOut,omitempty"` // why it is not waited for: what it needs cannot be had here
 	Revision  string `json:"-"`                 // Git commit that was compared, where there is one
 	Namespace string `json:"-"`                 // destination namespace
+	Leads     bool   `json:"-"`                 // it holds nothing but what makes other applications, and is no addon
 }
 
 // Converged reports whether the application is as Git wants it and works.

@@ -39,11 +39,14 @@ func Known(est *lab.Estate, known []Registered) []lab.Cluster {
 	})
 }
 
-// Root is the app of apps: the one object that lab itself gives to the engine; everything else comes from Git.
+// Root is the app of apps, or several: what lab itself gives to the engine; everything else comes from Git.
+//
+// The estate stands at the address that the first Application's first Git source says, whatever that is. Every source that says the same is of the estate.
 type Root struct {
-	Manifest []byte // YAML, one or more documents
-	RepoURL  string // of the repository that its Applications read, in place of what they say; empty to leave that
-	Revision string // of it: a branch, a tag or a commit; empty to leave what they say
+	Manifest []byte            // YAML, one or more documents
+	RepoURL  string            // of the estate, in place of what its sources say; empty to leave that
+	Revision string            // of it: a branch, a tag or a commit; empty to leave what they say
+	Mirrors  map[string]string // address of another repository -> where it is to be read instead
 }
 
 // Repository is where the engine reads from, with its credentials.
@@ -58,11 +61,11 @@ type Repository struct {
 // Standing is what the engine has of the lab, from one look at its applications.
 type Standing struct {
 	Applications []lab.Application
-	Root         bool   // the lab's root application is there
-	Revision     string // commit that it was last compared with; empty before the first time
-	Settled      bool   // it is in sync and healthy at that commit
+	Root         bool   // a root of the lab is there
+	Revision     string // commit of the estate that the first of them was last compared with; empty before the first time
+	Settled      bool   // all of them are in sync and healthy at that commit
 
-	// Behind names the applications that are waited for, the root among them, and that were last compared with another commit of the estate than the wanted one,
+	// Behind names the applications that are waited for, the roots among them, and that were last compared with another commit of the estate than the wanted one,
 	// or with another cluster than the one that is registered. It is never nil.
 	Behind func(want Want, registrations []Registered) []string
 }

@@ -89,7 +89,7 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 		return nil, fmt.Errorf("release name %q: %w", release.Name, err)
 	}
 	caps := chartutil.DefaultCapabilities.Copy()
-	version := cmp.Or(o.KubeVersion, s.KubeVersion, DefaultKubeVersion)
+	version := cmp.Or(o.KubeVersion, s.KubeVersion, lab.KubernetesVersion+".0")
 	kube, err := chartutil.ParseKubeVersion(version)
 	if err != nil {
 		return nil, fmt.Errorf("kubeVersion %q: %w", version, err)

@@ -25,9 +25,6 @@ const (
 	maxTime   = 20 * time.Second // unless a Source says otherwise
 )
 
-// DefaultKubeVersion is that of the clusters that lab makes. Argo CD tells Helm the one of the cluster that an Application is for.
-const DefaultKubeVersion = "v1.36.3"
-
 // Type is what Argo CD takes a folder for.
 type Type string
 
@@ -47,7 +44,7 @@ type Source struct {
 	Application string // its name is the default for the release's
 	Project     string
 	Namespace   string // of the destination
-	KubeVersion string // of the destination; empty for DefaultKubeVersion
+	KubeVersion string // of the destination; empty for that of lab's own
 
 	Within time.Duration // how long templates may take; 0 for maxTime
 

@@ -285,16 +285,6 @@ func TestLargeDocument(t *testing.T) {
 	}
 }
 
-func TestDefaultKubeVersion(t *testing.T) {
-	data, err := os.ReadFile("../bundle/source/recipes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(data), "component-base/version.gitVersion="+DefaultKubeVersion+"\n") {
-		t.Errorf("lab's clusters are not %s", DefaultKubeVersion)
-	}
-}
-
 func TestKustomizeIsBounded(t *testing.T) {
 	repo := fstest.MapFS{}
 	for i := range 12 {

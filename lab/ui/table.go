@@ -110,6 +110,9 @@ func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, k
 	cells := map[[2]string][]lab.Application{}
 	var more []string
 	for _, a := range apps {
+		if a.Leads {
+			continue
+		}
 		key := [2]string{a.Cluster, a.Addon}
 		cells[key] = append(cells[key], a)
 		if !slices.Contains(addons, a.Addon) && !slices.Contains(more, a.Addon) {

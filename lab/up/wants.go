@@ -316,5 +316,9 @@ func (l *Lab) root() (engine.Root, error) {
 		return engine.Root{}, fmt.Errorf("root application: %w", err)
 	}
 	in := l.bridgeInputs()
-	return engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision}, nil
+	mirrors := map[string]string{}
+	for _, r := range l.Estate.Repositories {
+		mirrors[r.URL] = in.MirrorURL(&r)
+	}
+	return engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}, nil
 }

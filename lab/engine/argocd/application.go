@@ -87,6 +87,7 @@ type condition struct {
 }
 
 type resource struct {
+	Group     string `json:"group"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -106,7 +107,7 @@ func parseApplication(o *unstructured.Unstructured) (application, error) {
 	return a, nil
 }
 
-// Applications lists what Argo CD has, by name; the root application is not among them.
+// Applications lists what Argo CD has, by name; the roots are not among them.
 func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 	v, err := a.list(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	return newView(a.names, pointers(list.Items), nil)
 }
 
-// summarise turns what Argo CD has into lab's words, leaving out applications that only hold others.
+// summarise turns what Argo CD has into lab's words, leaving out the roots.
 func (a *ArgoCD) summarise(apps []application) []lab.Application {
 	out := []lab.Application{}
 	for _, app := range apps {
@@ -134,7 +135,7 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 		out = append(out, lab.Application{
 			Name: app.Metadata.Name, Addon: a.names.addon(app), Cluster: a.names.cluster(app), Version: a.version(app),
 			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: cmp.Or(app.Status.Health.Status, "Unknown"),
-			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace,
+			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.leads(),
 		})
 	}
 	slices.SortFunc(out, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
@@ -143,6 +144,13 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 
 // root reports whether lab itself applied the application.
 func (a application) root() bool { return a.Metadata.Labels[lab.LabelPart] == "root" }
+
+// leads reports whether an application holds nothing but what makes others. Before its first sync that is not known.
+func (a application) leads() bool {
+	return len(a.Status.Resources) > 0 && !slices.ContainsFunc(a.Status.Resources, func(r resource) bool {
+		return r.Group != applications.Group || r.Namespace != Namespace
+	})
+}
 
 // generated reports whether an ApplicationSet or another application made it, rather than a user.
 func (a application) generated() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +20,7 @@ import (
 // brokenFor is how long an ApplicationSet may fail to generate before the wait ends: it is then what Git says, and only a commit mends it.
 const brokenFor = 20 * time.Second
 
-// WaitConverged waits until the root application is in sync at the wanted commit and every application that follows from it exists, is in sync and healthy.
+// WaitConverged waits until the roots are in sync at the wanted commit and every application that follows from it exists, is in sync and healthy.
 // It returns the applications as last seen. When ctx's deadline passes first, the error is a *lab.Error that ends with lab.ExitTimeout and says for each
 // application what is the matter.
 func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
@@ -108,8 +109,11 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 
 // hopeless reports whether an ApplicationSet has failed to generate for long at the wanted commit.
 func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) bool {
-	root, has := v.root()
-	if !has || root.Status.Sync.Status != "Synced" || lags(root, want, estateSource(root)) != "" {
+	estate := v.estate()
+	old := func(a application) bool {
+		return a.root() && a.Status.Sync.Status != "Synced" || lags(a, want, estate) != ""
+	}
+	if !v.rooted() || slices.ContainsFunc(v.leaders(want), old) {
 		clear(since)
 		return false
 	}
@@ -128,6 +132,17 @@ func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) 
 
 // look reads everything once.
 func (a *ArgoCD) look(ctx context.Context, want engine.Want) (view, error) {
+	v, err := a.seen(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	list, err := a.registrations(ctx)
+	v.since = sinces(list, want)
+	return v, err
+}
+
+// seen is a view of Applications and ApplicationSets.
+func (a *ArgoCD) seen(ctx context.Context) (view, error) {
 	v, err := a.list(ctx)
 	if err != nil {
 		return view{}, err
@@ -137,11 +152,7 @@ func (a *ArgoCD) look(ctx context.Context, want engine.Want) (view, error) {
 		return view{}, fmt.Errorf("applicationsets: %w", err)
 	}
 	of, err := newView(a.names, nil, pointers(sets.Items))
-	if err != nil {
-		return view{}, err
-	}
-	list, err := a.registrations(ctx)
-	v.sets, v.since = of.sets, sinces(list, want)
+	v.sets = of.sets
 	return v, err
 }
 

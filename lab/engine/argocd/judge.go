@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"homelab/lab"
 	"homelab/lab/engine"
 )
 
@@ -25,12 +26,16 @@ type applicationSet struct {
 	Metadata struct {
 		Name            string            `json:"name"`
 		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
 		Annotations     map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Status struct {
 		Conditions []condition `json:"conditions"`
 	} `json:"status"`
 }
+
+// root reports whether lab itself applied the ApplicationSet.
+func (s applicationSet) root() bool { return s.Metadata.Labels[lab.LabelPart] == "root" }
 
 func parseApplicationSet(o *unstructured.Unstructured) (applicationSet, error) {
 	var s applicationSet
@@ -58,23 +63,33 @@ type view struct {
 	since map[string]time.Time // cluster -> when it came to be as it is, as far as that is known
 }
 
-// noRoot stands for the root application while there is none.
+// noRoot stands for the roots while there is none.
 const noRoot = "root application"
 
-// root is the application that lab gave to Argo CD itself.
-func (v view) root() (application, bool) {
-	for _, name := range sortedKeys(v.apps) {
-		if a := v.apps[name]; a.root() {
-			return a, true
-		}
-	}
-	return application{}, false
+// roots are the applications that lab gave to Argo CD itself, by name.
+func (v view) roots() []application {
+	return slices.DeleteFunc(values(v.apps), func(a application) bool { return !a.root() })
 }
 
-// isRoot reports whether something pending is the root application, be it there or not.
+// leaders are the roots, and the applications that hold nothing but others.
+func (v view) leaders(want engine.Want) []application {
+	return append(v.roots(), slices.DeleteFunc(v.relevant(want), func(a application) bool { return a.root() || !a.leads() })...)
+}
+
+// rooted reports whether there is a root at all, be it an Application or an ApplicationSet.
+func (v view) rooted() bool {
+	for _, s := range v.sets {
+		if s.root() {
+			return true
+		}
+	}
+	return len(v.roots()) > 0
+}
+
+// isRoot reports whether something pending is a root application, be it there or not.
 func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].root() }
 
-// relevant returns, by name, the applications that lab waits for: the root, what was generated for the wanted clusters, and what is expected. A user's own
+// relevant returns, by name, the applications that lab waits for: the roots, what was generated for the wanted clusters, and what is expected. A user's own
 // are theirs.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
@@ -91,7 +106,7 @@ func (v view) relevant(want engine.Want) []application {
 	return out
 }
 
-// total is how many applications there are to wait for, the root aside.
+// total is how many applications there are to wait for, the roots aside.
 func (v view) total(want engine.Want) int {
 	n := 0
 	for _, a := range v.relevant(want) {
@@ -111,39 +126,38 @@ func (v view) absent(want engine.Want) []string {
 	return slices.DeleteFunc(slices.Clone(want.Expected), func(name string) bool { return there[name] })
 }
 
-// judge says what is not as wanted: the root first, then ApplicationSets, then applications by name. It is pure.
+// judge says what is not as wanted: the roots first, then ApplicationSets, then applications by name. It is pure.
 func judge(v view, want engine.Want) []engine.Pending {
-	var pending []engine.Pending
-	root, has := v.root()
-	if !has {
-		pending = append(pending, engine.Pending{Application: noRoot, Reason: "does not exist yet"})
+	var roots, sets, others []engine.Pending
+	if !v.rooted() {
+		roots = append(roots, engine.Pending{Application: noRoot, Reason: "does not exist yet"})
 	}
 	for _, name := range sortedKeys(v.sets) {
 		s := v.sets[name]
 		switch fault := s.fault(); {
 		case fault != "":
-			pending = append(pending, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
+			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
-			pending = append(pending, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Progressing", Reason: "is generating its applications"})
+			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Progressing", Reason: "is generating its applications"})
 		}
 	}
-	estate := estateSource(root)
+	estate := v.estate()
 	for _, a := range v.relevant(want) {
 		if reason, waiting := v.unconverged(a, want, estate); waiting {
 			p := engine.Pending{
 				Application: a.Metadata.Name, Sync: cmp.Or(a.Status.Sync.Status, "Unknown"), Health: cmp.Or(a.Status.Health.Status, "Unknown"), Reason: reason,
 			}
 			if a.root() {
-				pending = slices.Insert(pending, 0, p)
-				continue
+				roots = append(roots, p)
+			} else {
+				others = append(others, p)
 			}
-			pending = append(pending, p)
 		}
 	}
 	for _, name := range v.absent(want) {
-		pending = append(pending, engine.Pending{Application: name, Reason: "is not generated yet"})
+		others = append(others, engine.Pending{Application: name, Reason: "is not generated yet"})
 	}
-	return pending
+	return slices.Concat(roots, sets, others)
 }
 
 // unconverged says why an application is not as wanted, and whether it is not.
@@ -185,14 +199,48 @@ func (v view) old(a application, want engine.Want, estate source) bool {
 // source is where the estate comes from.
 type source struct{ repository, revision string }
 
-func estateSource(root application) source {
-	sources, _ := root.sources()
-	for _, s := range sources {
-		if text(s, "chart") == "" {
-			return source{repository: normalRepository(text(s, "repoURL")), revision: text(s, "targetRevision")}
+// estate is what lab said that it is when it gave the roots, or else what the first of them reads.
+func (v view) estate() source {
+	for _, a := range v.roots() {
+		if said, ok := a.Metadata.Annotations[lab.AnnotationEstate]; ok {
+			return parseSource(said)
+		}
+	}
+	for _, name := range sortedKeys(v.sets) {
+		if s := v.sets[name]; s.root() && s.Metadata.Annotations[lab.AnnotationEstate] != "" {
+			return parseSource(s.Metadata.Annotations[lab.AnnotationEstate])
+		}
+	}
+	for _, a := range v.roots() {
+		sources, _ := a.sources()
+		for _, s := range sources {
+			if text(s, "chart") == "" {
+				return source{repository: normalRepository(text(s, "repoURL")), revision: text(s, "targetRevision")}
+			}
 		}
 	}
 	return source{}
+}
+
+func parseSource(said string) source {
+	repository, revision, _ := strings.Cut(said, " ")
+	return source{repository: normalRepository(repository), revision: revision}
+}
+
+// has reports whether a source of an application is the estate. One that pins another branch or tag has a commit of its own.
+func (e source) has(s map[string]any) bool {
+	return e.repository != "" && text(s, "chart") == "" && normalRepository(text(s, "repoURL")) == e.repository && text(s, "targetRevision") == e.revision
+}
+
+// commit is the one of the estate that an application was compared with; empty when it reads nothing from there, or was not compared.
+func (e source) commit(a application) string {
+	sources, revisions := a.sources()
+	for i, s := range sources {
+		if e.has(s) && i < len(revisions) && revisions[i] != "" {
+			return revisions[i]
+		}
+	}
+	return ""
 }
 
 // lags returns the older commit that an application was compared at; empty when it reads nothing from the estate or is at the wanted one.
@@ -219,15 +267,12 @@ func retriesOld(a application, want engine.Want, estate source) bool {
 
 // behind returns the older commit among the revisions of sources; empty when none of them is the estate, or it is at the wanted one.
 func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) string {
-	if want.Revision == "" || estate.repository == "" {
+	if want.Revision == "" {
 		return ""
 	}
 	for i, s := range sources {
-		// An application that pins another branch or tag has a commit of its own.
-		if text(s, "chart") != "" || normalRepository(text(s, "repoURL")) != estate.repository || text(s, "targetRevision") != estate.revision {
-			continue
-		}
 		switch {
+		case !estate.has(s):
 		case i >= len(revisions) || revisions[i] == "":
 			return "no commit"
 		case revisions[i] != want.Revision:

@@ -86,19 +86,12 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 	if n.unseen(v) {
 		return true, nil
 	}
-	root, has := v.root()
-	if !has {
+	if !v.rooted() {
 		return false, nil
 	}
-	estate := estateSource(root)
-	if asked, err := n.refresh(ctx, root, n.want.Changed, v.old(root, n.want, estate)); asked || err != nil {
+	estate := v.estate()
+	if asked, settled, err := n.lead(ctx, v, estate); asked || !settled || err != nil {
 		return asked, err
-	}
-	if retriesOld(root, n.want, estate) {
-		return n.end(ctx, root)
-	}
-	if root.Status.Sync.Status != "Synced" || hasKey(root.Metadata.Annotations, refreshApplication) || lags(root, n.want, estate) != "" {
-		return false, nil // what the root holds may be about to change
 	}
 	if n.want.Changed {
 		if asked, err := n.sets(ctx, v); asked || err != nil {
@@ -123,6 +116,28 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		due = due || asked
 	}
 	return due, nil
+}
+
+// lead sees to the roots and to the applications that hold nothing but others, and reports whether anything was asked of them, and whether what they hold is what Git says.
+func (n *nudger) lead(ctx context.Context, v view, estate source) (asked, settled bool, err error) {
+	settled = true
+	for _, a := range v.leaders(n.want) {
+		if a.terminating() && !a.root() {
+			continue
+		}
+		one, err := n.refresh(ctx, a, n.want.Changed && a.root(), v.old(a, n.want, estate))
+		if err == nil && !one && retriesOld(a, n.want, estate) {
+			one, err = n.end(ctx, a)
+		}
+		if err != nil {
+			return asked, false, err
+		}
+		asked = asked || one
+		if a.root() && a.Status.Sync.Status != "Synced" || hasKey(a.Metadata.Annotations, refreshApplication) || lags(a, n.want, estate) != "" {
+			settled = false
+		}
+	}
+	return asked, settled, nil
 }
 
 // refresh asks for a look at Git and the cluster where what an application shows is old, and again as long as it answers with that; once in any case when

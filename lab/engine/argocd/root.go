@@ -30,18 +30,16 @@ var rootKinds = []struct {
 	{"AppProject", appProjects},
 }
 
-// ApplyRoot gives the root application to Argo CD and reports whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
-// what that had synced stays: it is the new root's to keep or to remove.
+// ApplyRoot gives the roots to Argo CD and reports whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
+// what that had synced stays: it is the new roots' to keep or to remove.
 func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	objects, err := decode(root.Manifest)
 	if err != nil {
 		return false, err
 	}
 	applied, kept := false, map[string]bool{}
+	point(objects, root)
 	for _, o := range objects {
-		if err := point(o, root); err != nil {
-			return applied, fmt.Errorf("root application %s: %w", o.GetName(), err)
-		}
 		resource, err := rootResource(o)
 		if err != nil {
 			return applied, err
@@ -51,6 +49,12 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		maps.Copy(labels, o.GetLabels())
 		labels[lab.LabelName], labels[lab.LabelPart] = a.lab, "root" // by which it is known, whatever the manifest says
 		o.SetLabels(labels)
+		if root.RepoURL != "" && resource != appProjects {
+			annotations := map[string]string{}
+			maps.Copy(annotations, o.GetAnnotations())
+			annotations[lab.AnnotationEstate] = root.RepoURL + " " + root.Revision
+			o.SetAnnotations(annotations)
+		}
 		before, after, err := apply(ctx, a.hub.dynamic, resource, o)
 		if err != nil {
 			return applied, err
@@ -122,22 +126,6 @@ func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, err
 		}
 	}
 	return dropped, nil
-}
-
-// point makes an Application read from the repository that root names.
-func point(o *unstructured.Unstructured, root engine.Root) error {
-	if o.GetKind() != "Application" {
-		return nil
-	}
-	for field, value := range map[string]string{"repoURL": root.RepoURL, "targetRevision": root.Revision} {
-		if value == "" {
-			continue
-		}
-		if err := unstructured.SetNestedField(o.Object, value, "spec", "source", field); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {

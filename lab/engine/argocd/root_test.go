@@ -2,9 +2,14 @@ package argocd
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -75,6 +80,79 @@ func TestApplyRootPointsAtARepository(t *testing.T) {
 	}
 	if spec := toYAML(t, hub.get(t, appProjects, Namespace, "estate").Object["spec"]); strings.Contains(spec, "elsewhere") {
 		t.Errorf("a project has a source now\n%s", spec)
+	}
+}
+
+// Each file of testdata/point is a root as an estate has it, and as it is given to Argo CD.
+func TestPoint(t *testing.T) {
+	files, err := filepath.Glob("testdata/point/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects, err := decode(archive.Files[0].Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			point(objects, engine.Root{
+				RepoURL: "http://forge/lab/estate.git", Revision: "main",
+				Mirrors: map[string]string{"https://github.com/org/addons": "http://forge/lab/addons.git", "https://github.com/me/estate": "http://forge/lab/estate.git"},
+			})
+			var got strings.Builder
+			for _, o := range objects {
+				got.WriteString("---\n" + toYAML(t, o.Object["spec"]) + "\n")
+			}
+			if *update {
+				archive.Files[1].Data = []byte(got.String())
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(archive.Files[1].Data), got.String()); d != "" {
+				t.Errorf("(-update rewrites the case)\n%s", d)
+			}
+		})
+	}
+}
+
+// Several roots are given, and taken back one by one.
+func TestApplySeveralRoots(t *testing.T) {
+	a, hub, _ := newFake(t)
+	second := strings.Replace(rootManifest[strings.LastIndex(rootManifest, "---"):], "name: addons", "name: workloads", 1)
+	sets := "---\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: bootstrap}\nspec: {}\n"
+	for _, step := range []struct {
+		manifest   string
+		apps, sets []string
+	}{
+		{rootManifest + second + sets, []string{"addons", "workloads"}, []string{"bootstrap"}},
+		{rootManifest + sets, []string{"addons"}, []string{"bootstrap"}},
+		{sets, nil, []string{"bootstrap"}},
+	} {
+		root := engine.Root{Manifest: []byte(step.manifest), RepoURL: "http://forge/lab/estate.git", Revision: "main"}
+		for i, want := range []bool{true, false} {
+			if changed, err := a.ApplyRoot(t.Context(), root); err != nil || changed != want {
+				t.Fatalf("time %d: changed %v, %v", i+1, changed, err)
+			}
+		}
+		if got := hub.names(t, applications); !slices.Equal(got, step.apps) {
+			t.Errorf("applications %v, want %v", got, step.apps)
+		}
+		if got := hub.names(t, applicationSets); !slices.Equal(got, step.sets) {
+			t.Errorf("sets %v, want %v", got, step.sets)
+		}
+		set := hub.get(t, applicationSets, Namespace, "bootstrap")
+		if said := set.GetAnnotations()[lab.AnnotationEstate]; said != "http://forge/lab/estate.git main" || set.GetLabels()[lab.LabelPart] != "root" {
+			t.Errorf("%q, %v", said, set.GetLabels())
+		}
+		if lines, err := a.Strayed(t.Context(), root, nil); err != nil || len(lines) > 0 {
+			t.Errorf("strayed %v, %v", lines, err)
+		}
 	}
 }
 
@@ -166,6 +244,9 @@ func TestBehind(t *testing.T) {
 	at("c1")
 	if s, err := a.Standing(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
 		t.Errorf("behind: %+v, %v", s, err)
+	}
+	if s, err := a.Standing(t.Context()); err != nil || s.Settled {
+		t.Errorf("settled: %+v, %v", s, err)
 	}
 	at("c2")
 	if s, err := a.Standing(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"}, nil)) > 0 {

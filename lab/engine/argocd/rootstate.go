@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -11,7 +12,7 @@ import (
 // Standing looks once. Before Argo CD's own kinds are there it is empty.
 func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 	s := engine.Standing{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
-	v, err := a.list(ctx)
+	v, err := a.seen(ctx)
 	if apierrors.IsNotFound(err) {
 		return s, nil
 	}
@@ -19,13 +20,19 @@ func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 		return s, err
 	}
 	s.Applications = a.summarise(values(v.apps))
-	root, has := v.root()
-	if !has {
+	if s.Root = v.rooted(); !s.Root {
 		return s, nil
 	}
-	s.Root, s.Revision = true, root.revision()
-	s.Settled = root.Status.Sync.Status == "Synced" && root.Status.Health.Status == "Healthy" && root.compared()
-	estate := estateSource(root)
+	estate := v.estate()
+	for _, app := range append(v.roots(), values(v.apps)...) { // roots may read other repositories alone, or be ApplicationSets
+		if s.Revision = estate.commit(app); s.Revision != "" {
+			break
+		}
+	}
+	s.Settled = !slices.ContainsFunc(v.roots(), func(root application) bool {
+		at := estate.commit(root)
+		return root.Status.Sync.Status != "Synced" || root.Status.Health.Status != "Healthy" || !root.compared() || at != "" && at != s.Revision
+	})
 	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
 		v := v
 		v.since = sinces(registrations, want)

@@ -226,6 +226,16 @@ func (c *contract) converge(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.converged(t, listed)
+	s, err := c.Engine.Standing(c.context(t))
+	if err != nil || !s.Root || !s.Settled || s.Revision != c.Revision {
+		t.Errorf("standing %+v, %v", s, err)
+	}
+	if behind := s.Behind(c.want(nil), nil); len(behind) > 0 {
+		t.Errorf("behind: %v", behind)
+	}
+	if behind := s.Behind(engine.Want{Revision: "another"}, nil); len(behind) == 0 {
+		t.Error("nothing is behind another commit")
+	}
 }
 
 func (c *contract) converged(t *testing.T, apps []lab.Application) {

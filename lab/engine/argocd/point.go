@@ -1,0 +1,112 @@
+package argocd
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// pointing has sources read from where a root says.
+type pointing struct {
+	engine.Root
+	estate  string            // what the addresses of the estate have in common
+	mirrors map[string]string // of what those of another repository have in common
+}
+
+// point has what a root's objects read from the estate, or from a mirrored repository, read from where root says. Who may read what is the projects' business.
+func point(objects []*unstructured.Unstructured, root engine.Root) {
+	p := pointing{Root: root, mirrors: map[string]string{}}
+	for address, mirror := range root.Mirrors {
+		p.mirrors[lab.RepositoryKey(address)] = mirror
+	}
+	p.estate = p.address(objects)
+	for _, o := range objects {
+		spec, _ := o.Object["spec"].(map[string]any)
+		switch o.GetKind() {
+		case "Application":
+			if spec == nil {
+				spec = map[string]any{}
+				o.Object["spec"] = spec
+			}
+			if spec["source"] == nil && spec["sources"] == nil {
+				spec["source"] = map[string]any{}
+			}
+			p.fields(spec)
+		case "ApplicationSet":
+			p.fields(spec)
+		}
+	}
+}
+
+// address is the one of the estate: of the first Git source of an Application that is not of a mirrored repository.
+func (p *pointing) address(objects []*unstructured.Unstructured) string {
+	for _, o := range objects {
+		if o.GetKind() != "Application" {
+			continue
+		}
+		app, err := parseApplication(o)
+		if err != nil {
+			continue // the API server will say it
+		}
+		sources, _ := app.sources()
+		for _, s := range sources {
+			key := lab.RepositoryKey(text(s, "repoURL"))
+			if _, mirrored := p.mirrors[key]; text(s, "chart") == "" && !mirrored {
+				return key
+			}
+		}
+	}
+	return ""
+}
+
+// fields looks for sources, and for what generators read from Git.
+func (p *pointing) fields(m map[string]any) {
+	for key, v := range m {
+		switch v := v.(type) {
+		case map[string]any:
+			switch key {
+			case "source":
+				p.source(v, "targetRevision", true)
+			case "git":
+				p.source(v, "revision", false)
+			}
+			p.fields(v)
+		case []any:
+			for _, e := range v {
+				e, ok := e.(map[string]any)
+				if !ok {
+					continue
+				}
+				if key == "sources" {
+					p.source(e, "targetRevision", true)
+				}
+				p.fields(e)
+			}
+		}
+	}
+}
+
+// source points one source. Its revision is written where it always is, or if it is there.
+func (p *pointing) source(s map[string]any, revision string, always bool) {
+	address := text(s, "repoURL")
+	if text(s, "chart") != "" || strings.Contains(address, "{{") {
+		return
+	}
+	key := lab.RepositoryKey(address)
+	if mirror := p.mirrors[key]; mirror != "" && key != p.estate {
+		s["repoURL"] = mirror
+		if lab.RepositoryKey(mirror) != lab.RepositoryKey(p.RepoURL) {
+			return
+		}
+	} else if key != p.estate {
+		return
+	} else if p.RepoURL != "" {
+		s["repoURL"] = p.RepoURL
+	}
+	if _, there := s[revision]; p.Revision != "" && (there || always) {
+		s[revision] = p.Revision
+	}
+}
