@@ -73,6 +73,7 @@ type Standing struct {
 // Want is what the engine should converge to.
 type Want struct {
 	Revision string               // Git commit that the estate is at; empty for any
+	Heads    []Head               // commits that repositories beside it are at
 	Expected []string             // applications that must exist, "prod-podinfo"
 	Gone     []string             // applications that must not
 	LeftOut  []string             // applications that are there and not waited for, as they need what cannot be had
@@ -81,6 +82,13 @@ type Want struct {
 	// Changed says that this run changed something that the engine acts on. Without it, a first look that finds everything converged is believed; with it
 	// the engine is asked to look again first, since what it shows may be older than the change.
 	Changed bool
+}
+
+// Head is where a branch of a repository is.
+type Head struct {
+	Addresses []string // by which Applications may name the repository
+	Branch    string   // its default branch
+	Commit    string
 }
 
 // WaitsFor reports whether applications that are aimed at a cluster are waited for.

@@ -44,7 +44,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 		return s, err
 	}
 	out := l.leftOut()
-	want := engine.Want{Revision: s.forge.Revision, Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
+	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.heads), Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
 	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool {
 		return !want.WaitsFor(a.Cluster) || out[a.Name] != "" && !a.Converged()
 	})

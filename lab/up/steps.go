@@ -156,7 +156,7 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.heads), Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
 	}, p)
 	if err != nil {
 		return apply.Outcome{}, err

@@ -292,6 +292,18 @@ func (l *Lab) mirrors() []forge.Mirror {
 	return list
 }
 
+// heads are where the mirrors' branches are, by commits as they were seen.
+func (l *Lab) heads(commits map[string]string) []engine.Head {
+	in := l.bridgeInputs()
+	var list []engine.Head
+	for _, r := range l.Estate.Repositories {
+		if commit := commits[r.Name]; commit != "" {
+			list = append(list, engine.Head{Addresses: []string{in.MirrorURL(&r), r.URL}, Branch: r.Branch, Commit: commit})
+		}
+	}
+	return list
+}
+
 // repositories are what the engine reads from the forge.
 func (l *Lab) repositories() []engine.Repository {
 	in := l.bridgeInputs()

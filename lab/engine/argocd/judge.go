@@ -174,7 +174,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	case v.outdated(a):
 		return "not compared since its cluster came back", true
 	case lags(a, want, estate) != "":
-		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(want.Revision), true
+		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(a.wanted(want, estate)), true
 	case !a.compared():
 		return "is changed and being compared", true
 	case len(a.Operation) > 0 || a.Status.OperationState.Phase == "Running":
@@ -265,18 +265,42 @@ func retriesOld(a application, want engine.Want, estate source) bool {
 	return behind(sources, revisions, want, estate) != ""
 }
 
-// behind returns the older commit among the revisions of sources; empty when none of them is the estate, or it is at the wanted one.
+// behind returns the older commit among the revisions of sources; empty when none of them is the estate or a repository whose head is known, or all are at the
+// wanted ones.
 func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) string {
-	if want.Revision == "" {
-		return ""
-	}
 	for i, s := range sources {
-		switch {
-		case !estate.has(s):
+		switch commit := estate.wanted(s, want); {
+		case commit == "":
 		case i >= len(revisions) || revisions[i] == "":
 			return "no commit"
-		case revisions[i] != want.Revision:
+		case revisions[i] != commit:
 			return revisions[i]
+		}
+	}
+	return ""
+}
+
+// wanted is the commit that a source should be at; empty for any.
+func (e source) wanted(s map[string]any, want engine.Want) string {
+	if e.has(s) {
+		return want.Revision
+	}
+	address, revision := normalRepository(text(s, "repoURL")), strings.TrimPrefix(text(s, "targetRevision"), "refs/heads/")
+	for _, h := range want.Heads {
+		named := slices.ContainsFunc(h.Addresses, func(a string) bool { return normalRepository(a) == address })
+		if named && text(s, "chart") == "" && slices.Contains([]string{"", "HEAD", h.Branch}, revision) {
+			return h.Commit
+		}
+	}
+	return ""
+}
+
+// wanted is the commit that the first source which lags should be at.
+func (a application) wanted(want engine.Want, estate source) string {
+	sources, revisions := a.sources()
+	for i, s := range sources {
+		if commit := estate.wanted(s, want); commit != "" && (i >= len(revisions) || revisions[i] != commit) {
+			return commit
 		}
 	}
 	return ""
