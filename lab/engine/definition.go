@@ -20,6 +20,7 @@ type Definition struct {
 
 	Port        int    // on this machine where it is free, of its page
 	NodePort    int    // of the page on the hub's node
+	Service     string // URL of its page for pods of the hub, without a slash at its end
 	WebhookPath string // of the page, which takes the forge's word of a commit
 
 	// Values are lab's for the chart, with over merged on top.

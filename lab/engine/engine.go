@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"homelab/lab"
 )
 
@@ -47,6 +49,10 @@ type Root struct {
 	RepoURL  string            // of the estate, in place of what its sources say; empty to leave that
 	Revision string            // of it: a branch, a tag or a commit; empty to leave what they say
 	Mirrors  map[string]string // address of another repository -> where it is to be read instead
+
+	// Beside is what the root needs on the hub beside the engine, in the engine's namespace: ConfigMaps, Secrets, Services and Deployments, labelled as part of
+	// the lab. What was there and is no more, is removed.
+	Beside []*unstructured.Unstructured
 }
 
 // Repository is where the engine reads from, with its credentials.
@@ -56,6 +62,8 @@ type Repository struct {
 	URL      string
 	Username string
 	Password string
+	Proxy    string // URL of an HTTP proxy to it; empty for none
+	Insecure bool   // whoever answers for it is believed
 }
 
 // Standing is what the engine has of the lab, from one look at its applications.

@@ -124,7 +124,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	})
 	for _, m := range l.mirrors() {
 		group.Go(func() error {
-			seen, err := l.Forge.Mirrored(ctx, m, l.webhook(), l.Creds.WebhookSecret)
+			seen, err := l.Forge.Mirrored(ctx, m, l.webhookOf(m.Name), l.Creds.WebhookSecret)
 			differs(seen.Differs...)
 			mu.Lock()
 			defer mu.Unlock()

@@ -91,7 +91,7 @@ func (r *run) pushMirrors(ctx context.Context, p lab.Progress) ([]string, error)
 	var changes []string
 	for _, m := range r.mirrors() {
 		p("pushing " + m.Name)
-		res, err := r.Forge.Mirror(ctx, m, r.webhook(), r.Creds.WebhookSecret)
+		res, err := r.Forge.Mirror(ctx, m, r.webhookOf(m.Name), r.Creds.WebhookSecret)
 		if err != nil {
 			return changes, err
 		}

@@ -15,6 +15,7 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/engine"
 	"homelab/lab/forge"
+	"homelab/lab/front"
 	"homelab/lab/plan"
 )
 
@@ -134,6 +135,9 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 	var names []string
 	if c.Role == lab.RoleHub {
 		names = append(names, l.Definition.Images...)
+		if l.fronted() {
+			names = append(names, front.Component)
+		}
 	}
 	for _, a := range l.Estate.Applications {
 		if a.Cluster != c.Name {
@@ -281,29 +285,6 @@ func applicationNames(list []lab.Application) []string {
 
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 
-// mirrors are the repositories beside the estate, as the forge should hold them.
-func (l *Lab) mirrors() []forge.Mirror {
-	var list []forge.Mirror
-	for _, r := range l.Estate.Repositories {
-		if r.Name != bridge.Estate {
-			list = append(list, forge.MirrorOf(r))
-		}
-	}
-	return list
-}
-
-// heads are where the mirrors' branches are, by commits as they were seen.
-func (l *Lab) heads(commits map[string]string) []engine.Head {
-	in := l.bridgeInputs()
-	var list []engine.Head
-	for _, r := range l.Estate.Repositories {
-		if commit := commits[r.Name]; commit != "" {
-			list = append(list, engine.Head{Addresses: []string{in.MirrorURL(&r), r.URL}, Branch: r.Branch, Commit: commit})
-		}
-	}
-	return list
-}
-
 // repositories are what the engine reads from the forge.
 func (l *Lab) repositories() []engine.Repository {
 	in := l.bridgeInputs()
@@ -316,6 +297,9 @@ func (l *Lab) repositories() []engine.Repository {
 			list = append(list, engine.Repository{
 				Name: "mirror-" + r.Name, Type: "git", URL: in.MirrorURL(&r), Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword,
 			})
+		}
+		if r.Written {
+			list = append(list, engine.Repository{Name: "upstream-" + r.Name, Type: "git", URL: lab.RepositoryPage(r.URL), Proxy: l.front().ProxyURL(), Insecure: true})
 		}
 	}
 	return list
@@ -332,5 +316,9 @@ func (l *Lab) root() (engine.Root, error) {
 	for _, r := range l.Estate.Repositories {
 		mirrors[r.URL] = in.MirrorURL(&r)
 	}
-	return engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}, nil
+	root := engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
+	if l.fronted() {
+		root.Beside, err = front.Objects(l.front())
+	}
+	return root, err
 }

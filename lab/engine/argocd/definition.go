@@ -20,6 +20,7 @@ func Definition() engine.Definition {
 		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: Namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
 		Chart: chartComponent, Images: []string{imageComponent, imageRedis},
 		Port: 8080, NodePort: DefaultNodePort, WebhookPath: "/api/webhook",
+		Service: "http://" + releaseName + "-server." + Namespace + ".svc",
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
 				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},

@@ -37,7 +37,11 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	applied, kept := false, map[string]bool{}
+	kept := map[string]bool{}
+	applied, err := a.applyBeside(ctx, root.Beside)
+	if err != nil {
+		return applied, err
+	}
 	point(objects, root)
 	for _, o := range objects {
 		resource, err := rootResource(o)
@@ -81,6 +85,11 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
+	beside, err := a.strayedBeside(ctx, root.Beside)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, beside...)
 	objects, err := decode(root.Manifest)
 	if err != nil {
 		return nil, err
@@ -214,6 +223,12 @@ func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructure
 	data := map[string]string{"type": r.Type, "name": r.Name, "url": r.URL}
 	if r.Username != "" {
 		data["username"], data["password"] = r.Username, r.Password
+	}
+	if r.Proxy != "" {
+		data["proxy"] = r.Proxy
+	}
+	if r.Insecure {
+		data["insecure"] = "true"
 	}
 	return secret(map[string]any{"name": "repo-" + r.Name, "namespace": Namespace, "labels": labels}, data)
 }

@@ -1,0 +1,88 @@
+package argocd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+)
+
+// besideKinds are the kinds of what a root needs beside the engine.
+var besideKinds = map[string]schema.GroupVersionResource{
+	"ConfigMap":  {Version: "v1", Resource: "configmaps"},
+	"Secret":     secrets,
+	"Service":    {Version: "v1", Resource: "services"},
+	"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
+}
+
+// besidePart labels it.
+const besidePart = "front"
+
+func besideResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
+	r, ok := besideKinds[o.GetKind()]
+	if !ok {
+		return r, fmt.Errorf("%s %s: lab gives no such kind to the hub", strings.ToLower(o.GetKind()), o.GetName())
+	}
+	return r, nil
+}
+
+// applyBeside makes what a root needs, removes what one needed once, and reports whether that changed anything.
+func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
+	applied, kept := false, map[string]bool{}
+	for _, o := range objects {
+		resource, err := besideResource(o)
+		if err != nil {
+			return applied, err
+		}
+		before, after, err := apply(ctx, a.hub.dynamic, resource, o)
+		if err != nil {
+			return applied, err
+		}
+		applied = applied || changed(before, after)
+		kept[o.GetKind()+"/"+o.GetName()] = true
+	}
+	for _, kind := range sortedKeys(besideKinds) {
+		client := a.hub.dynamic.Resource(besideKinds[kind]).Namespace(Namespace)
+		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + besidePart})
+		if err != nil {
+			return applied, fmt.Errorf("%s: %w", besideKinds[kind].Resource, err)
+		}
+		for _, o := range list.Items {
+			if kept[kind+"/"+o.GetName()] {
+				continue
+			}
+			if err := client.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return applied, fmt.Errorf("%s %s: %w", strings.ToLower(kind), o.GetName(), err)
+			}
+			applied = true
+		}
+	}
+	return applied, nil
+}
+
+// strayedBeside says what of it is gone or is another.
+func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
+	var lines []string
+	for _, o := range objects {
+		resource, err := besideResource(o)
+		if err != nil {
+			return nil, err
+		}
+		have, same, err := compare(ctx, a.hub.dynamic, resource, o)
+		switch what := strings.ToLower(o.GetKind()) + " " + o.GetName(); {
+		case err != nil:
+			return nil, err
+		case have == nil:
+			lines = append(lines, what+" is gone")
+		case !same:
+			lines = append(lines, what+" was changed")
+		}
+	}
+	return lines, nil
+}
