@@ -85,7 +85,7 @@ func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 		if !ok || err != nil {
 			return false, err
 		}
-		s.from = b
+		s.from = &withOwn{b, s.built}
 	case lab.OriginRegistry:
 		if d.Mirror != s.options.Mirror {
 			return false, nil

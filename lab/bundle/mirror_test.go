@@ -157,7 +157,7 @@ func TestQuestionsAreAnsweredWithoutTheMirror(t *testing.T) {
 		t.Error("what was listed is not known any more")
 	}
 	items, err := s.List(t.Context())
-	if err != nil || len(items) != 4 || !items[0].AtHand || items[1].AtHand {
+	if err != nil || len(items) != 5 || !items[0].AtHand || items[1].AtHand {
 		t.Errorf("%+v, %v", items, err)
 	}
 }

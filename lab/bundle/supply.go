@@ -83,6 +83,7 @@ type Supply struct {
 	options Options
 	store   *store.Store
 	recipes *source.Recipes
+	built   *fromSource // what is made on this machine
 	from    supplier
 	origin  lab.Origin
 	why     string
@@ -132,11 +133,11 @@ func newSupply(o Options) (*Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Supply{options: o, store: st, recipes: recipes}, nil
+	return &Supply{options: o, store: st, recipes: recipes, built: newFromSource(recipes, st, o.Docker)}, nil
 }
 
 func (s *Supply) useSource() {
-	s.from = newFromSource(s.recipes, s.store, s.options.Docker)
+	s.from = s.built
 	s.origin, s.why = lab.OriginSource, "images built from source"
 }
 
@@ -145,7 +146,7 @@ func (s *Supply) useRegistry() (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.from, s.origin, s.why = &fromRegistry{registry: r}, lab.OriginRegistry, "images from the registry"
+	s.from, s.origin, s.why = &withOwn{&fromRegistry{registry: r}, s.built}, lab.OriginRegistry, "images from the registry"
 	if s.options.Mirror != "" {
 		s.why = "images from " + s.options.Mirror
 	}
@@ -157,7 +158,7 @@ func (s *Supply) useFile(file string) error {
 	if err != nil {
 		return err
 	}
-	s.from, s.origin, s.why = b, lab.OriginBundle, "images from bundle "+filepath.Base(file)
+	s.from, s.origin, s.why = &withOwn{b, s.built}, lab.OriginBundle, "images from bundle "+filepath.Base(file)
 	return nil
 }
 
@@ -167,11 +168,11 @@ func (s *Supply) Why() string { return s.why }
 // Origin is where what is not at hand will come from.
 func (s *Supply) Origin() lab.Origin { return s.origin }
 
-// Builds reports whether something will have to be compiled on this machine.
+// Builds reports whether something will have to be compiled on this machine, for which Go alone does not do.
 func (s *Supply) Builds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.AtHand })
+	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.AtHand && !s.recipes.Own(i.Name) })
 }
 
 // Image brings a component's image to hand. It returns when that is so; where it is built, what others asked for goes first if `lab up` needs it earlier.
@@ -202,31 +203,30 @@ func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress
 func (s *Supply) brought(kind Kind, name, version string, note func(*Item)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := s.index(kind, name, version)
+	if at < 0 {
+		return
+	}
 	for i := range s.items {
-		if s.origin == lab.OriginBundle {
+		if s.items[at].Origin == lab.OriginBundle && s.items[i].Origin == lab.OriginBundle {
 			s.items[i].AtHand = true
 		}
 	}
-	if i := s.index(kind, name, version); i >= 0 {
-		s.items[i].AtHand = true
-		note(&s.items[i])
-	}
+	s.items[at].AtHand = true
+	note(&s.items[at])
 }
 
 // Expect names images that will be asked for one after another, so that progress can be told of all of them.
 func (s *Supply) Expect(names ...string) error {
-	if f, ok := s.from.(*fromSource); ok {
-		return f.builder.Expect(names...)
-	}
-	return nil
+	return s.built.builder.Expect(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		i, ok := s.find(KindImage, name, "")
+		return !ok || !i.builds()
+	})...)
 }
 
 // Left is how long building what is expected will take; 0 while nothing is being built.
 func (s *Supply) Left() time.Duration {
-	if f, ok := s.from.(*fromSource); ok {
-		return f.builder.Left()
-	}
-	return 0
+	return s.built.builder.Left()
 }
 
 // List returns every image and chart, images first, in the order in which `lab up` needs them.

@@ -284,7 +284,7 @@ func TestListOrderAndSourceItems(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 	}
-	want := []string{"node", "gitea", "argocd", "redis", "podinfo", "podinfo-old", "metrics-server", "argo-cd 3.2.11", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1"}
+	want := []string{"node", "gitea", "argocd", "redis", "front", "podinfo", "podinfo-old", "metrics-server", "argo-cd 3.2.11", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
@@ -351,11 +351,14 @@ func TestAutoTakesTheLoadedBundle(t *testing.T) {
 
 func TestSaveThenLoadElsewhere(t *testing.T) {
 	g := makeGoods(t)
-	from := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
+	dir := t.TempDir()
+	own := fillSource(t, dir, "front")
+	from := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: dir})
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
 	if err := from.Save(t.Context(), file, nil); err != nil {
 		t.Fatal(err)
 	}
+	g.images = append(g.images, own.images...)
 	contract(t, open(t, Options{Mode: Mode("bundle=" + file), CacheDir: t.TempDir()}), g, lab.OriginBundle)
 }
 

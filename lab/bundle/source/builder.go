@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,10 +48,10 @@ func New(r *Recipes, s *store.Store, options ...Option) *Builder {
 	return b
 }
 
-// Ref is the name under which a component's image is known: the recipe's, except that a node image carries the first characters of its key, since
+// Ref is the name under which a component's image is known: the recipe's, except that an image below lab/ carries the first characters of its key, since
 // nobody else's image has that name and a new one must not be taken for an old one.
 func (r *Recipes) Ref(c *Component) (string, error) {
-	if c.Kind != KindNode {
+	if !strings.HasPrefix(c.Ref, "lab/") {
 		return c.Ref, nil
 	}
 	key, err := r.key(c)
@@ -104,7 +105,7 @@ func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (sto
 		b.board.forget(missing)
 		return e, err
 	}
-	if err := Possible(); err != nil {
+	if err := b.possible(c); err != nil {
 		return store.Entry{}, err
 	}
 	b.learn()

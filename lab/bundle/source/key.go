@@ -20,7 +20,7 @@ func builderVersion(k Kind) int {
 	return 1
 }
 
-// Key returns the key of a component's result: a digest of its recipe, of lab's own files in it, of the keys of all it is made from, of the
+// Key returns the key of a component's result: a digest of its recipe, of lab's own files and source in it, of the keys of all it is made from, of the
 // processor's architecture and of the builder. Estimates are not part of it.
 func (r *Recipes) Key(name string) (string, error) {
 	key, ok := r.keys[name]
@@ -62,6 +62,11 @@ func (r *Recipes) newKey(c *Component) (string, error) {
 			return "", err
 		}
 		write(h, string(data))
+	}
+	if c.Own {
+		if err := writeOwn(h, c.Module); err != nil {
+			return "", err
+		}
 	}
 	if c.With != "" {
 		write(h, "with "+r.keys[c.With])

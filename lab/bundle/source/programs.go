@@ -86,7 +86,7 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 
-	var src string
+	src := work
 	prepare := func() error {
 		say("downloading " + c.Name)
 		if src, err = b.module(ctx, c.Module+"@"+c.Version); err != nil {
@@ -94,7 +94,12 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 		}
 		return b.prepare(ctx, c, src, work)
 	}
-	if err := b.downloads.do(ctx, b.recipes.index(c.Name), prepare); err != nil {
+	if c.Own {
+		err = copyOwn(c.Module, work)
+	} else {
+		err = b.downloads.do(ctx, b.recipes.index(c.Name), prepare)
+	}
+	if err != nil {
 		return store.Meta{}, err
 	}
 	var took, cpu time.Duration
@@ -206,6 +211,7 @@ func (c *Component) goEnv() []string {
 	}
 	return []string{
 		"GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "CGO_ENABLED=" + cgo,
+		"GOOS=linux",     // what lab's own is built for on any machine
 		"CGO_CFLAGS=-O2", // debug information, which Go's default adds, is stripped anyway
 		"GOGC=400",       // compilers and linkers that live for seconds: 6 % of the processor time of a cold build
 	}

@@ -52,6 +52,7 @@ type Component struct {
 
 	// Programs.
 	Module   string            `yaml:"module" json:"module,omitempty"`
+	Own      bool              `yaml:"own" json:"own,omitempty"`           // the module's source is lab's own, and in lab itself
 	Packages []string          `yaml:"packages" json:"packages,omitempty"` // ./cmd/x, relative to the module
 	CGO      bool              `yaml:"cgo" json:"cgo,omitempty"`
 	Tags     []string          `yaml:"tags" json:"tags,omitempty"`
@@ -244,13 +245,15 @@ func (r *Recipes) check(i int, c *Component) []string {
 	}
 	switch c.Kind {
 	case KindPrograms:
-		if c.Module == "" || c.Version == "" {
+		if _, own := ownSource(c.Module); c.Own && !own {
+			wrong("module %q is not one of lab's own", c.Module)
+		} else if c.Module == "" || c.Version == "" && !c.Own {
 			wrong("programs need module and version")
 		}
 		if len(c.Packages) == 0 && len(c.C) == 0 {
 			wrong("programs need packages or c")
 		}
-		if with, ok := r.Get(c.With); c.With != "" && (!ok || r.index(c.With) >= i || with.Module == "") {
+		if with, ok := r.Get(c.With); c.With != "" && (!ok || r.index(c.With) >= i || with.Module == "" || with.Own) {
 			wrong("with %q, which is not a component above it that is compiled", c.With)
 		}
 	case KindRootFS:

@@ -1,0 +1,18 @@
+package front
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// Module is the path of the module that the program is compiled as, and GoMod its go.mod.
+const (
+	Module = "homelab/lab/front"
+	GoMod  = "module " + Module + "\n\ngo 1.25\n"
+)
+
+//go:embed program/main.go proxy/authority.go proxy/config.go proxy/connect.go proxy/git.go proxy/server.go proxy/webhook.go
+var source embed.FS
+
+// Source is the module's source, without tests.
+func Source() fs.FS { return source }
