@@ -93,3 +93,23 @@ func TestReadingALabelMakesNothingUp(t *testing.T) {
 		}
 	}
 }
+
+// Of one key in several layers the last wins: default, environment, cluster.
+func TestTheLastLayerWins(t *testing.T) {
+	layer := func(name string) map[string]string { return map[string]string{"tier": name, name: name} }
+	def := lab.Environment{Name: "default", Labels: layer("default"), Metadata: layer("default")}
+	env := lab.Environment{Name: "dev", Labels: layer("environment"), Metadata: layer("environment")}
+	c := lab.Cluster{Name: "dev", Labels: layer("cluster"), Metadata: layer("cluster")}
+	for want, reg := range map[string]lab.Registration{
+		"default":     bridge.Build("lab", lab.Environment{Name: "dev"}, def, lab.Cluster{Name: "dev"}, bridge.Inputs{}),
+		"environment": bridge.Build("lab", env, def, lab.Cluster{Name: "dev"}, bridge.Inputs{}),
+		"cluster":     bridge.Build("lab", env, def, c, bridge.Inputs{}),
+	} {
+		if l, a := reg.Labels["tier"].Value, reg.Annotations["tier"].Value; l != want || a != want {
+			t.Errorf("label %s, annotation %s, want %s", l, a, want)
+		}
+		if reg.Labels["default"].Value != "default" || reg.Annotations["default"].Value != "default" {
+			t.Errorf("%s: what the default layer alone has is lost", want)
+		}
+	}
+}
