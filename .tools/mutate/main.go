@@ -119,32 +119,32 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 	if only != "" {
 		covered = slices.DeleteFunc(covered, func(n int) bool { return fmt.Sprintf("%s:%d", filepath.Base(mutants[n].file), mutants[n].line) != only })
 	}
-	killed := tryAll(ctx, binaries, covered, workers)
-	for _, n := range covered {
-		if m := mutants[n]; !killed[n] {
-			fmt.Printf("%s/%s:%d: %s: %s\n", name, m.file, m.line, m.what, m.text)
-		}
-	}
-	return result{len(mutants) - 1, len(covered), len(killed), time.Since(began)}, ctx.Err()
+	killed := tryAll(ctx, binaries, covered, workers, func(n int) {
+		m := mutants[n]
+		fmt.Printf("%s/%s:%d: %s: %s\n", name, m.file, m.line, m.what, m.text)
+	})
+	return result{len(mutants) - 1, len(covered), killed, time.Since(began)}, ctx.Err()
 }
 
-// tryAll returns the mutants with which a test fails.
-func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int) map[int]bool {
+// tryAll counts the mutants with which a test fails, and tells of the others as they are found.
+func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int, unseen func(n int)) (killed int) {
 	var mu sync.Mutex
-	killed := map[int]bool{}
 	work := make(chan int)
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
 			for n := range work {
-				for _, b := range binaries {
-					if _, err := b.run(ctx, 4*b.took+5*time.Second, "MUTANT="+strconv.Itoa(n)); err != nil {
-						mu.Lock()
-						killed[n] = true
-						mu.Unlock()
-						break
-					}
+				seen := slices.ContainsFunc(binaries, func(b binary) bool {
+					_, err := b.run(ctx, 4*b.took+5*time.Second, "MUTANT="+strconv.Itoa(n))
+					return err != nil
+				})
+				mu.Lock()
+				if seen {
+					killed++
+				} else {
+					unseen(n)
 				}
+				mu.Unlock()
 			}
 		})
 	}
