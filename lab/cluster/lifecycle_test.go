@@ -92,3 +92,19 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A network of the lab's name that somebody else made is not taken for the lab's.
+func TestANetworkOfAnothersIsNotTheLabs(t *testing.T) {
+	for labels, ours := range map[string]bool{`{"` + lab.LabelName + `":"demo"}`: true, `{"` + lab.LabelName + `":"other"}`: false, `{}`: false} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\necho '[{\"Labels\":"+labels+"}]'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+		has, err := (&Kind{docker: docker.New(), lab: "demo"}).HasNetwork(t.Context())
+		var e *lab.Error
+		if has != ours || !ours && (!errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "") {
+			t.Errorf("labels %s: %t, %v", labels, has, err)
+		}
+	}
+}
