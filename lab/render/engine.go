@@ -25,6 +25,7 @@ type engine struct {
 	written  int // bytes of all output, what is only included too
 	made     int // bytes and values of all that functions made
 	names    map[string]int
+	trace    *trace // of the file that is executed; nil within what it includes
 }
 
 // maxNested is how many templates may be executed in one another. Helm has it for one name.
@@ -42,7 +43,7 @@ const ofTpl = "gotpl"
 // output is what one template of a file of the chart made.
 type output struct {
 	name, text string
-	verbatim   bool // text is the file as it stands
+	lines      []int // of the file, for each line of the text; nil when it is the file as it stands
 }
 
 // templateError is an error of a template, with its place.
@@ -83,8 +84,13 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 			return nil, placed(name, err)
 		}
 	}
-	guard(root)
 	slices.Sort(names)
+	for _, name := range names {
+		if t := root.Lookup(name); t.Tree != nil && t.Tree.Root != nil {
+			mark(t.Tree.Root, sources[name].text)
+		}
+	}
+	guard(root)
 	var list []output
 	for _, name := range names {
 		if strings.HasPrefix(path.Base(name), "_") {
@@ -92,11 +98,17 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		}
 		s := sources[name]
 		s.vals["Template"] = chartutil.Values{"Name": name, "BasePath": s.base}
-		text, err := e.execute(root.Lookup(name), s.vals)
-		if err != nil {
+		e.trace = &trace{line: 1}
+		o := output{name: name}
+		var b strings.Builder
+		if err := root.Lookup(name).Execute(&counter{&b, e, e.trace}, s.vals); err != nil {
 			return nil, placed(name, err)
 		}
-		list = append(list, output{name: name, text: text, verbatim: !strings.Contains(s.text, "{{")})
+		o.text = plain(b.String())
+		if strings.Contains(s.text, "{{") {
+			o.lines = append([]int{}, e.trace.lines...)
+		}
+		list = append(list, o)
 	}
 	return list, nil
 }
@@ -129,19 +141,26 @@ func collect(c *chart.Chart, into map[string]source, above map[string]any) map[s
 	return scope
 }
 
-// execute runs a template, bounded.
+// execute runs a template within another, bounded.
 func (e *engine) execute(t *template.Template, vals any) (string, error) {
+	outer := e.trace
+	defer func() { e.trace = outer }()
+	e.trace = nil
 	var b strings.Builder
-	if err := t.Execute(&counter{&b, e}, vals); err != nil {
+	if err := t.Execute(&counter{&b, e, nil}, vals); err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(b.String(), "<no value>", ""), nil // missingkey=zero leaves it where no type is known
+	return plain(b.String()), nil
 }
+
+// plain is output without what missingkey=zero leaves where no type is known.
+func plain(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
 
 // counter stops a template that writes too much, or for too long.
 type counter struct {
-	to io.Writer
-	e  *engine
+	to    io.Writer
+	e     *engine
+	trace *trace // nil where nobody asks
 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -151,6 +170,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	if err := c.e.late(); err != nil {
 		return 0, err
 	}
+	c.trace.wrote(p)
 	return c.to.Write(p)
 }
 
@@ -174,15 +194,6 @@ func guard(set *template.Template) {
 
 // guarded reports whether a template is one that was guarded before: clones share their trees.
 func guarded(l *parse.ListNode) bool { return len(l.Nodes) > 0 && l.Nodes[0].String() == "{{__enter}}" }
-
-// call is the action that calls a function without arguments.
-func call(name string) parse.Node {
-	trees, err := parse.Parse(name, "{{"+name+"}}", "", "", map[string]any{name: name})
-	if err != nil {
-		panic(err) // the text is ours
-	}
-	return trees[name].Root.Nodes[0]
-}
 
 // tick puts an empty text in front of the body of every range.
 func tick(n parse.Node) {

@@ -82,6 +82,12 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 		}
 		return "", e.late()
 	}
+	funcs["__at"] = func(line int, text bool) string {
+		if e.trace != nil {
+			e.trace.line, e.trace.text = line, text
+		}
+		return ""
+	}
 	funcs["__leave"] = func() string { e.depth--; return "" }
 	return funcs
 }

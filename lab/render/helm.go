@@ -50,7 +50,8 @@ func (s Source) helm() (docs []Document, err error) {
 	}
 	if !o.SkipCrds {
 		for _, crd := range c.CRDObjects() {
-			more, err := documents(s.origin(crd.Filename), string(crd.File.Data), true)
+			file, lines := s.origin(crd.Filename, nil)
+			more, err := documents(file, string(crd.File.Data), lines)
 			if err != nil {
 				return nil, err
 			}
@@ -62,7 +63,11 @@ func (s Source) helm() (docs []Document, err error) {
 	if err != nil {
 		var f *templateError
 		if errors.As(err, &f) {
-			return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.origin(f.file), Line: f.line}, Message: oneLine(f.message)}}
+			file, lines := s.origin(f.file, nil)
+			if lines != nil {
+				f.line = 0
+			}
+			return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: f.line}, Message: oneLine(f.message)}}
 		}
 		return nil, failed(at, err)
 	}
@@ -70,7 +75,8 @@ func (s Source) helm() (docs []Document, err error) {
 		if path.Base(r.name) == "NOTES.txt" || strings.TrimSpace(r.text) == "" {
 			continue
 		}
-		more, err := documents(s.origin(r.name), r.text, r.verbatim)
+		file, lines := s.origin(r.name, r.lines)
+		more, err := documents(file, r.text, lines)
 		if err != nil {
 			return nil, err
 		}
@@ -124,13 +130,14 @@ func isTest(d Document) bool {
 	return strings.HasPrefix(hook, "test")
 }
 
-// origin is the file of the repository that Helm calls chart/templates/x.yaml. What came in an archive is told by the chart that holds it.
-func (s Source) origin(name string) string {
+// origin is the file of the repository that Helm calls chart/templates/x.yaml. What came in an archive, or under another name, is told by the chart that holds
+// it, whose lines are others.
+func (s Source) origin(name string, lines []int) (string, []int) {
 	_, rel, _ := strings.Cut(name, "/")
 	if file := path.Join(s.Path, rel); isFile(s.FS, file) {
-		return file
+		return file, lines
 	}
-	return path.Join(s.Path, "Chart.yaml")
+	return path.Join(s.Path, "Chart.yaml"), []int{}
 }
 
 // values merges what the Application gives beside the chart's own: files, values, parameters, files as parameters.

@@ -86,7 +86,7 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 	if err != nil {
 		return Document{}, 0, err
 	}
-	docs, err := documents(from, string(text), false)
+	docs, err := documents(from, string(text), []int{})
 	if err != nil || len(docs) != 1 {
 		return Document{}, 0, errors.Join(err, fmt.Errorf("%s %s: %d documents", res.GetKind(), res.GetName(), len(docs)))
 	}
@@ -119,8 +119,11 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 // place gives a node the lines of the one that it was made from; what is not in that has those of what holds it.
 func place(n, from *yaml.Node) {
 	n.Line, n.Column = from.Line, from.Column
+	if n.Kind != from.Kind || n.Value != from.Value {
+		n.Column = 0 // it is written elsewhere
+	}
 	for i, c := range n.Content {
-		origin := &yaml.Node{Line: from.Line, Column: from.Column}
+		origin := &yaml.Node{Line: from.Line}
 		switch {
 		case n.Kind == yaml.MappingNode && from.Kind == yaml.MappingNode:
 			for j := 0; j+1 < len(from.Content); j += 2 {

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -20,6 +22,7 @@ const maxBases = 1000
 type scanner struct {
 	*repository
 	bases int
+	taken func(data []byte) // told of every file that is taken in
 }
 
 // folders are the fields of a kustomization that name others, or files; names those that name files, in it and in the plugins that it configures.
@@ -50,6 +53,42 @@ func (s *scanner) folder(dir string, open []string) error {
 		return err
 	}
 	return nil
+}
+
+// Mentions reports whether what a source is rendered from holds a word. What is not at hand holds none.
+func Mentions(s Source, word string) bool {
+	s.Path = path.Clean(s.Path)
+	if !fs.ValidPath(s.Path) {
+		return false
+	}
+	b := &budget{files: maxFiles, bytes: maxBytes}
+	found := false
+	has := func(data []byte) { found = found || bytes.Contains(data, []byte(word)) }
+	if TypeOf(s.FS, s.Source) == Kustomize {
+		r := &repository{FS: s.FS, budget: b, read: map[string][]byte{}}
+		scan := &scanner{repository: r, taken: has}
+		_ = scan.folder(s.Path, nil) // what is wrong with it is for Render to say
+		return found
+	}
+	if h := s.Helm; h != nil {
+		has([]byte(h.Values))
+		if h.ValuesObject != nil {
+			has(h.ValuesObject.Raw)
+		}
+	}
+	_ = fs.WalkDir(s.FS, s.Path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // what is wrong with it is for Render to say
+		}
+		if data, err := b.read(s.FS, name); err == nil {
+			has(data)
+		}
+		if found {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
 }
 
 // file looks at a kustomization, or at what configures a plugin of one.
@@ -136,9 +175,12 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				err = &Error{Problem: lab.Problem{
 					Position: at, Message: entry + " lies outside of the kustomization's folder, which kustomize refuses", Cure: "give its folder a kustomization.yaml and take that in",
 				}}
-			} else if plugin {
+			} else if plugin || s.taken != nil {
 				data, readErr := s.ReadFile(local)
-				if err = readErr; err == nil {
+				if err = readErr; err == nil && s.taken != nil {
+					s.taken(data)
+				}
+				if err == nil && plugin {
 					err = s.file(local, data, open, false)
 				}
 			}

@@ -52,7 +52,8 @@ type Source struct {
 	Ref func(name string) fs.FS
 }
 
-// Document is a rendered object. Its node has the lines of File where the two agree, and line 0 where a template made it.
+// Document is a rendered object. Its node has the lines of File: where a template made a value, that of the action which wrote the line; where kustomize
+// changed one, that of the value before; 0 where nothing is known. Column is 0 but for what stands there as it is.
 type Document struct {
 	*yaml.Node
 	File string
@@ -155,10 +156,10 @@ func (s Source) substitute(text string) string {
 	})
 }
 
-// documents reads what a tool wrote. verbatim says that it is the file as it stands, so that lines count.
-func documents(file, text string, verbatim bool) ([]Document, error) {
+// documents reads what a tool wrote. lines are those of the file, for each line of the text; nil when the text is the file as it stands.
+func documents(file, text string, lines []int) ([]Document, error) {
 	var docs []Document
-	line := 0
+	line := 0 // of the text, before the chunk
 	for _, chunk := range split(text) {
 		nodes, problems := strict.Parse(file, []byte(chunk))
 		if len(nodes) == 0 && len(problems) > 0 {
@@ -168,22 +169,36 @@ func documents(file, text string, verbatim bool) ([]Document, error) {
 		}
 		if len(nodes) == 0 && len(problems) > 0 { // a key that stands there twice is none of Argo CD's problems
 			p := problems[0]
-			if p.Line += line; !verbatim {
-				p.Position, p.Message = lab.Position{File: file}, "renders to what is "+p.Message
+			if p.Line += line; lines != nil {
+				p.Line, p.Column, p.Message = lineOf(lines, p.Line), 0, "renders to what is "+p.Message
 			}
 			return nil, &Error{Problem: p}
 		}
 		for _, n := range nodes {
-			if verbatim {
-				shift(n, line)
-			} else {
-				unplace(n)
-			}
+			move(n, line, lines)
 			docs = append(docs, Document{Node: n, File: file})
 		}
 		line += strings.Count(chunk, "\n")
 	}
 	return docs, nil
+}
+
+// lineOf is the line of a file that a line of what it renders to comes from; 0 where that is not known.
+func lineOf(lines []int, line int) int {
+	if line < 1 || line > len(lines) {
+		return 0
+	}
+	return lines[line-1]
+}
+
+// move gives a node of a chunk, which begins after line, its place in the file.
+func move(n *yaml.Node, line int, lines []int) {
+	if n.Line += line; lines != nil {
+		n.Line, n.Column = lineOf(lines, n.Line), 0
+	}
+	for _, c := range n.Content {
+		move(c, line, lines)
+	}
 }
 
 // large reads a document that is more than a person would write, as some CRDs are; nil when it holds aliases, or is none.
@@ -208,19 +223,5 @@ func split(text string) []string {
 			return append(chunks, text)
 		}
 		chunks, text = append(chunks, text[:i+1]), text[i+1:]
-	}
-}
-
-func shift(n *yaml.Node, by int) {
-	n.Line += by
-	for _, c := range n.Content {
-		shift(c, by)
-	}
-}
-
-func unplace(n *yaml.Node) {
-	n.Line, n.Column = 0, 0
-	for _, c := range n.Content {
-		unplace(c)
 	}
 }

@@ -300,3 +300,27 @@ func TestKustomizeIsBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestMentions(t *testing.T) {
+	repo := fstest.MapFS{
+		"k/kustomization.yaml": {Data: []byte("resources: [../b]\n")}, "b/kustomization.yaml": {Data: []byte("resources: [a.yaml]\n")},
+		"b/a.yaml": {Data: []byte("apiVersion: argoproj.io/v1alpha1\n")}, "b/other.yaml": {Data: []byte("kind: Else\n")},
+		"c/Chart.yaml": {}, "c/templates/a.yaml": {Data: []byte("apiVersion: argoproj.io/{{ .Values.v }}\n")},
+	}
+	for _, c := range []struct {
+		source appset.Source
+		word   string
+		want   bool
+	}{
+		{appset.Source{Path: "k"}, "argoproj.io", true},
+		{appset.Source{Path: "k/"}, "Else", false},
+		{appset.Source{Path: "c"}, "argoproj.io", true},
+		{appset.Source{Path: "c"}, "Else", false},
+		{appset.Source{Path: "c", Helm: &appset.Helm{Values: "a: Else"}}, "Else", true},
+		{appset.Source{Path: "../c"}, "argoproj.io", false},
+	} {
+		if got := Mentions(Source{FS: repo, Source: c.source}, c.word); got != c.want {
+			t.Errorf("%+v mentions %s: %t", c.source, c.word, got)
+		}
+	}
+}
