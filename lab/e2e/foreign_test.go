@@ -37,6 +37,10 @@ var shapes = []shape{
 		name: "three-repositories", seconds: 120, clusters: 2, applications: 4, spoke: "dev", namespace: "web", configMap: "web", repository: "workloads",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
+	{
+		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
+		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
 }
 
 // foreign brings an estate beside repositories, which stay as they are. What is committed to them arrives by lab up, and what is committed to their mirrors by itself.
