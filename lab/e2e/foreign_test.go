@@ -102,9 +102,14 @@ func foreign(t *testing.T, s shape) {
 	git(t, clone, "push", "--quiet")
 	l.says(s, old)
 	t.Logf("a commit to the mirror arrives in %.1fs", time.Since(began).Seconds())
-	if out := l.run("up"); out.code != 0 {
-		t.Errorf("lab up after a commit to the mirror: exit %d\n%s", out.code, out.stderr)
+	out := l.run("up")
+	_, cure, ok := strings.Cut(out.stderr, "git -C "+repository+" ")
+	if out.code != 1 || !ok {
+		t.Fatalf("lab up after a commit to the mirror: exit %d\n%s", out.code, out.stderr)
 	}
+	git(t, repository, strings.Fields(cure)...)
+	l.must("up")
+	l.says(s, old)
 
 	for _, folder := range folders {
 		if status := git(t, folder, "status", "--porcelain"); status != "" {
