@@ -1,6 +1,8 @@
 package bundle
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +61,23 @@ func TestOwnImageOfAMirrorOrABundle(t *testing.T) {
 		if n := len(items); err != nil || n != len(g.images)+len(g.charts) {
 			t.Errorf("%s: %d items, %v", origin, n, err)
 		}
+	}
+}
+
+// A machine without Go saves everything else.
+func TestSaveWithoutGo(t *testing.T) {
+	g := makeGoods(t)
+	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
+	t.Setenv("PATH", t.TempDir())
+	file, said := filepath.Join(t.TempDir(), "lab.tar.zst"), ""
+	if err := s.Save(t.Context(), file, func(line string) { said += line + "\n" }); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said, "without front: ") {
+		t.Errorf("said %q", said)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }
 

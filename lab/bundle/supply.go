@@ -3,6 +3,7 @@ package bundle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -330,7 +331,12 @@ func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Ch
 		switch i.Kind {
 		case KindImage:
 			img, err := s.Image(ctx, i.Name, p)
-			if err != nil {
+			var known *lab.Error
+			switch {
+			case errors.As(err, &known) && known.Code == source.CodeNoGo:
+				p("without " + i.Name + ": " + known.Message)
+				continue
+			case err != nil:
 				return nil, nil, err
 			}
 			images = append(images, img)

@@ -25,6 +25,9 @@ func ownSource(module string) (ownModule, bool) {
 	return ownModule{}, false
 }
 
+// CodeNoGo is the code of the error that an image of lab's own cannot be built for want of Go; estates without spec.repositories do without.
+const CodeNoGo = "no_go"
+
 // Own reports whether a component is made of nothing but lab's own source, so that it can be made wherever Go is, and nowhere else is it to be had.
 func (r *Recipes) Own(name string) bool {
 	c, ok := r.Get(name)
@@ -46,7 +49,7 @@ func (b *Builder) possible(c *Component) error {
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_go", Message: c.Name + " is lab's own, and is built on this machine, which has no Go",
+			Exit: lab.ExitFailed, Code: CodeNoGo, Message: c.Name + " is lab's own, and is built on this machine, which has no Go",
 			Cure: "install Go from https://go.dev/dl, or use --images bundle=FILE with an archive that `lab bundle save` of the same version made elsewhere", Err: err,
 		}
 	}
