@@ -79,8 +79,8 @@ func (r result) score() int {
 
 // binary is a compiled test.
 type binary struct {
-	path, dir string
-	took      time.Duration // without a mutant
+	path, dir, files string
+	took             time.Duration // without a mutant
 }
 
 func mutate(ctx context.Context, name, only string, workers int) (r result, err error) {
@@ -90,6 +90,15 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 		return r, err
 	}
 	defer os.RemoveAll(work)
+	// A test that is ended leaves its files: they go with this folder, which is in memory where the system has such a place.
+	files, err := os.MkdirTemp("/dev/shm", "mutate")
+	if err != nil {
+		files, err = os.MkdirTemp(work, "files")
+	}
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(files)
 	mutants, overlay, err := instrument(ctx, name, work)
 	if err != nil {
 		return r, err
@@ -101,7 +110,7 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 	seen := filepath.Join(work, "seen")
 	var binaries []binary
 	for i, test := range tests {
-		b := binary{path: filepath.Join(work, fmt.Sprintf("%d.test", i)), dir: test}
+		b := binary{path: filepath.Join(work, fmt.Sprintf("%d.test", i)), dir: test, files: files}
 		if out, err := run(ctx, "", nil, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.path, "./"+test); err != nil {
 			return r, fmt.Errorf("%w\n%s", err, out)
 		}
@@ -162,7 +171,7 @@ func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int, 
 func (b binary) run(ctx context.Context, limit time.Duration, env ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Second)
 	defer cancel()
-	return run(ctx, b.dir, env, "sh", "-c", `ulimit -v 16000000; exec "$0" "$@"`, b.path, "-test.failfast", "-test.timeout="+limit.String())
+	return run(ctx, b.dir, append(env, "TMPDIR="+b.files), "sh", "-c", `ulimit -v 16000000; exec "$0" "$@"`, b.path, "-test.failfast", "-test.timeout="+limit.String())
 }
 
 func run(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
