@@ -74,13 +74,21 @@ func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unst
 		if err != nil {
 			return nil, err
 		}
-		have, same, err := compare(ctx, a.hub.dynamic, resource, o)
-		switch what := strings.ToLower(o.GetKind()) + " " + o.GetName(); {
-		case err != nil:
+		have, _, err := compare(ctx, a.hub.dynamic, resource, o)
+		if err != nil {
 			return nil, err
-		case have == nil:
+		}
+		objects, what := place(a.hub.dynamic, resource, o)
+		if have == nil {
 			lines = append(lines, what+" is gone")
-		case !same:
+			continue
+		}
+		// Lists of containers and ports come back with defaults in them: the API server alone can tell whether they are as asked for.
+		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", what, err)
+		case changed(have, would):
 			lines = append(lines, what+" was changed")
 		}
 	}

@@ -1,0 +1,61 @@
+package argocd
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// What a root needs beside the engine is made with it, missed when it is gone, and removed when no root needs it.
+func TestRootNeedsObjectsBeside(t *testing.T) {
+	a, hub, _ := newFake(t)
+	beside := func(kind, apiVersion, name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{
+			"name": name, "namespace": Namespace, "labels": map[string]any{lab.LabelName: a.lab, lab.LabelPart: besidePart},
+		}}}
+	}
+	root := engine.Root{
+		Manifest: []byte("apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: root}\nspec: {source: {repoURL: x}}\n"),
+		Beside:   []*unstructured.Unstructured{beside("ConfigMap", "v1", "front"), beside("Deployment", "apps/v1", "front"), beside("Service", "v1", "front")},
+	}
+	stray := func(want ...string) {
+		t.Helper()
+		if got, err := a.Strayed(t.Context(), root, nil); err != nil || !slices.Equal(got, want) {
+			t.Errorf("strayed %q, %v; want %q", got, err, want)
+		}
+	}
+	stray("configmap front is gone", "deployment front is gone", "service front is gone", "application root is gone")
+	for _, want := range []bool{true, false} {
+		if changed, err := a.ApplyRoot(t.Context(), root); err != nil || changed != want {
+			t.Errorf("changed %t, %v; want %t", changed, err, want)
+		}
+	}
+	stray()
+	deployments := hub.Resource(besideKinds["Deployment"]).Namespace(Namespace)
+	if err := deployments.Delete(t.Context(), "front", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stray("deployment front is gone")
+	foreign := beside("ConfigMap", "v1", "hers")
+	foreign.SetLabels(nil)
+	if _, err := hub.Resource(besideKinds["ConfigMap"]).Namespace(Namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	root.Beside = nil
+	if changed, err := a.ApplyRoot(t.Context(), root); err != nil || !changed {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	list, err := hub.Resource(besideKinds["ConfigMap"]).Namespace(Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "hers" {
+		t.Errorf("left %v, %v", list, err)
+	}
+	root.Beside = []*unstructured.Unstructured{beside("Job", "batch/v1", "front")}
+	if _, err := a.ApplyRoot(t.Context(), root); err == nil {
+		t.Error("a Job was given to the hub")
+	}
+}
