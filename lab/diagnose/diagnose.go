@@ -112,6 +112,9 @@ func (a *Archive) containers(ctx context.Context, s Subject) {
 func (a *Archive) Write(name string, secrets ...string) error {
 	var pairs []string
 	for _, s := range secrets {
+		if s == "" { // which stands everywhere
+			continue
+		}
 		pairs = append(pairs, s, "REDACTED")
 	}
 	hide := strings.NewReplacer(pairs...)

@@ -43,7 +43,7 @@ func TestArchiveHoldsWhatWasHadAndNoSecret(t *testing.T) {
 		},
 	}
 	name := filepath.Join(t.TempDir(), "demo.tar.gz")
-	if err := Collect(t.Context(), s).Write(name, "hunter2"); err != nil {
+	if err := Collect(t.Context(), s).Write(name, "hunter2", ""); err != nil {
 		t.Fatal(err)
 	}
 	files := read(t, name)
