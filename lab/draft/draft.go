@@ -62,11 +62,12 @@ type drafting struct {
 	projects []string // that the repositories have
 	keys     map[string]*Key
 	taken    map[*document]bool // by the root
+	rendered map[string]bool    // sources of Applications
 }
 
 // New drafts the estate of a lab beside repositories, the first of which has the root.
 func New(name string, repositories []lab.Repository) (*Draft, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, taken: map[*document]bool{}}
+	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, taken: map[*document]bool{}, rendered: map[string]bool{}}
 	for i := range d.estate.Repositories {
 		if err := d.scan(&d.estate.Repositories[i]); err != nil {
 			return nil, err
@@ -78,10 +79,16 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 			Cure: "name the repository that has them: lab init --from DIR NEW",
 		}
 	}
-	d.environments()
-	d.cloud()
-	d.selected()
-	d.read()
+	for range deepest {
+		d.estate.Clusters, d.estate.Environments, d.keys = nil, nil, map[string]*Key{}
+		d.environments()
+		d.cloud()
+		d.selected()
+		d.read()
+		if !d.render() {
+			break
+		}
+	}
 	d.switches()
 	d.roots()
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {

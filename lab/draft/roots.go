@@ -22,6 +22,15 @@ func (d *drafting) roots() {
 			}
 		}
 	}
+	for _, doc := range d.docs {
+		if doc.from != nil {
+			below[doc] = true
+			leads[doc.from] = append(leads[doc.from], doc)
+			for _, same := range d.docs { // as it is written
+				below[same] = below[same] || same.repo == doc.repo && same.file == doc.file
+			}
+		}
+	}
 	for doc, list := range leads {
 		for _, to := range list {
 			if !slices.Contains(leads[to], doc) || path.Dir(doc.file) < path.Dir(to.file) { // of two that lead to each other, one
@@ -49,20 +58,9 @@ func (d *drafting) roots() {
 
 // leadsTo are the documents in the folders that a document's Applications sync to the hub.
 func (d *drafting) leadsTo(doc *document) []*document {
-	apps := []*appset.Template{doc.app}
-	if doc.set != nil {
-		x, err := doc.set.Expand(d.world())
-		if err != nil {
-			return nil
-		}
-		apps = nil
-		for i := range x.Applications {
-			apps = append(apps, &x.Applications[i].Template)
-		}
-	}
 	var list []*document
-	for _, app := range apps {
-		if dest := app.Spec.Destination; dest.Server != appset.InCluster && dest.Name != appset.InClusterName && dest.Name != d.estate.Hub().Name {
+	for _, app := range d.applications(doc) {
+		if !d.toHub(app) {
 			continue
 		}
 		for _, source := range app.Spec.All() {
@@ -71,7 +69,7 @@ func (d *drafting) leadsTo(doc *document) []*document {
 				continue
 			}
 			for _, to := range d.docs {
-				if to.repo.Name == r.Name && !slices.Contains(list, to) && takes(source, to.file) {
+				if to.from == nil && to.repo.Name == r.Name && !slices.Contains(list, to) && takes(source, to.file) {
 					list = append(list, to)
 				}
 			}

@@ -23,6 +23,7 @@ type document struct {
 	set  *appset.Set      // nil for an Application
 	app  *appset.Template // nil for an ApplicationSet
 	uses []use
+	from *document // whose chart or kustomization it is of; nil for one that is written as such
 }
 
 // use is a place where a template refers to a label or an annotation.
@@ -74,16 +75,21 @@ func (d *drafting) scan(r *lab.Repository) error {
 }
 
 func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
-	name := path.Join(r.Dir, file)
-	docs, problems := strict.Parse(name, data)
-	if len(problems) > 0 {
-		return
+	docs, problems := strict.Parse(path.Join(r.Dir, file), data)
+	if len(problems) == 0 {
+		d.add(r, file, docs, nil)
 	}
+}
+
+// add keeps the documents that are of the engine's kinds.
+func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
+	name := path.Join(r.Dir, file)
 	for _, n := range docs {
 		if !strings.HasPrefix(scalar(n, "apiVersion"), "argoproj.io/") {
 			continue
 		}
-		doc := &document{repo: r, file: file, node: n, at: strict.Position(name, n)}
+		doc := &document{repo: r, file: file, node: n, at: strict.Position(name, n), from: from}
+		var problems lab.Problems
 		switch scalar(n, "kind") {
 		case "AppProject":
 			d.projects = append(d.projects, scalar(n, "metadata", "name"))
