@@ -114,6 +114,7 @@ type Addon struct {
 	Versions   map[string]string // environment -> pinned chart version; "" holds the base version
 	Path       string            // chart folder within the estate when the chart is the estate's own
 	Sets       []string          // names of its ApplicationSets
+	Leads      bool              // its Applications hold nothing but what makes others: it is nothing that a cluster gets
 
 	Reads     []Read              // what the ApplicationSet cannot do without on the cluster Secret
 	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions, "generators" what selects clusters

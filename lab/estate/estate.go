@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -38,6 +39,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 		}
 	}
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
+	l.found, l.held, l.renderings = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}
 	l.beyond = l.mountOf
 	for _, o := range options {
 		o(l)
@@ -119,7 +121,14 @@ type loader struct {
 	badRoot  bool
 	sets     []set
 	plain    []plainApplication
-	found    []lab.Position // of every ApplicationSet that the root leads to
+	found    map[foundAt]bool // every Application and ApplicationSet that the root leads to
+
+	held       map[tree]holding
+	renderings map[string]rendering
+
+	rendered    int           // charts and kustomizations so far
+	renderedFor time.Duration // how long that took
+	endless     bool          // and that it was too much was told
 
 	noLoadBalancer bool
 
@@ -234,6 +243,9 @@ func (l *loader) addons() {
 
 // beside checks the paths of a manifest, and tells of ApplicationSets in it that no root leads to. It returns how many sets there are.
 func (l *loader) beside(file string) (sets int) {
+	if l.inChart(file) {
+		return 0 // and no manifest before it is rendered
+	}
 	for _, doc := range l.documentsOf(file) {
 		if text(doc, "kind") != "ApplicationSet" { // what those make is looked at when it is known
 			l.problems = append(l.problems, escapes(file, doc)...)
@@ -241,7 +253,7 @@ func (l *loader) beside(file string) (sets int) {
 		}
 		sets++
 		at := strict.Position(file, doc)
-		if !slices.ContainsFunc(l.found, func(p lab.Position) bool { return p == at }) {
+		if !l.found[foundAt{at, "ApplicationSet", text(doc, "metadata", "name")}] {
 			l.note(at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -21,12 +22,13 @@ type plainApplication struct {
 	at   lab.Position
 }
 
-// tree is a folder that an Application syncs to the hub as plain manifests.
+// tree is a folder that an Application syncs to the hub.
 type tree struct {
 	repo             *lab.Repository // nil for the estate
 	dir              string          // within the repository
 	recurse          bool
 	include, exclude string
+	rendering        string // key of how it is rendered; empty for plain manifests
 }
 
 // follow finds every ApplicationSet that the root leads to: in the folders that it syncs, and in those that Applications made on the way sync.
@@ -34,7 +36,7 @@ func (l *loader) follow() {
 	pending := l.rootTrees()
 	followed := map[string]bool{} // sets whose Applications were looked at
 	var seen []tree
-	for len(pending) > 0 {
+	for {
 		for _, t := range pending {
 			if !slices.Contains(seen, t) {
 				seen = append(seen, t)
@@ -59,28 +61,41 @@ func (l *loader) follow() {
 				pending = append(pending, l.trees(&app.Template)...)
 			}
 		}
+		if len(pending) == 0 {
+			return
+		}
 	}
 }
 
-// rootTrees are what the Applications of the root sync; the estate stands at the address of the first, whatever that is.
+// rootTrees are what the Applications of the root sync.
 func (l *loader) rootTrees() []tree {
 	var trees []tree
-	for _, doc := range l.rootDocs {
+	for i, doc := range l.pointed() {
+		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch text(doc, "kind") {
 		case "ApplicationSet":
 			l.addSet(lab.RootFile, doc)
 		case "Application":
-			app, _ := appset.ParseApplication(lab.RootFile, doc)
-			if app == nil {
+			app, problems := appset.ParseApplication(lab.RootFile, doc)
+			if l.problems = append(l.problems, problems...); app == nil {
 				continue
 			}
 			for _, source := range app.Spec.All() {
-				r, _ := l.source(source.RepoURL)
-				trees = append(trees, l.treeOf(r, source)...)
+				r, ok := l.source(source.RepoURL)
+				if !ok && source.RepoURL != "" {
+					switch {
+					case source.Chart != "":
+						l.unknown(at, "chart "+source.Chart+" of "+source.RepoURL, "lab does not wait for it")
+					case source.Path != "":
+						l.unknown(at, source.Path+" of "+source.RepoURL, "mount a clone of it: spec.repositories of the hub")
+					}
+					continue
+				}
+				trees = append(trees, l.treeOf(r, app, source, &at)...)
 			}
 		}
 	}
-	if len(trees) == 0 || l.badRoot { // what it should have led to is looked at all the same
+	if l.badRoot || len(l.rootDocs) == 0 { // what it should have led to is looked at all the same
 		trees = append(trees, tree{dir: lab.AddonsDir, recurse: true})
 	}
 	return trees
@@ -100,26 +115,35 @@ func (l *loader) trees(app *appset.Template) []tree {
 	var trees []tree
 	for _, source := range app.Spec.All() {
 		if r, ok := l.source(source.RepoURL); ok {
-			trees = append(trees, l.treeOf(r, source)...)
+			trees = append(trees, l.treeOf(r, app, source, nil)...)
 		}
 	}
 	return trees
 }
 
-// treeOf is the folder of a source that Argo CD takes for plain manifests.
-func (l *loader) treeOf(r *lab.Repository, source appset.Source) []tree {
+// treeOf is the folder of an Application's source. root is where a root's Application is written, nil for others.
+func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.Source, root *lab.Position) []tree {
 	dir := path.Clean(source.Path)
-	if source.Chart != "" || source.Path == "" || source.Helm != nil || source.Kustomize != nil || source.Plugin != nil || !fs.ValidPath(dir) || r != nil && !r.Has(source.TargetRevision) {
+	if source.Chart != "" || source.Path == "" || !fs.ValidPath(dir) || r != nil && !r.Has(source.TargetRevision) {
 		return nil
 	}
-	for _, file := range []string{"Chart.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if l.exists(within(r, path.Join(dir, file))) {
-			return nil
-		}
+	fsys := l.fsys
+	if r != nil {
+		fsys = r.FS
 	}
 	t := tree{repo: r, dir: dir}
-	if d := source.Directory; d != nil {
-		t.recurse, t.include, t.exclude = d.Recurse, d.Include, d.Exclude
+	switch is := render.TypeOf(fsys, source); is {
+	case render.Plain:
+		if d := source.Directory; d != nil {
+			t.recurse, t.include, t.exclude = d.Recurse, d.Include, d.Exclude
+		}
+	case render.Plugin:
+		if root != nil {
+			l.unknown(*root, "a plugin", "lab does not wait for it")
+		}
+		return nil
+	default:
+		t.rendering = l.rendering(fsys, app, source, root)
 	}
 	return []tree{t}
 }
@@ -143,6 +167,9 @@ func Globs(pattern, name string) bool {
 
 // sync reads what a tree brings to the hub, and returns the trees that its Applications sync.
 func (l *loader) sync(t tree) []tree {
+	if t.rendering != "" {
+		return l.syncRendered(t)
+	}
 	var found []tree
 	fsys := l.fsys
 	if t.repo != nil {
@@ -162,36 +189,86 @@ func (l *loader) sync(t tree) []tree {
 		}
 		file = within(t.repo, file)
 		for _, doc := range l.documentsOf(file) {
-			switch text(doc, "kind") {
-			case "ApplicationSet":
-				l.addSet(file, doc)
-			case "Application":
-				app, problems := appset.ParseApplication(file, doc)
-				if l.problems = append(l.problems, problems...); app != nil {
-					l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc)})
-					found = append(found, l.trees(app)...)
-				}
-			}
+			found = append(found, l.bring(t, file, doc)...)
 		}
 		return nil
 	})
 	return found
 }
 
+// bring notes an object that comes to the hub, and returns the trees that it syncs.
+func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
+	kind := text(doc, "kind")
+	of := l.held[t]
+	if slices.Contains(rootKinds, kind) && strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") {
+		of.leading++
+	} else {
+		of.other++
+	}
+	l.held[t] = of
+	switch kind {
+	case "ApplicationSet":
+		l.addSet(file, doc)
+	case "Application":
+		app, problems := appset.ParseApplication(file, doc)
+		l.problems = append(l.problems, problems...)
+		if app != nil && l.first(file, doc) {
+			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc)})
+			return l.trees(app)
+		}
+	}
+	return nil
+}
+
+// holding is how many objects a tree holds that make Applications, or are Projects of these, and how many others.
+type holding struct{ leading, other int }
+
+// leads reports whether an Application holds nothing but what makes others.
+func (l *loader) leads(app *appset.Template) bool {
+	trees, leading := l.trees(app), 0
+	for _, t := range trees {
+		of := l.held[t]
+		if leading += of.leading; of.other > 0 {
+			return false
+		}
+	}
+	folders := 0
+	for _, s := range app.Spec.All() {
+		if s.Path != "" || s.Chart != "" {
+			folders++
+		}
+	}
+	return leading > 0 && folders == len(trees)
+}
+
+// foundAt is what an object is known by. Several may stand in one place: a template makes them in a loop.
+type foundAt struct {
+	lab.Position
+	kind, name string
+}
+
+// first notes an object, and reports whether it had not been found before.
+func (l *loader) first(file string, doc *yaml.Node) bool {
+	at := foundAt{strict.Position(file, doc), text(doc, "kind"), text(doc, "metadata", "name")}
+	if l.found[at] {
+		return false
+	}
+	l.found[at] = true
+	return true
+}
+
 // addSet notes an ApplicationSet, and the addon that it is of.
 func (l *loader) addSet(file string, doc *yaml.Node) {
-	at := strict.Position(file, doc)
-	if slices.ContainsFunc(l.found, func(p lab.Position) bool { return p == at }) {
+	if !l.first(file, doc) {
 		return
 	}
-	l.found = append(l.found, at)
 	s, problems := appset.Parse(file, doc)
 	l.problems = append(l.problems, problems...)
 	addon := l.addonOf(file, doc, s)
 	l.set(addon, file, doc)
 	if addon.File == "" {
 		addon.File = file
-		addon.Positions[""] = at
+		addon.Positions[""] = strict.Position(file, doc)
 	}
 	if at := get(doc, "spec", "generators"); at != nil {
 		addon.Positions["generators"] = strict.Position(file, at)
@@ -205,7 +282,7 @@ func (l *loader) addSet(file string, doc *yaml.Node) {
 // addonOf is the addon of a set: the one that the label is for by which the set is switched on, or else the folder that it stands in, or its own name.
 func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon {
 	name := text(doc, "metadata", "name")
-	if rest, ok := strings.CutPrefix(file, lab.AddonsDir+"/"); ok && strings.Contains(rest, "/") {
+	if rest, ok := strings.CutPrefix(file, lab.AddonsDir+"/"); ok && strings.Contains(rest, "/") && !l.inChart(file) {
 		name, _, _ = strings.Cut(rest, "/")
 	}
 	if s != nil {

@@ -52,8 +52,8 @@ func generate(t *testing.T, e *lab.Estate, file string) map[string]appset.Applic
 
 func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// render is what an application's chart makes of its layers: manifests by kind and name.
-func render(t *testing.T, e *lab.Estate, app appset.Application, c *chart.Chart) map[string]map[string]any {
+// evaluate is what an application's chart makes of its layers: manifests by kind and name.
+func evaluate(t *testing.T, e *lab.Estate, app appset.Application, c *chart.Chart) map[string]map[string]any {
 	t.Helper()
 	source := app.Spec.Sources[1]
 	values := map[string]any{}
@@ -175,7 +175,7 @@ func TestPodinfoRendered(t *testing.T) {
 		charts[version] = moduleChart(t, module, "charts/podinfo")
 	}
 	for cluster, app := range generate(t, e, "addons/podinfo/applicationset.yaml") {
-		deployment := render(t, e, app, charts[app.Spec.Sources[1].TargetRevision])["Deployment/podinfo"]
+		deployment := evaluate(t, e, app, charts[app.Spec.Sources[1].TargetRevision])["Deployment/podinfo"]
 		want := map[string]struct {
 			replicas              float64
 			image, message, color string
@@ -206,7 +206,7 @@ func TestMetricsServerRendered(t *testing.T) {
 		if app.Spec.Sources[1].TargetRevision != c.Metadata.Version {
 			t.Errorf("%s: pinned %s, the module has %s", cluster, app.Spec.Sources[1].TargetRevision, c.Metadata.Version)
 		}
-		objects := render(t, e, app, c)
+		objects := evaluate(t, e, app, c)
 		deployment := objects["Deployment/metrics-server"]
 		container := at(deployment, "spec", "template", "spec", "containers", 0)
 		args, _ := at(container, "args").([]any)
@@ -229,7 +229,7 @@ func TestIdentityRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity := func() (map[string]any, map[string]any) {
-		objects := render(t, e, generate(t, e, "addons/identity/applicationset.yaml")["prod"], c)
+		objects := evaluate(t, e, generate(t, e, "addons/identity/applicationset.yaml")["prod"], c)
 		return objects["ServiceAccount/identity"], objects["ConfigMap/cloud"]
 	}
 	account, shown := identity()

@@ -23,24 +23,26 @@ func (l *loader) root() {
 	if !l.inside(lab.RootFile) {
 		return // the walk notes the link
 	}
-	before, has := len(l.problems), false
+	before := len(l.problems)
 	defer func() { l.badRoot = len(l.problems) > before }()
+	taken, leads := map[string]lab.Position{}, false
 	for _, doc := range l.documentsOf(lab.RootFile) {
 		l.problems = append(l.problems, escapes(lab.RootFile, doc)...)
 		l.rootDocs = append(l.rootDocs, doc)
-		switch isApplication := l.rootDocument(doc); {
-		case isApplication && has:
-			l.at(strict.Position(lab.RootFile, doc), "a second Application: "+lab.RootFile+" has one, and that one syncs the others", "let the first one sync it, or an ApplicationSet generate it")
-		case isApplication:
-			has = true
+		leads = l.rootDocument(doc) || leads
+		kind, name := text(doc, "kind"), text(doc, "metadata", "name")
+		if first, twice := taken[kind+"/"+name]; twice && name != "" {
+			l.at(strict.Position(lab.RootFile, get(doc, "metadata", "name")), fmt.Sprintf("a second %s %s", kind, name), fmt.Sprintf("the name is taken in line %d", first.Line))
+			continue
 		}
+		taken[kind+"/"+name] = strict.Position(lab.RootFile, doc)
 	}
-	if !has && len(l.problems) == before {
-		l.fail(lab.RootFile, "holds no Application", "write the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
+	if !leads && len(l.problems) == before {
+		l.fail(lab.RootFile, "holds no Application and no ApplicationSet", "write the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
 	}
 }
 
-// rootDocument checks one object of the app of apps, and reports whether it is an Application.
+// rootDocument checks one object of the app of apps, and reports whether it leads to others.
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := text(doc, "kind")
@@ -52,11 +54,83 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	if text(doc, "metadata", "name") == "" {
 		l.at(at, "metadata.name is missing", "")
 	}
-	if kind != "Application" {
-		return false
+	if kind == "Application" {
+		one, several := get(doc, "spec", "source"), get(doc, "spec", "sources")
+		if (one == nil || one.Kind != yaml.MappingNode) && (several == nil || several.Kind != yaml.SequenceNode || len(several.Content) == 0) {
+			l.at(at, "spec.source is missing", "say with spec.source or spec.sources which folder it syncs")
+		}
 	}
-	if source := get(doc, "spec", "source"); source == nil || source.Kind != yaml.MappingNode {
-		l.at(at, "spec.source is missing", "lab writes the forge's address to spec.source.repoURL; several sources are for ApplicationSets")
+	return kind != "AppProject"
+}
+
+// pointed are the root's objects as the engine is given them: what they read from the estate, which stands at the address that the first Git source of the first
+// Application says, they read from the forge, and so what they read from mounted repositories.
+func (l *loader) pointed() []*yaml.Node {
+	in := l.inputs()
+	estate, known := "", false
+	for _, doc := range l.rootDocs {
+		if text(doc, "kind") != "Application" || known {
+			continue
+		}
+		sources := get(doc, "spec", "sources")
+		if sources == nil {
+			sources = &yaml.Node{Content: []*yaml.Node{get(doc, "spec", "source")}}
+		}
+		for _, s := range sources.Content {
+			if _, mounted := in.Mounted(text(s, "repoURL")); !known && text(s, "chart") == "" && !mounted {
+				estate, known = lab.RepositoryKey(text(s, "repoURL")), true
+			}
+		}
 	}
-	return true
+	point := func(source *yaml.Node, revision string) {
+		address := get(source, "repoURL")
+		if address == nil || text(source, "chart") != "" || strings.Contains(address.Value, "{{") {
+			return
+		}
+		r, mounted := in.Mounted(address.Value)
+		switch {
+		case mounted:
+			address.Value = in.MirrorURL(r)
+		case known && lab.RepositoryKey(address.Value) == estate:
+			address.Value = in.RepoURL
+		}
+		if n := get(source, revision); n != nil && address.Value == in.RepoURL {
+			n.Value = in.RepoRevision
+		}
+	}
+	var docs []*yaml.Node
+	for _, doc := range l.rootDocs {
+		doc = clone(doc)
+		sources(doc, point)
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// sources visits the sources of Applications in a document, and what Git generators read, with the key of their revision.
+func sources(n *yaml.Node, visit func(source *yaml.Node, revision string)) {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			switch n.Content[i-1].Value {
+			case "source":
+				visit(c, "targetRevision")
+			case "sources":
+				for _, s := range c.Content {
+					visit(s, "targetRevision")
+				}
+			case "git":
+				visit(c, "revision")
+			}
+		}
+		sources(c, visit)
+	}
+}
+
+func clone(n *yaml.Node) *yaml.Node {
+	out := *n
+	out.Content = make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		out.Content[i] = clone(c)
+	}
+	return &out
 }

@@ -159,6 +159,12 @@ func (l *loader) expand() {
 			}
 		}
 	}
+	for i := range l.estate.Addons {
+		a := &l.estate.Addons[i]
+		of := func(g lab.Generated) bool { return g.Addon == a.Name }
+		others := func(g lab.Generated) bool { return of(g) && !g.Leads }
+		a.Leads = slices.ContainsFunc(l.estate.Applications, of) && !slices.ContainsFunc(l.estate.Applications, others)
+	}
 	l.unheard(known)
 }
 
@@ -180,7 +186,7 @@ func (l *loader) unexpanded(s set, err error) {
 
 // also notes a problem where none is known in that line: what an ApplicationSet fails for was mostly said already.
 func (l *loader) also(p lab.Problem) {
-	if !slices.ContainsFunc(l.problems, func(q lab.Problem) bool { return q.File == p.File && q.Line == p.Line }) {
+	if !slices.ContainsFunc(l.problems, func(q lab.Problem) bool { return q.File == p.File && q.Line == p.Line && (p.Line > 0 || q == p) }) {
 		l.problems = append(l.problems, p)
 	}
 }
@@ -199,6 +205,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
+	g.Leads = l.leads(&app.Template)
 	in := l.inputs()
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -233,7 +240,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err)})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
 	for _, source := range app.Spec.All() {
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})

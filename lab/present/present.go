@@ -52,7 +52,9 @@ func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, s
 		Lab: ws.Name, Longest: ui.LongestWay(out.Steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Next: ws.Next(l.Estate, stories),
 	}
 	for _, a := range l.Estate.Addons {
-		s.Addons = append(s.Addons, a.Name)
+		if !a.Leads {
+			s.Addons = append(s.Addons, a.Name)
+		}
 	}
 	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge"}
 	for _, c := range Credentials(l) {

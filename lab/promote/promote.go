@@ -46,6 +46,9 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 			return Promotion{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", to, env, addon, pin), "give "+to+" a version of its own there")
 		}
 	}
+	if pin.Column == 0 {
+		return Promotion{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", addon, to, pin), "change it by hand, where the template takes it from")
+	}
 	p := Promotion{Addon: addon, From: from, To: to, Was: a.Versions[to], Version: version, File: pin.File}
 	var err error
 	if p.Before, err = fs.ReadFile(est.FS, p.File); err != nil {

@@ -1,0 +1,116 @@
+package estate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/render"
+)
+
+// Bounds on all that is rendered for one estate: a chart may make an Application of itself, under another name each time.
+const (
+	maxRenderings = 200
+	maxRendering  = time.Minute
+)
+
+// rendering is how an Application's folder is rendered.
+type rendering struct {
+	render.Source
+	root *lab.Position // where the root's Application is written that syncs it; nil for others
+}
+
+// rendering notes how a folder is rendered, and returns the key of that.
+func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
+	x := rendering{root: root, Source: render.Source{
+		FS: fsys, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+		Ref: func(name string) fs.FS {
+			for _, s := range app.Spec.All() {
+				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
+					return l.fsys
+				} else if ok && s.Ref == name && r.Has(s.TargetRevision) {
+					return r.FS
+				}
+			}
+			return nil
+		},
+	}}
+	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // of strings, and what came as JSON
+	if _, known := l.renderings[string(key)]; !known {
+		l.renderings[string(key)] = x
+	}
+	return string(key)
+}
+
+// syncRendered is sync for a chart or a kustomization. What an addon is made of is not looked at: it leads to nothing.
+func (l *loader) syncRendered(t tree) []tree {
+	x := l.renderings[t.rendering]
+	if x.root == nil && x.Namespace != EngineNamespace && !render.Mentions(x.Source, "argoproj.io") {
+		return nil
+	}
+	began := time.Now()
+	if l.rendered++; l.rendered > maxRenderings || l.renderedFor > maxRendering {
+		if !l.endless {
+			l.endless = true
+			l.fail(lab.RootFile, fmt.Sprintf("leads to more than %d charts and kustomizations, or to some that take long", maxRenderings), x.Application+" of "+within(t.repo, t.dir)+" is one too many: does it end?")
+		}
+		return nil
+	}
+	docs, err := render.Render(x.Source)
+	l.renderedFor += time.Since(began)
+	if err != nil {
+		l.unrendered(t, x, err)
+		return nil
+	}
+	var found []tree
+	for _, doc := range docs {
+		found = append(found, l.bring(t, within(t.repo, doc.File), doc.Node)...)
+	}
+	return found
+}
+
+// unrendered tells why a folder could not be rendered. What is only not at hand is no fault, and what is wrong below the root is the engine's to say: it knows
+// the cluster, and may see it otherwise.
+func (l *loader) unrendered(t tree, x rendering, err error) {
+	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}
+	var known *render.Error
+	if errors.As(err, &known) {
+		p = known.Problem
+	}
+	if p.File = within(t.repo, p.File); p.Line == 0 && x.root != nil && p.File == within(t.repo, t.dir) {
+		p.Position = *x.root // what it says of the folder is at fault
+	}
+	p.Line = max(p.Line, 1)
+	switch {
+	case known != nil && known.Remote != "":
+		cure := "lab does not wait for what it makes"
+		if p.Cure != "" {
+			cure += "; " + p.Cure
+		}
+		l.note(p.Position, p.Message+": what "+x.Application+" holds is known to the running engine alone", cure)
+	case x.root != nil:
+		l.problems = append(l.problems, p)
+	default:
+		l.note(p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
+	}
+}
+
+// unknown tells of what the root leads to and the files do not hold.
+func (l *loader) unknown(at lab.Position, what, cure string) {
+	l.note(at, "what "+what+" makes is known to the running engine alone", cure)
+}
+
+// inChart reports whether a file is a chart's own: a template, or of a chart in it.
+func (l *loader) inChart(file string) bool {
+	for dir := path.Dir(file); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if base := path.Base(dir); (base == "templates" || base == "charts") && l.exists(path.Join(path.Dir(dir), "Chart.yaml")) {
+			return true
+		}
+	}
+	return false
+}
