@@ -38,6 +38,14 @@ var shapes = []shape{
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
+		name: "rendered-by-chart", seconds: 110, clusters: 2, applications: 2, spoke: "dev", namespace: "blue", configMap: "tenant", repository: "fleet",
+		file: "tenants/dev/blue.json", edit: [2]string{`"tier": "gold"`, `"tier": "iron"`}, key: "tier",
+	},
+	{
+		name: "kustomize", seconds: 110, clusters: 2, applications: 2, spoke: "prod-eu", namespace: "web", configMap: "prod-web", repository: "gitops",
+		file: "web/base/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+	{
 		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
@@ -123,6 +131,7 @@ func foreign(t *testing.T, s shape) {
 func (l *testLab) says(s shape, line string) {
 	l.t.Helper()
 	_, want, _ := strings.Cut(line, ": ")
+	want = strings.Trim(want, `"`)
 	eventually(l.t, time.Minute, func() error {
 		cm, err := l.kube(s.spoke).CoreV1().ConfigMaps(s.namespace).Get(l.t.Context(), s.configMap, metav1.GetOptions{})
 		if err == nil && cm.Data[s.key] != want {
