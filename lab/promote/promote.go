@@ -41,13 +41,13 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 		return Promotion{}, refuse(fmt.Sprintf("%s has no version of its own in environment %s", addon, to),
 			fmt.Sprintf("give it one in the generators of %s, as environment %s has at line %d", a.File, from, at.Line))
 	}
+	if pin.Column == 0 {
+		return Promotion{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", addon, to, pin), "change it by hand, where the template takes it from")
+	}
 	for _, env := range slices.Sorted(maps.Keys(a.Versions)) {
 		if env != to && a.Positions[key(env)] == pin {
 			return Promotion{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", to, env, addon, pin), "give "+to+" a version of its own there")
 		}
-	}
-	if pin.Column == 0 {
-		return Promotion{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", addon, to, pin), "change it by hand, where the template takes it from")
 	}
 	p := Promotion{Addon: addon, From: from, To: to, Was: a.Versions[to], Version: version, File: pin.File}
 	var err error

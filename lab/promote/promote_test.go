@@ -136,6 +136,20 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
+// A line that a template writes is not the version's own.
+func TestPlanRefusesTemplates(t *testing.T) {
+	est := load(t)
+	a, _ := est.Addon("podinfo")
+	pin := a.Positions["version.prod"]
+	pin.Column = 0
+	a.Positions["version.prod"] = pin
+	_, err := Plan(est, "podinfo", "dev", "prod")
+	var e *lab.Error
+	if !errors.As(err, &e) || !strings.HasPrefix(e.Message, "the version of podinfo in prod comes out of a template, at addons/podinfo/applicationset.yaml:") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A cure names what there is, in the order in which promotions go.
 func TestRefusalsNameWhatThereIs(t *testing.T) {
 	est := load(t)
