@@ -3,7 +3,6 @@ package bundle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"homelab/lab"
-	"homelab/lab/bundle/archive"
 	"homelab/lab/bundle/registry"
 	"homelab/lab/bundle/source"
 	"homelab/lab/bundle/store"
@@ -309,65 +307,6 @@ func (s *Supply) HasChart(chart, version string) bool {
 
 // ImagesOf names the components whose images a chart's pods run.
 func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
-
-// all brings every image and chart to hand.
-func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Chart, error) {
-	items, err := s.List(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var names []string
-	for _, i := range items {
-		if i.Kind == KindImage {
-			names = append(names, i.Name)
-		}
-	}
-	if err := s.Expect(names...); err != nil {
-		return nil, nil, err
-	}
-	var images []lab.Image
-	var charts []lab.Chart
-	for _, i := range items {
-		switch i.Kind {
-		case KindImage:
-			img, err := s.Image(ctx, i.Name, p)
-			var known *lab.Error
-			switch {
-			case errors.As(err, &known) && known.Code == source.CodeNoGo:
-				p("without " + i.Name + ": " + known.Message)
-				continue
-			case err != nil:
-				return nil, nil, err
-			}
-			images = append(images, img)
-		case KindChart:
-			c, err := s.Chart(ctx, i.Name, i.Version, p)
-			if err != nil {
-				return nil, nil, err
-			}
-			charts = append(charts, c)
-		}
-	}
-	return images, charts, nil
-}
-
-// Save writes every image and chart to one archive, bringing to hand what is not.
-func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
-	images, charts, err := s.all(ctx, p)
-	if err != nil {
-		return err
-	}
-	return archive.Save(ctx, file, images, charts, p)
-}
-
-// Push fills a registry with every image under its own name, and with every chart, bringing to hand what is not: a mirror for others.
-func (s *Supply) Push(ctx context.Context, mirror string, p lab.Progress) error {
-	images, charts, err := s.all(ctx, p)
-	if err != nil {
-		return err
-	}
-	return registry.Publish(ctx, mirror, images, charts, p)
-}
 
 // Load brings an archive's images and charts to hand and returns the supply of them. Mode auto takes them from now on. Nobody is asked for anything.
 func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply, error) {

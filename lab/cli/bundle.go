@@ -39,7 +39,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "The archive is a zstd-compressed tar of OCI layouts and charts: another machine needs no registry and no compiler.\n\n" +
 					examples("lab bundle save lab.tar.zst"),
 				Flags:  flags,
-				Action: p.withSupply(oneFile, p.bundleSave),
+				Action: p.withSupply(one("one file", "lab.tar.zst"), p.bundleSave),
 			},
 			{
 				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
@@ -49,7 +49,7 @@ func (p *program) bundleCommand() *cli.Command {
 					if err := p.output(c); err != nil {
 						return err
 					}
-					if err := oneFile(c); err != nil {
+					if err := one("one file", "lab.tar.zst")(c); err != nil {
 						return err
 					}
 					return p.bundleLoad(c.Context, c.Args().First())
@@ -60,7 +60,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "Images keep their names under the mirror's; charts go to charts/. Credentials are those of docker login. What is pushed says its own digests.\n\n" +
 					examples("lab bundle push registry.example.com", "lab up --images registry --registry-mirror registry.example.com"),
 				Flags:  flags,
-				Action: p.withSupply(oneRegistry, p.bundlePush),
+				Action: p.withSupply(one("one registry", "registry.example.com"), p.bundlePush),
 			},
 		},
 	}
@@ -81,20 +81,6 @@ func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context
 		}
 		return do(c.Context, supply, c.Args().Slice())
 	}
-}
-
-func oneFile(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes one file", Cure: c.Command.HelpName + " lab.tar.zst"}
-	}
-	return nil
-}
-
-func oneRegistry(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab bundle push takes one registry", Cure: "lab bundle push registry.example.com"}
-	}
-	return nil
 }
 
 func (p *program) bundleBuild(ctx context.Context, supply *bundle.Supply, names []string) error {

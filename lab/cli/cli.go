@@ -188,6 +188,16 @@ func noArgs(c *cli.Context) error {
 // anyArgs is for a command that takes words, or that looks at them itself.
 func anyArgs(*cli.Context) error { return nil }
 
+// one is for a command that takes one word.
+func one(word, example string) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if c.NArg() != 1 {
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes " + word, Cure: c.Command.HelpName + " " + example}
+		}
+		return nil
+	}
+}
+
 // oneOf checks a flag against the words that it takes.
 func oneOf(c *cli.Context, flag string, words ...string) error {
 	if v := c.String(flag); v != "" && !slices.Contains(words, v) {

@@ -3,13 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
-	"homelab/lab/forge"
 	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -28,13 +25,8 @@ func (p *program) gitCommand() *cli.Command {
 				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main", "git clone $(lab git url gitops)") +
 					"\n\nREPOSITORY is one of spec.repositories, by the last part of its address. With --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
-				Action: p.on(p.existing, func(c *cli.Context) error {
-					if c.NArg() > 1 {
-						return usageError(c, fmt.Errorf("lab git url takes one repository at most"), true)
-					}
-					return nil
-				}, func(c *cli.Context, ws *workspace.Workspace) error {
-					return p.gitURL(c.Context, ws, c.Args().First(), c.Bool("credentials"))
+				Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+					return p.gitURL(c.Context, ws, strings.Join(c.Args().Slice(), " "), c.Bool("credentials"))
 				}),
 			},
 			{
@@ -91,44 +83,16 @@ func withForge(ctx context.Context, ws *workspace.Workspace) (*instance, error) 
 }
 
 func (p *program) gitURL(ctx context.Context, ws *workspace.Workspace, repository string, credentials bool) error {
+	name, err := ws.Served(repository)
+	if err != nil {
+		return err
+	}
 	l, err := withForge(ctx, ws)
 	if err != nil {
 		return err
 	}
-	name, err := served(ws, repository)
-	if err != nil {
-		return err
-	}
-	u, err := url.Parse(l.core.ForgeURL() + "/lab/" + name + ".git")
-	if err != nil {
-		return fmt.Errorf("forge: %w", err)
-	}
-	if credentials {
-		u.User = url.UserPassword(l.core.Creds.ForgeUser, l.core.Creds.ForgePassword)
-	}
-	return p.ui.Result(ui.URLResult{URL: u.String()}, u.String())
-}
-
-// served is the forge's name of a repository: of the estate's where none is named.
-func served(ws *workspace.Workspace, repository string) (string, error) {
-	if repository == "" {
-		return forge.Repository, nil
-	}
-	est, err := ws.Load()
-	if err != nil {
-		return "", err
-	}
-	names := []string{forge.Repository}
-	for _, r := range est.Repositories {
-		if r.Name == repository || lab.RepositoryKey(r.URL) == lab.RepositoryKey(repository) {
-			return r.Name, nil
-		}
-		names = append(names, r.Name)
-	}
-	if repository == forge.Repository {
-		return repository, nil
-	}
-	return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no repository %s", repository), Cure: "there are " + strings.Join(names, ", ")}
+	address := l.core.RepositoryURL(name, credentials)
+	return p.ui.Result(ui.URLResult{URL: address}, address)
 }
 
 func (p *program) gitPush(ctx context.Context, ws *workspace.Workspace, message string) error {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
@@ -31,8 +30,8 @@ func (p *program) initCommand() *cli.Command {
 			if err := p.output(c); err != nil {
 				return err
 			}
-			if c.NArg() != 1 {
-				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab init takes one folder", Cure: "lab init DIR"}
+			if err := one("one folder", "DIR")(c); err != nil {
+				return err
 			}
 			dir, err := filepath.Abs(c.Args().First())
 			if err != nil {
@@ -40,7 +39,11 @@ func (p *program) initCommand() *cli.Command {
 			}
 			res := ui.InitResult{Estate: dir}
 			if from := c.StringSlice("from"); len(from) > 0 {
-				res.Draft, err = p.draft(c.Context, dir, from)
+				err = p.ui.Narrate(func(tell lab.Progress) error {
+					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, tell)
+					res.Draft = present.Draft(d)
+					return err
+				})
 			} else {
 				err = estate.Write(p.env.Estate, dir)
 			}
@@ -50,16 +53,4 @@ func (p *program) initCommand() *cli.Command {
 			return p.ui.Initialized(res, "cd "+c.Args().First()+" && lab up")
 		},
 	}
-}
-
-func (p *program) draft(ctx context.Context, dir string, from []string) (ui.DraftInfo, error) {
-	var d *draft.Draft
-	err := p.ui.Narrate(func(tell lab.Progress) (err error) {
-		d, err = draft.Write(ctx, estate.DefaultName(dir), dir, from, tell)
-		return err
-	})
-	if err != nil {
-		return ui.DraftInfo{}, err
-	}
-	return present.Draft(d), nil
 }

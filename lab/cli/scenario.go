@@ -34,10 +34,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-					if c.NArg() != 1 {
-						return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab scenario show takes the name of one scenario", Cure: "lab scenario ls"}
-					}
+				Action: p.on(p.open, one("the name of one scenario", "drift"), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioShow(ws, c.Args().First())
 				}),
 			},

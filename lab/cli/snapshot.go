@@ -28,7 +28,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
-				Action: p.on(p.existing, oneSnapshot, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.on(p.existing, takes("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
 				}),
 			},
@@ -48,7 +48,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
-				Action: p.on(p.open, oneSnapshot, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.on(p.open, takes("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
 				}),
 			},
@@ -56,7 +56,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
 				Description: examples("lab snapshot rm ready"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, someSnapshots, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.on(p.open, takes("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
 				}),
 			},
@@ -64,19 +64,14 @@ func (p *program) snapshotCommand() *cli.Command {
 	}
 }
 
-// oneSnapshot refuses a command line that gives more than one name.
-func oneSnapshot(c *cli.Context) error {
-	if c.NArg() > 1 {
-		return usageError(c, fmt.Errorf("%s takes one name", c.Command.HelpName), true)
+// takes refuses a command line with another number of words.
+func takes(what string, fit func(n int) bool) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if fit(c.NArg()) {
+			return nil
+		}
+		return usageError(c, fmt.Errorf("%s takes %s", c.Command.HelpName, what), true)
 	}
-	return nil
-}
-
-func someSnapshots(c *cli.Context) error {
-	if !c.Args().Present() {
-		return usageError(c, fmt.Errorf("%s takes the names of snapshots", c.Command.HelpName), true)
-	}
-	return nil
 }
 
 func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, name string, replace bool) error {

@@ -8,8 +8,11 @@ import (
 	"homelab/lab/ui"
 )
 
-// Draft is how an estate beside repositories was made.
+// Draft is how an estate beside repositories was made; nothing for nil.
 func Draft(d *draft.Draft) ui.DraftInfo {
+	if d == nil {
+		return ui.DraftInfo{}
+	}
 	out := ui.DraftInfo{Clusters: d.Clusters}
 	for _, r := range d.Repositories {
 		out.Repositories = append(out.Repositories, ui.DraftRepository{URL: r.URL, Folder: r.Dir, Branch: r.Branch})

@@ -1,5 +1,39 @@
 package ui
 
+// DraftInfo is how an estate beside repositories was made.
+type DraftInfo struct {
+	Repositories List[DraftRepository] `json:"repositories"`
+	Clusters     List[string]          `json:"clusters"`
+	Keys         List[DraftKey]        `json:"keys"`
+	Addons       List[DraftAddon]      `json:"addons"`
+	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
+	Beside       List[string]          `json:"beside"` // likewise of what nothing leads to, and is left out
+}
+
+// DraftRepository is a repository that is mounted.
+type DraftRepository struct {
+	URL    string `json:"url"`
+	Folder string `json:"folder"` // relative to the estate
+	Branch string `json:"branch"` // that is checked out, and served
+}
+
+// DraftKey is a label or annotation that the repositories read.
+type DraftKey struct {
+	Kind  string `json:"kind"` // label or annotation
+	Key   string `json:"key"`
+	Value string `json:"value"` // empty where it is to be given
+	How   string `json:"how"`   // found, made up, to be given
+	At    string `json:"at"`    // FILE:LINE:COLUMN where it is read
+}
+
+// DraftAddon is an addon that the repositories have.
+type DraftAddon struct {
+	Addon string `json:"addon"`
+	On    bool   `json:"on"`
+	Why   string `json:"why"` // it is off; empty where it is on
+	At    string `json:"at"`
+}
+
 // Initialized prints `lab init`.
 func (u *UI) Initialized(res InitResult, next string) error {
 	if u.opts.JSON {

@@ -2,6 +2,7 @@ package up
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 
 	"homelab/lab"
@@ -36,6 +37,15 @@ func (l *Lab) heads(commits map[string]string) []engine.Head {
 		}
 	}
 	return list
+}
+
+// RepositoryURL is a repository of the forge as this machine reaches it.
+func (l *Lab) RepositoryURL(name string, credentials bool) string {
+	u := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", l.Ports.Forge), Path: "/lab/" + name + ".git"}
+	if credentials {
+		u.User = url.UserPassword(l.Creds.ForgeUser, l.Creds.ForgePassword)
+	}
+	return u.String()
 }
 
 // fronted reports whether manifests name a repository by an address that only a front serves.

@@ -1,0 +1,28 @@
+package workspace
+
+import (
+	"fmt"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+)
+
+// Served is the forge's name of a repository, by its name or its address: of the estate's where none is given.
+func (w *Workspace) Served(repository string) (string, error) {
+	if repository == "" || repository == bridge.Estate {
+		return bridge.Estate, nil
+	}
+	est, err := w.Load()
+	if err != nil {
+		return "", err
+	}
+	names := []string{bridge.Estate}
+	for _, r := range est.Repositories {
+		if r.Name == repository || lab.RepositoryKey(r.URL) == lab.RepositoryKey(repository) {
+			return r.Name, nil
+		}
+		names = append(names, r.Name)
+	}
+	return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no repository %s", repository), Cure: "there are " + strings.Join(names, ", ")}
+}
