@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"homelab/lab"
 )
@@ -47,6 +49,10 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		applied = applied || changed(before, after)
 		kept[o.GetKind()+"/"+o.GetName()] = true
 	}
+	// An ApplicationSet that cannot read what it needs tries again minutes later.
+	if err := a.awaitBeside(ctx, objects); err != nil {
+		return applied, err
+	}
 	for _, kind := range sortedKeys(besideKinds) {
 		client := a.hub.dynamic.Resource(besideKinds[kind]).Namespace(Namespace)
 		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + besidePart})
@@ -64,6 +70,38 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		}
 	}
 	return applied, nil
+}
+
+// besideWithin is how long a Deployment may take until it serves, on a slow and busy machine.
+const besideWithin = 2 * time.Minute
+
+// awaitBeside waits until the Deployments serve as they are now.
+func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		client, what := place(a.hub.dynamic, besideKinds["Deployment"], o)
+		last := "nothing of it"
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, besideWithin, true, func(ctx context.Context) (bool, error) {
+			have, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+			if err != nil {
+				last = err.Error()
+				return false, nil //nolint:nilerr // tried again until time is up
+			}
+			status, _, _ := unstructured.NestedMap(have.Object, "status")
+			count := func(key string) int64 { n, _, _ := unstructured.NestedInt64(status, key); return n }
+			last = fmt.Sprintf("%d of %d replicas available", count("availableReplicas"), count("replicas"))
+			return count("observedGeneration") >= have.GetGeneration() && count("updatedReplicas") > 0 && count("availableReplicas") == count("replicas"), nil
+		})
+		if err != nil && ctx.Err() == nil {
+			return &lab.Error{Exit: lab.ExitTimeout, Code: "not_ready", Message: fmt.Sprintf("%s does not serve after %s, last seen: %s", what, besideWithin, last), Cure: "lab diagnose tells more; lab up tries again"}
+		}
+		if err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // strayedBeside says what of it is gone or is another.

@@ -29,6 +29,7 @@ func TestRootNeedsObjectsBeside(t *testing.T) {
 			t.Errorf("strayed %q, %v; want %q", got, err, want)
 		}
 	}
+	root.Beside[1].Object["status"] = map[string]any{"replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
 	stray("configmap front is gone", "deployment front is gone", "service front is gone", "application root is gone")
 	for _, want := range []bool{true, false} {
 		if changed, err := a.ApplyRoot(t.Context(), root); err != nil || changed != want {
