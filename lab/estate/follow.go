@@ -184,7 +184,10 @@ func (l *loader) sync(t tree) []tree {
 				return fs.SkipDir
 			}
 			return nil
-		case file == lab.RootFile && t.repo == nil || !t.takes(file):
+		case !t.takes(file):
+			return nil
+		case file == lab.RootFile && t.repo == nil:
+			l.rootIsSynced()
 			return nil
 		}
 		file = within(t.repo, file)
@@ -194,6 +197,19 @@ func (l *loader) sync(t tree) []tree {
 		return nil
 	})
 	return found
+}
+
+// rootIsSynced notes that the root comes from Git too: what it reads is then read by the addresses that it has there.
+func (l *loader) rootIsSynced() {
+	for _, doc := range l.rootDocs {
+		app, _ := appset.ParseApplication(lab.RootFile, doc)
+		if app == nil || text(doc, "kind") != "Application" {
+			continue
+		}
+		for _, source := range app.Spec.All() {
+			l.served(source.RepoURL)
+		}
+	}
 }
 
 // bring notes an object that comes to the hub, and returns the trees that it syncs.

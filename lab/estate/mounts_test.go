@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
 
@@ -220,5 +221,25 @@ func TestLoadForeignFolders(t *testing.T) {
 	}
 	if len(e.Notes) != 1 || e.Notes[0].String() != "clusters/typo/clusters.yaml: is not read: lab reads cluster.yaml" {
 		t.Errorf("notes %v", e.Notes)
+	}
+}
+
+// An estate in the repository itself: a root that syncs all of it, itself and lab's documents included.
+func TestLoadRootThatSyncsItself(t *testing.T) {
+	files := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"clusters/hub/cluster.yaml": "apiVersion: lab/v1alpha1\nkind: Cluster\nmetadata: {name: hub}\nspec:\n  role: hub\n  repositories: {https://github.com/acme/mono: .}\n",
+		"apps/cm.yaml":              "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mono}\n",
+		"addons/root.yaml": "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: root}\nspec:\n  project: default\n" +
+			"  source: {repoURL: https://github.com/acme/mono, path: ., directory: {recurse: true}}\n  destination: {server: https://kubernetes.default.svc}\n",
+	} {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	e, err := Load(files, "", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Repositories) != 1 || e.Repositories[0].Name != "estate" || !e.Repositories[0].Written {
+		t.Errorf("repositories %+v", e.Repositories)
 	}
 }
