@@ -1,20 +1,18 @@
 package draft
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/gitcommand"
 )
 
 // cloneDir is the folder of an estate in which lab keeps what it cloned.
@@ -63,9 +61,20 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 		return nil, err
 	}
 	if cloned {
-		err = os.CopyFS(filepath.Join(dir, cloneDir), os.DirFS(filepath.Join(staged, cloneDir)))
+		if err := os.CopyFS(filepath.Join(dir, cloneDir), os.DirFS(filepath.Join(staged, cloneDir))); err != nil {
+			return nil, errors.Join(fmt.Errorf("draft an estate: %w", err), emptied(dir))
+		}
 	}
-	return d, err
+	return d, nil
+}
+
+// emptied takes back what was written to a folder that was absent or empty.
+func emptied(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }
 
 // filed is a folder as the estate's cluster.yaml names it: relative to the estate.
@@ -94,7 +103,7 @@ func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repos
 	}
 	p("cloning " + from)
 	to := filepath.Join(staged, cloneDir, path.Base(lab.RepositoryKey(from)))
-	if _, err := git(ctx, "clone", "--quiet", from, to); err != nil {
+	if _, err := git(ctx, "", "clone", "--quiet", from, to); err != nil {
 		return lab.Repository{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "clone", Message: fmt.Sprintf("%s cannot be cloned: %v", from, err), Err: err, Details: []string{"nothing was written"},
 			Cure: "clone it yourself, and name the folder: lab init --from DIR NEW",
@@ -109,8 +118,8 @@ func usage(message string) error {
 
 // addressOf is where a clone came from; for one that came from nowhere, the address that its manifests have of it, or one that is made up.
 func addressOf(ctx context.Context, dir string) string {
-	if top, err := git(ctx, "-C", dir, "rev-parse", "--show-toplevel"); err == nil && filepath.Clean(top) == dir {
-		if url, err := git(ctx, "-C", dir, "remote", "get-url", "origin"); err == nil && !filepath.IsAbs(url) {
+	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err == nil && filepath.Clean(top) == dir {
+		if url, err := git(ctx, dir, "remote", "get-url", "origin"); err == nil && !filepath.IsAbs(url) {
 			return url
 		}
 	}
@@ -155,23 +164,6 @@ func ownAddress(dir string) string {
 	return best
 }
 
-func git(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, cloneLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	if err != nil {
-		lines := slices.DeleteFunc(strings.Split(stderr.String(), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
-		if len(lines) > 0 {
-			err = errors.New(lines[len(lines)-1])
-		}
-	}
-	return strings.TrimSpace(string(out)), err
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	return gitcommand.Command{Dir: dir, Limit: cloneLimit}.Run(ctx, args...)
 }

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab/appset"
+	"homelab/lab/estate"
 	"homelab/lab/render"
 )
 
@@ -19,7 +20,7 @@ func (d *drafting) render() bool {
 	found := false
 	for _, doc := range d.docs {
 		for _, app := range d.applications(doc) {
-			if !d.toHub(app) {
+			if !estate.ToHub(d.estate, app) {
 				continue
 			}
 			for _, source := range app.Spec.All() {
@@ -75,9 +76,4 @@ func (d *drafting) applications(doc *document) []*appset.Template {
 		list = append(list, &x.Applications[i].Template)
 	}
 	return list
-}
-
-func (d *drafting) toHub(app *appset.Template) bool {
-	to := app.Spec.Destination
-	return to.Server == appset.InCluster || to.Name == appset.InClusterName || to.Name == d.estate.Hub().Name
 }

@@ -60,7 +60,7 @@ func (d *drafting) roots() {
 func (d *drafting) leadsTo(doc *document) []*document {
 	var list []*document
 	for _, app := range d.applications(doc) {
-		if !d.toHub(app) {
+		if !estate.ToHub(d.estate, app) {
 			continue
 		}
 		for _, source := range app.Spec.All() {
@@ -80,19 +80,13 @@ func (d *drafting) leadsTo(doc *document) []*document {
 
 // takes reports whether a source brings a file. What a chart or kustomize makes of a folder is taken to be all of it.
 func takes(source appset.Source, file string) bool {
-	dir := path.Clean(source.Path)
-	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
-	if dir == "." {
-		rel, ok = file, true
+	switch {
+	case source.Directory != nil:
+		return estate.Takes(path.Clean(source.Path), file, *source.Directory)
+	case source.Helm != nil || source.Kustomize != nil:
+		return estate.Takes(path.Clean(source.Path), file, appset.Directory{Recurse: true})
 	}
-	o := source.Directory
-	if !ok || o == nil {
-		return ok && (source.Helm != nil || source.Kustomize != nil || !strings.Contains(rel, "/"))
-	}
-	if !o.Recurse && strings.Contains(rel, "/") {
-		return false
-	}
-	return (o.Exclude == "" || !estate.Globs(o.Exclude, rel)) && (o.Include == "" || estate.Globs(o.Include, rel))
+	return estate.Takes(path.Clean(source.Path), file, appset.Directory{})
 }
 
 // missingProjects are the AppProjects that nobody has, by name.

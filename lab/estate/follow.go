@@ -103,13 +103,7 @@ func (l *loader) rootTrees() []tree {
 
 // trees are the folders of the estate and of mounted repositories that an Application syncs to the hub.
 func (l *loader) trees(app *appset.Template) []tree {
-	hub := ""
-	for _, c := range l.estate.Clusters {
-		if c.Role == lab.RoleHub {
-			hub = c.Name
-		}
-	}
-	if d := app.Spec.Destination; d.Server != appset.InCluster && d.Name != hub && d.Name != appset.InClusterName {
+	if !ToHub(l.estate, app) {
 		return nil
 	}
 	var trees []tree
@@ -119,6 +113,12 @@ func (l *loader) trees(app *appset.Template) []tree {
 		}
 	}
 	return trees
+}
+
+// ToHub reports whether an Application goes to the cluster that the engine runs in.
+func ToHub(e *lab.Estate, app *appset.Template) bool {
+	d, hub := app.Spec.Destination, e.Hub().Name
+	return d.Server == appset.InCluster || d.Name == appset.InClusterName || d.Name != "" && d.Name == hub
 }
 
 // treeOf is the folder of an Application's source. root is where a root's Application is written, nil for others.
@@ -148,21 +148,26 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 	return []tree{t}
 }
 
-// takes reports whether the tree has a file: Argo CD matches the path from the folder on, and a star stands for slashes too.
-func (t tree) takes(file string) bool {
-	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(t.dir, "/")+"/")
-	if t.dir == "." {
+// Takes reports whether a source of plain manifests in dir brings a file of its repository: Argo CD matches the path from the folder on, and a star stands for
+// slashes too.
+func Takes(dir, file string, d appset.Directory) bool {
+	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
+	if dir == "." {
 		rel, ok = file, true
 	}
-	if ext := path.Ext(file); !ok || ext != ".yaml" && ext != ".yml" && ext != ".json" || !t.recurse && strings.Contains(rel, "/") {
+	if ext := path.Ext(file); !ok || ext != ".yaml" && ext != ".yml" && ext != ".json" || !d.Recurse && strings.Contains(rel, "/") {
 		return false
 	}
-	return (t.exclude == "" || !Globs(t.exclude, rel)) && (t.include == "" || Globs(t.include, rel))
+	return (d.Exclude == "" || !globs(d.Exclude, rel)) && (d.Include == "" || globs(d.Include, rel))
 }
 
-func Globs(pattern, name string) bool {
+func globs(pattern, name string) bool {
 	g, err := glob.Compile(pattern)
 	return err == nil && g.Match(name)
+}
+
+func (t tree) takes(file string) bool {
+	return Takes(t.dir, file, appset.Directory{Recurse: t.recurse, Include: t.include, Exclude: t.exclude})
 }
 
 // sync reads what a tree brings to the hub, and returns the trees that its Applications sync.

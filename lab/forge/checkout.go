@@ -1,18 +1,17 @@
 package forge
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"homelab/lab/gitcommand"
 )
 
 // checkout is the user's Git repository that the estate lies in, by the git command line: so their identity, filters and settings count. What was pulled is
@@ -73,32 +72,7 @@ func (c *checkout) refuse(reason, next string) {
 
 // git runs the command line in the estate's folder, and returns what it printed, without the newline at the end.
 func (c *checkout) git(ctx context.Context, env []string, stdin []byte, args ...string) (string, error) {
-	const limit = time.Minute
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", c.dir, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "http.proxy="}, args...)...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { // of a hook that lab may run in
-		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}, name)
-	})
-	cmd.Env = append(append(cmd.Env, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"), env...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		if said := strings.TrimSpace(stderr.String()); said != "" { // the first fatal line, else the first
-			_, fatal, ok := strings.Cut("\n"+said, "\nfatal: ")
-			if !ok {
-				fatal = said
-			}
-			line, _, _ := strings.Cut(fatal, "\n")
-			err = errors.New(line)
-		}
-		return "", fmt.Errorf("git %s: %w", args[0], err)
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
+	return gitcommand.Command{Dir: c.dir, Limit: time.Minute, Env: env, Stdin: stdin, Config: []string{"gc.auto=0", "maintenance.auto=false", "http.proxy="}}.Run(ctx, args...)
 }
 
 // dirty marks the changes of files that have changes which are not committed, before they are written.

@@ -2,6 +2,7 @@ package forge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"homelab/lab"
@@ -22,23 +23,23 @@ type Mirrored struct {
 }
 
 // of is the forge as it is for another repository than the estate's. Cures name Git's own commands: the repository is its owner's, and lab writes nothing there.
-func (g *Gitea) of(ctx context.Context, m Mirror) (*Gitea, State, error) {
-	s, err := g.running(ctx)
-	if err == nil {
-		_, err = g.head(ctx, s) // of the estate, without which the forge is not prepared
-	}
+func (g *Gitea) of(m Mirror, s State) *Gitea {
 	other := *g
 	other.repository, other.branch, other.describes, other.notes = m.Name, m.Branch, "mirror of "+m.Of, nil
 	other.say.Pull = fmt.Sprintf("git -C %s pull %s %s", m.Tree.Dir, other.hostURL(s), m.Branch)
-	return &other, s, err
+	return &other
 }
 
 // Mirror makes the repository where it is not there yet, has url told of its pushes, and pushes the working tree; see Push.
 func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushResult, error) {
-	other, s, err := g.of(ctx, m)
+	s, err := g.running(ctx)
+	if err == nil {
+		_, err = g.head(ctx, s) // a forge without the estate is not prepared
+	}
 	if err != nil {
 		return PushResult{}, err
 	}
+	other := g.of(m, s)
 	if err := other.prepare(ctx, s); err != nil {
 		return PushResult{}, err
 	}
@@ -55,27 +56,25 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushR
 
 // Mirrored looks at what Mirror would change.
 func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mirrored, error) {
-	other, s, err := g.of(ctx, m)
+	s, err := g.running(ctx)
 	if err != nil {
 		return Mirrored{}, err
 	}
-	api, err := other.api(ctx, s)
-	if err != nil {
-		return Mirrored{}, err
-	}
-	if _, resp, err := api.GetRepo(g.creds.User, m.Name); empty(resp) {
+	other := g.of(m, s)
+	head, same, err := other.same(ctx, s, m.Tree)
+	if errors.Is(err, errUnprepared) { // the forge, or this repository of it?
+		if _, err := g.head(ctx, s); err != nil {
+			return Mirrored{}, err
+		}
 		return Mirrored{Differs: []string{"repository " + m.Name + " is not in the forge"}}, nil
-	} else if err != nil {
-		return Mirrored{}, fmt.Errorf("repository %s of the forge: %w", m.Name, err)
-	}
-	head, err := other.head(ctx, s)
-	if err != nil {
-		return Mirrored{}, err
 	}
 	res := Mirrored{Commit: head.commit}
-	paths, err := other.Diff(ctx, m.Tree)
-	for _, p := range paths {
-		res.Differs = append(res.Differs, m.Name+"/"+p)
+	if err == nil && !same {
+		var paths []string
+		paths, err = other.remote(s).Diff(ctx, m.Tree)
+		for _, p := range paths {
+			res.Differs = append(res.Differs, m.Name+"/"+p)
+		}
 	}
 	if err != nil {
 		return res, err

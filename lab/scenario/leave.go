@@ -115,8 +115,8 @@ func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
 // remindEvery is how long an engine may take to follow what was put back before it is reminded.
 const remindEvery = 3 * time.Second
 
-// remind asks an engine that had not followed before the story to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit while it looks at the one before may
-// miss it, and would look by itself minutes later; a story's own expectations have to do without.
+// remind asks an engine that had not followed before the story to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit
+// while it looks at the one before may miss it, and would look by itself minutes later; a story's own expectations have to do without.
 func (p *playing) remind(ctx context.Context) {
 	tick := time.NewTicker(remindEvery)
 	defer tick.Stop()

@@ -327,3 +327,29 @@ type deaf struct{ *scenariotest.Engine }
 func (deaf) Watch(context.Context, func(scenario.Application), func()) error {
 	return errors.New("the hub is gone")
 }
+
+// An engine that lagged behind before the story is reminded, too, where it misses the commit by which the story is put back.
+func TestAnEngineThatLaggedIsReminded(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: four
+      commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: arrives
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}, within: 1m}
+`, nil, func(b *bench) {
+		b.Engine.Lag(20 * time.Second)
+		_, err := b.Forge.Commit(b.t.Context(), scenario.Change{Branch: scenario.Branch, Author: "she", Message: "m", Files: map[string]*scenario.File{"note.txt": {Content: []byte("x")}}})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.player.Tell = func(r scenario.StepResult) {
+			if r.Title == "the lab is as it was" && r.Verdict == "" {
+				b.Engine.Miss()
+			}
+		}
+		r := b.play()
+		if last := r.Steps[len(r.Steps)-1]; r.Verdict != scenario.Passed || last.Took < 3*time.Second {
+			b.t.Errorf("put back in %s\n%s", last.Took, story(r))
+		}
+	})
+}

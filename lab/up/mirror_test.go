@@ -60,3 +60,21 @@ func TestUpMirrorsRepositories(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Pushes to the estate itself are told to the front where manifests name it by upstream's address: the engine knows no other.
+func TestUpTellsTheFrontOfTheEstate(t *testing.T) {
+	s := newStage(t)
+	s.estate.Repositories = []lab.Repository{{Name: "estate", URL: "https://github.com/acme/mono", Dir: ".", Branch: "main", FS: s.estate.FS, Written: true}}
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := s.forge.Contents(t.Context())
+	must(t, err)
+	if !strings.Contains(lines[0], "hook http://demo-hub-control-plane:30081/webhook") {
+		t.Errorf("forge: %s", lines[0])
+	}
+	changed, err := (&process{stage: s}).up(t.Context(), up.Options{})
+	if must(t, err); len(changed) > 0 {
+		t.Errorf("changed again: %q", changed)
+	}
+}

@@ -27,12 +27,16 @@ func (l *Lab) mirrors() []forge.Mirror {
 	return list
 }
 
-// heads are where the mirrors' branches are, by commits as they were seen.
-func (l *Lab) heads(commits map[string]string) []engine.Head {
+// heads are where the branches of repositories are that Applications may name by upstream's address: the estate's own at one commit, mirrors at theirs.
+func (l *Lab) heads(own string, mirrors map[string]string) []engine.Head {
 	in := l.bridgeInputs()
 	var list []engine.Head
 	for _, r := range l.Estate.Repositories {
-		if commit := commits[r.Name]; commit != "" {
+		commit := mirrors[r.Name]
+		if r.Name == bridge.Estate {
+			commit = own
+		}
+		if commit != "" {
 			list = append(list, engine.Head{Addresses: []string{in.MirrorURL(&r), r.URL}, Branch: r.Branch, Commit: commit})
 		}
 	}
@@ -68,10 +72,10 @@ func (l *Lab) front() front.Config {
 	return c
 }
 
-// webhookOf is where the forge reports commits of a repository: the front passes on what it hears, for the mirror and for upstream's address.
-func (l *Lab) webhookOf(mirror string) string {
+// webhookOf is where the forge reports commits of a repository: to the front, where manifests name it by upstream's address, which passes them on for both.
+func (l *Lab) webhookOf(repository string) string {
 	for _, r := range l.Estate.Repositories {
-		if r.Name == mirror && r.Written {
+		if r.Name == repository && r.Written {
 			return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), frontPort, front.WebhookPath)
 		}
 	}

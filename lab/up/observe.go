@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"homelab/lab"
+	"homelab/lab/bridge"
 	"homelab/lab/engine"
 	"homelab/lab/forge"
 	"homelab/lab/plan"
@@ -44,7 +45,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 		return s, err
 	}
 	out := l.leftOut()
-	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.heads), Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
+	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.forge.Revision, s.heads), Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
 	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool {
 		return !want.WaitsFor(a.Cluster) || out[a.Name] != "" && !a.Converged()
 	})
@@ -116,7 +117,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		return err
 	})
 	group.Go(func() error {
-		has, err := l.Forge.HasWebhook(ctx, l.webhook(), l.Creds.WebhookSecret)
+		has, err := l.Forge.HasWebhook(ctx, l.webhookOf(bridge.Estate), l.Creds.WebhookSecret)
 		if err == nil && !has {
 			differs("the webhook to the engine is gone")
 		}

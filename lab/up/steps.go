@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/apply"
+	"homelab/lab/bridge"
 	"homelab/lab/engine"
 )
 
@@ -60,7 +61,7 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	hooked, err := r.Forge.EnsureWebhook(ctx, r.webhook(), r.Creds.WebhookSecret)
+	hooked, err := r.Forge.EnsureWebhook(ctx, r.webhookOf(bridge.Estate), r.Creds.WebhookSecret)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -156,7 +157,7 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Heads: r.Lab.heads(r.heads), Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
 	}, p)
 	if err != nil {
 		return apply.Outcome{}, err

@@ -174,7 +174,9 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	case v.outdated(a):
 		return "not compared since its cluster came back", true
 	case lags(a, want, estate) != "":
-		return "is at " + abbreviated(lags(a, want, estate)) + ", wanted " + abbreviated(a.wanted(want, estate)), true
+		sources, revisions := a.sources()
+		at, wanted := behind(sources, revisions, want, estate)
+		return "is at " + abbreviated(at) + ", wanted " + abbreviated(wanted), true
 	case !a.compared():
 		return "is changed and being compared", true
 	case len(a.Operation) > 0 || a.Status.OperationState.Phase == "Running":
@@ -246,7 +248,8 @@ func (e source) commit(a application) string {
 // lags returns the older commit that an application was compared at; empty when it reads nothing from the estate or is at the wanted one.
 func lags(a application, want engine.Want, estate source) string {
 	sources, revisions := a.sources()
-	return behind(sources, revisions, want, estate)
+	at, _ := behind(sources, revisions, want, estate)
+	return at
 }
 
 // retriesOld reports whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
@@ -262,22 +265,23 @@ func retriesOld(a application, want engine.Want, estate source) bool {
 		revisions = []string{result.Revision}
 	}
 	sources, _ := a.sources()
-	return behind(sources, revisions, want, estate) != ""
+	at, _ := behind(sources, revisions, want, estate)
+	return at != ""
 }
 
 // behind returns the older commit among the revisions of sources; empty when none of them is the estate or a repository whose head is known, or all are at the
-// wanted ones.
-func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) string {
+// wanted ones; and the commit that is wanted in its place.
+func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) (at, wanted string) {
 	for i, s := range sources {
 		switch commit := estate.wanted(s, want); {
 		case commit == "":
 		case i >= len(revisions) || revisions[i] == "":
-			return "no commit"
+			return "no commit", commit
 		case revisions[i] != commit:
-			return revisions[i]
+			return revisions[i], commit
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // wanted is the commit that a source should be at; empty for any.
@@ -290,17 +294,6 @@ func (e source) wanted(s map[string]any, want engine.Want) string {
 		named := slices.ContainsFunc(h.Addresses, func(a string) bool { return normalRepository(a) == address })
 		if named && text(s, "chart") == "" && slices.Contains([]string{"", "HEAD", h.Branch}, revision) {
 			return h.Commit
-		}
-	}
-	return ""
-}
-
-// wanted is the commit that the first source which lags should be at.
-func (a application) wanted(want engine.Want, estate source) string {
-	sources, revisions := a.sources()
-	for i, s := range sources {
-		if commit := estate.wanted(s, want); commit != "" && (i >= len(revisions) || revisions[i] != commit) {
-			return commit
 		}
 	}
 	return ""
