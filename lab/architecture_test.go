@@ -36,7 +36,7 @@ var layers = [][]string{
 }
 
 // adapters each stand alone beside the others, before one thing of the outside.
-var adapters = []string{"bundle", "cluster", "doctor", "engine", "forge", "registry", "snapshot"}
+var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
 
 // seams are modules of others that few rooms may know, mostly one, so that what changes upstream is mended in one place.
 var seams = map[string][]string{

@@ -30,7 +30,7 @@ import (
 // packages are those that are looked at where none is named.
 var packages = []string{
 	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/estate", "lab/appset", "lab/bridge", "lab/forge",
-	"lab/promote", "lab/scenario", "lab/bundle",
+	"lab/promote", "lab/scenario", "lab/supply",
 }
 
 // testers are the packages whose tests are a package's, where those are not its own alone.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"homelab/lab"
-	"homelab/lab/bundle"
 	"homelab/lab/cluster"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
@@ -13,6 +12,7 @@ import (
 	"homelab/lab/forge"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
+	"homelab/lab/supply"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -23,7 +23,7 @@ func theEngine() engine.Definition { return argocd.Definition() }
 // parts are what a lab is put together from, beside its own files.
 type parts struct {
 	estate *lab.Estate    // nil for commands that need none
-	supply *bundle.Supply // where a command needs images
+	supply *supply.Supply // where a command needs images
 	traits doctor.Traits
 }
 
@@ -86,10 +86,10 @@ func workingTree(ws *workspace.Workspace) forge.Tree {
 }
 
 // openSupply finds out where images come from.
-func openSupply(ctx context.Context, from origin) (*bundle.Supply, error) {
+func openSupply(ctx context.Context, from origin) (*supply.Supply, error) {
 	root, err := state.CacheRoot()
 	if err != nil {
 		return nil, err
 	}
-	return bundle.Open(ctx, bundle.Options{Mode: bundle.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New()})
+	return supply.Open(ctx, supply.Options{Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New()})
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/bundle"
 	"homelab/lab/present"
 	"homelab/lab/state"
+	"homelab/lab/supply"
 	"homelab/lab/ui"
 )
 
@@ -67,59 +67,59 @@ func (p *program) bundleCommand() *cli.Command {
 }
 
 // withSupply opens the supply for a command that needs no lab, and hands it over with the command's words, once they were checked.
-func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context.Context, s *bundle.Supply, words []string) error) cli.ActionFunc {
+func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context.Context, s *supply.Supply, words []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if err := p.output(c); err != nil {
 			return err
 		}
-		supply, err := openSupply(c.Context, originOf(c))
+		s, err := openSupply(c.Context, originOf(c))
 		if err != nil {
 			return err
 		}
 		if err := check(c); err != nil {
 			return err
 		}
-		return do(c.Context, supply, c.Args().Slice())
+		return do(c.Context, s, c.Args().Slice())
 	}
 }
 
-func (p *program) bundleBuild(ctx context.Context, supply *bundle.Supply, names []string) error {
-	items, err := supply.Choose(ctx, names)
+func (p *program) bundleBuild(ctx context.Context, s *supply.Supply, names []string) error {
+	items, err := s.Choose(ctx, names)
 	if err != nil {
 		return err
 	}
 	for _, i := range items {
 		began := time.Now()
-		if err := p.ui.Narrate(func(tell lab.Progress) error { return supply.Bring(ctx, i, tell) }); err != nil {
+		if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Bring(ctx, i, tell) }); err != nil {
 			return err
 		}
 		if !i.AtHand {
 			p.ui.Say(fmt.Sprintf("%s %s is at hand   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
 		}
 	}
-	return p.bundleList(ctx, supply, nil)
+	return p.bundleList(ctx, s, nil)
 }
 
-func (p *program) bundleList(ctx context.Context, supply *bundle.Supply, _ []string) error {
-	items, err := supply.List(ctx)
+func (p *program) bundleList(ctx context.Context, s *supply.Supply, _ []string) error {
+	items, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
 	return p.ui.Bundle(present.Bundle(items))
 }
 
-func (p *program) bundleSave(ctx context.Context, supply *bundle.Supply, file []string) error {
-	if err := p.ui.Narrate(func(tell lab.Progress) error { return supply.Save(ctx, file[0], tell) }); err != nil {
+func (p *program) bundleSave(ctx context.Context, s *supply.Supply, file []string) error {
+	if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Save(ctx, file[0], tell) }); err != nil {
 		return err
 	}
-	return p.bundleList(ctx, supply, nil)
+	return p.bundleList(ctx, s, nil)
 }
 
-func (p *program) bundlePush(ctx context.Context, supply *bundle.Supply, mirror []string) error {
-	if err := p.ui.Narrate(func(tell lab.Progress) error { return supply.Push(ctx, mirror[0], tell) }); err != nil {
+func (p *program) bundlePush(ctx context.Context, s *supply.Supply, mirror []string) error {
+	if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Push(ctx, mirror[0], tell) }); err != nil {
 		return err
 	}
-	return p.bundleList(ctx, supply, nil)
+	return p.bundleList(ctx, s, nil)
 }
 
 // bundleLoad asks neither registry nor engine: it is what a machine without a network begins with.
@@ -128,13 +128,13 @@ func (p *program) bundleLoad(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	var supply *bundle.Supply
+	var s *supply.Supply
 	err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-		supply, err = bundle.Load(ctx, bundle.Options{CacheDir: root}, file, tell)
+		s, err = supply.Load(ctx, supply.Options{CacheDir: root}, file, tell)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return p.bundleList(ctx, supply, nil)
+	return p.bundleList(ctx, s, nil)
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/bundle/source"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/present"
 	"homelab/lab/state"
+	"homelab/lab/supply/source"
 	"homelab/lab/workspace"
 )
 
@@ -36,11 +36,11 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if err != nil {
 		return err
 	}
-	supply, err := openSupply(ctx, from)
+	s, err := openSupply(ctx, from)
 	if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
 		return err
 	}
-	o := doctorOptions(ws.ToMake(est), err == nil && supply.Builds())
+	o := doctorOptions(ws.ToMake(est), err == nil && s.Builds())
 	o.Images = err // a finding like others
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
 	if err != nil {

@@ -125,11 +125,11 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if ws.Dir.Exists() {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + ws.Name + " already", Cure: "lab down --name " + ws.Name}
 	}
-	supply, err := openSupply(ctx, o.origin)
+	s, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(limits(supply)...)
+	est, err := ws.Load(limits(s)...)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
 		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}}
-		if err := quiet.bringUp(ctx, ws, parts{estate: est, supply: supply}, run); err != nil {
+		if err := quiet.bringUp(ctx, ws, parts{estate: est, supply: s}, run); err != nil {
 			return err
 		}
 		return p.play(ctx, ws, est, o, list)

@@ -148,11 +148,11 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	if err := kept.Has(ctx, o.name); err != nil { // before anything is made for it
 		return err
 	}
-	supply, err := openSupply(ctx, o.origin)
+	s, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return err
 	}
-	return ws.Held(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: supply}, o) })
+	return ws.Held(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
 }
 
 // restoreAndWait brings a snapshot back, and waits until all is as it was, by the estate that the forge holds.

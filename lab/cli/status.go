@@ -6,9 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/bundle"
 	"homelab/lab/estate"
 	"homelab/lab/present"
+	"homelab/lab/supply"
 	"homelab/lab/workspace"
 )
 
@@ -33,7 +33,7 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	estate.LeaveOut(l.core.Estate, bundle.Unreachable(ctx, estate.Others(l.core.Estate)))
+	estate.LeaveOut(l.core.Estate, supply.Unreachable(ctx, estate.Others(l.core.Estate)))
 	st, err := l.core.Status(ctx)
 	if err != nil {
 		return err

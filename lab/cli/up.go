@@ -7,12 +7,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
-	"homelab/lab/bundle"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
 	"homelab/lab/plan"
 	"homelab/lab/state"
+	"homelab/lab/supply"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -67,21 +67,21 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err := forgeOf(ws, docker.New(), state.Credentials{}).Settled(workingTree(ws)); err != nil { // else the estate would be called invalid
 		return err
 	}
-	supply, err := openSupply(ctx, o.origin)
+	s, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(limits(supply)...)
+	est, err := ws.Load(limits(s)...)
 	if err != nil {
 		return err
 	}
-	if err := estate.Refuse(estate.LeaveOut(est, bundle.Unreachable(ctx, estate.Others(est)))); o.strict && err != nil {
+	if err := estate.Refuse(estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))); o.strict && err != nil {
 		return err
 	}
 	if err := o.check(est); err != nil {
 		return err
 	}
-	with := parts{estate: est, supply: supply}
+	with := parts{estate: est, supply: s}
 	if o.dryRun {
 		return p.dryRun(ctx, ws, with, o)
 	}
@@ -106,9 +106,9 @@ func (o *upOptions) check(est *lab.Estate) error {
 }
 
 // limits are what an estate can have where images come from. A chart from a repository that is not lab's is the engine's to fetch.
-func limits(supply *bundle.Supply) []estate.Option {
-	options := []estate.Option{estate.WithCharts(func(c estate.Chart) bool { return c.Repository != "" || supply.HasChart(c.Name, c.Version) })}
-	if supply.Origin() != lab.OriginRegistry {
+func limits(s *supply.Supply) []estate.Option {
+	options := []estate.Option{estate.WithCharts(func(c estate.Chart) bool { return c.Repository != "" || s.HasChart(c.Name, c.Version) })}
+	if s.Origin() != lab.OriginRegistry {
 		options = append(options, estate.WithoutLoadBalancer())
 	}
 	return options

@@ -31,7 +31,7 @@ var elsewhere = map[string]string{
 	"lab completion":                        "lab/cli: completion.txtar",
 	"lab completion bash|zsh|fish":          "lab/cli: completion.txtar",
 	"lab doctor --fix":                      "lab/doctor: TestFix",
-	"lab bundle build":                      "lab/bundle: TestSupply",
+	"lab bundle build":                      "lab/supply: TestSupply",
 	"lab bundle build|ls|save|load -o json": "TestBundle",
 	"lab bundle push HOST:PORT":             "TestRegistry",
 	"lab snapshot save ready":               "TestDefaultEstate/a_spoiled_lab_is_restored",

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"homelab/lab"
-	"homelab/lab/bundle"
 	"homelab/lab/cluster"
 	"homelab/lab/doctor"
 	"homelab/lab/forge"
 	"homelab/lab/promote"
 	"homelab/lab/snapshot"
+	"homelab/lab/supply"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -64,7 +64,7 @@ func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, s
 	return s
 }
 
-// Origin says in a word or two where images come from; bundle.Supply.Why says at length.
+// Origin says in a word or two where images come from; supply.Supply.Why says at length.
 func Origin(o lab.Origin) string {
 	return map[lab.Origin]string{
 		lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
@@ -84,7 +84,7 @@ func Report(report doctor.Report) []ui.Row {
 }
 
 // Bundle lists images and charts.
-func Bundle(items []bundle.Item) ui.BundleResult {
+func Bundle(items []supply.Item) ui.BundleResult {
 	var res ui.BundleResult
 	for _, i := range items {
 		res.Items = append(res.Items, ui.BundleItem{

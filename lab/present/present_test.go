@@ -8,7 +8,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/apply"
-	"homelab/lab/bundle"
 	"homelab/lab/cluster"
 	"homelab/lab/doctor"
 	"homelab/lab/engine"
@@ -17,6 +16,7 @@ import (
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
+	"homelab/lab/supply"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 	taken := time.Date(2026, 11, 22, 16, 14, 41, 5, time.UTC)
 	same(t, Report(doctor.Report{Checks: []doctor.Check{{Title: "docker", Status: doctor.StatusWarn, Found: "old", Cure: "update it"}}}),
 		[]ui.Row{{Symbol: ui.SymbolWarning, Title: "docker", Text: "old", Cure: "update it"}})
-	same(t, Bundle([]bundle.Item{{Kind: bundle.KindImage, Name: "node", Size: 7, Origin: lab.OriginSource, AtHand: true}}),
+	same(t, Bundle([]supply.Item{{Kind: supply.KindImage, Name: "node", Size: 7, Origin: lab.OriginSource, AtHand: true}}),
 		ui.BundleResult{Items: []ui.BundleItem{{Kind: "image", Name: "node", Bytes: 7, Origin: "source", AtHand: true}}})
 	same(t, Snapshots("demo", []snapshot.Snapshot{{Name: "ready", Taken: taken, Contents: snapshot.Contents{Clusters: map[string][]string{"hub": nil, "dev": nil}}}}),
 		ui.SnapshotListResult{Lab: "demo", Snapshots: []ui.Snapshot{{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}}}})

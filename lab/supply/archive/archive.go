@@ -1,0 +1,177 @@
+// Package archive puts images and charts into one file that needs neither registry nor compiler where it is opened. The file is a tar, compressed with zstd:
+//
+//	lab.json                    what is in it: names, refs, digests, sizes
+//	oci-layout, index.json      the same images for any tool that reads an OCI image layout
+//	charts/NAME-VERSION.tgz
+//	blobs/sha256/...            configurations, manifests and layers; a layer that images share is there once
+//
+// Layers are kept uncompressed: the one zstd over all of them is smaller than a gzip each, and their digests are those that the image's configuration names.
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/supply/disk"
+)
+
+// version of the format. A file with another one is refused.
+const version = 1
+
+// Names within the archive.
+const (
+	indexFile  = "lab.json"
+	layoutFile = "oci-layout"
+	ociIndex   = "index.json"
+	blobDir    = "blobs/sha256/"
+	chartDir   = "charts/"
+)
+
+// The most that is believed of a file that may be broken or hostile.
+const (
+	maxIndex   = 4 << 20  // bytes of lab.json and of the other small files
+	maxEntries = 1000     // images, charts, and layers of one image
+	maxBlob    = 16 << 30 // bytes of one layer
+	maxTotal   = 64 << 30 // bytes of all of it
+)
+
+// Contents are what an archive holds.
+type Contents struct {
+	Images []Image `json:"images"`
+	Charts []Chart `json:"charts"`
+}
+
+// Image is an image in an archive.
+type Image struct {
+	Name     string `json:"name"`
+	Ref      string `json:"ref"`
+	Digest   string `json:"digest"` // of the configuration: lab.Image.Digest
+	Config   int64  `json:"config"` // bytes of the configuration
+	Manifest Blob   `json:"manifest"`
+	Layers   []Blob `json:"layers"` // the digest is that of the uncompressed layer
+}
+
+// Size is what the image's files take, layers that it shares included.
+func (i Image) Size() int64 {
+	n := i.Config
+	for _, l := range i.Layers {
+		n += l.Size
+	}
+	return n
+}
+
+// Blob is a file named by its digest.
+type Blob struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Chart is a chart in an archive.
+type Chart struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Blob
+}
+
+func (c Chart) file() string { return chartDir + c.Name + "-" + c.Version + ".tgz" }
+
+// index is lab.json.
+type index struct {
+	Version int `json:"version"`
+	Contents
+}
+
+var (
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
+	refForm    = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+)
+
+// check says what of an index cannot be believed.
+func (x index) check() error {
+	if x.Version != version {
+		return fmt.Errorf("it has format %d, this lab reads format %d", x.Version, version)
+	}
+	if len(x.Images) > maxEntries || len(x.Charts) > maxEntries {
+		return fmt.Errorf("it names %d images and %d charts", len(x.Images), len(x.Charts))
+	}
+	names := map[string]bool{}
+	var total int64
+	sizes := map[string]int64{}
+	blob := func(what string, b Blob, most int64) error {
+		if !digestForm.MatchString(b.Digest) {
+			return fmt.Errorf("%s has digest %q", what, b.Digest)
+		}
+		if b.Size < 0 || b.Size > most {
+			return fmt.Errorf("%s has %d bytes", what, b.Size)
+		}
+		if old, ok := sizes[b.Digest]; ok && old != b.Size {
+			return fmt.Errorf("%s has two sizes", b.Digest)
+		}
+		sizes[b.Digest] = b.Size
+		total += b.Size
+		if total > maxTotal {
+			return fmt.Errorf("it holds more than %d bytes", int64(maxTotal))
+		}
+		return nil
+	}
+	for _, i := range x.Images {
+		what := "image " + i.Name
+		if !nameForm.MatchString(i.Name) || !refForm.MatchString(i.Ref) || len(i.Layers) > maxEntries || names[what] {
+			return fmt.Errorf("image %q called %q is not one that lab writes", i.Name, i.Ref)
+		}
+		names[what] = true
+		err := errors.Join(blob(what, Blob{i.Digest, i.Config}, maxIndex), blob(what, i.Manifest, maxIndex))
+		for _, l := range i.Layers {
+			err = errors.Join(err, blob("a layer of "+what, l, maxBlob))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, c := range x.Charts {
+		if !nameForm.MatchString(c.Name) || !nameForm.MatchString(c.Version) || names[c.file()] {
+			return fmt.Errorf("chart %q %q is not one that lab writes", c.Name, c.Version)
+		}
+		names[c.file()] = true
+		if err := blob(c.file(), c.Blob, maxIndex*8); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func blobName(digest string) string { return blobDir + strings.TrimPrefix(digest, "sha256:") }
+
+func digestOf(data []byte) string {
+	h := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+// bad is the error of a file that cannot be read as a bundle; an end that was asked for, or an error that is told already, goes as it is.
+func bad(ctx context.Context, file string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err = disk.Explain(err, filepath.Dir(file), disk.CacheCure)
+	var told *lab.Error
+	if errors.As(err, &told) {
+		return told
+	}
+	var broken *fs.PathError
+	if errors.As(err, &broken) { // a disk that is broken says nothing of the bundle
+		return fmt.Errorf("bundle %s: %w", filepath.Base(file), err)
+	}
+	return &lab.Error{
+		Exit: lab.ExitInvalid, Code: "bad_bundle", Message: filepath.Base(file) + " cannot be read as a bundle",
+		Cure: "copy it again, or make it again with lab bundle save", Err: err,
+	}
+}

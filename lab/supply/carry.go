@@ -1,0 +1,70 @@
+package supply
+
+import (
+	"context"
+	"errors"
+
+	"homelab/lab"
+	"homelab/lab/supply/archive"
+	"homelab/lab/supply/registry"
+	"homelab/lab/supply/source"
+)
+
+// all brings every image and chart to hand.
+func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Chart, error) {
+	items, err := s.List(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, i := range items {
+		if i.Kind == KindImage {
+			names = append(names, i.Name)
+		}
+	}
+	if err := s.Expect(names...); err != nil {
+		return nil, nil, err
+	}
+	var images []lab.Image
+	var charts []lab.Chart
+	for _, i := range items {
+		switch i.Kind {
+		case KindImage:
+			img, err := s.Image(ctx, i.Name, p)
+			var known *lab.Error
+			switch {
+			case errors.As(err, &known) && known.Code == source.CodeNoGo:
+				p("without " + i.Name + ": " + known.Message)
+				continue
+			case err != nil:
+				return nil, nil, err
+			}
+			images = append(images, img)
+		case KindChart:
+			c, err := s.Chart(ctx, i.Name, i.Version, p)
+			if err != nil {
+				return nil, nil, err
+			}
+			charts = append(charts, c)
+		}
+	}
+	return images, charts, nil
+}
+
+// Save writes every image and chart to one archive, bringing to hand what is not.
+func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
+	images, charts, err := s.all(ctx, p)
+	if err != nil {
+		return err
+	}
+	return archive.Save(ctx, file, images, charts, p)
+}
+
+// Push fills a registry with every image under its own name, and with every chart, bringing to hand what is not: a mirror for others.
+func (s *Supply) Push(ctx context.Context, mirror string, p lab.Progress) error {
+	images, charts, err := s.all(ctx, p)
+	if err != nil {
+		return err
+	}
+	return registry.Publish(ctx, mirror, images, charts, p)
+}

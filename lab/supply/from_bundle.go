@@ -1,0 +1,178 @@
+package supply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/supply/archive"
+	"homelab/lab/supply/store"
+)
+
+// Where a loaded bundle lies in the store, and what says what it holds.
+const (
+	bundleEntry = "bundle"
+	bundleIndex = "bundle.json"
+
+	keepBundles = 2 // the one that is used, and the one before it
+)
+
+// fromBundle takes images and charts out of an archive, which is unpacked into the store when the first of them is asked for.
+type fromBundle struct {
+	store    *store.Store
+	file     string // empty for one that is known to be in the store
+	id       string // digest of what the archive says that it holds, digests included
+	contents archive.Contents
+}
+
+// loaded is what bundle.json says; archives are named relative to it.
+type loaded struct {
+	Contents archive.Contents `json:"contents"`
+	Images   []lab.Image      `json:"images"`
+	Charts   []lab.Chart      `json:"charts"`
+}
+
+func openBundle(s *store.Store, file string) (*fromBundle, error) {
+	contents, err := archive.Inspect(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(contents)
+	if err != nil {
+		return nil, fmt.Errorf("bundle: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return &fromBundle{store: s, file: file, id: hex.EncodeToString(sum[:]), contents: contents}, nil
+}
+
+// loadedBundle returns a bundle that is in the store, and false where it is not.
+func loadedBundle(s *store.Store, id string) (*fromBundle, bool, error) {
+	b := &fromBundle{store: s, id: id}
+	l, ok, err := b.loaded()
+	b.contents = l.Contents
+	return b, ok, err
+}
+
+func (b *fromBundle) loaded() (loaded, bool, error) {
+	e, ok, err := b.store.Lookup(bundleEntry, b.id)
+	if err != nil || !ok {
+		return loaded{}, false, err
+	}
+	l, err := readLoaded(e)
+	return l, err == nil, err
+}
+
+func readLoaded(e store.Entry) (loaded, error) {
+	var l loaded
+	data, err := os.ReadFile(e.Path(bundleIndex))
+	if err == nil {
+		err = json.Unmarshal(data, &l)
+	}
+	if err != nil {
+		return loaded{}, fmt.Errorf("bundle: %w", err)
+	}
+	for i := range l.Images {
+		l.Images[i].Archive = e.Path(l.Images[i].Archive)
+	}
+	for i := range l.Charts {
+		l.Charts[i].Archive = e.Path(l.Charts[i].Archive)
+	}
+	return l, nil
+}
+
+// load unpacks the archive where that was not done before.
+func (b *fromBundle) load(ctx context.Context, p lab.Progress) (loaded, error) {
+	waiting := func() {
+		if p != nil {
+			p("waiting for another lab to load the bundle")
+		}
+	}
+	e, err := b.store.Make(ctx, bundleEntry, b.id, waiting, func(ctx context.Context, dir string) (store.Meta, error) {
+		images, charts, err := archive.Load(ctx, b.file, dir, p)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		for i := range images {
+			images[i].Archive = filepath.Base(images[i].Archive)
+		}
+		for i := range charts {
+			charts[i].Archive = filepath.Base(charts[i].Archive)
+		}
+		data, err := json.Marshal(loaded{Contents: b.contents, Images: images, Charts: charts})
+		if err != nil {
+			return store.Meta{}, err
+		}
+		return store.Meta{}, os.WriteFile(filepath.Join(dir, bundleIndex), data, 0o644)
+	})
+	if err != nil {
+		return loaded{}, err
+	}
+	if err := b.store.Prune(bundleEntry, keepBundles); err != nil {
+		return loaded{}, err
+	}
+	return readLoaded(e)
+}
+
+func (b *fromBundle) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	if !slices.ContainsFunc(b.contents.Images, func(i archive.Image) bool { return i.Name == name }) {
+		return lab.Image{}, b.missing("image " + name)
+	}
+	l, err := b.load(ctx, p)
+	if err != nil {
+		return lab.Image{}, err
+	}
+	i := slices.IndexFunc(l.Images, func(i lab.Image) bool { return i.Name == name })
+	if i < 0 {
+		return lab.Image{}, b.missing("image " + name)
+	}
+	return l.Images[i], nil
+}
+
+func (b *fromBundle) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
+	is := func(n, v string) bool { return n == name && (version == "" || v == version) }
+	if !slices.ContainsFunc(b.contents.Charts, func(c archive.Chart) bool { return is(c.Name, c.Version) }) {
+		return lab.Chart{}, b.missing("chart " + name + " " + version)
+	}
+	l, err := b.load(ctx, p)
+	if err != nil {
+		return lab.Chart{}, err
+	}
+	i := slices.IndexFunc(l.Charts, func(c lab.Chart) bool { return is(c.Name, c.Version) })
+	if i < 0 {
+		return lab.Chart{}, b.missing("chart " + name + " " + version)
+	}
+	return l.Charts[i], nil
+}
+
+func (b *fromBundle) missing(what string) error {
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "not_in_bundle", Message: "the bundle does not hold " + what,
+		Cure: "make one that does with `lab bundle save`, or use --images registry or source",
+	}
+}
+
+func (b *fromBundle) Items(context.Context) ([]Item, error) {
+	_, ok, err := b.loaded()
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for _, i := range b.contents.Images {
+		items = append(items, Item{
+			Kind: KindImage, Name: i.Name, Version: tag(i.Ref), Ref: i.Ref, Key: i.Digest, Digest: i.Digest, Size: i.Size(), Origin: lab.OriginBundle, AtHand: ok,
+		})
+	}
+	for _, c := range b.contents.Charts {
+		items = append(items, Item{
+			Kind: KindChart, Name: c.Name, Version: c.Version, Ref: c.Name + "-" + c.Version, Key: c.Digest, Digest: c.Digest, Size: c.Size,
+			Origin: lab.OriginBundle, AtHand: ok,
+		})
+	}
+	return items, nil
+}

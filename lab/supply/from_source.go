@@ -1,0 +1,132 @@
+package supply
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/supply/chart"
+	"homelab/lab/supply/source"
+	"homelab/lab/supply/store"
+)
+
+// fromSource builds images and charts from Go modules and Debian packages.
+type fromSource struct {
+	builder *source.Builder
+	recipes *source.Recipes
+	store   *store.Store
+}
+
+func newFromSource(r *source.Recipes, s *store.Store, d *docker.Docker) *fromSource {
+	return &fromSource{builder: source.New(r, s, source.WithEngine(d)), recipes: r, store: s}
+}
+
+func (f *fromSource) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+	return f.builder.Image(ctx, name, p)
+}
+
+// chartKey changes with the recipe and with the code that makes charts of recipes. The same code gives the same bytes.
+func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", fmt.Sprint(r), chart.Code()))
+	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
+}
+
+// keepCharts is how many results of one chart stay in the store: of this lab's code, and of others'.
+const keepCharts = 4
+
+func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
+	r, err := chart.Find(name, version)
+	if err != nil {
+		return lab.Chart{}, err
+	}
+	entry, key := f.chartKey(r)
+	made := false
+	e, err := f.store.Make(ctx, entry, key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
+		made = true
+		p("making chart " + r.Name + " " + r.Version)
+		module, err := chart.Download(ctx, r)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		c, err := chart.Build(ctx, r, module, dir)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		return store.Meta{Version: c.Version, Digest: c.Digest, Ref: filepath.Base(c.Archive)}, nil
+	})
+	if err != nil {
+		return lab.Chart{}, err
+	}
+	if made {
+		if err := f.store.Prune(entry, keepCharts); err != nil {
+			return lab.Chart{}, err
+		}
+	}
+	return lab.Chart{Name: r.Name, Version: r.Version, Digest: e.Digest, Archive: e.Path(e.Ref), Origin: lab.OriginSource}, nil
+}
+
+func (f *fromSource) Items(context.Context) ([]Item, error) {
+	made, err := f.builder.Items()
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]source.Item{}
+	var inside []string // images that are inside another
+	for _, m := range made {
+		byName[m.Component.Name] = m
+		inside = append(inside, m.Component.Preload...)
+	}
+	var items []Item
+	for _, m := range made {
+		c := m.Component
+		if c.Kind != source.KindImage && c.Kind != source.KindNode || slices.Contains(inside, c.Name) {
+			continue
+		}
+		i := Item{
+			Kind: KindImage, Name: c.Name, Version: c.Version, Ref: m.Ref, Key: m.Key, Digest: m.Entry.Digest, Size: m.Entry.Size,
+			Origin: cmp.Or(m.Entry.Origin, lab.OriginSource), AtHand: m.AtHand,
+		}
+		i.Seconds = seconds(byName, c, map[string]bool{})
+		items = append(items, i)
+	}
+	charts, err := chart.Recipes()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range charts {
+		name, key := f.chartKey(r)
+		e, ok, err := f.store.Lookup(name, key)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, Item{
+			Kind: KindChart, Name: r.Name, Version: r.Version, Ref: r.Name + "-" + r.Version, Key: key, Digest: e.Digest, Size: e.Size,
+			Origin: lab.OriginSource, AtHand: ok, Seconds: e.Seconds,
+		})
+	}
+	return items, nil
+}
+
+// seconds adds up what a component and all it needs took, or is estimated to take.
+func seconds(all map[string]source.Item, c *source.Component, counted map[string]bool) float64 {
+	if counted[c.Name] {
+		return 0
+	}
+	counted[c.Name] = true
+	took := float64(c.Seconds)
+	if m := all[c.Name]; m.AtHand {
+		took = m.Entry.Seconds
+	}
+	for _, need := range c.Needs() {
+		if m, ok := all[need]; ok {
+			took += seconds(all, m.Component, counted)
+		}
+	}
+	return took
+}

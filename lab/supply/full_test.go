@@ -1,0 +1,109 @@
+package supply
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/supply/archive"
+	"homelab/lab/supply/disk/disktest"
+)
+
+// fill leaves no room on the disk that dir is on; the function that it returns makes room again.
+func fill(t *testing.T, dir string) (room func()) {
+	t.Helper()
+	file := filepath.Join(dir, "filler")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantNoSpace(t *testing.T, what string, err error, dir string) {
+	t.Helper()
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Code != "no_space" || e.Exit != lab.ExitFailed || !strings.Contains(e.Message, dir) || !strings.Contains(e.Cure, "room") {
+		t.Errorf("%s: got %v, want one that names %s and the cure", what, err, dir)
+	}
+}
+
+// With no room for an image, a chart, the lock file or the decision nothing is taken for whole; with room again everything goes on.
+func TestAFullDisk(t *testing.T) {
+	g := makeGoods(t)
+	server := publish(t, g)
+	dir := disktest.Tiny(t, 1<<20)
+	o := Options{Mode: ModeRegistry, CacheDir: dir, Mirror: host(server)}
+	s := open(t, o)
+	room := fill(t, dir)
+	_, err := s.Image(t.Context(), "node", nil)
+	wantNoSpace(t, "image", err, dir)
+	_, err = s.Chart(t.Context(), "podinfo", "6.9.2", nil)
+	wantNoSpace(t, "chart", err, dir)
+	wantNoSpace(t, "decision", s.remember(decision{Origin: lab.OriginSource}), dir)
+	if again := open(t, o); again.AtHand("node", "", "") || again.AtHand("", "podinfo", "6.9.2") {
+		t.Error("what had no room is said to be at hand")
+	}
+	if _, ok := s.remembered(); ok {
+		t.Error("half a decision is believed")
+	}
+	room()
+	contract(t, open(t, o), g, lab.OriginRegistry)
+}
+
+// A decision that cannot be written leaves the one before.
+func TestADecisionThatIsNotWrittenLeavesTheOneBefore(t *testing.T) {
+	dir := disktest.Tiny(t, 256<<10)
+	s, err := newSupply(Options{CacheDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := decision{Origin: lab.OriginBundle, Bundle: "x", Why: "because"}
+	if err := s.remember(before); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	wantNoSpace(t, "decision", s.remember(decision{Origin: lab.OriginSource, Why: strings.Repeat("x", 8192)}), dir)
+	if got, ok := s.remembered(); !ok || got != before {
+		t.Errorf("now it is %+v, %v", got, ok)
+	}
+}
+
+func TestAFullDiskWhileABundleIsSavedOrLoaded(t *testing.T) {
+	g := makeGoods(t)
+	file := save(t, g)
+	dir := disktest.Tiny(t, 256<<10)
+	room := fill(t, dir)
+	to := filepath.Join(dir, "lab.tar.zst")
+	wantNoSpace(t, "save", archive.Save(t.Context(), to, g.images, g.charts, nil), dir)
+	if _, err := os.Stat(to); err == nil {
+		t.Error("half a bundle was saved")
+	}
+	room()
+	o := Options{CacheDir: filepath.Join(dir, "cache")}
+	if _, err := newSupply(o); err != nil {
+		t.Fatal(err)
+	}
+	room = fill(t, dir)
+	_, err := Load(t.Context(), o, file, nil)
+	wantNoSpace(t, "load", err, dir)
+	room()
+	s, err := Load(t.Context(), o, file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract(t, s, g, lab.OriginBundle)
+}

@@ -1,0 +1,103 @@
+package supply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// reachPatience is how long a host may take to say anything at all.
+const reachPatience = 3 * time.Second
+
+// Unreachable says which repositories of charts and of Git cannot be had from here, and why. A host that says anything is reached; each is asked once.
+func Unreachable(ctx context.Context, repositories []string) map[string]error {
+	var mu sync.Mutex
+	hosts := map[string]error{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	var asked []string
+	for _, r := range repositories {
+		scheme, host := hostOf(r)
+		key := scheme + " " + host
+		if slices.Contains(asked, key) {
+			continue
+		}
+		asked = append(asked, key)
+		group.Go(func() error {
+			err := reach(ctx, scheme, host)
+			mu.Lock()
+			defer mu.Unlock()
+			hosts[key] = err
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	out := map[string]error{}
+	for _, r := range repositories {
+		scheme, host := hostOf(r)
+		if err := hosts[scheme+" "+host]; err != nil {
+			out[r] = err
+		}
+	}
+	return out
+}
+
+// hostOf is whom to ask for a repository: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x, git@example.com:x.git, ssh://git@example.com/x.git.
+func hostOf(repository string) (scheme, host string) {
+	if !strings.Contains(repository, "://") {
+		if user, rest, ok := strings.Cut(repository, "@"); ok && !strings.Contains(user, "/") {
+			host, _, _ = strings.Cut(rest, ":")
+			return "ssh", host
+		}
+		host, _, _ = strings.Cut(repository, "/")
+		return "https", host
+	}
+	u, err := url.Parse(repository)
+	if err != nil {
+		return "https", repository
+	}
+	switch u.Scheme {
+	case "http", "ssh":
+		return u.Scheme, u.Host
+	}
+	return "https", u.Host
+}
+
+func reach(ctx context.Context, scheme, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	var err error
+	if scheme == "ssh" {
+		if _, _, split := net.SplitHostPort(host); split != nil {
+			host = net.JoinHostPort(host, "22")
+		}
+		var c net.Conn
+		if c, err = new(net.Dialer).DialContext(ctx, "tcp", host); err == nil {
+			err = c.Close()
+		}
+	} else {
+		var req *http.Request
+		if req, err = http.NewRequestWithContext(ctx, http.MethodHead, scheme+"://"+host+"/", nil); err == nil {
+			var res *http.Response
+			if res, err = http.DefaultTransport.RoundTrip(req); err == nil {
+				err = res.Body.Close()
+			}
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s says nothing", host)
+	}
+	return fmt.Errorf("%s does not answer", host)
+}

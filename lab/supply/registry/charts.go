@@ -1,0 +1,227 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/repo"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/supply/disk"
+)
+
+// What Helm calls the parts of a chart in a registry: https://helm.sh/docs/topics/registries/
+const (
+	chartConfigType  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
+	chartContentType types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// The most that is read of what a server sends. Argo's index holds every chart since 2018 and has a few MB.
+const (
+	maxIndex = 64 << 20
+	maxChart = 32 << 20
+)
+
+// Chart brings a chart to disk; an empty version means the one that is pinned first.
+func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progress) (lab.Chart, error) {
+	pins, err := r.Pins(ctx)
+	if err != nil {
+		return lab.Chart{}, err
+	}
+	pin, ok := pins.chart(chart, version)
+	if !ok {
+		return lab.Chart{}, &lab.Error{
+			Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no repository is known to hold chart %s %s", chart, version), Cure: "use --images source",
+		}
+	}
+	if c, ok := r.HasChart(pin); ok {
+		return c, nil
+	}
+	from, source, out := r.chartPlace(pin)
+	if p != nil {
+		p("pulling chart " + pin.Name + " " + pin.Version)
+	}
+	var data []byte
+	if strings.HasPrefix(from, "oci://") {
+		data, err = r.ociChart(ctx, strings.TrimPrefix(from, "oci://"), pin)
+	} else {
+		data, err = r.httpChart(ctx, from, pin)
+	}
+	if err == nil {
+		err = r.checkChart(ctx, source, pin, data)
+	}
+	if err == nil {
+		err = disk.WriteFile(out.Archive, data)
+	}
+	if err != nil {
+		return lab.Chart{}, failed(ctx, fmt.Sprintf("chart %s %s was not pulled from %s", pin.Name, pin.Version, from), err)
+	}
+	out.Digest = sum(data)
+	return out, disk.Explain(r.keep(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), out), r.dir, disk.CacheCure)
+}
+
+// HasChart returns what a pin names where it was pulled before, and is whole. Nobody is asked.
+func (r *Registry) HasChart(pin ChartPin) (lab.Chart, bool) {
+	_, _, out := r.chartPlace(pin)
+	data, err := os.ReadFile(out.Archive)
+	var kept lab.Chart
+	if err != nil || !r.kept(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), &kept) || kept.Digest != sum(data) {
+		return lab.Chart{}, false
+	}
+	out.Digest = kept.Digest
+	return out, true
+}
+
+const chartSuffix = ".tgz"
+
+// chartPlace is where a chart is taken from, what it is called there, and where it goes.
+func (r *Registry) chartPlace(pin ChartPin) (from, source string, out lab.Chart) {
+	from = pin.From
+	if r.mirror != "" {
+		from = "oci://" + r.mirror + "/charts"
+	}
+	source = from + "/" + pin.Name + " " + pin.Version
+	key := fileName("chart-"+pin.Name+"-"+pin.Version, source+" "+pin.Digest)
+	return from, source, lab.Chart{Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry, Archive: filepath.Join(r.dir, key+chartSuffix)}
+}
+
+// checkChart holds a chart against its pin, and against what it says of itself.
+func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, data []byte) error {
+	if got := sum(data); pin.Digest == "" {
+		if err := r.remember(ctx, "chart "+source, got); err != nil {
+			return err
+		}
+	} else if got != pin.Digest {
+		return fmt.Errorf("its digest is %s where %s is pinned", got, pin.Digest)
+	}
+	c, err := loader.LoadArchive(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	if c.Metadata.Name != pin.Name || c.Metadata.Version != pin.Version {
+		return fmt.Errorf("it holds %s %s", c.Metadata.Name, c.Metadata.Version)
+	}
+	return nil
+}
+
+// chartTag is a chart's name in a registry; a tag has no "+".
+func chartTag(from, chart, version string) (name.Tag, error) {
+	return name.NewTag(from + "/" + chart + ":" + strings.ReplaceAll(version, "+", "_"))
+}
+
+func (r *Registry) ociChart(ctx context.Context, from string, pin ChartPin) ([]byte, error) {
+	tag, err := chartTag(from, pin.Name, pin.Version)
+	if err != nil {
+		return nil, err
+	}
+	img, err := remote.Image(tag, r.options(ctx)...)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range manifest.Layers {
+		if d.MediaType != chartContentType {
+			continue // a provenance file, say
+		}
+		layer, err := img.LayerByDigest(d.Digest)
+		if err != nil {
+			return nil, err
+		}
+		rc, err := layer.Compressed()
+		if err != nil {
+			return nil, err
+		}
+		defer rc.Close()
+		return readAll(rc, maxChart)
+	}
+	return nil, errors.New("it is not a chart")
+}
+
+func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]byte, error) {
+	base, err := url.Parse(strings.TrimSuffix(from, "/") + "/")
+	if err != nil {
+		return nil, err
+	}
+	data, err := r.get(ctx, base.JoinPath("index.yaml").String(), maxIndex)
+	if err != nil {
+		return nil, err
+	}
+	var index repo.IndexFile
+	if err := yaml.Unmarshal(data, &index); err != nil {
+		return nil, fmt.Errorf("index.yaml: %w", err)
+	}
+	// Not index.Get: it would take a range for a version.
+	for _, v := range index.Entries[pin.Name] {
+		if v == nil || v.Metadata == nil || v.Version != pin.Version || len(v.URLs) == 0 {
+			continue
+		}
+		u, err := base.Parse(v.URLs[0])
+		if err != nil {
+			return nil, err
+		}
+		if u.Scheme != "https" && !loopbackURL(u.String()) {
+			return nil, fmt.Errorf("index.yaml sends to %s, which is not https", u.Redacted())
+		}
+		data, err := r.get(ctx, u.String(), maxChart)
+		if err != nil {
+			return nil, err
+		}
+		if want := strings.TrimPrefix(v.Digest, "sha256:"); want != "" && "sha256:"+want != sum(data) {
+			return nil, fmt.Errorf("its digest is %s where index.yaml has %s", sum(data), want)
+		}
+		return data, nil
+	}
+	return nil, errors.New("index.yaml does not have it")
+}
+
+func (r *Registry) get(ctx context.Context, u string, most int64) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", u, res.Status)
+	}
+	return readAll(res.Body, most)
+}
+
+func readAll(rd io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(rd, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("more than %d bytes were sent", most)
+	}
+	return data, err
+}
+
+func sum(data []byte) string {
+	h := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+// fileName is a file's name for a thing: readable, and another one for another origin.
+func fileName(what, origin string) string {
+	return what + "-" + strings.TrimPrefix(sum([]byte(origin)), "sha256:")[:12]
+}

@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"homelab/lab"
+	"homelab/lab/supply/disk"
+)
+
+const lockFile = "registry.lock"
+
+// remember holds a digest against what was found under the same name before: the first one is written down, another one is refused. It is for what pins.yaml
+// has no digest of.
+func (r *Registry) remember(ctx context.Context, what, digest string) error {
+	file := filepath.Join(r.dir, lockFile)
+	guard := flock.New(file + ".guard") // two labs may pull side by side, each in a process of its own
+	if _, err := guard.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return fmt.Errorf("lock %s: %w", file, err)
+	}
+	defer guard.Unlock()
+	seen := map[string]string{}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &seen)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "bad_lock", Message: "the digests that were seen before cannot be read", Cure: "remove " + file, Err: err}
+	}
+	switch old := seen[what]; old {
+	case digest:
+		return nil
+	case "":
+	default:
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "digest_changed", Message: what + " is not what it was when it was first pulled",
+			Cure:    "if the change is meant, remove its line from " + file,
+			Details: []string{"first " + old, "now   " + digest},
+		}
+	}
+	seen[what] = digest
+	if data, err = json.MarshalIndent(seen, "", "  "); err != nil {
+		return err
+	}
+	return disk.WriteFile(file, append(data, '\n'))
+}

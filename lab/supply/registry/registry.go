@@ -1,0 +1,296 @@
+// Package registry takes images and charts from upstream's registries, or from a mirror that holds them under upstream's names. Versions and digests are
+// pinned in pins.yaml.
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"homelab/lab"
+	"homelab/lab/supply/disk"
+	"homelab/lab/supply/meter"
+)
+
+// Options say where things come from and where they go.
+type Options struct {
+	Dir      string // where archives are kept; made where it is missing
+	Mirror   string // host:port[/path] of a registry that holds everything under upstream's names; empty for upstream's own registries
+	Platform string // "linux/amd64"; empty for the machine's
+
+	Patience time.Duration // how long a mirror may take to say what it holds; 0 for askPatience
+}
+
+// askPatience is long for a list of some hundred bytes, so that a mirror that wakes up is waited for.
+const askPatience = 10 * time.Second
+
+// Registry pulls what is pinned. Its methods may be called at the same time.
+type Registry struct {
+	dir      string
+	mirror   string
+	platform v1.Platform
+	client   *http.Client
+	patience time.Duration
+
+	mu    sync.Mutex // guards asked and pins
+	asked bool       // the mirror was asked for pins of its own
+	pins  Pins
+}
+
+// New returns a registry that takes what lab pins, or what the mirror says that it holds.
+func New(o Options) (*Registry, error) {
+	pins, err := Embedded()
+	if err != nil {
+		return nil, err
+	}
+	return newRegistry(o, pins)
+}
+
+func newRegistry(o Options, pins Pins) (*Registry, error) {
+	if o.Platform == "" {
+		o.Platform = "linux/" + runtime.GOARCH
+	}
+	platform, err := v1.ParsePlatform(o.Platform)
+	if err != nil {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("platform %q is not like linux/amd64", o.Platform)}
+	}
+	if err := checkMirror(o.Mirror); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, disk.Explain(err, o.Dir, disk.CacheCure)
+	}
+	return &Registry{
+		dir: o.Dir, mirror: o.Mirror, platform: *platform, pins: pins, client: &http.Client{Transport: remote.DefaultTransport},
+		patience: cmp.Or(o.Patience, askPatience),
+	}, nil
+}
+
+func checkMirror(mirror string) error {
+	if mirror == "" {
+		return nil
+	}
+	if _, err := name.NewRepository(mirror + "/x"); err != nil || strings.Contains(mirror, "://") {
+		return &lab.Error{
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("registry mirror %q is not a registry", mirror), Cure: "give it as host:port or host:port/path",
+		}
+	}
+	return nil
+}
+
+// Pins are what is taken from where: with a mirror that says what it holds, that.
+func (r *Registry) Pins(ctx context.Context) (Pins, error) {
+	if r.mirror == "" {
+		return r.pins, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asked {
+		held, err := r.mirrorPins(ctx)
+		if err != nil {
+			return Pins{}, err
+		}
+		if held != nil {
+			r.pins = *held
+		}
+		r.asked = true
+	}
+	return r.pins, nil
+}
+
+// mirrored is where the mirror keeps what upstream calls ref: under its host as a path.
+func mirrored(mirror, ref string) (name.Tag, error) {
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return name.Tag{}, err
+	}
+	host := tag.RegistryStr()
+	if host == name.DefaultRegistry {
+		host = "docker.io" // what everybody but the protocol calls it
+	}
+	return name.NewTag(mirror + "/" + strings.ReplaceAll(host, ":", "-") + "/" + tag.RepositoryStr() + ":" + tag.TagStr())
+}
+
+func (r *Registry) options(ctx context.Context) []remote.Option {
+	return append(options(ctx), remote.WithPlatform(r.platform))
+}
+
+func options(ctx context.Context) []remote.Option {
+	return []remote.Option{
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		// Between attempts go-containerregistry sleeps without a look at the context, by default for seconds.
+		remote.WithRetryBackoff(remote.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Steps: 3}),
+	}
+}
+
+// Image brings a component's image to disk as a docker-archive. One that was pulled before and whose pin is unchanged is not asked for again.
+func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) (lab.Image, error) {
+	pins, err := r.Pins(ctx)
+	if err != nil {
+		return lab.Image{}, err
+	}
+	pin, ok := pins.image(component)
+	if !ok {
+		return lab.Image{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_image", Message: "no registry is known to hold an image of " + component, Cure: "use --images source"}
+	}
+	if img, ok := r.HasImage(pin); ok {
+		return img, nil
+	}
+	tag, key, err := r.place(pin)
+	if err != nil {
+		return lab.Image{}, err
+	}
+	img, err := r.resolve(ctx, tag, pin)
+	if err != nil {
+		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
+	}
+	out, err := r.download(ctx, key, pin, img, p)
+	if err != nil {
+		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
+	}
+	return out, nil
+}
+
+// HasImage returns what a pin names where it was pulled before. Nobody is asked.
+func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
+	_, key, err := r.place(pin)
+	var out lab.Image
+	if err != nil || !r.kept(key, &out) || out.Ref != pin.Ref {
+		return lab.Image{}, false
+	}
+	info, err := os.Stat(out.Archive)
+	return out, err == nil && info.Size() == out.Size
+}
+
+// place is where an image is taken from, and the name of its files.
+func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
+	if tag, err = name.NewTag(pin.Ref); err == nil && r.mirror != "" {
+		tag, err = mirrored(r.mirror, pin.Ref)
+	}
+	return tag, fileName(pin.Name, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String()), err
+}
+
+// resolve finds the image for the platform and holds it against the pin.
+func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.Image, error) {
+	var ref name.Reference = tag
+	want := pin.digest(r.platform.String())
+	if want != "" {
+		// By digest: what comes is that or nothing, whatever the tag names by now.
+		ref = tag.Context().Digest(want)
+	}
+	desc, err := remote.Get(ref, r.options(ctx)...)
+	if err != nil {
+		return nil, err
+	}
+	if want == "" {
+		if err := r.remember(ctx, "image "+tag.String(), desc.Digest.String()); err != nil {
+			return nil, err
+		}
+	}
+	img, err := desc.Image()
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	// A tag that names one image instead of an index is taken as it is, whatever it was made for.
+	if got := config.Platform(); got != nil && got.Architecture != "" && got.Architecture != r.platform.Architecture {
+		return nil, fmt.Errorf("it is made for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
+	}
+	return img, nil
+}
+
+// download writes the image as an archive and what it is beside it.
+func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v1.Image, p lab.Progress) (lab.Image, error) {
+	digest, err := img.ConfigName()
+	if err != nil {
+		return lab.Image{}, err
+	}
+	tag, err := name.NewTag(pin.Ref)
+	if err != nil {
+		return lab.Image{}, err
+	}
+	size, err := tarball.CalculateSize(map[name.Reference]v1.Image{tag: img})
+	if err != nil {
+		return lab.Image{}, err
+	}
+	tmp, err := os.CreateTemp(r.dir, ".pull-*")
+	if err != nil {
+		return lab.Image{}, err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	count := meter.New("pulling "+pin.Ref, size, p)
+	if err := tarball.Write(tag, img, count.Writer(tmp)); err != nil {
+		return lab.Image{}, err
+	}
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+		return lab.Image{}, err
+	}
+	info, err := os.Stat(tmp.Name())
+	if err != nil {
+		return lab.Image{}, err
+	}
+	out := lab.Image{
+		Name: pin.Name, Ref: pin.Ref, Digest: digest.String(), Archive: filepath.Join(r.dir, key+".tar"), Size: info.Size(), Origin: lab.OriginRegistry,
+	}
+	if err := os.Rename(tmp.Name(), out.Archive); err != nil {
+		return lab.Image{}, err
+	}
+	return out, r.keep(key, out)
+}
+
+// kept reads what keep wrote.
+func (r *Registry) kept(key string, v any) bool {
+	data, err := os.ReadFile(filepath.Join(r.dir, key+".json"))
+	return err == nil && json.Unmarshal(data, v) == nil
+}
+
+func (r *Registry) keep(key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(filepath.Join(r.dir, key+".json"), data)
+}
+
+// failed is an error of a pull, told to a user. One that is told already, or that the user asked for, goes as it is.
+func failed(ctx context.Context, message string, err error) error {
+	err = disk.Explain(err, os.TempDir(), disk.CacheCure)
+	var told *lab.Error
+	switch {
+	case errors.As(err, &told):
+		return told
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "registry", Message: message, Cure: "try again, or build it with --images source", Err: err}
+}
+
+func loopbackURL(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

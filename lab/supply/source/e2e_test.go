@@ -1,0 +1,59 @@
+//go:build e2e
+
+package source_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"homelab/lab/supply/source"
+	"homelab/lab/supply/store"
+)
+
+// TestBuild builds the images named in LAB_BUILD (comma separated; all without it) into the user's own cache, and then again: the second time nothing
+// may be built.
+func TestBuild(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(filepath.Join(cache, "lab", "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipes, err := source.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := source.New(recipes, s)
+	var names []string
+	if v := os.Getenv("LAB_BUILD"); v != "" {
+		names = strings.Split(v, ",")
+	} else {
+		for _, c := range recipes.Components {
+			if c.Kind == source.KindImage || c.Kind == source.KindNode {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		start := time.Now()
+		img, err := b.Image(t.Context(), name, func(s string) { t.Log(s) })
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Logf("IMAGE %s %s %s %d bytes, %.1fs", name, img.Ref, img.Archive, img.Size, time.Since(start).Seconds())
+	}
+	start := time.Now()
+	for _, name := range names {
+		if _, err := b.Image(t.Context(), name, func(s string) { t.Errorf("%s: built again: %s", name, s) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("looking up %d images took %s", len(names), took)
+	}
+}

@@ -1,0 +1,226 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+
+	"homelab/lab/supply/store"
+)
+
+// run runs a program and returns what it printed on standard output; what it printed on standard error ends up in the error. When ctx ends, the
+// program and what it started are interrupted together.
+func run(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
+	out, _, err := measured(ctx, dir, env, program, args...)
+	return out, err
+}
+
+// measured is run, with the processor time of the program and of what it started.
+func measured(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, time.Duration, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 10 * time.Second
+	group(cmd)
+	err := cmd.Run()
+	var cpu time.Duration
+	if cmd.ProcessState != nil {
+		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, cpu, ctx.Err()
+		}
+		return stdout.Bytes(), cpu, fmt.Errorf("%s %s: %w: %s", path.Base(program), args[0], err, tail(stderr.String()))
+	}
+	return stdout.Bytes(), cpu, nil
+}
+
+// tail keeps the last lines of what a failed program said; the go command's notes on downloads say nothing about the failure.
+func tail(s string) string {
+	var lines []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "go: downloading ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+}
+
+// module returns the folder of a module in the module cache, downloading it first where it is missing.
+func (b *Builder) module(ctx context.Context, at string) (string, error) {
+	// Outside any module, so that the checkout that lab is started in has no say.
+	out, err := run(ctx, os.TempDir(), []string{"GOWORK=off"}, "go", "mod", "download", "-json", at)
+	var got struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &got); jsonErr == nil && got.Error != "" {
+		return "", fmt.Errorf("module %s: %s", at, got.Error)
+	}
+	if err != nil {
+		return "", fmt.Errorf("module %s: %w", at, err)
+	}
+	if got.Dir == "" {
+		return "", fmt.Errorf("module %s: the go command names no folder", at)
+	}
+	return got.Dir, nil
+}
+
+// programs compiles the component's programs into dir.
+func (b *Builder) programs(ctx context.Context, c *Component, dir string, say func(string)) (store.Meta, error) {
+	work, err := store.WorkDir(dir)
+	if err != nil {
+		return store.Meta{}, err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+
+	src := work
+	prepare := func() error {
+		say("downloading " + c.Name)
+		if src, err = b.module(ctx, c.Module+"@"+c.Version); err != nil {
+			return err
+		}
+		return b.prepare(ctx, c, src, work)
+	}
+	if c.Own {
+		err = copyOwn(c.Module, work)
+	} else {
+		err = b.downloads.do(ctx, b.recipes.index(c.Name), prepare)
+	}
+	if err != nil {
+		return store.Meta{}, err
+	}
+	var took, cpu time.Duration
+	compile := func() (err error) {
+		say("compiling " + c.Name)
+		start := time.Now()
+		defer func() { took = time.Since(start) }()
+		cpu, err = b.compile(ctx, c, src, work, dir)
+		return err
+	}
+	if err := b.builds.do(ctx, b.recipes.index(c.Name), compile); err != nil {
+		return store.Meta{}, err
+	}
+	return store.Meta{Version: c.Version, Seconds: took.Seconds(), CPU: cpu.Seconds()}, nil
+}
+
+// prepare writes the module that the programs are built in and downloads what it needs, so that the compiler never waits for the network.
+func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) error {
+	if len(c.Packages) == 0 {
+		return nil
+	}
+	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
+	if err != nil {
+		return err
+	}
+	versions, err := b.versions(ctx, c.With)
+	if err != nil {
+		return err
+	}
+	sum, err := os.ReadFile(filepath.Join(src, "go.sum"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(work, "go.sum"), sum, 0o644); err != nil {
+		return err
+	}
+	var excluded []module.Version
+	for {
+		mod, err := goMod(c, upstream, versions, excluded)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, "go.mod"), mod, 0o644); err != nil {
+			return err
+		}
+		if len(versions) == 0 {
+			break
+		}
+		graph, err := run(ctx, work, c.goEnv(), "go", "mod", "graph")
+		if err != nil {
+			return err
+		}
+		more := slices.DeleteFunc(newer(graph, versions), func(m module.Version) bool { return slices.Contains(excluded, m) })
+		if len(more) == 0 {
+			break
+		}
+		excluded = append(excluded, more...)
+	}
+	args := append([]string{"list", "-deps", "-f", "{{if .DepsErrors}}{{.ImportPath}}{{end}}", "-tags", strings.Join(c.Tags, " ")}, c.packages()...)
+	_, err = run(ctx, work, c.goEnv(), "go", args...)
+	return err
+}
+
+// versions returns the versions of libraries that a component is built with; none for no component.
+func (b *Builder) versions(ctx context.Context, component string) (map[string]string, error) {
+	c, ok := b.recipes.Get(component)
+	if !ok {
+		return nil, nil
+	}
+	src, err := b.module(ctx, c.Module+"@"+c.Version)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	return versionsOf(c, upstream)
+}
+
+// compile returns the processor time that it took.
+func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) (time.Duration, error) {
+	var total time.Duration
+	for program, file := range c.C {
+		args := []string{"-Os", "-static", "-s", "-o", filepath.Join(dir, program), filepath.Join(src, filepath.FromSlash(file))}
+		_, cpu, err := measured(ctx, work, nil, "gcc", args...)
+		if total += cpu; err != nil {
+			return total, err
+		}
+	}
+	if len(c.Packages) == 0 {
+		return total, nil
+	}
+	args := []string{
+		"build", "-trimpath",
+		"-gcflags", "all=-dwarf=false", // -w leaves it out anyway
+		"-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
+		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
+	}
+	_, cpu, err := measured(ctx, work, c.goEnv(), "go", append(args, c.packages()...)...)
+	return total + cpu, err
+}
+
+// goEnv is what differs from the user's own Go environment; proxies, sum databases and caches stay theirs.
+func (c *Component) goEnv() []string {
+	cgo := "0"
+	if c.CGO {
+		cgo = "1"
+	}
+	return []string{
+		"GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "CGO_ENABLED=" + cgo,
+		"GOOS=linux",     // what lab's own is built for on any machine
+		"CGO_CFLAGS=-O2", // debug information, which Go's default adds, is stripped anyway
+		"GOGC=400",       // compilers and linkers that live for seconds: 6 % of the processor time of a cold build
+	}
+}
+
+func (c *Component) packages() []string {
+	list := make([]string, len(c.Packages))
+	for i, p := range c.Packages {
+		list[i] = path.Join(c.Module, p)
+	}
+	return list
+}

@@ -1,0 +1,384 @@
+package supply
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	fakeregistry "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"homelab/lab"
+	"homelab/lab/supply/archive"
+	"homelab/lab/supply/chart"
+	"homelab/lab/supply/registry"
+	"homelab/lab/supply/source"
+	"homelab/lab/supply/store"
+)
+
+// goods are images and charts as some build left them.
+type goods struct {
+	images []lab.Image
+	charts []lab.Chart
+}
+
+func makeGoods(t testing.TB) goods {
+	t.Helper()
+	return goods{
+		images: []lab.Image{makeImage(t, "node", "lab/node:v1.36.3"), makeImage(t, "redis", "example.com/redis:8")},
+		charts: []lab.Chart{makeChart(t, "podinfo", "6.9.2"), makeChart(t, "podinfo", "6.7.0")},
+	}
+}
+
+func makeImage(t testing.TB, component, ref string) lab.Image {
+	t.Helper()
+	img, err := random.Image(256, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg = cfg.DeepCopy()
+	cfg.OS, cfg.Architecture = "linux", "amd64"
+	if img, err = mutate.ConfigFile(img, cfg); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "image.tar")
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tarball.WriteToFile(file, tag, img); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := img.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab.Image{Name: component, Ref: ref, Digest: digest.String(), Archive: file, Size: fileSize(file)}
+}
+
+func makeChart(t testing.TB, chart, version string) lab.Chart {
+	t.Helper()
+	var buf bytes.Buffer
+	zw := gzip.NewWriter(&buf)
+	tw := tar.NewWriter(zw)
+	text := "apiVersion: v2\nname: " + chart + "\nversion: " + version + "\n"
+	err := tw.WriteHeader(&tar.Header{Name: chart + "/Chart.yaml", Mode: 0o644, Size: int64(len(text))})
+	_, writeErr := io.WriteString(tw, text)
+	if err := errors.Join(err, writeErr, tw.Close(), zw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), chart+"-"+version+".tgz")
+	if err := os.WriteFile(file, buf.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(buf.Bytes())
+	return lab.Chart{Name: chart, Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:]), Archive: file}
+}
+
+func save(t testing.TB, g goods) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "lab.tar.zst")
+	if err := archive.Save(t.Context(), file, g.images, g.charts, nil); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// publish starts a registry on loopback that holds the goods.
+func publish(t *testing.T, g goods) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(fakeregistry.New(fakeregistry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	if err := registry.Publish(t.Context(), host(server), g.images, g.charts, nil); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
+
+// open opens a supply in a folder; every test has its own.
+func open(t testing.TB, o Options) *Supply {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Every way to come by images and charts passes these.
+func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
+	t.Helper()
+	for _, img := range want.images {
+		if s.Ref(img.Name) != img.Ref {
+			t.Errorf("%s is known as %s before it is asked for, want %s", img.Name, s.Ref(img.Name), img.Ref)
+		}
+		key := s.Key(img.Name)
+		got, err := s.Image(t.Context(), img.Name, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", img.Name, err)
+		}
+		if got.Name != img.Name || got.Ref != img.Ref || got.Digest != img.Digest || got.Origin != origin || got.Size != fileSize(got.Archive) {
+			t.Errorf("got %+v, want %+v from %s", got, img, origin)
+		}
+		read, err := tarball.ImageFromPath(got.Archive, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", img.Name, err)
+		}
+		if digest, err := read.ConfigName(); err != nil || digest.String() != img.Digest {
+			t.Errorf("%s: the archive holds %s, %v", img.Name, digest, err)
+		}
+		if !s.AtHand(img.Name, "", "") {
+			t.Errorf("%s is not at hand after it was brought there", img.Name)
+		}
+		if key == "" || s.Key(img.Name) != key {
+			t.Errorf("%s: key %q became %q", img.Name, key, s.Key(img.Name))
+		}
+	}
+	for _, c := range want.charts {
+		got, err := s.Chart(t.Context(), c.Name, c.Version, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		data, err := os.ReadFile(got.Archive)
+		if err != nil || got.Name != c.Name || got.Version != c.Version || got.Digest != c.Digest || got.Origin != origin || len(data) == 0 {
+			t.Errorf("got %+v (%v), want %+v from %s", got, err, c, origin)
+		}
+		if !s.AtHand("", c.Name, c.Version) || !s.HasChart(c.Name, c.Version) || !s.HasChart(c.Name, "") {
+			t.Errorf("chart %s %s is not at hand after it was brought there", c.Name, c.Version)
+		}
+	}
+	if s.HasChart("podinfo", "0.0.1") || s.AtHand("nothing", "", "") {
+		t.Error("what is nowhere is said to be there")
+	}
+	var told *lab.Error
+	if _, err := s.Chart(t.Context(), "podinfo", "0.0.1", nil); !errors.As(err, &told) || told.Cure == "" {
+		t.Errorf("a chart that is not there: %v, want an error with a cure", err)
+	}
+}
+
+func TestContractBundle(t *testing.T) {
+	g := makeGoods(t)
+	s := open(t, Options{Mode: Mode("bundle=" + save(t, g)), CacheDir: t.TempDir()})
+	if s.AtHand("node", "", "") {
+		t.Error("at hand before it was unpacked")
+	}
+	contract(t, s, g, lab.OriginBundle)
+	if s.Builds() {
+		t.Error("a bundle needs no compiler")
+	}
+}
+
+func TestContractRegistry(t *testing.T) {
+	g := makeGoods(t)
+	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
+	if s.AtHand("node", "", "") {
+		t.Error("at hand before it was pulled")
+	}
+	contract(t, s, g, lab.OriginRegistry)
+}
+
+// Source has its own names and cannot build here; its store is filled as builds would.
+func TestContractSource(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{Mode: ModeSource, CacheDir: dir})
+	if !s.Builds() {
+		t.Error("nothing to build in an empty store")
+	}
+	g := fillSource(t, dir, "node", "redis")
+	contract(t, s, g, lab.OriginSource)
+}
+
+func fillSource(t *testing.T, dir string, components ...string) goods {
+	t.Helper()
+	st, err := store.Open(filepath.Join(dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipes, err := source.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g goods
+	put := func(name, key string, meta store.Meta, from, to string) {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = st.Make(t.Context(), name, key, nil, func(_ context.Context, dir string) (store.Meta, error) {
+			return meta, os.WriteFile(filepath.Join(dir, to), data, 0o644)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range components {
+		c, _ := recipes.Get(name)
+		ref, err := recipes.Ref(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := recipes.Key(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img := makeImage(t, name, ref)
+		put(name, key, store.Meta{Ref: ref, Digest: img.Digest}, img.Archive, "image.tar")
+		g.images = append(g.images, img)
+	}
+	r, err := chart.Find("podinfo", "6.9.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := makeChart(t, r.Name, r.Version)
+	name, key := newFromSource(recipes, st, nil).chartKey(r)
+	put(name, key, store.Meta{Ref: "x.tgz", Digest: c.Digest}, c.Archive, "x.tgz")
+	g.charts = append(g.charts, c)
+	return g
+}
+
+func TestModes(t *testing.T) {
+	for mode, code := range map[Mode]string{"": "", "source": "", "registry": "registry", "bundle=": "usage", "bundle": "usage", "docker": "usage", "bundle=/nonexistent": "bad_bundle"} {
+		_, err := Open(t.Context(), Options{Mode: mode, CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
+		var told *lab.Error
+		exit := lab.ExitInvalid
+		if code == "registry" { // well said, and nobody answers there
+			exit = lab.ExitFailed
+		}
+		if got := errors.As(err, &told); got != (code != "") || got && (told.Code != code || told.Exit != exit) {
+			t.Errorf("%q: %v, want code %q", mode, err, code)
+		}
+	}
+}
+
+func TestListOrderAndSourceItems(t *testing.T) {
+	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
+	items, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range items {
+		names = append(names, i.Title())
+		if i.Key == "" || i.Ref == "" || i.Version == "" || i.AtHand || i.Kind == KindImage && i.Seconds == 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+	want := []string{"node", "gitea", "argocd", "redis", "front", "podinfo", "podinfo-old", "metrics-server", "argo-cd 3.2.11", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+}
+
+func TestAutoTakesTheRegistryThatAnswersAndKeepsToIt(t *testing.T) {
+	g := makeGoods(t)
+	server := publish(t, g)
+	dir := t.TempDir()
+	o := Options{CacheDir: dir, Mirror: host(server)}
+	s := open(t, o)
+	if s.Origin() != lab.OriginRegistry || !strings.Contains(s.Why(), host(server)) {
+		t.Fatalf("%s: %s", s.Origin(), s.Why())
+	}
+	if _, err := s.Image(t.Context(), "node", nil); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, o); again.Origin() != lab.OriginRegistry || again.Why() != s.Why() {
+		t.Errorf("the second time %s: %s", again.Origin(), again.Why())
+	}
+}
+
+func TestAutoBuildsWhereNobodyAnswersAndKeepsToIt(t *testing.T) {
+	if source.Possible() != nil {
+		t.Skip("nothing is built here")
+	}
+	server := publish(t, makeGoods(t))
+	mirror := host(server)
+	server.Close()
+	dir := t.TempDir()
+	s := open(t, Options{CacheDir: dir, Mirror: mirror})
+	if s.Origin() != lab.OriginSource || !strings.Contains(s.Why(), mirror) {
+		t.Fatalf("%s: %s", s.Origin(), s.Why())
+	}
+	fillSource(t, dir, "node")
+	if err := s.remember(decision{Origin: lab.OriginSource, Why: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, Options{CacheDir: dir}); again.Origin() != lab.OriginSource || again.Why() != "because" {
+		t.Errorf("with the node image built: %s: %s", again.Origin(), again.Why())
+	}
+}
+
+func TestAutoTakesTheLoadedBundle(t *testing.T) {
+	g := makeGoods(t)
+	dir := t.TempDir()
+	file := save(t, g)
+	s, err := Load(t.Context(), Options{CacheDir: dir}, file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Origin() != lab.OriginBundle {
+		t.Errorf("after Load images come from %s", s.Origin())
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, Options{CacheDir: dir})
+	if !strings.Contains(again.Why(), "lab.tar.zst") {
+		t.Errorf("why: %s", again.Why())
+	}
+	contract(t, again, g, lab.OriginBundle)
+}
+
+func TestSaveThenLoadElsewhere(t *testing.T) {
+	g := makeGoods(t)
+	dir := t.TempDir()
+	own := fillSource(t, dir, "front")
+	from := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: dir})
+	file := filepath.Join(t.TempDir(), "lab.tar.zst")
+	if err := from.Save(t.Context(), file, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.images = append(g.images, own.images...)
+	contract(t, open(t, Options{Mode: Mode("bundle=" + file), CacheDir: t.TempDir()}), g, lab.OriginBundle)
+}
+
+func TestImagesOfChart(t *testing.T) {
+	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
+	if got := s.ImagesOf("podinfo", "6.7.0"); !slices.Equal(got, []string{"podinfo-old"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := s.ImagesOf("kro", "1.0.0"); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// A run that changes nothing opens the supply and asks it a few dozen questions: milliseconds of the three seconds that it may take.
+func BenchmarkOpenAndAsk(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		s := open(b, Options{Mode: ModeSource, CacheDir: dir})
+		for range 30 {
+			s.AtHand("node", "", "")
+		}
+	}
+}
