@@ -50,13 +50,30 @@ const (
 	EngineFlux   EngineType = "flux"
 )
 
+// Provider names who runs a cluster.
+type Provider string
+
+// The providers.
+const (
+	ProviderKind     Provider = "kind"     // lab, by kind
+	ProviderExisting Provider = "existing" // somebody else: lab attaches the cluster and releases it, and never makes or removes it
+)
+
+// Existing is how a cluster that lab did not make is reached.
+type Existing struct {
+	Kubeconfig string // path of the file on this machine, "~/" for the home folder; empty for what kubectl would take
+	Context    string // in it; empty for the current one
+	Server     string // URL of the API as the hub reaches it, "https://edge.example.com:6443"
+}
+
 // Cluster is one clusters/NAME/cluster.yaml.
 type Cluster struct {
 	Name        string
 	File        string // path within the estate
 	Role        Role
 	Environment string // empty for a hub that belongs to none
-	Provider    string // "kind"
+	Provider    Provider
+	Existing    Existing // read where Provider is ProviderExisting
 	Cloud       Cloud
 	Addons      map[string]bool   // addon -> wanted; becomes enable_<addon>
 	Selected    map[string]bool   // addon -> whether its ApplicationSets select the cluster; without those of which the labels alone do not tell

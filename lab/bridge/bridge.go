@@ -88,6 +88,8 @@ func Server(labName string, c lab.Cluster) string {
 	switch {
 	case c.Role == lab.RoleHub:
 		return "https://kubernetes.default.svc"
+	case c.Provider == lab.ProviderExisting:
+		return c.Existing.Server
 	case c.ControlPlanes > 1:
 		return "https://" + lab.KindName(labName, c.Name) + "-external-load-balancer:6443" // kind's HAProxy in front of several
 	}
@@ -116,7 +118,9 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	} {
 		b.annotations[key] = lab.Value{Value: value, Origin: FromLab}
 	}
-	b.labels["kubernetes_version"] = lab.Value{Value: lab.KubernetesVersion, Origin: FromLab}
+	if c.Provider != lab.ProviderExisting { // whose version nobody knows beforehand
+		b.labels["kubernetes_version"] = lab.Value{Value: lab.KubernetesVersion, Origin: FromLab}
+	}
 	b.labels["cloud"] = given.value("provider", cmp.Or(full.Provider, cloud.None))
 	if full.Region != "" {
 		b.labels["region"] = given.value("region", full.Region)

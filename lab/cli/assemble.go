@@ -32,7 +32,6 @@ type instance struct {
 	ws     *workspace.Workspace
 	core   *up.Lab
 	docker *docker.Docker
-	kind   *cluster.Kind
 	gitea  *forge.Gitea
 	with   parts
 }
@@ -45,13 +44,12 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	}
 	d := docker.New()
 	l := &instance{
-		ws: ws, docker: d, with: with,
-		kind:  cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust}),
-		gitea: forgeOf(ws, d, creds),
+		ws: ws, docker: d, with: with, gitea: forgeOf(ws, d, creds),
 	}
+	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
-		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Clusters: l.kind, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(),
+		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
+		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(),
 	}
 	return l, nil
 }

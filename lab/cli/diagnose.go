@@ -32,7 +32,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	if err != nil {
 		return err
 	}
-	s := diagnose.Subject{Lab: ws.Name, Reach: l.kind.RESTConfig, Containers: l.docker, Engine: l.core.Definition}
+	s := diagnose.Subject{Lab: ws.Name, Reach: l.core.Clusters.RESTConfig, Containers: l.docker, Engine: l.core.Definition}
 	document := func(name string, get func(context.Context) (any, error)) {
 		s.Documents = append(s.Documents, diagnose.Document{Name: name, Get: get})
 	}

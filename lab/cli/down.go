@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
-	"homelab/lab/ui"
+	"homelab/lab/plan"
+	"homelab/lab/present"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -18,42 +17,52 @@ func (p *program) downCommand() *cli.Command {
 		Name:  "down",
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
 		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up, and snapshots for lab up --from.\n\n" +
-			examples("lab down", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
-		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}},
+			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would go, and touch nothing"},
+			&cli.StringSliceFlag{Name: "abandon", Usage: "leave in these existing `CLUSTERS` what the lab brought there, as when they do not answer"},
+		},
 		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-			return ws.Locked(c.Context, func(ctx context.Context) error { return p.down(ctx, ws, c.Bool("snapshots")) })
+			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon")}
+			if c.Bool("dry-run") {
+				return p.leaving(c.Context, ws, o)
+			}
+			return ws.Locked(c.Context, func(ctx context.Context) error { return p.down(ctx, ws, o) })
 		}),
 	}
 }
 
-func (p *program) down(ctx context.Context, ws *workspace.Workspace, snapshots bool) error {
+// leaving prints the plan of a lab that goes.
+func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
+	l, err := withEngine(ctx, ws)
+	if err != nil {
+		return err
+	}
+	steps, err := l.core.Leaving(ctx, o)
+	if err != nil {
+		return err
+	}
+	return p.ui.Plan(ws.Name, steps, plan.String(steps))
+}
+
+func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
 	began := time.Now()
-	existed := ws.Dir.Exists()
+	o.Existed = ws.Dir.Exists()
 	if err := ws.SetAside(p.ui.Say); err != nil {
 		return err
 	}
-	l, err := assemble(ws, parts{})
+	est, _ := ws.Load() // what is attached may be known from there alone
+	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
 		return err
 	}
-	if _, err := l.docker.Info(ctx); err != nil {
-		if !existed { // no lab, no engine: nothing is left to remove
-			if err := ws.Dir.Remove(); err != nil {
-				return err
-			}
-			return p.ui.Down(ui.DownResult{Lab: ws.Name}, time.Since(began))
-		}
-		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer, so the lab's containers cannot be removed",
-			Cure: "start it and run lab down again", Err: err,
-		}
+	r, err := l.core.Remove(ctx, o, p.ui.Say)
+	res, notes := present.Down(ws, r)
+	for _, line := range notes {
+		p.ui.Say(line)
 	}
-	r, err := l.core.Remove(ctx, up.DownOptions{Existed: existed, Snapshots: snapshots}, p.ui.Say)
 	if err != nil {
 		return err
 	}
-	if len(r.Kept) > 0 {
-		p.ui.Say("kept: snapshot " + strings.Join(r.Kept, ", ") + "; " + ws.OnEstate("lab up --from "+r.Kept[0]) + " begins with it, " + ws.Command("lab down --snapshots") + " removes")
-	}
-	return p.ui.Down(ui.DownResult{Lab: ws.Name, Removed: r.Removed, Kept: r.Kept}, time.Since(began))
+	return p.ui.Down(res, time.Since(began))
 }

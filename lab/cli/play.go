@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/estate"
 	"homelab/lab/interrupt"
 	"homelab/lab/present"
 	"homelab/lab/scenario"
@@ -47,7 +48,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 		return err
 	}
 	o.player.World, err = live.Stage{
-		Lab: ws.Name, Estate: est, Engine: e, Type: cmp.Or(ws.Record.Engine, l.core.Definition.Type), Docker: l.docker, Reach: l.kind.RESTConfig,
+		Lab: ws.Name, Estate: est, Engine: e, Type: cmp.Or(ws.Record.Engine, l.core.Definition.Type), Docker: l.docker, Reach: l.core.Clusters.RESTConfig,
 		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
 	}.World(ctx)
 	if err != nil {
@@ -129,7 +130,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(limits(s)...)
+	est, err := ws.Load(estate.Supplied(s)...)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *p
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
-	down := quiet.down(limited, ws, false)
+	down := quiet.down(limited, ws, up.DownOptions{})
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
 		p.ui.Say("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)

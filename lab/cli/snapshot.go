@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/estate"
 	"homelab/lab/present"
 	"homelab/lab/snapshot"
 	"homelab/lab/ui"
@@ -180,7 +181,7 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if files != nil {
 		asItWas = ws.WithFiles(files)
 	}
-	if with.estate, err = asItWas.Load(limits(with.supply)...); err != nil {
+	if with.estate, err = asItWas.Load(estate.Supplied(with.supply)...); err != nil {
 		return err
 	}
 	options := up.Held(with.estate, was)

@@ -71,7 +71,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(limits(s)...)
+	est, err := ws.Load(estate.Supplied(s)...)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 
 // check refuses what does not go together, and works out which clusters the run is about.
 func (o *upOptions) check(est *lab.Estate) error {
-	if err := up.Known(est, "recreate", o.run.Recreate); err != nil {
+	if err := up.Recreatable(est, o.run.Recreate); err != nil {
 		return err
 	}
 	if o.dryRun && o.began {
@@ -103,15 +103,6 @@ func (o *upOptions) check(est *lab.Estate) error {
 		return nil
 	}
 	return o.run.Only(est, o.only)
-}
-
-// limits are what an estate can have where images come from. A chart from a repository that is not lab's is the engine's to fetch.
-func limits(s *supply.Supply) []estate.Option {
-	options := []estate.Option{estate.WithCharts(func(c estate.Chart) bool { return c.Repository != "" || s.HasChart(c.Name, c.Version) })}
-	if s.Origin() != lab.OriginRegistry {
-		options = append(options, estate.WithoutLoadBalancer())
-	}
-	return options
 }
 
 // bringUp makes the machine, the snapshot that is asked for, and then the lab itself what they should be.

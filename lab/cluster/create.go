@@ -86,7 +86,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return err
 	}
-	if err := k.forgetKubeconfig(name); err != nil { // a killed run may have left kind's lock on it
+	if err := forgetKubeconfig(k.Kubeconfig(name)); err != nil { // a killed run may have left kind's lock on it
 		return err
 	}
 	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil { // there are none yet

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +19,39 @@ import (
 type Kubeconfig struct {
 	Cluster string
 	Path    string
-	Context string // as kind names it
+	Context string // of the file
+	Made    bool   // by lab: the cluster is none that exists without it
+}
+
+// writeKubeconfig puts one in place as a whole, readable by its owner alone.
+func writeKubeconfig(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, werr := f.Write(text)
+	if err := errors.Join(werr, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+// forgetKubeconfig removes one, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.
+func forgetKubeconfig(file string) error {
+	files, err := filepath.Glob(file + ".*")
+	if err != nil {
+		return err
+	}
+	for _, f := range append(files, file) {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Kubeconfigs lists those of a lab that are in a folder, by cluster.
@@ -27,8 +62,12 @@ func Kubeconfigs(labName, dir string) ([]Kubeconfig, error) {
 	}
 	var list []Kubeconfig
 	for _, f := range files {
-		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
-		list = append(list, Kubeconfig{Cluster: name, Path: f, Context: "kind-" + lab.KindName(labName, name)})
+		k := Kubeconfig{Cluster: strings.TrimSuffix(filepath.Base(f), ".yaml"), Path: f, Made: true}
+		k.Context = "kind-" + lab.KindName(labName, k.Cluster)
+		if cfg, err := clientcmd.LoadFromFile(f); err == nil && cfg.CurrentContext != "" && cfg.CurrentContext != k.Context {
+			k.Context, k.Made = cfg.CurrentContext, false
+		}
+		list = append(list, k)
 	}
 	return list, nil
 }
@@ -68,6 +107,9 @@ func MergeKubeconfigs(list []Kubeconfig) error {
 		return fmt.Errorf("your kubeconfig: %w", err)
 	}
 	for _, k := range list {
+		if !k.Made { // its owner has it already, and knows better
+			continue
+		}
 		theirs, err := clientcmd.LoadFromFile(k.Path)
 		if err != nil {
 			return fmt.Errorf("kubeconfig of cluster %s: %w", k.Cluster, err)

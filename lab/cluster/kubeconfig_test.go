@@ -36,7 +36,7 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 	}
 
 	list, err := cluster.Kubeconfigs("demo", dir)
-	if err != nil || len(list) != 1 || list[0] != (cluster.Kubeconfig{Cluster: "dev", Path: theirs, Context: "kind-demo-dev"}) {
+	if err != nil || len(list) != 1 || list[0] != (cluster.Kubeconfig{Cluster: "dev", Path: theirs, Context: "kind-demo-dev", Made: true}) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	if err := cluster.MergeKubeconfigs(list); err != nil {

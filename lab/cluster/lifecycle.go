@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"homelab/lab"
@@ -87,19 +84,7 @@ func (k *Kind) writeKubeconfig(name string) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	if err := os.MkdirAll(k.dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(k.dir, name+".yaml.*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, werr := f.WriteString(text)
-	if err := errors.Join(werr, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), k.Kubeconfig(name))
+	return writeKubeconfig(k.Kubeconfig(name), []byte(text))
 }
 
 // Delete removes a cluster's nodes with their volumes, its kubeconfig and lab's record of it. What is not there is no error.
@@ -107,7 +92,7 @@ func (k *Kind) Delete(ctx context.Context, name string) error {
 	if err := k.removeAll(ctx, name); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
-	return errors.Join(k.forgetKubeconfig(name), k.state.ForgetCluster(name))
+	return errors.Join(forgetKubeconfig(k.Kubeconfig(name)), k.state.ForgetCluster(name))
 }
 
 // removeAll removes a cluster's nodes, if there are any.
@@ -200,20 +185,6 @@ func (k *Kind) thaw(ctx context.Context, nodes []docker.Container) error {
 		Exit: lab.ExitFailed, Code: "stuck", Message: "a node was killed and does not end", Err: errors.Join(append(errs, err)...),
 		Cure: "restart the docker engine's machine, and run the command again",
 	}
-}
-
-// forgetKubeconfig removes a cluster's kubeconfig, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.
-func (k *Kind) forgetKubeconfig(name string) error {
-	files, err := filepath.Glob(k.Kubeconfig(name) + ".*")
-	if err != nil {
-		return err
-	}
-	for _, f := range append(files, k.Kubeconfig(name)) {
-		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 func (k *Kind) client(name string) (kubernetes.Interface, error) {

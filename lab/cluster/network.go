@@ -30,7 +30,7 @@ func (k *Kind) EnsureSubnet(ctx context.Context, subnet string) error {
 	if err != nil || has != "" && has == subnet {
 		return err
 	}
-	if err := k.RemoveNetwork(ctx); err != nil { // somebody else is connected to it
+	if err := k.removeNetwork(ctx); err != nil { // somebody else is connected to it
 		return k.EnsureNetwork(ctx)
 	}
 	return k.makeNetwork(ctx, subnet)
@@ -93,15 +93,41 @@ func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
 	return nil
 }
 
-// RemoveNetwork removes the lab's network, and does nothing where there is none.
+// RemoveNetwork removes the lab's network, with what was connected to it by hand cut off, and does nothing where there is none.
 func (k *Kind) RemoveNetwork(ctx context.Context) error {
 	found, err := k.HasNetwork(ctx)
 	if err != nil || !found {
 		return err
 	}
+	if err := k.disconnectGuests(ctx); err != nil {
+		return err
+	}
+	return k.removeNetwork(ctx)
+}
+
+// removeNetwork removes a network that nothing is connected to.
+func (k *Kind) removeNetwork(ctx context.Context) error {
 	name := lab.NetworkName(k.lab)
 	if _, err := k.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
 		return fmt.Errorf("network %s: %w", name, err)
+	}
+	return nil
+}
+
+// disconnectGuests disconnects containers that were made for other networks and connected to the lab's by hand, as nodes of existing clusters are.
+func (k *Kind) disconnectGuests(ctx context.Context) error {
+	network := lab.NetworkName(k.lab)
+	list, err := k.docker.Containers(ctx, "network="+network)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if c.Network == network || c.Labels[lab.LabelName] == k.lab {
+			continue
+		}
+		if _, err := k.docker.Output(ctx, nil, "network", "disconnect", "--force", network, c.ID); err != nil && !docker.NotFound(err) {
+			return fmt.Errorf("network %s: %w", network, err)
+		}
 	}
 	return nil
 }

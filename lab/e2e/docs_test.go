@@ -16,6 +16,7 @@ var elsewhere = map[string]string{
 	"lab up":                                "TestDefaultEstate/up_again_does_nothing",
 	"lab up --fix":                          "TestDefaultEstate/up",
 	"lab down":                              "TestDefaultEstate/down_leaves_nothing",
+	"lab down --abandon edge":               "lab/up: TestDownWaitsForAttachedClusters",
 	"lab init DIR":                          "lab/cli: init.txtar",
 	"lab init --from DIR|URL NEW":           "lab/cli: init-from.txtar",
 	"lab git url gitops":                    "TestForeignEstates",

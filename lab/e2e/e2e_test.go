@@ -115,6 +115,12 @@ func TestForeignEstates(t *testing.T) {
 	}
 }
 
+// TestExistingCluster attaches a cluster that lab did not make, and releases it.
+func TestExistingCluster(t *testing.T) {
+	tail(t, 150)
+	existing(t)
+}
+
 // TestBundle saves a bundle, forgets everything that was built, and brings a lab up from the bundle: without Go, without a network.
 func TestBundle(t *testing.T) {
 	tail(t, 120)

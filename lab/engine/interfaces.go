@@ -18,7 +18,11 @@ type Installer interface {
 type Registrar interface {
 	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
 	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
-	Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error)
+	// Unregister makes the engine forget a cluster, and removes from it what the engine brought there; spoke is nil where nothing can be.
+	Unregister(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error)
+	// Withdraw removes all that the engine brought to these clusters, its own access included, and returns what stays there. The engine makes nothing any more
+	// afterwards, anywhere: it is for a hub that goes next.
+	Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error)
 }
 
 // Receiver takes what the engine is to sync.

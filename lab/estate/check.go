@@ -115,6 +115,9 @@ func (l *loader) idle() {
 
 // nodeNames checks that the longest name of a node container is still a host name: kind makes them of lab, cluster and role.
 func (l *loader) nodeNames(c lab.Cluster) {
+	if c.Provider == lab.ProviderExisting {
+		return
+	}
 	suffix := "-control-plane"
 	if c.ControlPlanes > 1 {
 		suffix = "-external-load-balancer"

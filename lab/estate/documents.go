@@ -72,8 +72,9 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 // readCluster decodes a cluster.yaml. dir is where relative mounts of spec.kind start; empty where the estate is not on disk.
 func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
-	c := lab.Cluster{File: file, Provider: "kind", ControlPlanes: 1}
+	c := lab.Cluster{File: file, ControlPlanes: 1}
 	var role, engine string
+	provider := string(lab.ProviderKind)
 	root := r.document(data, "Cluster", &c.Name, entry{"spec", func(n *yaml.Node, at string) {
 		r.mapping(n, at,
 			entry{"role", r.word(&role, string(lab.RoleHub), string(lab.RoleSpoke))},
@@ -82,7 +83,14 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 					r.fail(n, at+" is empty", "")
 				}
 			}},
-			entry{"provider", r.word(&c.Provider, "kind")},
+			entry{"provider", r.word(&provider, string(lab.ProviderKind), string(lab.ProviderExisting))},
+			entry{"existing", func(n *yaml.Node, at string) {
+				r.mapping(n, at,
+					entry{"kubeconfig", r.text(&c.Existing.Kubeconfig)},
+					entry{"context", r.text(&c.Existing.Context)},
+					entry{"server", r.text(&c.Existing.Server)},
+				)
+			}},
 			entry{"cloud", r.cloud(&c.Cloud)},
 			entry{"addons", r.truths(&c.Addons)},
 			entry{"labels", r.texts(&c.Labels)},
@@ -100,7 +108,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	if root != nil {
 		r.need(root, "spec.role")
 	}
-	c.Role = lab.Role(role)
+	c.Role, c.Provider = lab.Role(role), lab.Provider(provider)
 	if at, ok := r.at["spec.engine"]; ok && c.Role == lab.RoleSpoke {
 		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke has no engine of its own", Cure: "spec.engine belongs to the hub"})
 	}
@@ -111,7 +119,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 		c.Engine.Type = lab.EngineArgoCD
 	}
 	c.Positions = r.at
-	return c, r.problems
+	return c, append(r.problems, existing(c)...)
 }
 
 // readEnvironment decodes an environment.yaml.

@@ -27,6 +27,19 @@ func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveC
 // WithoutLoadBalancer refuses clusters of several control planes: kind puts a load balancer before them, whose image only registries have.
 func WithoutLoadBalancer() Option { return func(l *loader) { l.noLoadBalancer = true } }
 
+// Supplied is what an estate can have where images and charts come from somewhere. A chart from a repository that is not lab's is the engine's to fetch.
+func Supplied(from interface {
+	HasChart(name, version string) bool
+	Origin() lab.Origin
+},
+) []Option {
+	options := []Option{WithCharts(func(c Chart) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) })}
+	if from.Origin() != lab.OriginRegistry {
+		options = append(options, WithoutLoadBalancer())
+	}
+	return options
+}
+
 // Load reads the estate in fsys. dir is its absolute path on disk, empty for an embedded one; name is the lab's name, which is part of every container's.
 //
 // On disk, let fsys be os.OpenRoot(dir).FS(): links that lead out of the estate are problems then, and never followed.
@@ -60,6 +73,8 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.expand()
 	l.idle()
 	l.ports()
+	l.servers()
+	l.pulled()
 	if l.haveChart != nil {
 		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
 	}

@@ -41,6 +41,8 @@ type Cluster struct {
 	Role   lab.Role
 	Inputs string   // digest of the document that it is made from
 	Images []string // what stands for the images that it should hold
+
+	Attached bool // somebody else runs it
 }
 
 // Observed is what was seen. The zero value is a machine on which the lab was never up. What the hub holds (Engine, Bridge, Registered, Root, Applications) is
@@ -158,13 +160,17 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	seen := o.Clusters[c.Name]
 	recreate := func(reason string) { s.Action, s.Reason, s.Loses = lab.ActionRecreate, reason, loses(c.Name) }
 	switch {
+	case !seen.Exists && c.Attached:
+		s.Action, s.Reason = lab.ActionCreate, "not attached"
 	case !seen.Exists:
 		s.Action, s.Reason = lab.ActionCreate, "absent"
+	case seen.Attached != c.Attached:
+		recreate(ReasonProvider)
 	case slices.Contains(d.Recreate, c.Name):
 		recreate("asked for")
 	case seen.Made == lab.MadeHalf:
 		s.Action, s.Reason = lab.ActionRepair, "a run that did not end left it half made"
-	case seen.Made == lab.MadeWhole && seen.Inputs != c.Inputs:
+	case seen.Made == lab.MadeWhole && seen.Inputs != c.Inputs && !c.Attached:
 		recreate(ReasonRemake)
 	case !seen.Running:
 		s.Action, s.Reason = lab.ActionRepair, seen.Fault
@@ -190,6 +196,9 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 func holds(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
+
+// ReasonProvider is the reason of a cluster step that cannot be carried out: nobody's cluster becomes another's under the same name.
+const ReasonProvider = "spec.provider changed"
 
 // ReasonRemake is the reason of a cluster step that kind can only carry out by making the cluster again.
 const ReasonRemake = "spec.kind changed"
@@ -309,6 +318,9 @@ func goneSteps(d Desired, o Observed, hub string) []lab.Step {
 			continue
 		}
 		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate", Loses: loses(name)}
+		if o.Clusters[name].Attached {
+			s.Reason, s.Loses = "left the estate, and is released", "what lab brought to cluster "+name
+		}
 		if registered {
 			s.Needs = []string{forget.ID}
 		}

@@ -142,3 +142,15 @@ func Pull(res forge.PullResult, dry bool) ui.PullResult {
 func Promotion(p promote.Promotion) ui.PromoteResult {
 	return ui.PromoteResult{Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.File, Changed: p.Changes(), Diff: p.Diff()}
 }
+
+// Down is what became of a lab's things, with what there is to say of those that stay.
+func Down(ws *workspace.Workspace, r up.Removal) (ui.DownResult, []string) {
+	var notes []string
+	for _, s := range r.Stays {
+		notes = append(notes, "left behind: "+s)
+	}
+	if len(r.Kept) > 0 {
+		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+r.Kept[0])+" begins with it, "+ws.Command("lab down --snapshots")+" removes")
+	}
+	return ui.DownResult{Lab: ws.Name, Removed: r.Removed, Kept: r.Kept, Stays: r.Stays}, notes
+}

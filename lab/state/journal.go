@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type Cluster struct {
 	Removing bool      `json:"removing"` // somebody asked for its removal, which has begun
 	Inputs   string    `json:"inputs"`   // digest of the document it is made from
 	Began    time.Time `json:"began"`
+	Attached bool      `json:"attached,omitempty"` // somebody else made it, and it outlives the lab
 }
 
 const clustersDir = "clusters"
@@ -30,6 +32,21 @@ func (d *Dir) Cluster(name string) Cluster {
 		return Cluster{}
 	}
 	return c
+}
+
+// Attached names the clusters that are recorded as attached.
+func (d *Dir) Attached() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.Path, clustersDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && d.Cluster(name).Attached {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // SaveCluster writes the record of a cluster.

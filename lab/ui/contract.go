@@ -147,6 +147,7 @@ type DownResult struct {
 	Lab     string       `json:"lab"`
 	Removed List[string] `json:"removed"` // "cluster dev", "container lab-homelab-forge", "network lab-homelab"
 	Kept    List[string] `json:"kept"`    // names of snapshots
+	Stays   List[string] `json:"stays"`   // in clusters that outlive the lab: "cluster edge: namespace shop stays, with configmap own"
 	Seconds float64      `json:"seconds"`
 }
 

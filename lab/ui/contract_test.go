@@ -36,7 +36,7 @@ func contract() map[string]any {
 		}),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
-			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Seconds: 3.2,
+			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,
 		},
 		"snapshot-save": SnapshotSaveResult{
 			Lab: "homelab", Snapshot: Snapshot{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}, Bytes: 120586240}, Seconds: 4.2,

@@ -83,6 +83,10 @@ func (c *calledClusters) Delete(ctx context.Context, name string) error {
 	return c.p.call("clusters.delete "+name, func() error { return c.Fake.Delete(ctx, name) })
 }
 
+func (c *calledClusters) Forget(ctx context.Context, name string) error {
+	return c.p.call("clusters.forget "+name, func() error { return c.Fake.Forget(ctx, name) })
+}
+
 // server is the forge of a stage, which answers one call at a time.
 type server struct {
 	*forgetest.Fake
@@ -267,8 +271,13 @@ func (e *calledEngine) Admits(ctx context.Context, name string, spoke *rest.Conf
 	return why, err
 }
 
-func (e *calledEngine) Unregister(ctx context.Context, name string, reachable bool, p lab.Progress) (list []string, err error) {
-	err = e.call("unregister "+name, func() (err error) { list, err = e.Fake.Unregister(ctx, name, reachable, p); return err })
+func (e *calledEngine) Unregister(ctx context.Context, name string, spoke *rest.Config, p lab.Progress) (list []string, err error) {
+	err = e.call("unregister "+name, func() (err error) { list, err = e.Fake.Unregister(ctx, name, spoke, p); return err })
+	return list, err
+}
+
+func (e *calledEngine) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) (list []string, err error) {
+	err = e.call("withdraw", func() (err error) { list, err = e.Fake.Withdraw(ctx, spokes, p); return err })
 	return list, err
 }
 

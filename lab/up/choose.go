@@ -34,6 +34,21 @@ func Known(est *lab.Estate, flag string, names []string) error {
 	return nil
 }
 
+// Recreatable refuses names of clusters that the estate has not, or that lab did not make.
+func Recreatable(est *lab.Estate, names []string) error {
+	if err := Known(est, "recreate", names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if c, _ := est.Cluster(name); c.Provider == lab.ProviderExisting {
+			return &lab.Error{
+				Exit: lab.ExitInvalid, Code: "usage", Message: "--recreate: lab did not make cluster " + name, Cure: "whoever runs it makes it again, and lab up follows",
+			}
+		}
+	}
+	return nil
+}
+
 // RegistrationsOf is the bridge of one cluster of an estate, or of all, hub first.
 func RegistrationsOf(labName string, est *lab.Estate, cluster string) ([]lab.Registration, error) {
 	list := Registrations(labName, est)

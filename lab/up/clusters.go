@@ -160,7 +160,7 @@ func keepable(c lab.Cluster, now lab.ClusterState, inputs string) error {
 	switch {
 	case now.Gone > 0:
 		e.Message = fmt.Sprintf("cluster %s lacks %d of its %d nodes, and kind cannot add one", c.Name, now.Gone, now.Gone+len(now.Nodes))
-	case now.Made == lab.MadeWhole && now.Inputs != inputs:
+	case now.Made == lab.MadeWhole && now.Inputs != inputs && !now.Attached:
 		e.Message = plan.ReasonRemake + " in " + c.Name + ", and kind cannot change a cluster that runs"
 	case now.Made == lab.MadeUnknown:
 		e.Message = "cluster " + c.Name + " is there, and neither it nor lab's record says that it was ever whole"

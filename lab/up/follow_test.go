@@ -89,6 +89,8 @@ func TestLossesAreNamed(t *testing.T) {
 // published is a container engine in which containers have ports.
 type published map[string]map[string]string
 
+func (published) Answers(context.Context) error { return nil }
+
 func (published) LoadImage(context.Context, lab.Image, lab.Progress) error { return nil }
 
 func (p published) Published(context.Context, string) (map[string]map[string]string, error) {

@@ -11,7 +11,11 @@ import (
 
 // Hub is a new connection to the engine on the hub, for all that it can.
 func (l *Lab) Hub() (engine.Engine, error) {
-	cfg, err := l.Clusters.RESTConfig(l.hubName())
+	return l.connect(l.hubName())
+}
+
+func (l *Lab) connect(hub string) (engine.Engine, error) {
+	cfg, err := l.Clusters.RESTConfig(hub)
 	if err != nil {
 		return nil, err
 	}
@@ -21,6 +25,9 @@ func (l *Lab) Hub() (engine.Engine, error) {
 // names are what the estate calls what the engine knows by other names.
 func (l *Lab) names() engine.Names {
 	n := engine.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
+	if l.Estate == nil {
+		return n
+	}
 	for _, a := range l.Estate.Addons {
 		for _, set := range a.Sets {
 			n.Addons[set] = a.Name
@@ -34,6 +41,9 @@ func (l *Lab) names() engine.Names {
 
 // ownChartVersion reads the version of a chart that is the estate's own.
 func (l *Lab) ownChartVersion(dir string) string {
+	if l.Estate == nil {
+		return ""
+	}
 	data, err := fs.ReadFile(l.Estate.FS, path.Join(dir, "Chart.yaml"))
 	if err != nil {
 		return ""

@@ -51,12 +51,14 @@ type journey struct {
 }
 
 var journeys = map[string]journey{
-	"up":                {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.fetches = true }},
-	"up after an edit":  {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: edited},
-	"up that prunes":    {first: pruningUp, keeps: []string{"hub", "prod"}, prepare: left},
-	"up that recreates": {first: recreatingUp, next: plainUp, keeps: []string{"hub", "prod"}, prepare: converge},
-	"down":              {first: down, prepare: saved},
-	"up after down":     {first: down, next: plainUp, prepare: saved},
+	"up":                        {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.fetches = true }},
+	"up after an edit":          {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: edited},
+	"up that prunes":            {first: pruningUp, keeps: []string{"hub", "prod"}, prepare: left},
+	"up that recreates":         {first: recreatingUp, next: plainUp, keeps: []string{"hub", "prod"}, prepare: converge},
+	"down":                      {first: down, prepare: saved},
+	"up after down":             {first: down, next: plainUp, prepare: saved},
+	"down of one that lives on": {first: down, prepare: attached},
+	"up that attaches":          {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
 }
 
 func plainUp(ctx context.Context, p *process) error {
@@ -96,6 +98,12 @@ func saved(t *testing.T, s *stage) {
 	converge(t, s)
 	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
 	must(t, err)
+}
+
+// attached is a lab with a cluster that somebody else made.
+func attached(t *testing.T, s *stage) {
+	s.attach()
+	converge(t, s)
 }
 
 // TestInterruptedAnywhere ends runs at every call of an adapter and at every begin and end of a step. The next run has to lead to what one that nobody
@@ -202,6 +210,14 @@ func (j journey) endedAt(t *testing.T, end, point string, want []string) {
 	for _, name := range j.keeps {
 		if was, had := whole[name]; had && s.clusters.Identity(name) != was {
 			t.Errorf("cluster %s is another one", name)
+		}
+	}
+	if got := s.clusters.Outside("edge"); got != "absent" && !strings.HasPrefix(got, "outside edge") {
+		t.Errorf("the cluster that lives on is %q", got)
+	}
+	for _, e := range s.engines { // those of hubs that are gone, too
+		if s.clusters.Outside("edge") == "outside edge" && len(e.Holds("edge")) > 0 {
+			t.Errorf("the cluster that lives on keeps %v", e.Holds("edge"))
 		}
 	}
 	if len(s.clusters.Whole()) > 0 {

@@ -111,10 +111,10 @@ func (p *process) lab() *up.Lab {
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: &calledSupply{p: p}, Containers: &calledContainers{p: p},
 		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(),
 	}
-	l.Connect = func() (up.Engine, error) {
-		id := clusters.Identity("hub")
-		if id == "" {
-			return nil, errors.New("the hub does not exist")
+	l.Connect = func(hub string) (up.Engine, error) {
+		id := clusters.Identity(hub)
+		if id == "" || hub != "hub" {
+			return nil, errors.New("no hub is there")
 		}
 		p.stage.mu.Lock()
 		defer p.stage.mu.Unlock()
@@ -168,6 +168,8 @@ func (supply) HasChart(_, _ string) bool         { return true }
 func (supply) ImagesOf(chart, _ string) []string { return []string{chart} }
 
 type containers struct{}
+
+func (containers) Answers(context.Context) error { return nil }
 
 func (containers) LoadImage(context.Context, lab.Image, lab.Progress) error { return nil }
 

@@ -44,6 +44,14 @@ func (l *Lab) Left(ctx context.Context, o Options, s *Seen) []string {
 
 // Allowed refuses a plan that destroys what nobody asked to destroy.
 func Allowed(o Options, steps []lab.Step) error {
+	for _, s := range steps {
+		if s.Kind == plan.KindCluster && s.Reason == plan.ReasonProvider {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "provider", Message: "spec.provider changed in " + s.Cluster + ", and one cluster does not become another",
+				Cure: "undo the change, or give the new one another name: lab up --prune removes what left the estate",
+			}
+		}
+	}
 	names := slices.DeleteFunc(plan.Remade(steps), func(name string) bool { return slices.Contains(o.Recreate, name) })
 	if len(names) == 0 {
 		return nil

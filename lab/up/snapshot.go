@@ -50,13 +50,16 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 		return snapshot.Snapshot{}, partial("the restore of snapshot " + name + " has not ended")
 	}
 	for _, c := range states {
+		if c.Attached {
+			continue
+		}
 		if c.Made != lab.MadeWhole || c.Gone > 0 {
 			return snapshot.Snapshot{}, partial("cluster " + c.Name + " is " + c.Standing())
 		}
 		contents.Clusters[c.Name] = c.Nodes
 	}
 	switch {
-	case len(states) == 0:
+	case len(contents.Clusters) == 0:
 		return snapshot.Snapshot{}, partial("it has no cluster")
 	case !f.Exists:
 		return snapshot.Snapshot{}, partial("its forge is absent")
@@ -92,7 +95,7 @@ func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, r
 func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 	var options Options
 	for _, c := range est.Clusters {
-		if _, ok := o.Clusters[c.Name]; ok {
+		if _, ok := o.Clusters[c.Name]; ok || c.Provider == lab.ProviderExisting {
 			options.Clusters = append(options.Clusters, c)
 		} else {
 			options.Others = true

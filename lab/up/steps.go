@@ -113,8 +113,14 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 		if !r.options.Prune {
 			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
 		}
-		_, err := e.Unregister(ctx, s.Cluster, r.seen.Clusters[s.Cluster].Ready, p)
-		return apply.Outcome{Detail: "forgotten", Changes: []string{s.Reason}}, err
+		var spoke *rest.Config // none where nothing can be removed from it
+		if r.seen.Clusters[s.Cluster].Ready {
+			if spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
+				return apply.Outcome{}, err
+			}
+		}
+		changes, err := e.Unregister(ctx, s.Cluster, spoke, p)
+		return apply.Outcome{Detail: "forgotten", Changes: append([]string{s.Reason}, changes...)}, err
 	}
 	reg, err := r.registration(s.Cluster)
 	if err != nil {

@@ -32,6 +32,8 @@ type Addresses interface {
 type Maker interface {
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Delete(ctx context.Context, name string) error
+	// Forget drops lab's record of a cluster that lives on, and touches nothing in it.
+	Forget(ctx context.Context, name string) error
 	RESTConfig(name string) (*rest.Config, error)
 }
 
@@ -124,6 +126,7 @@ type Catalogue interface {
 
 // Containers is what lab needs of the container engine itself.
 type Containers interface {
+	Answers(ctx context.Context) error
 	LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error
 	Published(ctx context.Context, network string) (map[string]map[string]string, error)
 }
@@ -141,8 +144,8 @@ type Lab struct {
 	Containers Containers
 	Snapshots  Snapshots
 	Definition engine.Definition // of the engine on the hub
-	// Connect reaches the engine on the hub, which must run; nil for Hub.
-	Connect func() (Engine, error)
+	// Connect reaches the engine on a hub, which must run; nil for the Definition's.
+	Connect func(hub string) (Engine, error)
 
 	mu  sync.Mutex
 	hub Engine // of the last Connect
@@ -155,15 +158,19 @@ func (l *Lab) Engine() (Engine, error) {
 	if l.hub != nil {
 		return l.hub, nil
 	}
-	connect := l.Connect
-	if connect == nil {
-		connect = func() (Engine, error) { return l.Hub() }
-	}
-	e, err := connect()
+	e, err := l.engineOn(l.hubName())
 	if err == nil {
 		l.hub = e
 	}
 	return e, err
+}
+
+// engineOn is the engine on any cluster that may be the hub.
+func (l *Lab) engineOn(hub string) (Engine, error) {
+	if l.Connect != nil {
+		return l.Connect(hub)
+	}
+	return l.connect(hub)
 }
 
 // disconnect drops the connection to a hub that is another one now.

@@ -32,7 +32,9 @@ func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.D
 		Others: o.Others, Prune: o.Prune, Recreate: o.Recreate, Preflight: o.Preflight,
 	}
 	for _, c := range l.clusters(o) {
-		d.Clusters = append(d.Clusters, plan.Cluster{Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Images: l.imageKeys(c)})
+		d.Clusters = append(d.Clusters, plan.Cluster{
+			Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Images: l.imageKeys(c), Attached: c.Provider == lab.ProviderExisting,
+		})
 	}
 	return d
 }
@@ -132,6 +134,9 @@ func (l *Lab) webhook() string {
 // imagesOf names the images that a cluster's nodes should hold: the engine's on the hub, and those of every version of every addon that the cluster has, so
 // that a promotion needs no network.
 func (l *Lab) imagesOf(c lab.Cluster) []string {
+	if c.Provider == lab.ProviderExisting { // it pulls its own
+		return nil
+	}
 	var names []string
 	if c.Role == lab.RoleHub {
 		names = append(names, l.Definition.Images...)

@@ -25,6 +25,7 @@ type Engine struct {
 	mu       sync.Mutex
 	networks map[string]string // lab -> subnet
 	clusters map[string]*made  // by kind name
+	outside  map[string]*made  // of somebody else, by name
 	ids      int
 }
 
@@ -42,6 +43,7 @@ type made struct {
 	mark      *mark  // in its API
 	file      string // in its node; empty for none
 	unread    int    // at how many looks nothing can be read from its node
+	attached  bool   // somebody else made it, and it outlives every lab
 }
 
 type mark struct {
@@ -52,7 +54,9 @@ type mark struct {
 func (m *made) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
 
 // NewEngine returns an empty engine.
-func NewEngine() *Engine { return &Engine{networks: map[string]string{}, clusters: map[string]*made{}} }
+func NewEngine() *Engine {
+	return &Engine{networks: map[string]string{}, clusters: map[string]*made{}, outside: map[string]*made{}}
+}
 
 // Fake is a lab's clusters without containers. The zero value of Fail makes everything succeed.
 type Fake struct {
@@ -151,7 +155,7 @@ func (f *Fake) RemoveNetwork(context.Context) error {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	for _, m := range f.engine.clusters {
-		if m.lab == f.lab {
+		if m.lab == f.lab && !m.attached {
 			return errors.New("network has active endpoints")
 		}
 	}
@@ -197,6 +201,13 @@ func (f *Fake) seen(key string, m *made) lab.ClusterState {
 		}
 	}
 	record := f.state.Cluster(m.name)
+	if m.attached {
+		s.Attached, s.Nodes, s.Made, s.Inputs, s.Recorded = true, nil, lab.MadeWhole, record.Inputs, record.Attached && record.Whole
+		if m.mark != nil && !s.Recorded {
+			s.Inputs = m.mark.inputs
+		}
+		return s
+	}
 	s.Made, s.Inputs = cluster.Judge(record, []string{m.id}, api, func() cluster.Evidence {
 		if m.unread > 0 {
 			m.unread--
@@ -217,6 +228,9 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 	if err := f.fail("create", name); err != nil {
 		return err
 	}
+	if spec.Cluster.Provider == lab.ProviderExisting {
+		return f.attach(name, key)
+	}
 	if f.state.Cluster(name).Began.IsZero() {
 		if err := f.state.SaveCluster(name, state.Cluster{}); err != nil {
 			return err
@@ -236,6 +250,48 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 		err = errors.Join(err, f.Delete(context.WithoutCancel(ctx), name))
 	}
 	return err
+}
+
+// attach takes a cluster of somebody else for the lab's. Each name is one that runs.
+func (f *Fake) attach(name, key string) error {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	m := f.engine.outside[name]
+	if m == nil {
+		m = &made{name: name, born: "outside " + name, running: true, ready: true, attached: true}
+		f.engine.outside[name] = m
+	}
+	if m.lab != "" && m.lab != f.lab {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "not_ours", Message: "it is a cluster of lab " + m.lab}
+	}
+	if err := f.state.SaveCluster(name, state.Cluster{Attached: true}); err != nil {
+		return err
+	}
+	m.lab = f.lab
+	f.engine.clusters[key] = m
+	return f.writeKubeconfig(name)
+}
+
+// Forget drops lab's record of a cluster of somebody else.
+func (f *Fake) Forget(_ context.Context, name string) error {
+	if err := f.fail("forget", name); err != nil {
+		return err
+	}
+	return f.forget(name)
+}
+
+func (f *Fake) forget(name string) error {
+	f.engine.mu.Lock()
+	key := lab.KindName(f.lab, name)
+	if m := f.engine.clusters[key]; m != nil && m.attached {
+		m.lab, m.mark = "", nil
+		delete(f.engine.clusters, key)
+	}
+	f.engine.mu.Unlock()
+	if err := os.Remove(f.Kubeconfig(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return f.state.ForgetCluster(name)
 }
 
 func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {
@@ -340,7 +396,9 @@ func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) e
 		if !m.answers() {
 			return errors.New("the API does not answer")
 		}
-		m.file = inputs
+		if !m.attached {
+			m.file = inputs
+		}
 		return nil
 	})
 	if err != nil {
@@ -359,6 +417,9 @@ func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) e
 // Record notes in lab's own record that a cluster is whole.
 func (f *Fake) Record(_ context.Context, name, inputs string) error {
 	return f.with("record", name, func(m *made) error {
+		if m.attached {
+			return f.state.SaveCluster(name, state.Cluster{Attached: true, Whole: true, Inputs: inputs})
+		}
 		return f.state.SaveCluster(name, state.Cluster{Nodes: []string{m.id}, Whole: true, Inputs: inputs})
 	})
 }
@@ -372,6 +433,9 @@ func (f *Fake) Delete(_ context.Context, name string) error {
 	f.engine.mu.Lock()
 	m := f.engine.clusters[key]
 	f.engine.mu.Unlock()
+	if m != nil && m.attached {
+		return f.forget(name)
+	}
 	if m != nil && m.lab == f.lab {
 		r := f.state.Cluster(name)
 		r.Removing = true

@@ -83,6 +83,20 @@ func (f *Fake) Identity(name string) (id string) {
 	return id
 }
 
+// Outside is a cluster that somebody else made, with the lab that it is attached to.
+func (f *Fake) Outside(name string) string {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	m := f.engine.outside[name]
+	switch {
+	case m == nil:
+		return "absent"
+	case m.lab != "":
+		return m.born + " in " + m.lab
+	}
+	return m.born
+}
+
 // Whole names the clusters that were marked in full at some time, with their identities.
 func (f *Fake) Whole() map[string]string {
 	f.engine.mu.Lock()

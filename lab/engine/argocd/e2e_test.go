@@ -21,6 +21,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/repo"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -213,6 +215,7 @@ func TestArgoCDKeepsTheContract(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		Holds:       func(t *testing.T) []string { return holds(t, w) },
 		Fingerprint: func(t *testing.T) []string { return fingerprint(t, w) },
 		Patience:    3 * time.Minute,
 	})
@@ -254,3 +257,54 @@ func fingerprint(t *testing.T, w *world) []string {
 	slices.Sort(out)
 	return out
 }
+
+// holds is what the spoke holds that a kind cluster as it was made does not. A namespace that somebody else made is not told of, and must stay.
+func holds(t *testing.T, w *world) []string {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(w.spoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const canary = "somebody"
+	_, err = c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	if err == nil {
+		spokeCanary = ""
+	}
+	var held []string
+	for range 60 { // what is on its way out may take a moment
+		held = nil
+		list, err := c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaving := false
+		for _, ns := range list.Items {
+			switch {
+			case ns.Name == canary && spokeCanary == "":
+				spokeCanary = string(ns.UID)
+			case ns.Name == canary && spokeCanary != string(ns.UID):
+				t.Error("the namespace of somebody else is another one")
+			case ns.Name != canary && ns.Name != "default" && ns.Name != "local-path-storage" && !strings.HasPrefix(ns.Name, "kube-"):
+				held = append(held, "namespace "+ns.Name)
+				leaving = leaving || ns.DeletionTimestamp != nil
+			}
+		}
+		if !leaving {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	bindings, err := c.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{LabelSelector: lab.LabelName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bindings.Items {
+		held = append(held, "clusterrolebinding "+b.Name)
+	}
+	return held
+}
+
+var spokeCanary string // uid of the namespace

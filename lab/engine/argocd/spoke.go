@@ -21,6 +21,7 @@ const (
 	SpokeNamespace = "lab-system"
 	spokeAccount   = "argocd-manager"
 	spokeToken     = "argocd-manager-token"
+	spokeBinding   = "lab-" + spokeAccount
 )
 
 // credential is how Argo CD enters a spoke.
@@ -41,7 +42,7 @@ func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (cred
 	}}
 	binding := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-		"metadata": map[string]any{"name": "lab-" + spokeAccount, "labels": a.labels(registration)},
+		"metadata": map[string]any{"name": spokeBinding, "labels": a.labels(registration)},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": spokeAccount, "namespace": SpokeNamespace}},
 	}}

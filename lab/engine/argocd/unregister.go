@@ -13,17 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 )
 
-// Unregister makes Argo CD forget a cluster, and returns in words what that took. reachable reports whether the cluster still answers.
+// Unregister makes Argo CD forget a cluster, and returns in words what that took. spoke leads into the cluster; nil where it does not answer, or is gone.
 //
-// A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
+// A cluster that answers is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
 // can still enter it and delete what they made; then the registration goes. From a cluster that is gone nothing can be deleted: the registration goes first, and
 // Applications that Argo CD cannot finish are freed of their finalizer.
-func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool, p lab.Progress) ([]string, error) {
+func (a *ArgoCD) Unregister(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	have, err := a.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool,
 		}
 	}
 	var lines []string
-	if reachable {
+	if spoke != nil {
 		left, err := a.drain(ctx, have, p)
 		if err != nil {
 			return lines, err
@@ -53,7 +54,10 @@ func (a *ArgoCD) Unregister(ctx context.Context, cluster string, reachable bool,
 	for _, f := range freed {
 		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
 	}
-	return lines, err
+	if err != nil || spoke == nil {
+		return lines, err
+	}
+	return lines, a.leave(ctx, spoke)
 }
 
 // drain switches every addon off in a registration and watches until the cluster's applications are gone. It returns those that stay: an ApplicationSet

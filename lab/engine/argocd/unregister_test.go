@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 )
@@ -32,6 +33,9 @@ func gone(t *testing.T, hub *cluster) bool {
 	return apierrors.IsNotFound(err)
 }
 
+// prodSpoke leads into the cluster prod.
+var prodSpoke = &rest.Config{}
+
 // The registration must outlive the applications: Argo CD enters the cluster with it to delete what they made.
 func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +45,7 @@ func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			lines, err = a.Unregister(t.Context(), "prod", true, func(s string) { told = append(told, s) })
+			lines, err = a.Unregister(t.Context(), "prod", prodSpoke, func(s string) { told = append(told, s) })
 			done <- err
 		}()
 		time.Sleep(5 * time.Second)
@@ -81,7 +85,7 @@ func TestUnregisterSaysWhatStays(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
 		start := time.Now()
-		lines, err := a.Unregister(t.Context(), "prod", true, func(string) {})
+		lines, err := a.Unregister(t.Context(), "prod", prodSpoke, func(string) {})
 		want := []string{"cluster prod keeps what prod-podinfo made there", "cluster prod is no longer registered"}
 		if err != nil || !slices.Equal(lines, want) {
 			t.Errorf("%q, %v", lines, err)
@@ -98,7 +102,7 @@ func TestUnregisterAClusterThatIsGone(t *testing.T) {
 	hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{
 		"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []string{"resources-finalizer.argocd.argoproj.io"},
 	}})
-	lines, err := a.Unregister(t.Context(), "prod", false, func(string) {})
+	lines, err := a.Unregister(t.Context(), "prod", nil, func(string) {})
 	want := []string{"cluster prod is no longer registered", "application prod-podinfo is let go, what it made stays where it was"}
 	if err != nil || !slices.Equal(lines, want) || !gone(t, hub) {
 		t.Errorf("%q, %v", lines, err)
@@ -110,7 +114,7 @@ func TestUnregisterAClusterThatIsGone(t *testing.T) {
 
 func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
 	a, hub, _ := newFake(t, clusterSecret("prod", "other"))
-	_, err := a.Unregister(t.Context(), "prod", true, func(string) {})
+	_, err := a.Unregister(t.Context(), "prod", prodSpoke, func(string) {})
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "" {
 		t.Errorf("%v", err)
@@ -118,7 +122,7 @@ func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
 	if w := hub.writes(); len(w) != 0 {
 		t.Errorf("written %v", w)
 	}
-	if lines, err := a.Unregister(t.Context(), "nobody", true, func(string) {}); err != nil || len(lines) != 0 {
+	if lines, err := a.Unregister(t.Context(), "nobody", prodSpoke, func(string) {}); err != nil || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)
 	}
 }

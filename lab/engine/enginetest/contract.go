@@ -40,6 +40,7 @@ type Subject struct {
 	Mend         func(*testing.T) string   // commits one that does
 	Region       func(*testing.T) string   // annotation aws_region of the spoke's registration, as hello carries it in the spoke
 	Revoke       func(*testing.T)          // makes the spoke refuse the engine
+	Holds        func(*testing.T) []string // what the spoke holds of the engine and of hello, namespaces included
 	Fingerprint  func(*testing.T) []string // every object that lab wrote, with its version
 	Patience     time.Duration             // how long anything may take
 }
@@ -67,6 +68,7 @@ func Contract(t *testing.T, s Subject) {
 		{"a cancelled wait says so", c.cancelled},
 		{"a label off takes the application away", c.labelOff},
 		{"a cluster that left is forgotten with its applications", c.unregister},
+		{"a cluster that lives on is left as it was found", c.withdraw},
 	} {
 		if !t.Run(part.name, part.run) {
 			t.FailNow() // what follows would fail for this part's reason
@@ -123,7 +125,7 @@ func (c *contract) absent(t *testing.T) {
 	if s.Installed() || s.Ready || s.Revision != 0 || len(s.Registrations) != 0 {
 		t.Errorf("%+v", s)
 	}
-	if again, err := c.Engine.Unregister(c.context(t), "nobody", true, progress(t)); err != nil || len(again) != 0 {
+	if again, err := c.Engine.Unregister(c.context(t), "nobody", c.Spoke, progress(t)); err != nil || len(again) != 0 {
 		t.Errorf("a cluster that nobody knows: %v, %v", again, err)
 	}
 }

@@ -29,12 +29,13 @@ type Fake struct {
 	revision     string
 	broken       map[string]string
 	revoked      bool
-	writes       int // how often anything was changed
+	withdrawn    map[string]bool // clusters that the engine was withdrawn from, and not registered again since
+	writes       int             // how often anything was changed
 }
 
 // NewFake returns a fake that nothing was done to.
 func NewFake() *Fake {
-	return &Fake{regs: map[string]engine.Registered{}, repositories: map[string]engine.Repository{}, broken: map[string]string{}}
+	return &Fake{regs: map[string]engine.Registered{}, repositories: map[string]engine.Repository{}, broken: map[string]string{}, withdrawn: map[string]bool{}}
 }
 
 // Commit says which commit the estate is at.
@@ -124,7 +125,8 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 	}
 	have, known := f.regs[reg.Cluster]
 	lines := engine.Diff(reg, have)
-	if known && f.revoked {
+	refused := f.revoked || f.withdrawn[reg.Cluster]
+	if known && refused {
 		lines = append(lines, "credentials renewed")
 	}
 	if known && len(lines) == 0 {
@@ -132,10 +134,11 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 	}
 	f.writes++
 	since := have.Since
-	if !known || f.revoked {
+	if !known || refused {
 		since = time.Now()
 	}
 	f.revoked = false
+	delete(f.withdrawn, reg.Cluster)
 	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Since: since, Labels: map[string]string{}, Annotations: map[string]string{}}
 	for k, v := range reg.Labels {
 		next.Labels[k] = v.Value
@@ -154,14 +157,14 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 func (f *Fake) Admits(ctx context.Context, cluster string, _ *rest.Config) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.regs[cluster]; known && f.revoked {
+	if _, known := f.regs[cluster]; known && (f.revoked || f.withdrawn[cluster]) {
 		return "its token is not known there", ctx.Err()
 	}
 	return "", ctx.Err()
 }
 
 // Unregister implements Registrar.
-func (f *Fake) Unregister(ctx context.Context, cluster string, _ bool, _ lab.Progress) ([]string, error) {
+func (f *Fake) Unregister(ctx context.Context, cluster string, _ *rest.Config, _ lab.Progress) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.regs[cluster]; !known {
@@ -170,6 +173,34 @@ func (f *Fake) Unregister(ctx context.Context, cluster string, _ bool, _ lab.Pro
 	f.writes++
 	delete(f.regs, cluster)
 	return []string{"cluster " + cluster + " is no longer registered"}, ctx.Err()
+}
+
+// Withdraw implements Registrar.
+func (f *Fake) Withdraw(ctx context.Context, spokes map[string]*rest.Config, _ lab.Progress) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes++
+	f.root = nil
+	for name := range spokes {
+		f.withdrawn[name] = true
+	}
+	return nil, ctx.Err()
+}
+
+// Holds names what the engine brought to a cluster, its access first.
+func (f *Fake) Holds(cluster string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.regs[cluster]; !known || f.withdrawn[cluster] {
+		return nil
+	}
+	held := []string{"access"}
+	for _, a := range f.applications() {
+		if a.Cluster == cluster {
+			held = append(held, a.Name)
+		}
+	}
+	return held
 }
 
 // ApplyRepositories implements Syncer.

@@ -37,6 +37,7 @@ func TestFakeKeepsTheContract(t *testing.T) {
 			return s.Registrations[0].Annotations["aws_region"]
 		},
 		Revoke:      func(*testing.T) { f.Revoke() },
+		Holds:       func(*testing.T) []string { return f.Holds("spoke") },
 		Fingerprint: func(*testing.T) []string { return []string{strconv.Itoa(f.Writes())} },
 		Patience:    time.Minute,
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"homelab/lab/engine"
 )
 
@@ -142,7 +144,7 @@ func (c *contract) labelOff(t *testing.T) {
 }
 
 func (c *contract) unregister(t *testing.T) {
-	lines, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t))
+	lines, err := c.Engine.Unregister(c.context(t), "spoke", c.Spoke, progress(t))
 	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
 		t.Errorf("%v, %v", lines, err)
 	}
@@ -154,7 +156,39 @@ func (c *contract) unregister(t *testing.T) {
 	if err != nil || len(s.Registrations) != 0 || !s.Installed() {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if again, err := c.Engine.Unregister(c.context(t), "spoke", true, progress(t)); err != nil || len(again) != 0 {
+	if again, err := c.Engine.Unregister(c.context(t), "spoke", c.Spoke, progress(t)); err != nil || len(again) != 0 {
 		t.Errorf("again: %v, %v", again, err)
 	}
+}
+
+func (c *contract) withdraw(t *testing.T) {
+	up := func() {
+		t.Helper()
+		if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up()
+	if held := c.Holds(t); len(held) < 2 {
+		t.Fatalf("before: %v", held)
+	}
+	for range 2 { // a run that was broken off is repeated
+		stays, err := c.Engine.Withdraw(c.context(t), map[string]*rest.Config{"spoke": c.Spoke}, progress(t))
+		if err != nil || len(stays) != 0 {
+			t.Fatalf("%v, %v", stays, err)
+		}
+		if held := c.Holds(t); len(held) != 0 {
+			t.Errorf("it still holds %v", held)
+		}
+		if apps, err := c.Engine.Applications(c.context(t)); err != nil || len(apps) != 0 {
+			t.Errorf("%v, %v", apps, err)
+		}
+	}
+	up() // who thinks better of it
 }

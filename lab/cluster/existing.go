@@ -1,0 +1,379 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"homelab/lab"
+	"homelab/lab/state"
+)
+
+// Existing are clusters that somebody else runs. Lab attaches them and releases them, and never makes, starts or removes one. A cluster is attached while it
+// bears the lab's mark, or lab's record says so: the record outlives the estate, so that lab down releases what the estate no longer names.
+type Existing struct {
+	lab     string
+	state   *state.Dir
+	estate  map[string]lab.Existing // by cluster
+	dir     string                  // of the estate, from which relative paths start
+	connect func(*rest.Config) (kubernetes.Interface, error)
+}
+
+// NewExisting returns the existing clusters of the lab that dir belongs to, and of its estate, which may be nil.
+func NewExisting(dir *state.Dir, est *lab.Estate) *Existing {
+	e := &Existing{
+		lab: dir.Lab, state: dir, estate: map[string]lab.Existing{},
+		connect: func(cfg *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(cfg) },
+	}
+	if est == nil {
+		return e
+	}
+	e.dir = est.Dir
+	for _, c := range est.Clusters {
+		if c.Provider == lab.ProviderExisting {
+			e.estate[c.Name] = c.Existing
+		}
+	}
+	return e
+}
+
+// attachLimit is how long a cluster that does not answer is waited for.
+const attachLimit = time.Minute
+
+// has reports whether a cluster is one of these: the estate says so, or it was attached.
+func (e *Existing) has(name string) bool {
+	_, wanted := e.estate[name]
+	return wanted || e.state.Cluster(name).Attached
+}
+
+// Kubeconfig is the path of lab's own copy of what leads into a cluster, which lab down needs when the estate no longer names it.
+func (e *Existing) Kubeconfig(name string) string {
+	return filepath.Join(e.state.Kubeconfigs(), name+".yaml")
+}
+
+// access is the kubeconfig of one cluster alone: the estate's, or lab's copy where the estate does not name the cluster.
+func (e *Existing) access(name string) (*clientcmdapi.Config, error) {
+	from, wanted := e.estate[name]
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: e.Kubeconfig(name)}
+	switch {
+	case !wanted:
+	case from.Kubeconfig == "":
+		rules = clientcmd.NewDefaultClientConfigLoadingRules()
+	default:
+		rules.ExplicitPath = from.Kubeconfig
+		if rest, ok := strings.CutPrefix(from.Kubeconfig, "~/"); ok {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, err
+			}
+			rules.ExplicitPath = filepath.Join(home, rest)
+		} else if !filepath.IsAbs(from.Kubeconfig) {
+			rules.ExplicitPath = filepath.Join(e.dir, from.Kubeconfig)
+		}
+	}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: from.Context}).RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	if from.Context != "" {
+		cfg.CurrentContext = from.Context
+	}
+	if cfg.Contexts[cfg.CurrentContext] == nil {
+		return nil, &lab.Error{
+			Exit: lab.ExitFailed, Code: "no_context", Message: fmt.Sprintf("the kubeconfig has no context %q", cfg.CurrentContext),
+			Cure: "name one in spec.existing.context: kubectl config get-contexts", Details: contexts(cfg),
+		}
+	}
+	if err := clientcmdapi.MinifyConfig(&cfg); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	if err := clientcmdapi.FlattenConfig(&cfg); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	return &cfg, nil
+}
+
+func contexts(cfg clientcmdapi.Config) []string {
+	var names []string
+	for name := range cfg.Contexts {
+		names = append(names, name)
+	}
+	if slices.Sort(names); len(names) == 0 {
+		return nil
+	}
+	return []string{"it has " + strings.Join(names, ", ")}
+}
+
+// RESTConfig is how a cluster is reached from this machine.
+func (e *Existing) RESTConfig(name string) (*rest.Config, error) {
+	access, err := e.access(name)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	cfg, err := clientcmd.NewDefaultClientConfig(*access, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	cfg.UserAgent = "lab"
+	return cfg, nil
+}
+
+func (e *Existing) client(name string) (kubernetes.Interface, error) {
+	cfg, err := e.RESTConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Timeout = answerLimit
+	return e.connect(cfg)
+}
+
+// Observe returns the clusters that are attached.
+func (e *Existing) Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error) {
+	all, err := e.state.Attached()
+	if err != nil {
+		return nil, err
+	}
+	for name := range e.estate {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	var mu sync.Mutex
+	var states []lab.ClusterState
+	var asking errgroup.Group
+	for _, name := range all {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			continue
+		}
+		asking.Go(func() error {
+			s, _ := e.look(ctx, name)
+			if s.Exists {
+				mu.Lock()
+				defer mu.Unlock()
+				states = append(states, s)
+			}
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	slices.SortFunc(states, func(a, b lab.ClusterState) int { return strings.Compare(a.Name, b.Name) })
+	return states, ctx.Err()
+}
+
+// look asks one cluster. What it exists for is the lab: one that is not attached does not.
+func (e *Existing) look(ctx context.Context, name string) (lab.ClusterState, error) {
+	record := e.state.Cluster(name)
+	s := lab.ClusterState{
+		Name: name, Exists: record.Attached, Running: true, Attached: true, Made: lab.MadeWhole, Inputs: record.Inputs, Recorded: record.Attached && record.Whole,
+		Fault: "its API does not answer",
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	client, err := e.client(name)
+	if err != nil {
+		s.Fault = "its kubeconfig leads nowhere"
+		return s, err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return s, err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return s, err
+	}
+	m, err := markOf(ctx, client)
+	if err != nil {
+		return s, err
+	}
+	s.Answers, s.Fault, s.Kubernetes = true, "", version.GitVersion
+	for _, n := range nodes.Items {
+		ready, _ := nodeReady(&n, time.Time{})
+		s.Ready = s.Ready || ready // the rest is its owner's
+	}
+	if m.lab == e.lab {
+		s.Exists, s.Marked = true, true
+		if !s.Recorded {
+			s.Inputs = m.inputs
+		}
+	}
+	return s, nil
+}
+
+// marked is what a cluster's mark says.
+type marked struct{ lab, inputs string }
+
+func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {
+	m, err := client.CoreV1().ConfigMaps(system).Get(ctx, markName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return marked{}, nil
+	}
+	if err != nil {
+		return marked{}, err
+	}
+	return marked{lab: m.Labels[lab.LabelName], inputs: m.Data[markInputs]}, nil
+}
+
+// Create attaches a cluster: from its record on, it is the lab's until Delete releases it. One that is another lab's is refused.
+func (e *Existing) Create(ctx context.Context, spec Spec, p lab.Progress) error {
+	return e.attach(ctx, spec.Cluster.Name, orSilent(p))
+}
+
+// Start waits until a cluster answers: nobody but its owner can start it.
+func (e *Existing) Start(ctx context.Context, name string, p lab.Progress) error {
+	return e.attach(ctx, name, orSilent(p))
+}
+
+func (e *Existing) attach(ctx context.Context, name string, p lab.Progress) error {
+	if err := e.answered(ctx, name, p); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	r := e.state.Cluster(name)
+	r.Attached = true
+	if err := e.state.SaveCluster(name, r); err != nil {
+		return err
+	}
+	return e.keepAccess(name)
+}
+
+// answered waits until a cluster answers with a node that is ready, and refuses one that is not to be had.
+func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) error {
+	if _, err := e.access(name); err != nil {
+		return err // waiting does not cure it
+	}
+	within, cancel := context.WithTimeout(ctx, attachLimit)
+	defer cancel()
+	for {
+		s, err := e.look(within, name)
+		switch {
+		case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+			return err
+		case err == nil && s.Ready:
+			return e.free(within, name)
+		case err == nil:
+			err = errors.New("no node of it is ready")
+		}
+		p("waiting for its API: " + err.Error())
+		if pause(within, time.Second) != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &lab.Error{
+				Exit: lab.ExitTimeout, Code: "unreachable", Message: fmt.Sprintf("it was not ready within %s, last seen: %v", attachLimit, err), Err: err,
+				Cure: "see that kubectl get nodes works with its kubeconfig, and run lab up again",
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// free refuses a cluster that another lab has.
+func (e *Existing) free(ctx context.Context, name string) error {
+	client, err := e.client(name)
+	if err != nil {
+		return err
+	}
+	m, err := markOf(ctx, client)
+	if err != nil || m.lab == "" || m.lab == e.lab {
+		return err
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "not_ours", Message: "it is a cluster of lab " + m.lab,
+		Cure: "take it out of that lab's estate and run lab up --prune there; if there is no such lab: kubectl delete configmap " + markName + " --namespace " + system,
+	}
+}
+
+// keepAccess keeps a copy of a cluster's kubeconfig, for lab kubeconfig and for when the estate no longer names the cluster.
+func (e *Existing) keepAccess(name string) error {
+	access, err := e.access(name)
+	if err != nil {
+		return err
+	}
+	text, err := clientcmd.Write(*access)
+	if err != nil {
+		return err
+	}
+	if have, err := os.ReadFile(e.Kubeconfig(name)); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	return writeKubeconfig(e.Kubeconfig(name), text)
+}
+
+// Load does nothing: a cluster pulls its images itself.
+func (e *Existing) Load(context.Context, string, []lab.Image, lab.Progress) error { return nil }
+
+// Mark writes into a cluster whose it is.
+func (e *Existing) Mark(ctx context.Context, name, inputs string, _ []string) error {
+	if err := e.free(ctx, name); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	client, err := e.client(name)
+	if err != nil {
+		return err
+	}
+	m := corev1.ConfigMap(markName, system).WithLabels(map[string]string{lab.LabelName: e.lab, lab.LabelPart: "cluster"}).WithData(map[string]string{markInputs: inputs})
+	if _, err := client.CoreV1().ConfigMaps(system).Apply(ctx, m, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
+		return fmt.Errorf("cluster %s: mark: %w", name, err)
+	}
+	return e.Record(ctx, name, inputs)
+}
+
+// Record writes down that a cluster is attached.
+func (e *Existing) Record(_ context.Context, name, inputs string) error {
+	r := e.state.Cluster(name)
+	r.Attached, r.Whole, r.Inputs = true, true, inputs
+	if err := e.state.SaveCluster(name, r); err != nil {
+		return err
+	}
+	return e.keepAccess(name)
+}
+
+// Delete releases a cluster: its mark goes, then lab's copy of its kubeconfig and its record. The cluster itself lives on.
+func (e *Existing) Delete(ctx context.Context, name string) error {
+	if !e.state.Cluster(name).Attached {
+		if s, _ := e.look(ctx, name); !s.Exists {
+			return nil
+		}
+	}
+	client, err := e.client(name)
+	if err != nil {
+		return err
+	}
+	m, err := markOf(ctx, client)
+	if err == nil && m.lab == e.lab {
+		err = client.CoreV1().ConfigMaps(system).Delete(ctx, markName, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cluster %s: release: %w", name, err)
+	}
+	return e.Forget(name)
+}
+
+// Forget removes what lab keeps of a cluster, and touches nothing in it.
+func (e *Existing) Forget(name string) error {
+	return errors.Join(forgetKubeconfig(e.Kubeconfig(name)), e.state.ForgetCluster(name))
+}

@@ -1,0 +1,308 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"homelab/lab"
+	"homelab/lab/state"
+)
+
+// outside is a cluster of somebody else, with its API in memory.
+type outside struct {
+	*fake.Clientset
+	fail error // of every request; nil while it answers
+}
+
+func newOutside() *outside {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	o := &outside{Clientset: fake.NewClientset(node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "canary"}})}
+	o.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return o.fail != nil, nil, o.fail })
+	return o
+}
+
+const edgeConfig = `apiVersion: v1
+kind: Config
+current-context: other
+clusters: [{name: edge, cluster: {server: "https://127.0.0.1:6443"}}, {name: other, cluster: {server: "https://127.0.0.1:7443"}}]
+users: [{name: edge, user: {token: secret}}]
+contexts: [{name: edge, context: {cluster: edge, user: edge}}, {name: other, context: {cluster: other, user: edge}}]
+`
+
+// attachable are a lab's existing clusters, with one called edge.
+func attachable(t *testing.T, labName string, o *outside) *Existing {
+	t.Helper()
+	root := t.TempDir()
+	file := filepath.Join(root, "config")
+	if err := os.WriteFile(file, []byte(edgeConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return existingIn(&state.Dir{Lab: labName, Path: filepath.Join(root, labName)}, file, o)
+}
+
+func existingIn(dir *state.Dir, file string, o *outside) *Existing {
+	est := &lab.Estate{Clusters: []lab.Cluster{
+		{Name: "dev", Provider: lab.ProviderKind},
+		{Name: "edge", Provider: lab.ProviderExisting, Existing: lab.Existing{Kubeconfig: file, Context: "edge", Server: "https://edge:6443"}},
+	}}
+	if file == "" {
+		est = nil
+	}
+	e := NewExisting(dir, est)
+	e.connect = func(*rest.Config) (kubernetes.Interface, error) { return o, nil }
+	return e
+}
+
+func edgeSpec() Spec { return Spec{Cluster: lab.Cluster{Name: "edge", Provider: lab.ProviderExisting}} }
+
+func attachEdge(t *testing.T, e *Existing) {
+	t.Helper()
+	if err := e.Create(t.Context(), edgeSpec(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Mark(t.Context(), "edge", "inputs", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExistingIsAttachedAndReleased(t *testing.T) {
+	o := newOutside()
+	e := attachable(t, "demo", o)
+	if states, err := e.Observe(t.Context()); err != nil || len(states) != 0 {
+		t.Fatalf("before: %+v, %v", states, err)
+	}
+	if !e.has("edge") || e.has("dev") {
+		t.Error("whose cluster is whose?")
+	}
+	attachEdge(t, e)
+	states, err := e.Observe(t.Context(), "edge")
+	if err != nil || len(states) != 1 {
+		t.Fatalf("%+v, %v", states, err)
+	}
+	s := states[0]
+	if !s.Exists || !s.Running || !s.Answers || !s.Ready || !s.Marked || !s.Recorded || !s.Attached || s.Made != lab.MadeWhole || s.Inputs != "inputs" || s.Kubernetes == "" || s.Fault != "" {
+		t.Errorf("%+v", s)
+	}
+	if states, err := e.Observe(t.Context(), "other"); err != nil || len(states) != 0 {
+		t.Errorf("asked for another: %+v, %v", states, err)
+	}
+	text, err := os.ReadFile(e.Kubeconfig("edge"))
+	if err != nil || strings.Contains(string(text), "7443") || !strings.Contains(string(text), "secret") {
+		t.Errorf("lab's copy: %s, %v", text, err)
+	}
+	if fi, err := os.Stat(e.Kubeconfig("edge")); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+
+	forgotten := existingIn(e.state, "", o) // the estate is gone
+	if states, err := forgotten.Observe(t.Context()); err != nil || len(states) != 1 || !states[0].Answers {
+		t.Fatalf("without an estate: %+v, %v", states, err)
+	}
+	if cfg, err := forgotten.RESTConfig("edge"); err != nil || cfg.Host != "https://127.0.0.1:6443" {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+	for range 2 {
+		if err := forgotten.Delete(t.Context(), "edge"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := o.CoreV1().ConfigMaps(system).Get(t.Context(), markName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the mark: %v", err)
+	}
+	if ns, err := o.CoreV1().Namespaces().Get(t.Context(), system, metav1.GetOptions{}); err != nil || ns.UID != "canary" {
+		t.Errorf("%+v, %v", ns, err)
+	}
+	if _, err := os.Stat(e.Kubeconfig("edge")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("lab's copy stays: %v", err)
+	}
+	if states, err := e.Observe(t.Context()); err != nil || len(states) != 0 {
+		t.Errorf("after: %+v, %v", states, err)
+	}
+}
+
+func TestExistingIsOneLabsAlone(t *testing.T) {
+	o := newOutside()
+	first, second := attachable(t, "demo", o), attachable(t, "other", o)
+	attachEdge(t, first)
+	for name, do := range map[string]func() error{
+		"create": func() error { return second.Create(t.Context(), edgeSpec(), nil) },
+		"start":  func() error { return second.Start(t.Context(), "edge", nil) },
+		"mark":   func() error { return second.Mark(t.Context(), "edge", "theirs", nil) },
+	} {
+		var e *lab.Error
+		if err := do(); !errors.As(err, &e) || e.Code != "not_ours" || !strings.Contains(e.Message, "demo") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if states, err := second.Observe(t.Context()); err != nil || len(states) != 0 {
+		t.Errorf("%+v, %v", states, err)
+	}
+	if err := second.Delete(t.Context(), "edge"); err != nil {
+		t.Error(err)
+	}
+	if states, _ := first.Observe(t.Context()); len(states) != 1 || !states[0].Marked || states[0].Inputs != "inputs" {
+		t.Errorf("the first lab's: %+v", states)
+	}
+}
+
+func TestExistingThatDoesNotAnswer(t *testing.T) {
+	o := newOutside()
+	e := attachable(t, "demo", o)
+	attachEdge(t, e)
+	o.fail = errors.New("connection refused")
+	states, err := e.Observe(t.Context())
+	if err != nil || len(states) != 1 || states[0].Answers || !states[0].Exists || states[0].Made != lab.MadeWhole || states[0].Fault == "" {
+		t.Errorf("%+v, %v", states, err)
+	}
+	if err := e.Delete(t.Context(), "edge"); err == nil || !e.state.Cluster("edge").Attached {
+		t.Errorf("released without being asked: %v", err)
+	}
+	if err := e.Forget("edge"); err != nil || e.state.Cluster("edge").Attached {
+		t.Errorf("forgotten: %v", err)
+	}
+}
+
+func TestExistingIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		e := attachable(t, "demo", o)
+		o.fail = errors.New("connection refused")
+		var told []string
+		began := time.Now()
+		err := e.Create(t.Context(), edgeSpec(), func(s string) { told = append(told, s) })
+		var le *lab.Error
+		if !errors.As(err, &le) || le.Exit != lab.ExitTimeout || !strings.Contains(le.Message, "connection refused") || time.Since(began) != attachLimit {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if len(told) == 0 || !strings.Contains(told[0], "connection refused") {
+			t.Errorf("%q", told)
+		}
+		if e.state.Cluster("edge").Attached {
+			t.Error("it is recorded as attached")
+		}
+		time.AfterFunc(10*time.Second, func() { o.fail = nil })
+		if err := e.Create(t.Context(), edgeSpec(), nil); err != nil {
+			t.Error(err)
+		}
+		o.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no"))
+		began = time.Now()
+		if err := e.Start(t.Context(), "edge", nil); !apierrors.IsForbidden(err) || time.Since(began) > time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		o.fail = errors.New("connection refused")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, cancel)
+		if err := e.Start(ctx, "edge", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestExistingWithoutAccess(t *testing.T) {
+	o := newOutside()
+	e := attachable(t, "demo", o)
+	from := e.estate["edge"]
+	from.Context = "nowhere"
+	e.estate["edge"] = from
+	var le *lab.Error
+	if err := e.Create(t.Context(), edgeSpec(), nil); !errors.As(err, &le) || le.Code != "no_context" || !slices.Contains(le.Details, "it has edge, other") {
+		t.Errorf("%v", err)
+	}
+	from.Kubeconfig = filepath.Join(t.TempDir(), "none")
+	e.estate["edge"] = from
+	if err := e.Create(t.Context(), edgeSpec(), nil); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}
+
+// A set sends every call to whoever runs the cluster.
+func TestSetChoosesTheProvider(t *testing.T) {
+	o := newOutside()
+	e := attachable(t, "demo", o)
+	made := &recorder{}
+	s := NewSet(made, e)
+	for _, name := range []string{"dev", "edge"} {
+		spec := Spec{Cluster: lab.Cluster{Name: name, Provider: lab.ProviderKind}}
+		if name == "edge" {
+			spec = edgeSpec()
+		}
+		for _, err := range []error{
+			s.Create(t.Context(), spec, nil), s.Start(t.Context(), name, nil), s.Load(t.Context(), name, nil, nil), s.Mark(t.Context(), name, "i", nil),
+			s.Record(t.Context(), name, "i"),
+		} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := s.RESTConfig(name); err != nil {
+			t.Error(err)
+		}
+	}
+	states, err := s.Observe(t.Context())
+	if err != nil || len(states) != 2 || states[0].Name != "dev" || states[0].Attached || !states[1].Attached {
+		t.Errorf("%+v, %v", states, err)
+	}
+	for _, name := range []string{"edge", "dev"} {
+		if err := s.Delete(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"create dev", "start dev", "load dev", "mark dev", "record dev", "reach dev", "delete dev"}; !slices.Equal(made.calls, want) {
+		t.Errorf("%q", made.calls)
+	}
+}
+
+type recorder struct {
+	Networked
+	calls []string
+}
+
+func (r *recorder) did(call, name string) error {
+	r.calls = append(r.calls, call+" "+name)
+	return nil
+}
+
+func (r *recorder) Observe(context.Context, ...string) ([]lab.ClusterState, error) {
+	return []lab.ClusterState{{Name: "dev", Exists: true}}, nil
+}
+
+func (r *recorder) Create(_ context.Context, s Spec, _ lab.Progress) error {
+	return r.did("create", s.Cluster.Name)
+}
+
+func (r *recorder) Start(_ context.Context, name string, _ lab.Progress) error {
+	return r.did("start", name)
+}
+
+func (r *recorder) Load(_ context.Context, name string, _ []lab.Image, _ lab.Progress) error {
+	return r.did("load", name)
+}
+
+func (r *recorder) Mark(_ context.Context, name, _ string, _ []string) error {
+	return r.did("mark", name)
+}
+func (r *recorder) Record(_ context.Context, name, _ string) error { return r.did("record", name) }
+func (r *recorder) Delete(_ context.Context, name string) error    { return r.did("delete", name) }
+func (r *recorder) RESTConfig(name string) (*rest.Config, error) {
+	return &rest.Config{}, r.did("reach", name)
+}

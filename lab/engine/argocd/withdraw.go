@@ -1,0 +1,325 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+)
+
+const (
+	withdrawWithin = 3 * time.Minute  // cascaded deletion of the applications of all clusters that live on
+	emptyWithin    = 30 * time.Second // until the pods of what was deleted have ended
+	withdrawLook   = 500 * time.Millisecond
+
+	resourcesFinalizer = "resources-finalizer.argocd.argoproj.io"
+)
+
+// Withdraw removes from clusters what Argo CD brought there. First goes what makes Applications, with nothing of what was made: every Application that is aimed
+// elsewhere, roots included, and every ApplicationSet. What is aimed at the clusters is then deleted with all its objects, and after that the namespaces that were
+// made for it, where nothing else is in them, and Argo CD's access. It returns in words what stays.
+func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
+	regs, err := a.registrations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	servers := map[string]string{} // of these clusters -> name
+	for _, r := range regs {
+		if spokes[r.Cluster] != nil {
+			servers[r.Server] = r.Cluster
+		}
+	}
+	aim := func(app application) string {
+		if name := app.Spec.Destination.Name; spokes[name] != nil {
+			return name
+		}
+		return servers[app.Spec.Destination.Server]
+	}
+	brought, err := a.stopMaking(ctx, aim, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.deleteBrought(ctx, brought, p); err != nil {
+		return nil, err
+	}
+	var stays []string
+	for _, name := range slices.Sorted(maps.Keys(spokes)) {
+		var made []string
+		for _, app := range brought {
+			if aim(app) == name && createsNamespace(app) {
+				made = append(made, app.Spec.Destination.Namespace)
+			}
+		}
+		slices.Sort(made)
+		kept, err := a.leaveNamespaces(ctx, spokes[name], slices.Compact(made), p)
+		for _, k := range kept {
+			stays = append(stays, "cluster "+name+": "+k)
+		}
+		if err != nil {
+			return stays, fmt.Errorf("cluster %s: %w", name, err)
+		}
+		if err := a.leave(ctx, spokes[name]); err != nil {
+			return stays, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return stays, nil
+}
+
+// createsNamespace reports whether Argo CD makes the namespace of an application where it is absent.
+func createsNamespace(app application) bool {
+	return slices.Contains(app.Spec.SyncPolicy.SyncOptions, "CreateNamespace=true") && app.Spec.Destination.Namespace != ""
+}
+
+// stopMaking removes what makes Applications, and returns those that are aimed at the clusters that are withdrawn from.
+func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
+	within, cancel := context.WithTimeoutCause(ctx, withdrawWithin, fmt.Errorf("ApplicationSets are not gone within %s", withdrawWithin))
+	defer cancel()
+	p("taking the ApplicationSets away")
+	orphan := metav1.DeletePropagationOrphan
+	for {
+		v, err := a.seen(within)
+		if apierrors.IsNotFound(errors.Unwrap(err)) {
+			return nil, nil // Argo CD is not installed: it brought nothing
+		}
+		if err != nil {
+			return nil, err
+		}
+		makers := 0
+		for _, name := range sortedKeys(v.apps) { // before the sets, which a root would put back
+			if aim(v.apps[name]) != "" {
+				continue
+			}
+			makers++
+			if err := a.dropFinalizers(within, applications, name); err != nil {
+				return nil, err
+			}
+			if err := a.hub.dynamic.Resource(applications).Namespace(Namespace).Delete(within, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return nil, err
+			}
+		}
+		for _, name := range sortedKeys(v.sets) {
+			makers++
+			err := a.hub.dynamic.Resource(applicationSets).Namespace(Namespace).Delete(within, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return nil, err
+			}
+		}
+		if makers == 0 {
+			return v.apps, nil
+		}
+		if err := sleep(within, withdrawLook); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// deleteBrought deletes applications with everything that they made, and waits until they are gone.
+func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]application, p lab.Progress) error {
+	cascade := []byte(`{"metadata":{"finalizers":["` + resourcesFinalizer + `"]}}`)
+	apps := a.hub.dynamic.Resource(applications).Namespace(Namespace)
+	for _, name := range sortedKeys(brought) {
+		if app := brought[name]; !app.terminating() {
+			if _, err := apps.Patch(ctx, name, types.MergePatchType, cascade, metav1.PatchOptions{FieldManager: fieldManager}); err != nil && !apierrors.IsNotFound(err) {
+				return wrap("application "+name, err)
+			}
+		}
+		if err := apps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return wrap("application "+name, err)
+		}
+	}
+	end, told := time.Now().Add(withdrawWithin), ""
+	for len(brought) > 0 {
+		list, err := apps.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("applications: %w", err)
+		}
+		if len(list.Items) == 0 {
+			return nil
+		}
+		first := list.Items[0].GetName()
+		if line := fmt.Sprintf("removing %d applications: %s", len(list.Items), first); line != told {
+			told = line
+			p(line)
+		}
+		if time.Now().After(end) {
+			return &lab.Error{
+				Exit: lab.ExitTimeout, Code: "withdraw", Message: fmt.Sprintf("application %s is not gone within %s: %s", first, withdrawWithin, conditions(list.Items[0])),
+				Cure: "lab down goes on from here; lab down --abandon leaves a cluster as it is",
+			}
+		}
+		if err := sleep(ctx, withdrawLook); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conditions are what an application says is wrong with it.
+func conditions(o unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	var said []string
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok {
+			said = append(said, fmt.Sprint(m["message"]))
+		}
+	}
+	if len(said) == 0 {
+		return "it says nothing of why"
+	}
+	return strings.Join(said, "; ")
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// leave removes what Argo CD acts as in a spoke.
+func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config) error {
+	c, err := a.connect(spoke)
+	if err != nil {
+		return err
+	}
+	ours := metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab}
+	for _, r := range []schema.GroupVersionResource{roleBindings, namespaces} {
+		list, err := c.dynamic.Resource(r).List(ctx, ours)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Resource, err)
+		}
+		for _, o := range list.Items {
+			if o.GetName() != SpokeNamespace && o.GetName() != spokeBinding {
+				continue
+			}
+			if err := c.dynamic.Resource(r).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return wrap(r.Resource+" "+o.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// leaveNamespaces removes those of these namespaces that came with lab and in which nothing is left, and says of the others what is in them.
+func (a *ArgoCD) leaveNamespaces(ctx context.Context, spoke *rest.Config, names []string, p lab.Progress) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	c, err := a.connect(spoke)
+	if err != nil {
+		return nil, err
+	}
+	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil // nothing tells which namespaces came later
+	}
+	if err != nil {
+		return nil, err
+	}
+	came := own.GetCreationTimestamp()
+	kinds, err := namespaced(c)
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, name := range names {
+		ns, err := c.dynamic.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return kept, err
+		}
+		if at := ns.GetCreationTimestamp(); at.Before(&came) {
+			continue // it was there before
+		}
+		var held []string
+		for end := time.Now().Add(emptyWithin); ; {
+			if held, err = holds(ctx, c.dynamic, kinds, name); err != nil {
+				return kept, err
+			}
+			if len(held) == 0 || time.Now().After(end) {
+				break
+			}
+			p("waiting for " + held[0] + " to go from namespace " + name)
+			if err := sleep(ctx, withdrawLook); err != nil {
+				return kept, err
+			}
+		}
+		if len(held) > 0 {
+			kept = append(kept, fmt.Sprintf("namespace %s stays, with %s", name, summary(held)))
+			continue
+		}
+		uid := ns.GetUID()
+		err = c.dynamic.Resource(namespaces).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return kept, wrap("namespace "+name, err)
+		}
+	}
+	return kept, nil
+}
+
+func summary(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return fmt.Sprintf("%s and %d more", list[0], len(list)-1)
+}
+
+// namespaced lists the kinds of objects that a namespace of a cluster can hold. What an API service that does not answer would tell is left out.
+func namespaced(c clients) ([]schema.GroupVersionResource, error) {
+	lists, err := discovery.ServerPreferredNamespacedResources(c.typed.Discovery())
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, err
+	}
+	var kinds []schema.GroupVersionResource
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range l.APIResources {
+			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && r.Name != "events" {
+				kinds = append(kinds, gv.WithResource(r.Name))
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// holds names what is in a namespace beside what Kubernetes puts into every one.
+func holds(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string) ([]string, error) {
+	var held []string
+	for _, k := range kinds {
+		list, err := in.Resource(k).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 10})
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s in %s: %w", k.Resource, namespace, err)
+		}
+		for _, o := range list.Items {
+			if k.Resource == "configmaps" && o.GetName() == "kube-root-ca.crt" || k.Resource == "serviceaccounts" && o.GetName() == "default" {
+				continue
+			}
+			held = append(held, strings.ToLower(o.GetKind())+" "+o.GetName())
+		}
+	}
+	return held, nil
+}

@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// Standing is what there is of a lab that is to go.
+type Standing struct {
+	Clusters map[string]lab.ClusterState
+	Forge    bool
+	Network  bool
+	Abandon  []string // attached clusters in which everything stays as it is
+}
+
+// Down returns the steps by which a lab goes. What the engine brought to clusters that live on goes first, and they are released, while there still is an engine
+// that could go on with it: a run that fails before that loses nothing.
+func Down(o Standing) []lab.Step {
+	var steps []lab.Step
+	var all []string
+	remove := func(id, kind, cluster, reason string, needs []string) {
+		steps = append(steps, lab.Step{ID: id, Kind: kind, Cluster: cluster, Action: lab.ActionDelete, Reason: reason, Needs: needs})
+		all = append(all, id)
+	}
+	var withdrawn []string
+	if attached := Attached(o); len(attached) > 0 {
+		remove(KindEngine, KindEngine, "", "takes back what it brought to "+strings.Join(attached, ", "), nil)
+		withdrawn = []string{KindEngine}
+	}
+	names := slices.Sorted(maps.Keys(o.Clusters))
+	var released []string
+	for _, name := range names {
+		if !o.Clusters[name].Attached {
+			continue
+		}
+		if slices.Contains(o.Abandon, name) {
+			remove(id(KindCluster, name), KindCluster, name, "abandoned as it is", nil)
+		} else {
+			remove(id(KindCluster, name), KindCluster, name, "released, and lives on", withdrawn)
+		}
+		released = append(released, id(KindCluster, name))
+	}
+	for _, name := range names {
+		if !o.Clusters[name].Attached {
+			remove(id(KindCluster, name), KindCluster, name, "removed", released)
+		}
+	}
+	if o.Forge {
+		remove(KindForge, KindForge, "", "removed, with its volume", released)
+	}
+	if o.Network {
+		remove(KindNetwork, KindNetwork, "", "removed", all)
+	}
+	return steps
+}
+
+// Attached names the clusters that live on and are to be left as they were found.
+func Attached(o Standing) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(o.Clusters)) {
+		if o.Clusters[name].Attached && !slices.Contains(o.Abandon, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

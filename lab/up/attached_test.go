@@ -1,0 +1,182 @@
+package up_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"homelab/lab"
+	"homelab/lab/plan"
+	"homelab/lab/up"
+)
+
+// attach adds a cluster to the estate that somebody else made.
+func (s *stage) attach() {
+	s.t.Helper()
+	s.files["clusters/edge/cluster.yaml"] = &fstest.MapFile{Mode: 0o644, Data: []byte(`apiVersion: lab/v1alpha1
+kind: Cluster
+metadata:
+  name: edge
+spec:
+  role: spoke
+  environment: prod
+  provider: existing
+  existing: {context: edge, server: "https://edge.example.com:6443"}
+  cloud: {provider: aws, accountID: "210987654321"}
+  addons: {podinfo: true}
+`)}
+	s.load()
+}
+
+// brought is what the engine of the stage's hub has in the cluster that lives on.
+func (s *stage) brought() []string {
+	e := s.engines[s.clusters.Identity("hub")]
+	if e == nil {
+		return nil
+	}
+	return e.Holds("edge")
+}
+
+func attachedLab(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.attach()
+	converge(t, s)
+	if held := s.brought(); len(held) != 2 {
+		t.Fatalf("the engine brought %v", held)
+	}
+	return s
+}
+
+func TestAttachedClusterIsReleased(t *testing.T) {
+	s := attachedLab(t)
+	hub := s.engines[s.clusters.Identity("hub")]
+	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{}, hearer{&process{stage: s}}); err != nil || !out.Idle {
+		t.Errorf("there is something to do: %v, %+v", err, out.Steps)
+	}
+	p := &process{stage: s}
+	p.estate = nil // it may be gone
+	r, err := p.lab().Remove(t.Context(), up.DownOptions{Existed: true}, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(r.Removed, "cluster edge") {
+		t.Errorf("removed %q", r.Removed)
+	}
+	if held := hub.Holds("edge"); len(held) != 0 {
+		t.Errorf("the cluster keeps %v", held)
+	}
+	if at := slices.Index(p.calls, "engine.withdraw"); at < 0 || at > slices.IndexFunc(p.calls, func(c string) bool { return strings.HasPrefix(c, "clusters.delete") }) {
+		t.Errorf("calls %q", p.calls)
+	}
+	if got := s.clusters.Outside("edge"); got != "outside edge" {
+		t.Errorf("the cluster is %q", got)
+	}
+}
+
+// Nothing of the lab goes while what it brought to a cluster that lives on cannot be taken back.
+func TestDownWaitsForAttachedClusters(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(s *stage)
+		code  string
+	}{
+		"it does not answer":   {func(s *stage) { s.clusters.Silence("edge", true) }, "unreachable"},
+		"the hub is silent":    {func(s *stage) { s.clusters.Silence("hub", true) }, "no_engine"},
+		"the hub was lost":     {func(s *stage) { s.clusters.Lose("hub") }, "no_engine"},
+		"nothing but it is up": {func(s *stage) { s.clusters.Stop("hub"); s.clusters.Stop("dev"); s.clusters.Stop("prod") }, "no_engine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attachedLab(t)
+			c.spoil(s)
+			before := s.clusters.Contents()
+			_, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true}, silent)
+			var le *lab.Error
+			if !errors.As(err, &le) || le.Code != c.code || !strings.Contains(le.Cure, "--abandon edge") {
+				t.Fatalf("%v", err)
+			}
+			if after := s.clusters.Contents(); !slices.Equal(before, after) {
+				t.Errorf("something went:\n%q\n%q", before, after)
+			}
+			if !s.dir.Exists() {
+				t.Error("lab's record went")
+			}
+			r, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true, Abandon: []string{"edge"}}, silent)
+			if err != nil || len(s.clusters.Contents()) != 0 {
+				t.Errorf("abandoned: %v, %q, left %q", err, r.Removed, s.clusters.Contents())
+			}
+			if got := s.clusters.Outside("edge"); got != "outside edge" {
+				t.Errorf("the cluster is %q", got)
+			}
+		})
+	}
+}
+
+func TestAbandonIsForAttachedClusters(t *testing.T) {
+	s := attachedLab(t)
+	_, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true, Abandon: []string{"dev"}}, silent)
+	var le *lab.Error
+	if !errors.As(err, &le) || le.Exit != lab.ExitInvalid || s.clusters.Identity("dev") == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// A cluster that left the estate is unregistered and released, not removed; --recreate is not for it, and neither is another provider under its name.
+func TestAttachedClusterIsNeverMadeAgain(t *testing.T) {
+	s := attachedLab(t)
+	if err := up.Recreatable(s.estate, []string{"edge"}); err == nil {
+		t.Error("it may be made again")
+	}
+	edit(s.files, "clusters/edge/cluster.yaml", "  provider: existing\n  existing: {context: edge, server: \"https://edge.example.com:6443\"}\n", "")
+	s.load()
+	for _, o := range []up.Options{{}, {Recreate: []string{"edge"}}} {
+		_, err := (&process{stage: s}).up(t.Context(), o)
+		var le *lab.Error
+		if !errors.As(err, &le) || le.Code != "provider" {
+			t.Errorf("%v", err)
+		}
+	}
+	s.leave("edge")
+	p := &process{stage: s}
+	if _, err := p.up(t.Context(), up.Options{Prune: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.clusters.Outside("edge"); got != "outside edge" || len(s.brought()) != 0 {
+		t.Errorf("the cluster is %q, and holds %v", got, s.brought())
+	}
+}
+
+// A restored snapshot takes the place of what lab made, and of nothing else.
+func TestRestoreLeavesAttachedClusters(t *testing.T) {
+	s := attachedLab(t)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	must(t, err)
+	p := &process{stage: s}
+	_, err = p.lab().Restore(t.Context(), "one", silent)
+	must(t, err)
+	if slices.Contains(p.calls, "clusters.delete edge") || !strings.Contains(s.clusters.Outside("edge"), "demo") {
+		t.Errorf("calls %q, the cluster is %q", p.calls, s.clusters.Outside("edge"))
+	}
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeavingIsAPlan(t *testing.T) {
+	s := attachedLab(t)
+	steps, err := (&process{stage: s}).lab().Leaving(context.Background(), up.DownOptions{})
+	must(t, err)
+	want := `delete   engine           takes back what it brought to edge
+delete   cluster/edge     released, and lives on   (after engine)
+delete   cluster/dev      removed   (after cluster/edge)
+delete   cluster/hub      removed   (after cluster/edge)
+delete   cluster/prod     removed   (after cluster/edge)
+delete   forge            removed, with its volume   (after cluster/edge)
+delete   network          removed   (after engine, cluster/edge, cluster/dev, cluster/hub, cluster/prod, forge)
+`
+	if got := plan.String(steps); got != want {
+		t.Errorf("%s", got)
+	}
+}
