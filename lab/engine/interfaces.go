@@ -18,11 +18,18 @@ type Installer interface {
 type Registrar interface {
 	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
 	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
-	// Unregister makes the engine forget a cluster, and removes from it what the engine brought there; spoke is nil where nothing can be.
-	Unregister(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error)
+	// Unregister makes the engine forget a cluster, and removes from it what the engine brought there.
+	Unregister(ctx context.Context, d Departure, p lab.Progress) ([]string, error)
 	// Withdraw removes all that the engine brought to these clusters, its own access included, and returns what stays there. The engine makes nothing any more
 	// afterwards, anywhere: it is for a hub that goes next.
 	Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error)
+}
+
+// Departure is a cluster that leaves.
+type Departure struct {
+	Cluster string
+	Spoke   *rest.Config // nil where the cluster does not answer, or is gone
+	LivesOn bool         // it outlives the lab: the engine's own access is removed, too
 }
 
 // Receiver takes what the engine is to sync.

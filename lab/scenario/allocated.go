@@ -2,8 +2,8 @@ package scenario
 
 import "maps"
 
-// allocated names what the API server chooses for an object of a kind when it is made, below spec: an object that was deleted and made again has other ones, and is
-// the same to its users (https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/).
+// allocated lists the spec fields that the API server assigns on creation. A recreated object gets other values, which
+// is not a change to its users (https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/).
 func allocated(kind any) []string {
 	switch kind {
 	case "Service":
@@ -14,7 +14,6 @@ func allocated(kind any) []string {
 	return nil
 }
 
-// withoutAllocated is an object's essence without what was chosen for it.
 func withoutAllocated(o map[string]any) map[string]any {
 	spec, ok := o["spec"].(map[string]any)
 	names := allocated(o["kind"])
@@ -41,7 +40,7 @@ func withoutAllocated(o map[string]any) map[string]any {
 	return out
 }
 
-// identity is the uid by which an object is told from one of the same name made later.
+// identity returns the uid, which distinguishes an object from a recreated one of the same name.
 func identity(o map[string]any) any {
 	meta, _ := o["metadata"].(map[string]any)
 	return meta["uid"]

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A Service that was deleted and made again by the engine is as it was, whatever address it got; one that is still the same one is not.
-func TestWhatIsAllocatedAnewIsNoTrace(t *testing.T) {
+func TestAllocatedFieldsIgnored(t *testing.T) {
 	service := func(uid, ip string, target int64) map[string]any {
 		return map[string]any{
 			"kind": "Service", "metadata": map[string]any{"name": "podinfo", "uid": uid},
@@ -20,9 +19,9 @@ func TestWhatIsAllocatedAnewIsNoTrace(t *testing.T) {
 		now  map[string]any
 		want string
 	}{
-		"made again":            {service("2", "10.96.0.22", 8080), ""},
-		"made again, otherwise": {service("2", "10.96.0.22", 8081), "spec.ports"},
-		"changed":               {service("1", "10.96.0.22", 8080), "spec.clusterIP"},
+		"recreated":          {service("2", "10.96.0.22", 8080), ""},
+		"recreated, changed": {service("2", "10.96.0.22", 8081), "spec.ports"},
+		"changed":            {service("1", "10.96.0.22", 8080), "spec.clusterIP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(before.changed(View{Applications(): {Known: true}, at: {Known: true, Object: c.now}}, ""), "\n")

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Judgement is what an expectation says of a view.
+// Judgement is the verdict of an expectation on a view.
 type Judgement struct {
 	Met      bool
-	Unknown  bool // what it is about is not known, so it is not met, and its opposite is not either
+	Unknown  bool // the subject is unknown: neither the expectation nor its opposite is met
 	Expected string
-	Seen     string // of what is not met
+	Seen     string // the unmet state
 	Subject  Subject
 }
 
-// Wish is what is waited for.
+// Wish is a condition to wait for.
 type Wish struct {
 	Judge func(View) Judgement
 	From  Cursor
-	By    time.Time     // no later than this
-	Stays time.Duration // and then for so long
+	By    time.Time // deadline
+	Stays time.Duration // how long it must hold
 }
 
-// Outcome is how a wait ended.
+// Outcome is the result of a wait.
 type Outcome struct {
 	Judgement
-	View   View      // when it was met
+	View   View // when met
 	At     time.Time // when it became true
-	Cursor Cursor    // the moment at which it was met, or after its stay
-	Since  time.Time // when Seen became what it is
+	Cursor Cursor // when it was met, or the end of Stays
+	Since  time.Time // when Seen last changed
 }
 
-// await looks for a wish in what was seen from a moment on, and waits for more as long as there is time. An error is that of ctx.
+// await searches the log from w.From on, then waits for new observations until w.By. It only returns errors of ctx.
 //
-// What was so for a moment and was seen to pass counts, whoever looks later. What was last seen before who tells of it fell silent does not, for who begins to look
-// while nobody tells: it need not be so any more.
+// A state that held briefly counts, even if it is looked for later. A state last seen before its source fell silent
+// does not count for a wait that starts during the silence: it may be stale.
 func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 	r.mu.Lock()
 	v := r.viewLocked(w.From)
@@ -61,7 +61,7 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 				continue
 			}
 			next++
-			if o.subject.isEvents() { // since the moment from which on is looked
+			if o.subject.isEvents() { // events since w.From
 				events[o.subject] = append(events[o.subject], o.state.Events...)
 				o.state.Events = events[o.subject]
 			}
@@ -88,12 +88,12 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 	}
 }
 
-// standsLocked reports whether what a view meets was so until it was not known any more.
+// standsLocked reports whether v stays met by the observations next to past, or until its subject becomes unknown.
 func (r *Recorder) standsLocked(w Wish, v View, next, past int) bool {
 	v = maps.Clone(v)
 	for ; next < past; next++ {
 		o := r.log[next-r.first]
-		if o.subject.isEvents() { // what happened has happened
+		if o.subject.isEvents() { // events never become untrue
 			continue
 		}
 		v.take(o, r.floors)
@@ -104,19 +104,17 @@ func (r *Recorder) standsLocked(w Wish, v View, next, past int) bool {
 	return true
 }
 
-// attempt is one wait under way.
 type attempt struct {
 	wish    Wish
 	outcome Outcome
 	met     bool
 	done    bool
-	over    bool // what is met does not count until it was not met once
+	over    bool // ignore a met state until it was unmet once
 }
 
-// look judges a view as of a moment.
 func (a *attempt) look(v View, at int, when time.Time) {
 	if when.After(a.wish.By) && !a.met {
-		return // too late to become true
+		return
 	}
 	j := a.wish.Judge(v)
 	if a.over = a.over && j.Met; a.over {
@@ -137,7 +135,7 @@ func (a *attempt) look(v View, at int, when time.Time) {
 	}
 }
 
-// elapsed ends the wait when time has: met for long enough, or not met in time.
+// elapsed ends the attempt once w.Stays or w.By has passed.
 func (a *attempt) elapsed(now time.Time, at int) {
 	switch {
 	case a.met && now.Sub(a.outcome.At) >= a.wish.Stays:

@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// Call is what an action is given to work with.
+// Call is the context of an action.
 type Call struct {
 	World
-	Files    fs.FS // beside the scenario
+	Files    fs.FS // the scenario's folder
 	Scenario string
 	Vars     map[string]any
-	Memory   map[string]any // what verbs keep for later steps of the same story
+	Memory   map[string]any // state that verbs share between the steps of a story
 
 	playing *playing
-	began   time.Time // of the step
-	from    Cursor    // from when on an expectation looks
+	began   time.Time // start of the step
+	from    Cursor // start of the expectation's search
 	did     string
-	next    *Cursor // from when on the next one does
+	next    *Cursor // From of the next expectation
 }
 
-// Did says what was done, in one line, for the report.
+// Did sets the report's one-line summary of the step.
 func (c *Call) Did(format string, args ...any) { c.did = fmt.Sprintf(format, args...) }
 
-// Undo keeps what takes a change back. It is called before the change, as what was interrupted may have been done, and so must bear that it was not.
+// Undo registers the inverse of a change. It is called before the change, which may be interrupted, so do must tolerate
+// that the change did not happen.
 func (c *Call) Undo(title string, do func(context.Context) error) {
 	c.playing.undos = append(c.playing.undos, undo{title, do})
 }
@@ -40,29 +41,29 @@ func (c *Call) Set(name string, value any) error {
 	return nil
 }
 
-// Changed says that the story changed an object, which has this version now.
+// Changed records the version of an object that the story changed.
 func (c *Call) Changed(s Subject, version string) { c.playing.recorder.floor(s, version) }
 
-// Deleted says that the story deleted an object, which had this version.
+// Deleted records that the story deleted an object of this version.
 func (c *Call) Deleted(s Subject, version string) {
 	if n, err := strconv.ParseUint(version, 10, 64); err == nil {
 		c.playing.recorder.floor(s, strconv.FormatUint(n+1, 10))
 	}
 }
 
-// Silence says that the story made a cluster silent: what was seen of it before says nothing of how it is now.
+// Silence records that the story cut off a cluster: earlier observations of it no longer count.
 func (c *Call) Silence(cluster, why string) { c.playing.recorder.silence(cluster, why) }
 
-// Note puts what was done on the timeline.
+// Note adds a mark to the timeline.
 func (c *Call) Note(lane Lane, text string) { c.playing.recorder.note(lane, text) }
 
-// Watch watches subjects that became known only now.
+// Watch starts to watch subjects that were unknown before this step.
 func (c *Call) Watch(ctx context.Context, subjects ...Subject) error {
 	return c.playing.watch(ctx, subjects)
 }
 
-// Await waits until what is judged is met, within a time from the start of the step, or of the step named since, and stays so. An error is *Unmet when it is
-// not, or of ctx.
+// Await waits until judge is met and stays met. The deadline counts from the start of the step, or of the step named
+// since. The error is *Unmet or that of ctx.
 func (c *Call) Await(ctx context.Context, judge func(View) Judgement, within, stays time.Duration, since string) (View, error) {
 	start := c.began
 	if since != "" {

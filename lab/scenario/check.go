@@ -9,14 +9,14 @@ import (
 	"homelab/lab/fieldpath"
 )
 
-// Checker takes what an action finds wrong with itself.
+// Checker collects the problems of an action.
 type Checker struct {
 	loader *loader
 	path   string
-	total  int // bytes of files
+	total  int // bytes of files so far
 }
 
-// Fail notes a problem at a field of the action; "" is the action itself.
+// Fail reports a problem at a field; "" is the action itself.
 func (c *Checker) Fail(field, message, cure string) {
 	c.loader.reader.FailAt(c.at(field), message, cure)
 }
@@ -28,13 +28,13 @@ func (c *Checker) at(field string) string {
 	return c.path + "." + field
 }
 
-// Has reports whether a field was written.
+// Has reports whether a field is set in the file.
 func (c *Checker) Has(field string) bool {
 	_, ok := c.loader.reader.At[c.at(field)]
 	return ok
 }
 
-// Step checks that an earlier step has an id.
+// Step checks that id is the id of an earlier step.
 func (c *Checker) Step(field, id string) {
 	if id != "" && !c.loader.ids[id] {
 		c.Fail(field, fmt.Sprintf("no earlier step has the id %q", id), "")
@@ -44,16 +44,16 @@ func (c *Checker) Step(field, id string) {
 // FieldPath checks a path into an object.
 func (c *Checker) FieldPath(field, text string) {
 	if strings.Contains(text, "${") {
-		return // known when it is played
+		return // known at run time
 	}
 	if _, err := fieldpath.Parse(text); err != nil {
 		c.Fail(field, err.Error(), "")
 	}
 }
 
-const maxFiles = 8 << 20 // bytes of all files that a step brings
+const maxFiles = 8 << 20 // bytes of all files of a step
 
-// Local checks that a file lies beside the scenario.
+// Local checks that name is a file in the scenario's folder.
 func (c *Checker) Local(field, name string) {
 	data, err := Local(c.loader.files, name)
 	if err != nil {
@@ -65,14 +65,14 @@ func (c *Checker) Local(field, name string) {
 	}
 }
 
-// InEstate checks that a path names a file within the estate.
+// InEstate checks that name is a path within the estate.
 func (c *Checker) InEstate(field, name string) {
 	if err := InEstate(name); err != nil {
 		c.Fail(field, err.Error(), "a path from the root of the estate")
 	}
 }
 
-// Local reads a file that lies beside a scenario.
+// Local reads a file from the scenario's folder.
 func Local(files fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") {
 		return nil, fmt.Errorf("%q leaves the scenario's folder", name)
@@ -84,7 +84,7 @@ func Local(files fs.FS, name string) ([]byte, error) {
 	return data, nil
 }
 
-// InEstate says why a path is none of a file in the estate.
+// InEstate returns an error if name cannot be a file of the estate.
 func InEstate(name string) error {
 	switch {
 	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):

@@ -12,8 +12,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// A story all of whose steps pass has failed where the lab is another one at its end, be it that nothing of the story's own is left to undo.
-func TestAStoryThatPassesComparesTheLabWithHowItWas(t *testing.T) {
+func TestPassedStoryIsCompared(t *testing.T) {
 	theirs := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs", "namespace": "podinfo"}, "data": map[string]any{"a": "b"},
 	}}
@@ -21,7 +20,7 @@ func TestAStoryThatPassesComparesTheLabWithHowItWas(t *testing.T) {
 		meanwhile func(b *bench)
 		left      string
 	}{
-		"an object that was looked at": {func(b *bench) {
+		"watched object": {func(b *bench) {
 			o := theirs.DeepCopy()
 			_ = unstructured.SetNestedField(o.Object, "c", "data", "a")
 			b.update("prod", o)

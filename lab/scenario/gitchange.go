@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// touched is what the story changed on one branch.
+// touched holds the story's changes to one branch.
 type touched struct {
 	existed bool
-	before  map[string]*File // path -> what was there; nil for nothing
-	after   map[string]*File // path -> what the story left there
+	before  map[string]*File // path -> original file; nil if it did not exist
+	after   map[string]*File // path -> file as the story left it
 }
 
-// Commit commits to the forge, and sees to it that the branch is put back at the end. It sets ${commit}.
+// Commit commits to the forge, registers the restoring of the branch, and sets ${commit}.
 func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
 	for name := range change.Files {
 		if err := InEstate(name); err != nil {
@@ -39,7 +39,7 @@ func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
 	return commit, nil
 }
 
-// touch remembers what is there before it is changed.
+// touch saves the original files of a change.
 func (c *Call) touch(ctx context.Context, change Change) (*touched, error) {
 	t := c.playing.touched[change.Branch]
 	if t == nil {
@@ -70,7 +70,7 @@ func (c *Call) touch(ctx context.Context, change Change) (*touched, error) {
 	return t, nil
 }
 
-// fileAt reads a file of a tree, nil where there is none.
+// fileAt returns nil if the file does not exist.
 func fileAt(fsys fs.FS, name string) (*File, error) {
 	info, err := fs.Lstat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func fileAt(fsys fs.FS, name string) (*File, error) {
 	return &File{Content: data, Executable: info.Mode()&0o111 != 0}, nil
 }
 
-// restore puts a branch back by a commit; what somebody else changed meanwhile is left to them.
+// restore restores a branch with a commit. Files that others changed meanwhile are kept.
 func (p *playing) restore(ctx context.Context, branch string) error {
 	t := p.touched[branch]
 	if !t.existed {

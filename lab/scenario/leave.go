@@ -16,7 +16,7 @@ import (
 	"homelab/lab/yamledit"
 )
 
-// leave undoes what the story did and has not undone itself, and compares the lab with how it was found. It may be interrupted, which is kept, and goes on.
+// leave undoes the story and compares the lab with the snapshot. An interrupt is recorded but does not stop it.
 func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	now := time.Now()
 	r := StepResult{Number: len(p.steps()) + 1, Title: asItWas, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
@@ -35,7 +35,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
 	}
 	switch {
-	case ctx.Err() != nil: // given up
+	case ctx.Err() != nil: // second interrupt
 		r.Verdict, p.result.Verdict = Interrupted, Interrupted
 	case p.result.Verdict == Passed && interrupted():
 		p.result.Verdict = Interrupted
@@ -46,7 +46,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	p.tell(r)
 }
 
-// undo goes through what is to be undone, the last first. What fails is said, and the rest goes on; nothing of it may take all the time that there is.
+// undo runs the undos in reverse order. A failure is reported and the rest goes on; each has its own timeout.
 func (p *playing) undo(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeoutCause(ctx, undoWithin, fmt.Errorf("no time left after %s", Span(undoWithin)))
 	defer cancel()
@@ -61,7 +61,7 @@ func (p *playing) undo(ctx context.Context) []string {
 	return left
 }
 
-// compare waits until the engine has followed, and says what is not as it was.
+// compare waits for the engine to converge and returns the differences to the snapshot.
 func (p *playing) compare(ctx context.Context) []string {
 	if ctx.Err() != nil {
 		return []string{"not compared with how it was: " + context.Cause(ctx).Error()}
@@ -76,7 +76,7 @@ func (p *playing) compare(ctx context.Context) []string {
 	left = append(left, p.before.askedChanged(now)...)
 	by := time.Now().Add(leaveWithin)
 	switch {
-	case len(left) > 0: // it is said already that all is not well
+	case len(left) > 0: // already failed, do not wait
 		by = time.Now()
 	case p.before.settled == p.before.head:
 		if err := p.follow(ctx, now.head, by); err != nil {
@@ -99,8 +99,8 @@ func (p *playing) compare(ctx context.Context) []string {
 	return left
 }
 
-// follow waits until the engine has taken over what was put back, as it had what was there before. Applications alone do not tell: one that has not yet heard
-// of what the story wanted of it looks as it did before, and hears of it later.
+// follow waits until the engine has synced the restored commit, if it was in sync before. The status of Applications is
+// not enough: one that has not yet seen the story's commit looks unchanged, and syncs it later.
 func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
 	var but []string
 	for _, a := range p.before.apps {
@@ -112,11 +112,12 @@ func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
 	return err
 }
 
-// remindEvery is how long an engine may take to follow what was put back before it is reminded.
+// remindEvery is how long an engine may take to notice the restored commit before it is refreshed.
 const remindEvery = 3 * time.Second
 
-// remind asks an engine that had not followed before the story to look at Git while the lab is not as it was, until ctx ends. An engine that is told of a commit
-// while it looks at the one before may miss it, and would look by itself minutes later; a story's own expectations have to do without.
+// remind refreshes an engine that lagged before the story until ctx ends. An engine that is notified of a commit while
+// it processes the previous one may miss it until its next poll, minutes later. The story's own expectations get no
+// such help.
 func (p *playing) remind(ctx context.Context) {
 	tick := time.NewTicker(remindEvery)
 	defer tick.Stop()
@@ -125,12 +126,12 @@ func (p *playing) remind(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = p.world.Engine.Refresh(ctx) // what the engine does not follow is told by the comparison
+			_ = p.world.Engine.Refresh(ctx) // the comparison reports what the engine misses
 		}
 	}
 }
 
-// lacks says what of the requirements the lab is not made of; empty when it has all.
+// lacks returns the first unmet requirement, or "".
 func (p *playing) lacks() string {
 	need := p.scenario.Requires
 	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
@@ -151,7 +152,7 @@ func (p *playing) lacks() string {
 	return ""
 }
 
-// answer is an error when a cluster that the story requires does not answer. The lab has it, so that is a failure and nothing to skip.
+// answer checks that every required cluster answers. One that does not is a failure, not a reason to skip.
 func (p *playing) answer(ctx context.Context) error {
 	need := map[string]bool{}
 	for _, name := range p.scenario.Requires.Clusters {
@@ -186,8 +187,8 @@ func (p *playing) answers(ctx context.Context, cluster string) error {
 	})
 }
 
-// settled waits until all that the story speaks of is seen, and the applications that it is about are as Git wants them: what moves by itself could not be told from
-// what the story moves, and what was never seen could not be compared.
+// settled waits until every subject was seen and the required applications have converged: otherwise the story's
+// changes could not be told from others, nor compared at the end.
 func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 	subjects = append([]Subject{Applications()}, subjects...)
 	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleWithin), Judge: func(v View) Judgement {
@@ -199,7 +200,7 @@ func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 		for _, addon := range slices.Sorted(maps.Keys(p.scenario.Requires.Addons)) {
 			for _, cluster := range p.scenario.Requires.Addons[addon] {
 				s := ApplicationOf(cluster, addon)
-				if a := v[s].Application; a != nil && !a.Converged() { // that one is missing is the story's to say
+				if a := v[s].Application; a != nil && !a.Converged() { // the story decides whether it may be missing
 					text, _ := describe(v[s], nil)
 					return Judgement{Seen: s.String() + ": " + text}
 				}
@@ -216,7 +217,7 @@ func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 	return nil
 }
 
-// notes say what of the engine's own state may be why an object is not as expected.
+// notes returns engine state that may explain why an object is not as expected.
 func (p *playing) notes(ctx context.Context, s Subject) []string {
 	view := p.recorder.view(p.recorder.now())
 	var notes []string
@@ -238,7 +239,7 @@ func (p *playing) notes(ctx context.Context, s Subject) []string {
 	return notes
 }
 
-// selfHealAt is the place in the forge's files that says so; empty where none does.
+// selfHealAt returns file and line of selfHeal in the forge, or "".
 func (p *playing) selfHealAt(ctx context.Context, addon string) string {
 	at, err := fieldpath.Parse("spec.template.spec.syncPolicy.automated.selfHeal")
 	a, known := p.world.Estate.Addon(addon)

@@ -19,14 +19,14 @@ import (
 	"homelab/lab/strict"
 )
 
-// Bounds on a scenario.
+// Limits of a scenario.
 const (
 	maxSteps       = 100
 	maxScenarios   = 200
 	defaultTimeout = 10 * time.Minute
 )
 
-// document is the file; steps are read by their verbs.
+// document is the file. Steps are decoded by their verbs.
 type document struct {
 	APIVersion string   `yaml:"apiVersion" need:"true" enum:"lab/v1alpha1"`
 	Kind       string   `yaml:"kind" need:"true" enum:"Scenario"`
@@ -54,16 +54,16 @@ type rawStep struct {
 	path string
 }
 
-// ReadYAML keeps the node.
+// ReadYAML implements strict's custom decoding.
 func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node, s.path = n, path }
 
-// header is what every step has beside its verb.
+// header is the part of a step that all verbs share.
 type header struct {
 	ID    string `yaml:"id" doc:"a name for other steps to speak of: since"`
 	Title string `yaml:"title" need:"true" doc:"what a user would read aloud"`
 }
 
-// List returns the names of the scenarios in an estate, sorted.
+// List returns the sorted names of an estate's scenarios.
 func List(fsys fs.FS) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, lab.ScenariosDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func List(fsys fs.FS) ([]string, error) {
 
 var scenarioName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Load reads a scenario of an estate. Everything wrong with it comes as lab.Problems in one *lab.Error.
+// Load reads a scenario of an estate. Its problems are returned as lab.Problems in one *lab.Error.
 func Load(fsys fs.FS, name string, verbs []Verb) (*Scenario, error) {
 	if !scenarioName.MatchString(name) {
 		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lab scenario ls"}
@@ -130,7 +130,7 @@ func invalid(name string, problems lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: what + " in scenario " + name + ", nothing was touched", Problems: problems}
 }
 
-// readRegular reads a file within bounds. Links are not followed: a scenario is what lies in its folder.
+// readRegular reads a regular file of limited size. Symlinks are refused: a scenario must not read outside its folder.
 func readRegular(fsys fs.FS, name string) ([]byte, error) {
 	at := ""
 	for _, part := range strings.Split(name, "/") {
@@ -161,7 +161,7 @@ func readRegular(fsys fs.FS, name string) ([]byte, error) {
 	return data, nil
 }
 
-// plainError leaves out what the operating system calls the operation.
+// plainError strips the operation and path from err.
 func plainError(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -176,10 +176,10 @@ type loader struct {
 	files  fs.FS
 	reader *strict.Reader
 	ids    map[string]bool
-	known  map[string]bool // variables that are set by now
+	known  map[string]bool // variables set so far
 }
 
-// builtins are the variables that every scenario has.
+// builtins are the predefined variables.
 func builtins() []string { return []string{"lab", "scenario", "commit"} }
 
 func (l *loader) read(root *yaml.Node, name string) *Scenario {
@@ -227,7 +227,7 @@ func (l *loader) vars(vars map[string]any) {
 	}
 }
 
-// patience refuses a story that waits longer than it may take.
+// patience rejects a story whose waits exceed its timeout.
 func (l *loader) patience(s *Scenario) {
 	total := time.Duration(0)
 	for _, step := range slices.Concat(s.Steps, s.Always) {
@@ -244,7 +244,7 @@ func (l *loader) steps(raw []rawStep, before int) []Step {
 	steps := make([]Step, 0, len(raw))
 	for i, r := range raw {
 		if r.node == nil {
-			continue // nothing behind the dash, which was told
+			continue // empty item, already reported
 		}
 		if step, ok := l.step(r); ok {
 			step.Number = before + i + 1
@@ -254,7 +254,6 @@ func (l *loader) steps(raw []rawStep, before int) []Step {
 	return steps
 }
 
-// step reads one step: its header, and by its verb what stands behind that.
 func (l *loader) step(raw rawStep) (Step, bool) {
 	if raw.node.Kind != yaml.MappingNode {
 		l.reader.Fail(raw.node, raw.path+" must be a mapping", "a step has a title and a verb")
@@ -338,7 +337,7 @@ func (l *loader) action(step *Step) {
 	}
 }
 
-// filled is the step's action with variables put in; lenient leaves those that are not set yet.
+// filled returns the step's action with variables expanded; lenient keeps those that are not set yet.
 func (s Step) filled(vars map[string]any, lenient bool) (Action, error) {
 	f := filler{vars: vars, lenient: lenient, left: maxStepText}
 	node, err := f.fill(s.node)

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/scenario/verb"
 )
 
-// problems are what is told of a scenario, one a line.
+// problems returns the problems of a scenario, one per line.
 func problems(t *testing.T, err error) string {
 	t.Helper()
 	var e *lab.Error
@@ -31,8 +31,8 @@ func problems(t *testing.T, err error) string {
 	return e.Problems.Error() + "\n"
 }
 
-// Each archive is a scenario that cannot be played, and every problem of it.
-func TestBroken(t *testing.T) {
+// Each archive has an invalid scenario and its expected problems.
+func TestLoadInvalid(t *testing.T) {
 	cases, err := filepath.Glob("testdata/broken/*.txtar")
 	if err != nil || len(cases) == 0 {
 		t.Fatal("no cases", err)
@@ -54,7 +54,7 @@ func TestBroken(t *testing.T) {
 			}
 			_, err = scenario.Load(fsys, "test", verb.All())
 			if err == nil {
-				t.Fatal("it was taken")
+				t.Fatal("accepted")
 			}
 			got := problems(t, err)
 			if *update {
@@ -73,8 +73,7 @@ func TestBroken(t *testing.T) {
 
 const head = "apiVersion: lab/v1alpha1\nkind: Scenario\nmetadata: {name: test}\nspec:\n  title: t\n  teaches: t\n"
 
-// A hostile file costs neither time nor memory worth speaking of.
-func TestHostile(t *testing.T) {
+func TestLoadHostile(t *testing.T) {
 	bomb := head + "  vars:\n    a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 12; i++ {
 		bomb += fmt.Sprintf("    a%d: &a%d [%s]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10))
@@ -90,11 +89,11 @@ func TestHostile(t *testing.T) {
 		began := time.Now()
 		_, err := scenario.Load(fstest.MapFS{"scenarios/test/scenario.yaml": {Data: []byte(text)}}, "test", verb.All())
 		if err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s accepted", name)
 			continue
 		}
 		if told := problems(t, err); len(told) > 2000 {
-			t.Errorf("%s: %d characters are told", name, len(told))
+			t.Errorf("%s: %d characters reported", name, len(told))
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s took %s", name, took)
@@ -102,8 +101,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Links are not followed, wherever they stand and wherever they lead.
-func TestLinksAreRefused(t *testing.T) {
+func TestLinksRefused(t *testing.T) {
 	const text = head + "  steps: [{title: t, commit: {message: m, files: {a: file}}}]\n"
 	outside := filepath.Join(t.TempDir(), "secret")
 	write(t, outside, "secret")
@@ -144,8 +142,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// What variables make of a step is bounded while it is played, and what they make of a path is checked again.
-func TestVariablesAreBounded(t *testing.T) {
+// Variables are bounded when expanded, and paths are checked again after expansion.
+func TestVariablesBounded(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for name, c := range map[string]struct{ spec, want string }{
 		"a bomb": {
@@ -195,11 +193,11 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := scenario.Load(fstest.MapFS{"scenarios/test/scenario.yaml": {Data: []byte(text)}}, "test", verb.All())
 		if err != nil {
-			problems(t, err) // is told, whatever it is
+			problems(t, err) // the error must be lab.Problems
 			return
 		}
 		if len(s.Steps) == 0 || s.Title == "" {
-			t.Errorf("taken without steps or title: %q", text)
+			t.Errorf("accepted without steps or title: %q", text)
 		}
 	})
 }

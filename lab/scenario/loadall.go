@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-// LoadAll reads scenarios, and tells the problems of all of them at once.
+// LoadAll reads scenarios and returns the problems of all of them in one error.
 func LoadAll(fsys fs.FS, names []string, verbs []Verb) ([]*Scenario, error) {
 	var list []*Scenario
 	var problems lab.Problems

@@ -19,19 +19,19 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// fault is something that goes wrong while a story is played.
+// fault is a failure injected while a story is played.
 type fault struct {
 	name  string
-	at    func(*faulty)               // what happens when the step begins
-	back  func(*faulty)               // what happens when the lab is to be put back
-	again bool                        // Ctrl-C is pressed again then
-	ends  func(*scenario.Result) bool // how the story may end
-	clean bool                        // all of it can be put back
-	spare string                      // what is put back nevertheless
-	every bool                        // it is played at every step, others at some, and at all with LAB_FAULTS=all
+	at    func(*faulty) // injected when the step begins
+	back  func(*faulty) // injected when the lab is restored
+	again bool // a second Ctrl-C while the lab is restored
+	ends  func(*scenario.Result) bool // allowed results
+	clean bool // the lab can be fully restored
+	spare string // prefix of what is restored regardless
+	every bool // played at every step; others at some, all of them with LAB_FAULTS=all
 }
 
-// faulty is a story that is played while something goes wrong.
+// faulty is a story with an injected fault.
 type faulty struct {
 	*scenariotest.Lab
 	story     *scenario.Scenario
@@ -39,7 +39,7 @@ type faulty struct {
 	giveUp    chan struct{}
 }
 
-// after does something when a time has passed; what is to happen at once happens before the step does anything.
+// after schedules do; a duration of 0 runs it before the step starts.
 func after(d time.Duration, do func(*faulty)) func(*faulty) {
 	return func(f *faulty) {
 		if d == 0 {
@@ -50,7 +50,7 @@ func after(d time.Duration, do func(*faulty)) func(*faulty) {
 	}
 }
 
-// for20s is longer than any silence that goes unnoticed, and shorter than what is put back is waited for.
+// for20s is longer than an unnoticed silence and shorter than the timeout of restoring.
 func for20s(shut, open func(*faulty)) func(*faulty) {
 	return func(f *faulty) {
 		shut(f)
@@ -73,7 +73,7 @@ func clustersOpen(f *faulty) {
 	f.eachCluster(func(name string) { _ = f.Clusters.Resume(context.Background(), name) })
 }
 
-// eachCluster goes through the clusters that the story requires.
+// eachCluster calls do for the clusters that the story requires.
 func (f *faulty) eachCluster(do func(string)) {
 	for _, name := range f.story.Requires.Clusters {
 		do(name)
@@ -83,12 +83,12 @@ func (f *faulty) eachCluster(do func(string)) {
 func interrupted(r *scenario.Result) bool { return r.Exit() == lab.ExitInterrupted }
 func passed(r *scenario.Result) bool      { return r.Verdict == scenario.Passed }
 
-// unseen is the end of a story of which not everything was seen: whatever it is, it is no success.
+// unseen reports whether the story failed for want of observations.
 func unseen(r *scenario.Result) bool {
 	return slices.Contains([]scenario.Verdict{scenario.Failed, scenario.TimedOut, scenario.Broken}, r.Verdict)
 }
 
-// either is the end of a story that something held up: it came to what was expected, or was too late for it.
+// either accepts success and a timeout.
 func either(r *scenario.Result) bool { return passed(r) || unseen(r) }
 
 func faults() []fault {
@@ -115,8 +115,8 @@ func faults() []fault {
 	)
 }
 
-// Whatever goes wrong at whatever step of whatever story: it ends, with a verdict that is no success unless all was seen, and the lab is as it was or what is not
-// is named.
+// Whatever fails at whatever step, the story ends, it passes only if everything was seen, and the lab is restored or
+// the differences are listed.
 func TestFaults(t *testing.T) {
 	names, err := scenario.List(root())
 	if err != nil || len(names) < 5 {
@@ -125,7 +125,7 @@ func TestFaults(t *testing.T) {
 	files := scenariotest.Reused(scenariotest.Files(t, root(), nil))
 	for _, name := range names {
 		s := load(t, files, name)
-		last := len(s.Steps) + len(s.Always) + 1 // that the lab is as it was
+		last := len(s.Steps) + len(s.Always) + 1 // the last step restores the lab
 		for i, f := range faults() {
 			t.Run(name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
@@ -167,7 +167,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 	began := time.Now()
 	r := player.Play(ctx, f.story)
 	took := time.Since(began)
-	late := ctx.Err() == nil // whatever was to interrupt it
+	late := ctx.Err() == nil // the fault came too late
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Errorf("step %d: %s\n%s\nleft: %q", step, fmt.Sprintf(format, args...), story(r), r.Left)
@@ -179,7 +179,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 		fail("took %s", took)
 	}
 	if want := len(f.story.Steps) + len(f.story.Always) + 1; len(r.Steps) != want {
-		fail("%d of %d steps are told of", len(r.Steps), want)
+		fail("%d of %d steps are reported", len(r.Steps), want)
 	}
 	if wrong.again && wrong.back != nil && len(r.Left) < len(back) {
 		fail("what is left is not named: %q", back)
@@ -187,7 +187,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 	if wrong.spare != "" && strings.Contains(strings.Join(r.Left, "\n"), wrong.spare) {
 		fail("what could be put back is left")
 	}
-	// What is wrong goes by, and the lab comes to rest. Then it tells itself what is left.
+	// The fault is lifted and the lab converges. What differs then must be listed.
 	forgeOpen(f)
 	engineOpen(f)
 	clustersOpen(f)
@@ -206,7 +206,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 	}
 }
 
-// registrations is what the engine knows of the clusters.
+// registrations returns the marks of every cluster.
 func (f *faulty) registrations(t *testing.T) map[string]scenario.Marks {
 	t.Helper()
 	all := map[string]scenario.Marks{}
@@ -220,7 +220,8 @@ func (f *faulty) registrations(t *testing.T) map[string]scenario.Marks {
 	return all
 }
 
-// traces are what is not as it was, by what must be named of it. What the engine made of the forge's files and of registrations goes with these.
+// traces returns the differences to the original lab, by the text that must name them. Objects that the engine derives
+// from files and registrations count with these.
 func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[string]string {
 	t.Helper()
 	traces := map[string]string{}

@@ -13,16 +13,16 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// observer tells the recorder of one object, or of the events of a namespace. client-go's informer would go on over a watch that broke and say nothing of it; here
-// that is what must be known.
+// observer records one object, or the events of a namespace. client-go's informer silently reconnects a broken watch;
+// here the interruption must be known.
 type observer struct {
 	*watching
 	recorder *Recorder
 	resource dynamic.ResourceInterface
-	told     map[string]bool // events, by id and version
+	recorded     map[string]bool // events by id and version
 }
 
-// once lists, and watches from there until the watch ends, the cluster does not answer, or it is to start over.
+// once lists, then watches until the watch ends, the cluster does not answer, or a restart is requested.
 func (o *observer) once(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -42,7 +42,7 @@ func (o *observer) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.tellAll(list)
+	o.recordAll(list)
 	o.looked()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -64,7 +64,7 @@ func (o *observer) once(ctx context.Context) error {
 				return apierrors.FromObject(e.Object)
 			case e.Type != watch.Bookmark:
 				if u, ok := e.Object.(*unstructured.Unstructured); ok {
-					o.tell(u, e.Type == watch.Deleted)
+					o.record(u, e.Type == watch.Deleted)
 				}
 			}
 		}
@@ -79,7 +79,7 @@ func (o *observer) options(version string) metav1.ListOptions {
 	return options
 }
 
-// list asks the cluster; limit 0 is all.
+// list lists the subject's objects; limit 0 is all.
 func (o *observer) list(ctx context.Context, limit int64) (*unstructured.UnstructuredList, error) {
 	options := o.options("")
 	options.Limit = limit
@@ -91,35 +91,35 @@ func (o *observer) list(ctx context.Context, limit int64) (*unstructured.Unstruc
 	return list, err
 }
 
-// tellAll tells of what there is. What is not there is told, too.
-func (o *observer) tellAll(list *unstructured.UnstructuredList) {
+// recordAll records a list, absence included.
+func (o *observer) recordAll(list *unstructured.UnstructuredList) {
 	if o.of.isEvents() {
-		o.tellEvents(list)
+		o.recordEvents(list)
 		return
 	}
 	for i := range list.Items {
-		if list.Items[i].GetName() == o.of.Name { // a fake knows no field selectors
-			o.tell(&list.Items[i], false)
+		if list.Items[i].GetName() == o.of.Name { // the fake client ignores field selectors
+			o.record(&list.Items[i], false)
 			return
 		}
 	}
 	o.recorder.see(o.of, State{Known: true}, "")
 }
 
-// tellEvents tells of events that nobody has seen. Those of before the story are history.
-func (o *observer) tellEvents(list *unstructured.UnstructuredList) {
+// recordEvents records new events. Those from before the story are skipped.
+func (o *observer) recordEvents(list *unstructured.UnstructuredList) {
 	o.recorder.see(o.of, State{Known: true}, "")
-	first := o.told == nil
+	first := o.recorded == nil
 	if first {
-		o.told = map[string]bool{}
+		o.recorded = map[string]bool{}
 	}
 	for i := range list.Items {
 		u := &list.Items[i]
 		if first && happened(u).Before(o.recorder.began.Truncate(time.Second)) {
-			o.told[eventID(u)] = true
+			o.recorded[eventID(u)] = true
 			continue
 		}
-		o.tell(u, false)
+		o.record(u, false)
 	}
 }
 
@@ -127,7 +127,7 @@ func eventID(u *unstructured.Unstructured) string {
 	return u.GetName() + " " + string(u.GetUID()) + " " + u.GetResourceVersion()
 }
 
-// happened is when an event was last reported; the zero time where it does not say.
+// happened is when an event was last reported, or the zero time.
 func happened(u *unstructured.Unstructured) time.Time {
 	last := u.GetCreationTimestamp().Time
 	for _, at := range [][]string{{"lastTimestamp"}, {"eventTime"}, {"series", "lastObservedTime"}} {
@@ -139,18 +139,18 @@ func happened(u *unstructured.Unstructured) time.Time {
 	return last
 }
 
-func (o *observer) tell(u *unstructured.Unstructured, gone bool) {
-	if len(u.GetManagedFields()) > 0 { // large, and never asked for
+func (o *observer) record(u *unstructured.Unstructured, gone bool) {
+	if len(u.GetManagedFields()) > 0 { // large and never asked for
 		u = u.DeepCopy()
 		u.SetManagedFields(nil)
 	}
 	state := State{Known: true, Object: u.Object}
 	switch {
 	case o.of.isEvents():
-		if gone || o.told[eventID(u)] {
+		if gone || o.recorded[eventID(u)] {
 			return
 		}
-		o.told[eventID(u)] = true
+		o.recorded[eventID(u)] = true
 		state = State{Known: true, Events: []map[string]any{u.Object}}
 	case u.GetName() != o.of.Name:
 		return

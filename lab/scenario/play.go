@@ -12,33 +12,33 @@ import (
 	"homelab/lab"
 )
 
-// How long the player is patient.
+// Timeouts of the player.
 const (
 	settleWithin = 90 * time.Second // before a story: the lab may just have come up
 	alwaysWithin = 2 * time.Minute
-	undoWithin   = 3 * time.Minute  // all that is put back
-	undoEach     = 30 * time.Second // one thing of it
-	askEach      = 30 * time.Second // one thing that is compared and not watched
-	leaveWithin  = 2 * time.Minute  // after that: the engine follows what was put back
+	undoWithin   = 3 * time.Minute // all undos together
+	undoEach     = 30 * time.Second // one undo
+	askEach      = 30 * time.Second // one query of state that is not watched
+	leaveWithin  = 2 * time.Minute // the engine's convergence after the undos
 )
 
-// asItWas is the title of the last step of every story.
+// asItWas is the title of every story's last step.
 const asItWas = "the lab is as it was"
 
 // Player plays scenarios on a lab.
 type Player struct {
 	World World
-	// Tell hears of every step when it starts (without a verdict) and when it ended. It may be nil.
+	// Tell is called when a step starts (without a verdict) and when it ends. It may be nil.
 	Tell func(StepResult)
-	// Pause is called before each step but the first that is played. It may be nil.
+	// Pause is called before each step but the first. It may be nil.
 	Pause func(context.Context, Step) error
-	Only  int // play this step alone; 0 for all
+	Only  int // play only this step; 0 for all
 	From  int // play from this step on; 0 for all
-	// GiveUp ends, when it is closed, what puts the lab back, too: the second Ctrl-C. It may be nil.
+	// GiveUp, when closed, also stops the restoring of the lab: the second Ctrl-C. It may be nil.
 	GiveUp <-chan struct{}
 }
 
-// Has is a usage error when the story has none of the steps that are to be played.
+// Has returns a usage error if the story lacks a selected step.
 func (p Player) Has(s *Scenario) error {
 	last := len(s.Steps) + len(s.Always)
 	usage := func(message string) error {
@@ -56,10 +56,10 @@ func (p Player) Has(s *Scenario) error {
 	return nil
 }
 
-// errTimeUp is the cause of a context whose story has no time left.
+// errTimeUp is the cause of a context when the story's timeout has passed.
 var errTimeUp = errors.New("the time of the story is up")
 
-// givenUp is the cause of one that does not even put the lab back any more.
+// givenUp is the cause of a context when restoring is interrupted.
 type givenUp struct{}
 
 func (givenUp) Error() string        { return "interrupted again" }
@@ -75,7 +75,6 @@ type started struct {
 	title string
 }
 
-// playing is one scenario being played.
 type playing struct {
 	player   Player
 	world    World
@@ -86,14 +85,14 @@ type playing struct {
 	memory   map[string]any
 	undos    []undo
 	touched  map[string]*touched // by branch
-	started  map[string]started  // by id of step
+	started  map[string]started // by step id
 	cursor   Cursor
 	before   *snapshot
-	current  string // title of the step being played
-	first    bool   // no step was played yet
+	current  string // title of the current step
+	first    bool // no step was played yet
 }
 
-// Play plays a scenario and puts the lab back, whatever happens; when ctx is cancelled too.
+// Play plays a scenario and restores the lab in any case, even if ctx is cancelled.
 func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	began := time.Now()
 	r := &Result{Scenario: s.Name, Title: s.Title, Teaches: s.Teaches, Lab: p.World.Lab, Engine: p.World.Engines, Began: began, Verdict: Passed}
@@ -114,7 +113,7 @@ func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	return r
 }
 
-// ready checks what the story requires and takes the lab as it is found. Nothing was touched when it says no.
+// ready checks the requirements and takes the snapshot. Nothing is changed if it returns false.
 func (p *playing) ready(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		p.result.Verdict, p.result.Reason = Interrupted, "interrupted"
@@ -135,7 +134,7 @@ func (p *playing) ready(ctx context.Context) bool {
 	return err == nil
 }
 
-// open starts the watches, waits until the lab is at rest, and takes the snapshot.
+// open starts the watches, waits until the lab has settled, and takes the snapshot.
 func (p *playing) open(ctx context.Context) error {
 	var subjects []Subject
 	for _, s := range p.steps() {
@@ -176,7 +175,7 @@ func setOf(subjects []Subject) map[Subject]bool {
 	return set
 }
 
-// facets tells the timeline what of an object the story speaks of.
+// facets sets the fields of an object that the timeline shows.
 func (p *playing) facets(s Subject, a Action) {
 	f, ok := a.(interface{ Facets(Subject) []string })
 	if !ok {
@@ -191,7 +190,7 @@ func (p *playing) facets(s Subject, a Action) {
 	}
 }
 
-// watch starts to watch subjects, and the engine's applications in any case: they are what the report is about.
+// watch watches subjects and all applications.
 func (p *playing) watch(ctx context.Context, subjects []Subject) error {
 	known := []Subject{Applications()}
 	for _, s := range subjects {
@@ -206,19 +205,18 @@ func (p *playing) watch(ctx context.Context, subjects []Subject) error {
 	return nil
 }
 
-// unnamed reports whether what a subject is called holds a variable: it is known when its step is played.
+// unnamed reports whether a subject contains a variable, which is expanded when its step is played.
 func unnamed(s Subject) bool {
 	return strings.Contains(s.Cluster+s.Addon+s.APIVersion+s.Kind+s.Namespace+s.Name, "${")
 }
 
 func (p *playing) steps() []Step { return slices.Concat(p.scenario.Steps, p.scenario.Always) }
 
-// chosen reports whether a step is to be played.
 func (p *playing) chosen(s Step) bool {
 	return (p.player.Only == 0 || p.player.Only == s.Number) && s.Number >= p.player.From
 }
 
-// play plays the steps, then what is always done, and puts the lab back.
+// play plays the steps and the always steps, then restores the lab.
 func (p *playing) play(ctx context.Context) {
 	limited, cancel := context.WithTimeoutCause(ctx, p.scenario.Timeout, errTimeUp)
 	defer cancel()
@@ -245,7 +243,7 @@ func (p *playing) play(ctx context.Context) {
 	p.leave(back, func() bool { return ctx.Err() != nil })
 }
 
-// back is the context of what puts the lab back: it goes on after an interrupt, until whoever waits for it gives up.
+// back returns a context for restoring: it survives the first interrupt and ends with GiveUp.
 func (p *playing) back(ctx context.Context) (context.Context, func()) {
 	back, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	go func() {
@@ -258,7 +256,7 @@ func (p *playing) back(ctx context.Context) (context.Context, func()) {
 	return back, func() { cancel(nil) }
 }
 
-// firstOf is the error that came first: what followed from it says less.
+// firstOf returns the first of joined errors, the likely cause of the others.
 func firstOf(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
 		return firstOf(joined.Unwrap()[0])
@@ -279,7 +277,6 @@ func (p *playing) verdict(err error) Verdict {
 	return Broken
 }
 
-// step plays one step.
 func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always}
 	if p.player.Pause != nil && !p.first && !always {
@@ -297,7 +294,7 @@ func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	return err
 }
 
-// ended keeps how a step ended.
+// ended records the result of a step.
 func (p *playing) ended(r StepResult, began time.Time, err error) {
 	r.Began, r.Took = began.Sub(p.result.Began), time.Since(began)
 	r.Verdict = Passed
@@ -352,7 +349,7 @@ func (p *playing) measure(since string, at time.Time) {
 	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
 }
 
-// explain tells what was waited for when the story's time ended before the expectation's own.
+// explain adds what was waited for if the story timed out before the expectation did.
 func (p *playing) explain(err error, out Outcome) error {
 	if errors.Is(err, errTimeUp) {
 		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)

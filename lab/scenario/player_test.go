@@ -22,7 +22,7 @@ const (
 	set     = "addons/podinfo/applicationset.yaml"
 )
 
-// bench plays the story named test, whose steps are given, on a lab in memory.
+// bench plays a one-off story on an in-memory lab.
 type bench struct {
 	*scenariotest.Lab
 	t      *testing.T
@@ -45,7 +45,7 @@ func stage(t *testing.T, spec string, more map[string]string, then func(b *bench
 
 func (b *bench) play() *scenario.Result { return b.player.Play(b.t.Context(), b.story) }
 
-// want fails unless the story ended so and left no trace.
+// want checks the verdict and that the lab was restored.
 func (b *bench) want(r *scenario.Result, v scenario.Verdict) {
 	b.t.Helper()
 	if r.Verdict != v || len(r.Left) > 0 {
@@ -54,8 +54,7 @@ func (b *bench) want(r *scenario.Result, v scenario.Verdict) {
 	unchanged(b.t, b.Lab)
 }
 
-// An engine that missed the commit by which a story is put back is asked to look.
-func TestAnEngineThatMissedACommitIsReminded(t *testing.T) {
+func TestRestoreRefreshesEngine(t *testing.T) {
 	stage(t, `
   steps:
     - title: four
@@ -76,8 +75,8 @@ func TestAnEngineThatMissedACommitIsReminded(t *testing.T) {
 	})
 }
 
-// Applications that look as they did before the story, since they have not yet heard of it, are no lab as it was.
-func TestAStoryIsHeardOfToItsEndBeforeItIsTakenBack(t *testing.T) {
+// Applications that have not seen the story's commit yet look restored, and are not.
+func TestRestoreWaitsForLaggingEngine(t *testing.T) {
 	stage(t, `
   steps:
     - title: four
@@ -92,7 +91,7 @@ func TestAStoryIsHeardOfToItsEndBeforeItIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestTimeOfTheStory(t *testing.T) {
+func TestStoryTimeout(t *testing.T) {
 	stage(t, `
   timeout: 10s
   steps:
@@ -109,8 +108,8 @@ func TestTimeOfTheStory(t *testing.T) {
 	})
 }
 
-// The engine heals within half a second; who looks seconds later still finds what was so for a moment.
-func TestAStateThatHeldForAMomentIsNotMissed(t *testing.T) {
+// The engine heals within half a second; a later expectation still finds the drift.
+func TestShortLivedState(t *testing.T) {
 	stage(t, `
   steps:
     - id: edit
@@ -136,8 +135,7 @@ func TestAStateThatHeldForAMomentIsNotMissed(t *testing.T) {
 	})
 }
 
-// What was so before the story's own change does not meet what is expected after it.
-func TestWhatWasSoBeforeAChangeDoesNotCount(t *testing.T) {
+func TestStateBeforeChangeIgnored(t *testing.T) {
 	stage(t, `
   steps:
     - title: self-heal off, and synced so
@@ -158,7 +156,7 @@ func TestWhatWasSoBeforeAChangeDoesNotCount(t *testing.T) {
 	})
 }
 
-// What must stay so is looked at for that long after the change, not before it.
+// The time that a state must hold counts from the change.
 func TestStays(t *testing.T) {
 	stage(t, `
   steps:
@@ -169,7 +167,7 @@ func TestStays(t *testing.T) {
     - title: for as long as nobody changes it
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, within: 12s, for: 10s}
 `, nil, func(b *bench) {
-		time.AfterFunc(15*time.Second, func() { // in the middle of the second, and once more before its time is over
+		time.AfterFunc(15*time.Second, func() { // once during the stay, once more before the deadline
 			r := b.object("prod", "podinfo")
 			_ = unstructured.SetNestedField(r.Object, int64(3), "spec", "replicas")
 			b.update("prod", r)
@@ -201,7 +199,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-func TestAPartIsPlayed(t *testing.T) {
+func TestPartialPlay(t *testing.T) {
 	const spec = `
   steps:
     - {title: one, wait: {for: 1s}}
@@ -300,7 +298,7 @@ func TestEvents(t *testing.T) {
 				b.t.Error(err)
 			}
 		}
-		report("before") // not what follows from the change
+		report("before") // must not count: before the change
 		time.AfterFunc(6*time.Second, func() { report("after") })
 		r := b.play()
 		if s := r.Steps[1]; s.Verdict != scenario.Passed || s.Took < 5*time.Second {
@@ -312,7 +310,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-func TestAnEngineThatFailsIsTold(t *testing.T) {
+func TestEngineWatchFails(t *testing.T) {
 	stage(t, "  steps:\n    - {title: x, wait: {for: 1s}}\n", nil, func(b *bench) {
 		b.player.World.Engine = deaf{b.Engine}
 		r := b.play()
@@ -328,8 +326,7 @@ func (deaf) Watch(context.Context, func(scenario.Application), func()) error {
 	return errors.New("the hub is gone")
 }
 
-// An engine that lagged behind before the story is reminded, too, where it misses the commit by which the story is put back.
-func TestAnEngineThatLaggedIsReminded(t *testing.T) {
+func TestRestoreRefreshesLaggingEngine(t *testing.T) {
 	stage(t, `
   steps:
     - title: four

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// maxObservations bounds the memory of a story: a watch that tells more between two steps loses its oldest.
+// maxObservations bounds memory: a longer log between two steps drops its oldest entries.
 const maxObservations = 20_000
 
-// Cursor is a moment in what was seen.
+// Cursor is a position in the log.
 type Cursor struct {
 	n  int // observations before it
 	at time.Time
 }
 
-// observation is one thing that was seen.
 type observation struct {
 	at      time.Time
 	subject Subject
@@ -26,8 +25,8 @@ type observation struct {
 	version string // resourceVersion of an object
 }
 
-// Recorder keeps what was seen of the world, in the order in which it came, so that a state that held for a moment is not missed by who looks later. Its
-// watches are the goroutines of this package; Close ends them.
+// Recorder logs observations in the order of arrival, so that a short-lived state can be found later. Its watches are
+// the only goroutines of this package; Close stops them.
 type Recorder struct {
 	world World
 	began time.Time
@@ -37,19 +36,18 @@ type Recorder struct {
 	ctx  context.Context // ends with Close; watches outlive a step
 
 	mu      sync.Mutex
-	base    View // the world before log[0]
-	first   int  // observations before log[0]
+	base    View // state before log[0]
+	first   int // observations before log[0]
 	log     []observation
-	floors  map[Subject]string // what is older than a change of the story's own says nothing
+	floors  map[Subject]string // the story's own changes; older observations are ignored
 	watched map[Subject]*watching
-	changed chan struct{}        // closed at the next observation
-	current View                 // what was seen last
-	facets  map[Subject][]string // what of an object the timeline shows
+	changed chan struct{} // closed at the next observation
+	current View // latest state
+	facets  map[Subject][]string // fields of an object on the timeline
 	marks   []Mark
 	last    map[Subject]string
 }
 
-// newRecorder watches nothing yet.
 func newRecorder(ctx context.Context, w World, began time.Time) *Recorder {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &Recorder{
@@ -58,10 +56,10 @@ func newRecorder(ctx context.Context, w World, began time.Time) *Recorder {
 	}
 }
 
-// closeWithin is how long Close waits for watches that do not heed their context.
+// closeWithin is how long Close waits for watches that ignore their context.
 const closeWithin = 5 * time.Second
 
-// Close ends all watches.
+// Close stops all watches.
 func (r *Recorder) Close() {
 	r.stop()
 	ended := make(chan struct{})
@@ -77,7 +75,7 @@ func (r *Recorder) Close() {
 	}
 }
 
-// see takes an observation.
+// see logs an observation.
 func (r *Recorder) see(s Subject, state State, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,28 +94,28 @@ func (r *Recorder) seeLocked(s Subject, state State, version string) {
 	r.changed = make(chan struct{})
 }
 
-// lose notes that nobody tells of subjects any more: what was seen of them before need not be so still. It is an observation like others, so what was met before
-// it stays met, and what is looked for after it needs to be seen again.
+// lose marks subjects as unknown because their source fell silent. That is an observation like others: expectations met
+// before stay met, later ones need a new observation.
 func (r *Recorder) lose(which func(Subject) bool, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range sortedSubjects(r.current) {
 		was := r.current[s]
-		news := was.Known || was.Why != why.Error() && !errors.Is(why, errStartOver) // that it starts over says less than why
+		news := was.Known || was.Why != why.Error() && !errors.Is(why, errStartOver) // a restart explains less than the original error
 		if which(s) && news {
 			r.seeLocked(s, State{Lost: was.Known || was.Lost, Why: why.Error()}, "")
 		}
 	}
 }
 
-// now is the moment after everything that was seen so far.
+// now returns the end of the log.
 func (r *Recorder) now() Cursor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Cursor{n: r.first + len(r.log), at: time.Now()}
 }
 
-// forget drops what lies before a moment.
+// forget drops the log before a cursor.
 func (r *Recorder) forget(before Cursor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +131,7 @@ func (r *Recorder) fold(before int) {
 	r.first += n
 }
 
-// take puts an observation into a view. Events are of the moment: they are kept by who looks.
+// take applies an observation. Events are transient: await accumulates them.
 func (v View) take(o observation, floors map[Subject]string) {
 	if floor, ok := floors[o.subject]; ok && older(o.version, floor) {
 		return
@@ -141,14 +139,15 @@ func (v View) take(o observation, floors map[Subject]string) {
 	v[o.subject] = o.state
 }
 
-// older compares resource versions, which the API has let clients compare as numbers since 1.35 (KEP-5504) and which always were.
+// older compares resource versions, which clients may compare as numbers since Kubernetes 1.35 (KEP-5504) and which
+// always were numbers.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y
 }
 
-// Floor says that the story itself changed an object: what was seen of it before says nothing of what follows.
+// floor records the version of the story's own change to an object: older observations are ignored.
 func (r *Recorder) floor(s Subject, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +157,7 @@ func (r *Recorder) floor(s Subject, version string) {
 	}
 }
 
-// view is the world at a moment.
+// view returns the state at a cursor.
 func (r *Recorder) view(at Cursor) View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +173,7 @@ func (r *Recorder) viewLocked(at Cursor) View {
 		v.take(o, r.floors)
 	}
 	for s, state := range v {
-		if s.isEvents() { // what happened before is no event any more
+		if s.isEvents() { // events are transient
 			state.Events = nil
 			v[s] = state
 		}

@@ -16,8 +16,8 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// Whatever a story does and however it ends, the lab is put back: every verb that changes something, then a step that fails.
-func TestEverythingIsPutBackAfterAFailure(t *testing.T) {
+// Every mutating verb, then a failing step.
+func TestRestoreAfterFailure(t *testing.T) {
 	stage(t, `
   timeout: 5m
   steps:
@@ -65,8 +65,7 @@ spec: {replicas: 9}
 	})
 }
 
-// Ctrl-C in the middle of a wait ends the story, and what it did is put back under a context of its own.
-func TestInterruptPutsBack(t *testing.T) {
+func TestRestoreAfterInterrupt(t *testing.T) {
 	stage(t, `
   steps:
     - title: self-heal off
@@ -95,7 +94,7 @@ func TestInterruptPutsBack(t *testing.T) {
 	})
 }
 
-// resource is where objects like one are. It may be asked outside the test's own goroutine, which alone may end it.
+// resource returns the client of an object's kind. It may be called from other goroutines, so it must not end the test.
 func (b *bench) resource(cluster string, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	b.t.Helper()
 	c, err := b.Clusters.Client(cluster)
@@ -109,7 +108,7 @@ func (b *bench) resource(cluster string, o *unstructured.Unstructured) dynamic.R
 	return r
 }
 
-// object is the Deployment of an addon, called like its namespace.
+// object returns the Deployment of an addon.
 func (b *bench) object(cluster, name string) *unstructured.Unstructured {
 	b.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -137,8 +136,7 @@ func (b *bench) update(cluster string, o *unstructured.Unstructured) {
 	}
 }
 
-// What somebody else commits to the same file meanwhile is left to them, and said.
-func TestWhatOthersChangedMeanwhileIsLeft(t *testing.T) {
+func TestRestoreKeepsForeignChanges(t *testing.T) {
 	const file = "clusters/prod/addons/podinfo/values.yaml"
 	stage(t, `
   steps:
@@ -158,13 +156,13 @@ func TestWhatOthersChangedMeanwhileIsLeft(t *testing.T) {
 			t.Error(story(r))
 		}
 		if log := b.Forge.Log(scenario.Branch); log[len(log)-1].Message != "theirs" {
-			t.Errorf("their commit was written over by %q", log[len(log)-1].Message)
+			t.Errorf("their commit was overwritten by %q", log[len(log)-1].Message)
 		}
 	})
 }
 
-// A trace that a story leaves is found: here of a forge whose branch cannot be removed.
-func TestATraceIsFound(t *testing.T) {
+// Here, the branch cannot be deleted.
+func TestRestoreFails(t *testing.T) {
 	stage(t, "  steps:\n    - title: a branch\n      commit: {message: m, branch: mine, files: {x: x.txt}}\n", map[string]string{"x.txt": "x"}, func(b *bench) {
 		b.player.World.Branches = stuck{b.Forge}
 		r := b.play()

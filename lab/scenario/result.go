@@ -9,21 +9,20 @@ import (
 	"homelab/lab"
 )
 
-// Verdict is how a scenario or a step ended.
+// Verdict is the result of a scenario or a step.
 type Verdict string
 
-// The verdicts.
 const (
 	Passed      Verdict = "passed"
-	Failed      Verdict = "failed"      // an expectation was not met, or the lab is not as it was
-	TimedOut    Verdict = "timeout"     // the time of the whole story was over
-	Broken      Verdict = "error"       // something that should work did not
-	Interrupted Verdict = "interrupted" // by a user
-	Skipped     Verdict = "skipped"     // the lab lacks what it requires; nothing was touched
-	NotPlayed   Verdict = "not played"  // a step after one that failed, or left out on request; a scenario of which no step was chosen
+	Failed      Verdict = "failed" // an expectation was not met, or the lab was not restored
+	TimedOut    Verdict = "timeout" // the story's timeout has passed
+	Broken      Verdict = "error" // an operation failed
+	Interrupted Verdict = "interrupted" // Ctrl-C
+	Skipped     Verdict = "skipped" // a requirement is missing; nothing was changed
+	NotPlayed   Verdict = "not played" // a step after a failed one or not selected; a scenario without selected steps
 )
 
-// Result is a played scenario.
+// Result is the result of a scenario.
 type Result struct {
 	Scenario string
 	Title    string
@@ -33,51 +32,51 @@ type Result struct {
 	Began    time.Time
 	Took     time.Duration
 	Verdict  Verdict
-	Reason   string // why it was skipped, or what went wrong outside of a step
+	Reason   string // why it was skipped, or an error outside of steps
 	Steps    []StepResult
 	Measures []Measure
 	Marks    []Mark
-	Left     []string // what is not as it was, one line each
+	Left     []string // remaining differences, one per line
 }
 
-// StepResult is a played step. The last one of a scenario that touched the lab is that the lab is as it was.
+// StepResult is the result of a step. The last one of a scenario that changed the lab is the restoring.
 type StepResult struct {
 	Number  int
 	ID      string
 	Title   string
 	Verb    string
-	Always  bool // played however the others ended
+	Always  bool // an always step
 	Verdict Verdict
-	Began   time.Duration // since the scenario began
+	Began   time.Duration // since the start of the scenario
 	Took    time.Duration
-	Did     string   // what it changed
-	Back    []string // what is to be put back, of the last step when it begins
+	Did     string // summary of the change
+	Back    []string // pending undos; set when the last step begins
 	Error   string
 	Unmet   *Unmet
 }
 
-// Measure is a span of time that the story is about: from a change to what followed from it.
+// Measure is the time from a change to its effect.
 type Measure struct {
 	Name string // title of the expectation
-	From string // title of the step that it is measured from
+	From string // title of the step measured from
 	Took time.Duration
 }
 
-// Lane is where a mark belongs on the timeline.
+// Lane is a row of the timeline.
 type Lane struct {
 	Cluster string // empty for the forge
 	Name    string // "application podinfo", "deployment podinfo", "git main"
 }
 
-// Mark is a moment on the timeline: from then on the lane was so.
+// Mark is a state change or an event on a lane.
 type Mark struct {
 	Lane  Lane
-	At    time.Duration // since the scenario began
+	At    time.Duration // since the start of the scenario
 	Text  string
-	State string // good, busy, bad, gone or plain, until the next mark of the lane; event for what the story did at that moment
+	State string // good, busy, bad, gone or plain, valid until the lane's next mark; event for an action of the story
 }
 
-// Exit is the code that the program ends with.
+// Exit returns the exit code.
 func (r *Result) Exit() lab.Exit {
 	switch r.Verdict {
 	case Passed, Skipped:
@@ -92,8 +91,8 @@ func (r *Result) Exit() lab.Exit {
 	return lab.ExitFailed
 }
 
-// WorstVerdict is the one of several results that tells most: an interrupt, then what failed to work, then what was not as expected. No result at all, and one
-// that is no verdict, are failures.
+// WorstVerdict returns the most severe verdict: interrupts, then errors, then unmet expectations. No results and
+// unknown verdicts are failures.
 func WorstVerdict(results []*Result) Verdict {
 	order := []Verdict{Interrupted, Broken, Failed, TimedOut, NotPlayed, Passed, Skipped}
 	if len(results) == 0 {
@@ -110,10 +109,10 @@ func WorstVerdict(results []*Result) Verdict {
 	return order[worst]
 }
 
-// Worst is the exit code of several results.
+// Worst returns the exit code of several results.
 func Worst(results []*Result) lab.Exit { return (&Result{Verdict: WorstVerdict(results)}).Exit() }
 
-// FailedStep is the first step that did not end well.
+// FailedStep returns the first step that did not pass.
 func (r *Result) FailedStep() (StepResult, bool) {
 	for _, s := range r.Steps {
 		if s.Verdict != Passed && s.Verdict != NotPlayed && s.Verdict != Skipped {
@@ -126,7 +125,7 @@ func (r *Result) FailedStep() (StepResult, bool) {
 // maxMarks bounds the timeline.
 const maxMarks = 5000
 
-// mark notes on the timeline what an observation changed. The recorder's lock is held.
+// mark adds the change that an observation made to the timeline. r.mu is held.
 func (r *Recorder) mark(s Subject, state State, now time.Time) {
 	if s.isEvents() || s == Applications() || len(r.marks) >= maxMarks {
 		return
@@ -140,20 +139,20 @@ func (r *Recorder) mark(s Subject, state State, now time.Time) {
 	r.marks = append(r.marks, m)
 }
 
-// note puts something that the story did on the timeline.
+// note adds an action of the story to the timeline.
 func (r *Recorder) note(lane Lane, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.marks = append(r.marks, Mark{Lane: lane, At: time.Since(r.began), Text: text, State: "event"})
 }
 
-// timeline is every mark so far, those of one lane together.
+// timeline returns the marks, grouped by lane.
 func (r *Recorder) timeline() []Mark {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	marks := slices.Clone(r.marks)
 	for i := range marks {
-		marks[i].At = max(0, marks[i].At) // what was so before the story began
+		marks[i].At = max(0, marks[i].At) // state from before the story
 	}
 	slices.SortStableFunc(marks, func(a, b Mark) int {
 		return cmp.Or(cmp.Compare(a.Lane.Cluster, b.Lane.Cluster), cmp.Compare(a.Lane.Name, b.Lane.Name), cmp.Compare(a.At, b.At))
@@ -168,7 +167,7 @@ func laneOf(s Subject) Lane {
 	return Lane{Cluster: s.Cluster, Name: Subject{Kind: s.Kind, Name: s.Name}.short()}
 }
 
-// describe is what the timeline says of a state.
+// describe returns the timeline's text and state.
 func describe(state State, facets []string) (text, kind string) {
 	switch {
 	case state.Application != nil:

@@ -1,5 +1,5 @@
-// Package scenario reads stories about an estate and plays them on a running lab: each step does something or expects something, and the lab is left as it was
-// found. What steps can do is in package verb; how a result is written, in package report.
+// Package scenario reads stories about an estate and plays them on a running lab. A step changes or expects something,
+// and the lab is restored at the end. Package verb has the kinds of steps, package report writes results.
 package scenario
 
 import (
@@ -17,29 +17,29 @@ type Scenario struct {
 	Name     string
 	File     string // path within the estate
 	Title    string // the story in one line
-	Teaches  string // what one takes home
+	Teaches  string // the lesson
 	Requires Requires
 	Timeout  time.Duration // of all steps together
 	Vars     map[string]any
 	Steps    []Step
-	Always   []Step // played after the steps however they ended
+	Always   []Step // played after the steps, in any case
 	Files    fs.FS  // the scenario's folder
 }
 
-// Requires is what a lab must have for the scenario to be played on it.
+// Requires are the requirements on the lab.
 type Requires struct {
 	Engine   []string            `yaml:"engine" enum:"argocd,flux" doc:"engines that the story is for; any when left out"`
 	Clusters []string            `yaml:"clusters" doc:"clusters that must be there and answer"`
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
 }
 
-// Step is one line of a story.
+// Step is one step of a story.
 type Step struct {
-	Number int // from 1; always steps count on
+	Number int // from 1, always steps included
 	ID     string
-	Title  string // what a user would read aloud
+	Title  string // title for users
 	Verb   string
-	Action Action // with variables not filled in yet
+	Action Action // with variables not expanded
 	At     lab.Position
 
 	verb Verb
@@ -47,22 +47,23 @@ type Step struct {
 	path string
 }
 
-// Verb is one kind of step. Package verb has those that there are.
+// Verb is a kind of step. Package verb has them all.
 type Verb struct {
 	Name string        // the key in the file
-	Doc  string        // one line for the documentation
-	New  func() Action // the type that the key's value is read into, by package strict
+	Doc  string // one line for the documentation
+	New  func() Action // the type that package strict decodes the key's value into
 }
 
-// Action is what stands behind a verb in one step.
+// Action is a verb with its parameters.
 type Action interface {
-	// Check finds what types alone do not tell: files that are not there, paths that make no sense. Variables are not filled in yet.
+	// Check reports problems that decoding cannot find: missing files, invalid paths. Variables are not expanded yet.
 	Check(*Checker)
-	// Do does it. Where that changes something, it first tells the call how to undo it.
+	// Do runs the action. It registers an undo before it changes anything.
 	Do(context.Context, *Call) error
 }
 
-// Watcher is an action that speaks of objects or applications, which are then watched from the beginning: a state that lasts for a moment is not missed.
+// Watcher is an action about objects or applications. These are watched from the start of the story, so that
+// short-lived states are seen.
 type Watcher interface {
 	Subjects() []Subject
 }
@@ -72,16 +73,16 @@ type Capturer interface {
 	Captures() []string
 }
 
-// Changer reports whether an action changes the world. What is expected is looked for from the last change on.
+// Changer reports whether an action changes the lab. Expectations search the log from the last change on.
 type Changer interface {
 	Changes() bool
 }
 
-// Unmet is the error of an expectation that did not come true.
+// Unmet is the error of an expectation that was not met.
 type Unmet struct {
 	Expected  string
 	LastSeen  string
-	Unchanged time.Duration // how long LastSeen had been so; 0 when it is not known
+	Unchanged time.Duration // how long LastSeen had not changed; 0 if unknown
 	Notes     []string
 }
 

@@ -139,6 +139,12 @@ func TestAttachedClusterIsNeverMadeAgain(t *testing.T) {
 		}
 	}
 	s.leave("edge")
+	s.clusters.Silence("edge", true)
+	var le *lab.Error
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{Prune: true}); !errors.As(err, &le) || le.Code != "unreachable" || len(s.brought()) == 0 {
+		t.Errorf("while it does not answer: %v, and it holds %v", err, s.brought())
+	}
+	s.clusters.Silence("edge", false)
 	p := &process{stage: s}
 	if _, err := p.up(t.Context(), up.Options{Prune: true}); err != nil {
 		t.Fatal(err)

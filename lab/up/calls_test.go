@@ -271,8 +271,8 @@ func (e *calledEngine) Admits(ctx context.Context, name string, spoke *rest.Conf
 	return why, err
 }
 
-func (e *calledEngine) Unregister(ctx context.Context, name string, spoke *rest.Config, p lab.Progress) (list []string, err error) {
-	err = e.call("unregister "+name, func() (err error) { list, err = e.Fake.Unregister(ctx, name, spoke, p); return err })
+func (e *calledEngine) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) (list []string, err error) {
+	err = e.call("unregister "+d.Cluster, func() (err error) { list, err = e.Fake.Unregister(ctx, d, p); return err })
 	return list, err
 }
 

@@ -168,10 +168,7 @@ func (d *leaving) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (app
 	spokes := map[string]*rest.Config{}
 	for _, name := range names {
 		if c := d.there.Clusters[name]; !c.Answers {
-			return apply.Outcome{}, &lab.Error{
-				Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + name + " lives on, and nothing can be taken back from it: " + c.Fault,
-				Cure: "make it answer and run lab down again, or lab down --abandon " + name + " leaves there what is there",
-			}
+			return apply.Outcome{}, outlives(c, "make it answer and run lab down again, or lab down --abandon "+name+" leaves there what is there")
 		}
 		spoke, err := d.Clusters.RESTConfig(name)
 		if err != nil {
@@ -188,6 +185,11 @@ func (d *leaving) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (app
 	}
 	d.stays, err = e.Withdraw(ctx, spokes, p)
 	return apply.Outcome{Detail: "taken back"}, err
+}
+
+// outlives refuses to forget a cluster that lives on and does not answer: what the engine brought there could never be taken back.
+func outlives(c lab.ClusterState, cure string) error {
+	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " lives on, and nothing can be taken back from it: " + c.Fault, Cure: cure}
 }
 
 // standingEngine is the engine on the lab's hub, found without an estate. A lab without clusters of its own has none, and an engine that was never installed

@@ -58,6 +58,7 @@ var journeys = map[string]journey{
 	"down":                      {first: down, prepare: saved},
 	"up after down":             {first: down, next: plainUp, prepare: saved},
 	"down of one that lives on": {first: down, prepare: attached},
+	"up that releases":          {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { attached(t, s); s.leave("edge") }},
 	"up that attaches":          {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
 }
 

@@ -113,13 +113,17 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 		if !r.options.Prune {
 			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
 		}
-		var spoke *rest.Config // none where nothing can be removed from it
-		if r.seen.Clusters[s.Cluster].Ready {
-			if spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
+		seen := r.seen.Clusters[s.Cluster]
+		d := engine.Departure{Cluster: s.Cluster, LivesOn: seen.Attached}
+		if seen.Attached && !seen.Answers {
+			return apply.Outcome{}, outlives(seen, "make it answer, and run lab up --prune again")
+		}
+		if seen.Ready {
+			if d.Spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
 				return apply.Outcome{}, err
 			}
 		}
-		changes, err := e.Unregister(ctx, s.Cluster, spoke, p)
+		changes, err := e.Unregister(ctx, d, p)
 		return apply.Outcome{Detail: "forgotten", Changes: append([]string{s.Reason}, changes...)}, err
 	}
 	reg, err := r.registration(s.Cluster)

@@ -124,7 +124,7 @@ func TestFigures(t *testing.T) {
 	}
 	report(t, "commit to synced", synced, 5*time.Second)
 	if os.Getenv("LAB_E2E_KEEP") == "" {
-		if lines, err := e.Unregister(ctx, "spoke", w.spoke, func(string) {}); err != nil {
+		if lines, err := e.Unregister(ctx, engine.Departure{Cluster: "spoke", Spoke: w.spoke}, func(string) {}); err != nil {
 			t.Errorf("%v, %v", lines, err)
 		}
 	}

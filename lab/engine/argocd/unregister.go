@@ -13,51 +13,74 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 )
 
-// Unregister makes Argo CD forget a cluster, and returns in words what that took. spoke leads into the cluster; nil where it does not answer, or is gone.
+// Unregister makes Argo CD forget a cluster, and returns in words what that took.
 //
 // A cluster that answers is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
-// can still enter it and delete what they made; then the registration goes. From a cluster that is gone nothing can be deleted: the registration goes first, and
-// Applications that Argo CD cannot finish are freed of their finalizer.
-func (a *ArgoCD) Unregister(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
-	have, err := a.registrationSecret(ctx, cluster)
+// can still enter it and delete what they made. From one that lives on, the namespaces that came with them and Argo CD's access go too. The registration goes after
+// that, so that a run that ends before is repeated. From a cluster that is gone nothing can be deleted, and Applications that Argo CD cannot finish are freed of their
+// finalizer.
+func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
+	have, err := a.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {
 		return nil, err
 	}
 	name := have.GetName()
 	if have.GetLabels()[lab.LabelName] != a.lab {
 		return nil, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + d.Cluster + " was registered by someone else",
 			Cure: "remove the secret " + Namespace + "/" + name + " by hand if it is no longer wanted",
 		}
 	}
-	var lines []string
-	if spoke != nil {
-		left, err := a.drain(ctx, have, p)
-		if err != nil {
-			return lines, err
-		}
-		if len(left) > 0 {
-			lines = append(lines, fmt.Sprintf("cluster %s keeps what %s made there", cluster, strings.Join(left, ", ")))
-		}
+	lines, err := a.clean(ctx, d, have, p)
+	if err != nil {
+		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	if err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return lines, fmt.Errorf("cluster %s: %w", cluster, err)
+		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
-	lines = append(lines, "cluster "+cluster+" is no longer registered")
-	freed, err := a.free(ctx, cluster, secretField(have, "server"))
+	lines = append(lines, "cluster "+d.Cluster+" is no longer registered")
+	freed, err := a.free(ctx, d.Cluster, secretField(have, "server"))
 	for _, f := range freed {
 		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
 	}
-	if err != nil || spoke == nil {
-		return lines, err
+	return lines, err
+}
+
+// clean removes from a cluster that answers what Argo CD brought there, and says what stays.
+func (a *ArgoCD) clean(ctx context.Context, d engine.Departure, have *unstructured.Unstructured, p lab.Progress) ([]string, error) {
+	if d.Spoke == nil {
+		return nil, nil
 	}
-	return lines, a.leave(ctx, spoke)
+	if d.LivesOn {
+		v, err := a.seen(ctx)
+		if err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {
+			return nil, err
+		}
+		if err := a.noteNamespaces(ctx, d.Spoke, namespacesOf(v, aimedAt(v, d.Cluster, secretField(have, "server")))); err != nil {
+			return nil, err
+		}
+	}
+	var lines []string
+	left, err := a.drain(ctx, have, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		lines = append(lines, fmt.Sprintf("cluster %s keeps what %s made there", d.Cluster, strings.Join(left, ", ")))
+	}
+	if !d.LivesOn {
+		return lines, nil
+	}
+	kept, err := a.leave(ctx, d.Spoke, p)
+	for _, k := range kept {
+		lines = append(lines, "cluster "+d.Cluster+": "+k)
+	}
+	return lines, err
 }
 
 // drain switches every addon off in a registration and watches until the cluster's applications are gone. It returns those that stay: an ApplicationSet

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 )
 
 func clusterSecret(name, labName string) string {
@@ -45,7 +46,7 @@ func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			lines, err = a.Unregister(t.Context(), "prod", prodSpoke, func(s string) { told = append(told, s) })
+			lines, err = a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(s string) { told = append(told, s) })
 			done <- err
 		}()
 		time.Sleep(5 * time.Second)
@@ -85,7 +86,7 @@ func TestUnregisterSaysWhatStays(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
 		start := time.Now()
-		lines, err := a.Unregister(t.Context(), "prod", prodSpoke, func(string) {})
+		lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(string) {})
 		want := []string{"cluster prod keeps what prod-podinfo made there", "cluster prod is no longer registered"}
 		if err != nil || !slices.Equal(lines, want) {
 			t.Errorf("%q, %v", lines, err)
@@ -102,7 +103,7 @@ func TestUnregisterAClusterThatIsGone(t *testing.T) {
 	hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{
 		"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []string{"resources-finalizer.argocd.argoproj.io"},
 	}})
-	lines, err := a.Unregister(t.Context(), "prod", nil, func(string) {})
+	lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: nil}, func(string) {})
 	want := []string{"cluster prod is no longer registered", "application prod-podinfo is let go, what it made stays where it was"}
 	if err != nil || !slices.Equal(lines, want) || !gone(t, hub) {
 		t.Errorf("%q, %v", lines, err)
@@ -114,7 +115,7 @@ func TestUnregisterAClusterThatIsGone(t *testing.T) {
 
 func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
 	a, hub, _ := newFake(t, clusterSecret("prod", "other"))
-	_, err := a.Unregister(t.Context(), "prod", prodSpoke, func(string) {})
+	_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(string) {})
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "" {
 		t.Errorf("%v", err)
@@ -122,7 +123,7 @@ func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
 	if w := hub.writes(); len(w) != 0 {
 		t.Errorf("written %v", w)
 	}
-	if lines, err := a.Unregister(t.Context(), "nobody", prodSpoke, func(string) {}); err != nil || len(lines) != 0 {
+	if lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "nobody", Spoke: prodSpoke}, func(string) {}); err != nil || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)
 	}
 }

@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -53,35 +54,45 @@ func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p
 	if err != nil {
 		return nil, err
 	}
+	names := slices.Sorted(maps.Keys(spokes))
+	for _, name := range names {
+		var here []string
+		for app := range brought {
+			if aim(brought[app]) == name {
+				here = append(here, app)
+			}
+		}
+		if err := a.noteNamespaces(ctx, spokes[name], namespacesOf(view{apps: brought}, here)); err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
 	if err := a.deleteBrought(ctx, brought, p); err != nil {
 		return nil, err
 	}
 	var stays []string
-	for _, name := range slices.Sorted(maps.Keys(spokes)) {
-		var made []string
-		for _, app := range brought {
-			if aim(app) == name && createsNamespace(app) {
-				made = append(made, app.Spec.Destination.Namespace)
-			}
-		}
-		slices.Sort(made)
-		kept, err := a.leaveNamespaces(ctx, spokes[name], slices.Compact(made), p)
+	for _, name := range names {
+		kept, err := a.leave(ctx, spokes[name], p)
 		for _, k := range kept {
 			stays = append(stays, "cluster "+name+": "+k)
 		}
 		if err != nil {
 			return stays, fmt.Errorf("cluster %s: %w", name, err)
 		}
-		if err := a.leave(ctx, spokes[name]); err != nil {
-			return stays, fmt.Errorf("cluster %s: %w", name, err)
-		}
 	}
 	return stays, nil
 }
 
-// createsNamespace reports whether Argo CD makes the namespace of an application where it is absent.
-func createsNamespace(app application) bool {
-	return slices.Contains(app.Spec.SyncPolicy.SyncOptions, "CreateNamespace=true") && app.Spec.Destination.Namespace != ""
+// namespacesOf are those that Argo CD makes for applications where they are absent.
+func namespacesOf(v view, apps []string) []string {
+	var list []string
+	for _, name := range apps {
+		spec := v.apps[name].Spec
+		if slices.Contains(spec.SyncPolicy.SyncOptions, "CreateNamespace=true") && spec.Destination.Namespace != "" {
+			list = append(list, spec.Destination.Namespace)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // stopMaking removes what makes Applications, and returns those that are aimed at the clusters that are withdrawn from.
@@ -192,51 +203,75 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// leave removes what Argo CD acts as in a spoke.
-func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config) error {
+// namespacesNote lists, on lab's own namespace in a spoke, the namespaces that came with applications: those are gone when it is the namespaces' turn.
+const namespacesNote = "lab.homelab/namespaces"
+
+// noteNamespaces adds to the note.
+func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names []string) error {
 	c, err := a.connect(spoke)
 	if err != nil {
 		return err
 	}
-	ours := metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab}
-	for _, r := range []schema.GroupVersionResource{roleBindings, namespaces} {
-		list, err := c.dynamic.Resource(r).List(ctx, ours)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.Resource, err)
-		}
-		for _, o := range list.Items {
-			if o.GetName() != SpokeNamespace && o.GetName() != spokeBinding {
-				continue
-			}
-			if err := c.dynamic.Resource(r).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return wrap(r.Resource+" "+o.GetName(), err)
-			}
-		}
+	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // nothing tells which namespaces came later
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	all := append(strings.Fields(own.GetAnnotations()[namespacesNote]), names...)
+	slices.Sort(all)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{namespacesNote: strings.Join(slices.Compact(all), " ")}}})
+	if err != nil {
+		return err
+	}
+	_, err = c.dynamic.Resource(namespaces).Patch(ctx, SpokeNamespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	return wrap("namespace "+SpokeNamespace, err)
 }
 
-// leaveNamespaces removes those of these namespaces that came with lab and in which nothing is left, and says of the others what is in them.
-func (a *ArgoCD) leaveNamespaces(ctx context.Context, spoke *rest.Config, names []string, p lab.Progress) ([]string, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
+// leave removes from a spoke the namespaces that came with applications and in which nothing is left, and then what Argo CD acts as there. It says what stays.
+func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	c, err := a.connect(spoke)
 	if err != nil {
 		return nil, err
 	}
 	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil // nothing tells which namespaces came later
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil // it was the last thing to go
+	case err != nil:
 		return nil, err
+	case own.GetLabels()[lab.LabelName] != a.lab:
+		return []string{"namespace " + SpokeNamespace + " stays, as it is another lab's"}, nil
 	}
-	came := own.GetCreationTimestamp()
+	kept, err := leaveNamespaces(ctx, c, own, p)
+	if err != nil {
+		return kept, err
+	}
+	binding, err := c.dynamic.Resource(roleBindings).Get(ctx, spokeBinding, metav1.GetOptions{})
+	if err == nil && binding.GetLabels()[lab.LabelName] == a.lab {
+		err = c.dynamic.Resource(roleBindings).Delete(ctx, spokeBinding, metav1.DeleteOptions{})
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		err = c.dynamic.Resource(namespaces).Delete(ctx, SpokeNamespace, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return kept, err
+	}
+	return kept, nil
+}
+
+// leaveNamespaces removes the namespaces of the note that came with lab and hold nothing, and says of the others what is in them.
+func leaveNamespaces(ctx context.Context, c clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
+	names := strings.Fields(own.GetAnnotations()[namespacesNote])
+	if len(names) == 0 {
+		return nil, nil
+	}
 	kinds, err := namespaced(c)
 	if err != nil {
 		return nil, err
 	}
+	came := own.GetCreationTimestamp()
 	var kept []string
 	for _, name := range names {
 		ns, err := c.dynamic.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
@@ -249,18 +284,9 @@ func (a *ArgoCD) leaveNamespaces(ctx context.Context, spoke *rest.Config, names 
 		if at := ns.GetCreationTimestamp(); at.Before(&came) {
 			continue // it was there before
 		}
-		var held []string
-		for end := time.Now().Add(emptyWithin); ; {
-			if held, err = holds(ctx, c.dynamic, kinds, name); err != nil {
-				return kept, err
-			}
-			if len(held) == 0 || time.Now().After(end) {
-				break
-			}
-			p("waiting for " + held[0] + " to go from namespace " + name)
-			if err := sleep(ctx, withdrawLook); err != nil {
-				return kept, err
-			}
+		held, err := emptied(ctx, c.dynamic, kinds, name, p)
+		if err != nil {
+			return kept, err
 		}
 		if len(held) > 0 {
 			kept = append(kept, fmt.Sprintf("namespace %s stays, with %s", name, summary(held)))
@@ -273,6 +299,20 @@ func (a *ArgoCD) leaveNamespaces(ctx context.Context, spoke *rest.Config, names 
 		}
 	}
 	return kept, nil
+}
+
+// emptied waits for what was deleted to go from a namespace, and names what does not.
+func emptied(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string, p lab.Progress) ([]string, error) {
+	for end := time.Now().Add(emptyWithin); ; {
+		held, err := holds(ctx, in, kinds, namespace)
+		if err != nil || len(held) == 0 || time.Now().After(end) {
+			return held, err
+		}
+		p("waiting for " + held[0] + " to go from namespace " + namespace)
+		if err := sleep(ctx, withdrawLook); err != nil {
+			return held, err
+		}
+	}
 }
 
 func summary(list []string) string {

@@ -125,7 +125,7 @@ func (c *contract) absent(t *testing.T) {
 	if s.Installed() || s.Ready || s.Revision != 0 || len(s.Registrations) != 0 {
 		t.Errorf("%+v", s)
 	}
-	if again, err := c.Engine.Unregister(c.context(t), "nobody", c.Spoke, progress(t)); err != nil || len(again) != 0 {
+	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "nobody", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
 		t.Errorf("a cluster that nobody knows: %v, %v", again, err)
 	}
 }

@@ -164,15 +164,15 @@ func (f *Fake) Admits(ctx context.Context, cluster string, _ *rest.Config) (stri
 }
 
 // Unregister implements Registrar.
-func (f *Fake) Unregister(ctx context.Context, cluster string, _ *rest.Config, _ lab.Progress) ([]string, error) {
+func (f *Fake) Unregister(ctx context.Context, d engine.Departure, _ lab.Progress) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.regs[cluster]; !known {
+	if _, known := f.regs[d.Cluster]; !known {
 		return nil, ctx.Err()
 	}
 	f.writes++
-	delete(f.regs, cluster)
-	return []string{"cluster " + cluster + " is no longer registered"}, ctx.Err()
+	delete(f.regs, d.Cluster)
+	return []string{"cluster " + d.Cluster + " is no longer registered"}, ctx.Err()
 }
 
 // Withdraw implements Registrar.

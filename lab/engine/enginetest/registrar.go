@@ -144,7 +144,7 @@ func (c *contract) labelOff(t *testing.T) {
 }
 
 func (c *contract) unregister(t *testing.T) {
-	lines, err := c.Engine.Unregister(c.context(t), "spoke", c.Spoke, progress(t))
+	lines, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "spoke", Spoke: c.Spoke}, progress(t))
 	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
 		t.Errorf("%v, %v", lines, err)
 	}
@@ -156,7 +156,7 @@ func (c *contract) unregister(t *testing.T) {
 	if err != nil || len(s.Registrations) != 0 || !s.Installed() {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if again, err := c.Engine.Unregister(c.context(t), "spoke", c.Spoke, progress(t)); err != nil || len(again) != 0 {
+	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "spoke", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
 		t.Errorf("again: %v, %v", again, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Clusters leads into the kind clusters of a lab.
+// Clusters accesses the Kind clusters of a lab.
 type Clusters struct {
 	lab    string
 	docker *docker.Docker
@@ -26,12 +26,12 @@ type Clusters struct {
 	clients map[string]scenario.Client
 }
 
-// NewClusters makes clients when they are first asked for.
+// NewClusters returns Clusters that creates clients on first use.
 func NewClusters(labName string, d *docker.Docker, config func(cluster string) (*rest.Config, error)) *Clusters {
 	return &Clusters{lab: labName, docker: d, config: config, clients: map[string]scenario.Client{}}
 }
 
-// Client leads into a cluster.
+// Client returns the client of a cluster.
 func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 		return scenario.Client{}, err
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1 // a story asks little, and is measured
+	cfg.QPS = -1 // no rate limit: few requests, and their latency is measured
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.UserAgent = "lab"
 	d, err := dynamic.NewForConfig(cfg)
@@ -59,15 +59,15 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	return client, nil
 }
 
-// kindCluster is the label by which kind knows the nodes of a cluster.
+// kindCluster is Kind's label for the nodes of a cluster.
 const kindCluster = "io.x-k8s.kind.cluster"
 
-// Pause freezes a cluster's nodes.
+// Pause pauses a cluster's node containers.
 func (c *Clusters) Pause(ctx context.Context, cluster string) error {
 	return c.nodes(ctx, cluster, "pause", func(n docker.Container) bool { return n.Status == "running" })
 }
 
-// Resume lets them go on.
+// Resume unpauses a cluster's node containers.
 func (c *Clusters) Resume(ctx context.Context, cluster string) error {
 	return c.nodes(ctx, cluster, "unpause", func(n docker.Container) bool { return n.Status == "paused" })
 }

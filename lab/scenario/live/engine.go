@@ -13,27 +13,27 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Hub is the engine of a lab that runs.
+// Hub is the engine of a running lab.
 type Hub interface {
 	engine.Watcher
 	engine.Marker
 	engine.Reporter
 }
 
-// Engine is a lab's engine in the words of scenarios.
+// Engine adapts a Hub to scenario.Engine.
 type Engine struct {
 	Hub Hub
 
-	beat, answer time.Duration // how often the hub is asked, and how long it may take; 0 for beatEvery and answerWithin
+	beat, answer time.Duration // probe interval and timeout; 0 for beatEvery and answerWithin
 }
 
-// How long a silent hub goes unnoticed. An engine's watch goes on over a connection that breaks, and says nothing of one on which nothing comes any more.
+// How long a silent hub goes unnoticed. A watch notices a broken connection, but not one on which nothing arrives.
 const (
 	beatEvery    = 5 * time.Second
 	answerWithin = 10 * time.Second
 )
 
-// Watch tells of applications, for as long as the hub answers.
+// Watch reports applications for as long as the hub answers.
 func (e Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -54,7 +54,7 @@ func (e Engine) Watch(ctx context.Context, seen func(scenario.Application), read
 
 var errSilent = errors.New("the hub does not answer")
 
-// ask asks the hub now and then, and stops the watch when it gives no answer.
+// ask probes the hub and stops the watch when it does not answer.
 func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
 	beat := time.NewTicker(cmp.Or(e.beat, beatEvery))
 	defer beat.Stop()
@@ -74,18 +74,18 @@ func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// Registration is what the engine knows of a cluster.
+// Registration returns the marks of a registered cluster.
 func (e Engine) Registration(ctx context.Context, cluster string) (scenario.Marks, error) {
 	r, err := e.Hub.Registration(ctx, cluster)
 	return scenario.Marks{Labels: pointers(r.Labels), Annotations: pointers(r.Annotations)}, err
 }
 
-// Mark changes that.
+// Mark changes the marks of a registered cluster.
 func (e Engine) Mark(ctx context.Context, cluster string, m scenario.Marks) error {
 	return e.Hub.Mark(ctx, cluster, engine.Marks{Labels: m.Labels, Annotations: m.Annotations})
 }
 
-// Settled is the commit that the root is in sync with.
+// Settled returns the commit that the root is synced to.
 func (e Engine) Settled(ctx context.Context) (string, error) {
 	s, err := e.Hub.Standing(ctx)
 	if err != nil || !s.Settled {
@@ -94,13 +94,13 @@ func (e Engine) Settled(ctx context.Context) (string, error) {
 	return s.Revision, nil
 }
 
-// Follow waits as `lab up` does after a change.
+// Follow waits for a commit, as `lab up` does.
 func (e Engine) Follow(ctx context.Context, commit string, but []string) error {
 	_, err := e.Hub.WaitConverged(ctx, engine.Want{Revision: commit, LeftOut: but, Changed: true}, func(string) {})
 	return err
 }
 
-// Refresh asks the engine to look at Git.
+// Refresh makes the engine poll Git.
 func (e Engine) Refresh(ctx context.Context) error { return e.Hub.Refresh(ctx) }
 
 func pointers(m map[string]string) map[string]*string {

@@ -16,10 +16,10 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// hub is an API server that has Applications, as much of one as a watch of them needs, and that can be frozen.
+// hub is a fake API server with Applications that can be frozen.
 type hub struct {
 	mu     sync.Mutex
-	frozen chan struct{} // closed when it goes on; nil while it does
+	frozen chan struct{} // closed on goOn; nil unless frozen
 }
 
 func (h *hub) freeze() {
@@ -53,7 +53,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !strings.HasSuffix(r.URL.Path, "/applications"):
 		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, http.StatusNotFound)
-	case r.URL.Query().Get("sendInitialEvents") == "true": // as a server of before that
+	case r.URL.Query().Get("sendInitialEvents") == "true": // as a server without watch-list
 		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
 	case r.URL.Query().Get("watch") != "":
 		w.(http.Flusher).Flush()
@@ -63,7 +63,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestEngineKeepsTheContract(t *testing.T) {
+func TestEngineContract(t *testing.T) {
 	h := &hub{}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)

@@ -1,4 +1,4 @@
-// Package live is the lab that scenarios are really played on: its forge over Git, its clusters, its engine.
+// Package live connects scenarios to a running lab: its forge over Git, its clusters, its engine.
 package live
 
 import (
@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing/fstest" // an fs.FS in memory; it does not import package testing
+	"testing/fstest" // an in-memory fs.FS; it does not import package testing
 	"time"
 
 	"github.com/go-git/go-git/v5"
@@ -26,10 +26,10 @@ import (
 
 const heads = "refs/heads/"
 
-// authorHost makes the addresses of a story's people ones that reach nobody.
+// authorHost is a domain that cannot receive mail.
 const authorHost = "scenario.invalid"
 
-// Git is a forge by its repository alone: whatever serves Git will do. It keeps what it fetched, so that the next time only what is new is fetched.
+// Git is a forge accessed over plain Git. It keeps fetched objects, so later fetches are incremental.
 type Git struct {
 	url  string
 	auth transport.AuthMethod
@@ -39,7 +39,7 @@ type Git struct {
 	store *memory.Storage
 }
 
-// NewGit returns the forge of a repository.
+// NewGit returns a Git for the repository at url.
 func NewGit(url string, auth transport.AuthMethod) *Git {
 	return &Git{url: url, auth: auth, now: time.Now, store: memory.NewStorage()}
 }
@@ -48,7 +48,7 @@ func (g *Git) remote() *git.Remote {
 	return git.NewRemote(g.store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{g.url}})
 }
 
-// fetch brings all branches, and returns their heads.
+// fetch fetches all branches and returns their heads.
 func (g *Git) fetch(ctx context.Context) (map[string]*object.Commit, error) {
 	err := g.remote().FetchContext(ctx, &git.FetchOptions{
 		RefSpecs: []config.RefSpec{"+" + heads + "*:" + heads + "*"}, Auth: g.auth, Tags: git.NoTags, Prune: true,
@@ -72,7 +72,7 @@ func (g *Git) fetch(ctx context.Context) (map[string]*object.Commit, error) {
 	return branches, err
 }
 
-// Branches maps names to the object names of their trees.
+// Branches maps branch names to tree hashes.
 func (g *Git) Branches(ctx context.Context) (map[string]string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,7 +119,7 @@ func (g *Git) Tree(ctx context.Context, branch string) (scenario.Tree, error) {
 	return scenario.Tree{Commit: head.Hash.String(), FS: files}, err
 }
 
-// Commit puts a change on top of a branch. A commit that comes in between is seen by the server, and the change is made again on top of it.
+// Commit commits on top of a branch and retries on top of concurrent commits.
 func (g *Git) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +132,7 @@ func (g *Git) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	}
 }
 
-// rejected reports whether the server refused because the branch had moved.
+// rejected reports whether the push was not a fast-forward.
 func rejected(err error) bool {
 	return errors.Is(err, git.ErrNonFastForwardUpdate) || strings.Contains(err.Error(), "non-fast-forward") || strings.Contains(err.Error(), "failed to update ref")
 }
@@ -178,7 +178,7 @@ func (g *Git) commit(ctx context.Context, c scenario.Change) (string, error) {
 	return hash.String(), nil
 }
 
-// RemoveBranch removes a branch. One that is not there is no error.
+// RemoveBranch deletes a branch, if it exists.
 func (g *Git) RemoveBranch(ctx context.Context, name string) error {
 	if name == scenario.Branch {
 		return errors.New("the branch that engines follow is not removed")
@@ -197,7 +197,7 @@ func (g *Git) RemoveBranch(ctx context.Context, name string) error {
 	return g.store.RemoveReference(ref)
 }
 
-// changed stores a tree with files changed and returns its object name. Folders that nothing changes keep theirs.
+// changed stores a tree with files changed and returns its hash. Unchanged folders are reused.
 func (g *Git) changed(tree *object.Tree, files map[string]*scenario.File) (plumbing.Hash, error) {
 	entries := map[string]object.TreeEntry{}
 	for _, e := range tree.Entries {
@@ -240,7 +240,7 @@ func (g *Git) changed(tree *object.Tree, files map[string]*scenario.File) (plumb
 	return g.store.SetEncodedObject(o)
 }
 
-// folder changes one folder, and drops it when it holds nothing any more: Git knows no empty ones.
+// folder changes one folder and drops it if it becomes empty: Git has no empty folders.
 func (g *Git) folder(entries map[string]object.TreeEntry, dir string, files map[string]*scenario.File) error {
 	sub := &object.Tree{}
 	if e, there := entries[dir]; there {
@@ -282,7 +282,7 @@ func (g *Git) blob(content []byte) (plumbing.Hash, error) {
 	return g.store.SetEncodedObject(o)
 }
 
-// sortName is how Git orders a tree: folders as if their names ended in a slash.
+// sortName is Git's sort key: folders as if their names ended in a slash.
 func sortName(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"

@@ -15,7 +15,7 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// bare makes a repository in place of the forge, with one commit.
+// bare creates a repository with one commit in place of the forge.
 func bare(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "estate.git")
@@ -30,7 +30,7 @@ func bare(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // git itself judges the objects
+	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // have git itself check the objects
 	if err := repo.SetConfig(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +59,12 @@ func bare(t *testing.T) string {
 	return dir
 }
 
-func TestGitKeepsTheForgesContract(t *testing.T) {
+func TestGitContract(t *testing.T) {
 	g := NewGit(bare(t), nil)
 	scenariotest.ForgeContract(t, g, g)
 }
 
-// Two stories commit to one repository: neither loses the other's.
-func TestGitCommitsOnTopOfOthers(t *testing.T) {
+func TestGitConcurrentCommits(t *testing.T) {
 	dir := bare(t)
 	ours, theirs := NewGit(dir, nil), NewGit(dir, nil)
 	commit := func(g *Git, name, text string) {
@@ -101,7 +100,7 @@ func TestGitCommitsOnTopOfOthers(t *testing.T) {
 	}
 }
 
-func TestGitTellsWhatItCannotDo(t *testing.T) {
+func TestGitErrors(t *testing.T) {
 	g := NewGit(filepath.Join(t.TempDir(), "nothing"), nil)
 	if _, err := g.Tree(t.Context(), scenario.Branch); err == nil || !strings.Contains(err.Error(), "fetch from the forge") {
 		t.Errorf("no repository: %v", err)

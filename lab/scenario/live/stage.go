@@ -14,23 +14,23 @@ import (
 	"homelab/lab/scenario"
 )
 
-// hubWithin is how long the hub may take to say what it knows.
+// hubWithin is the timeout of requests to the hub.
 const hubWithin = 30 * time.Second
 
-// Stage is a lab that is up, as much of it as stories are played on.
+// Stage holds the parts of a running lab that stories need.
 type Stage struct {
 	Lab      string
 	Estate   *lab.Estate
-	Type     lab.EngineType // of Engine, as the lab's record has it
+	Type     lab.EngineType // of Engine, from the lab's record
 	Engine   engine.Engine
 	Docker   *docker.Docker
 	Reach    func(cluster string) (*rest.Config, error)
 	ForgeURL string
-	User     string // of the forge
+	User     string // forge user
 	Password string
 }
 
-// World is the lab as scenarios see it, with the clusters that it has: it may have been brought up with some of the estate's alone.
+// World returns the lab as scenarios see it. It has the clusters that are up, which may be fewer than the estate's.
 func (s Stage) World(ctx context.Context) (scenario.World, error) {
 	look, cancel := context.WithTimeout(ctx, hubWithin)
 	defer cancel()

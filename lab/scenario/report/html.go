@@ -18,7 +18,7 @@ import (
 //go:embed page.html.tmpl
 var pageText string
 
-// HTML writes a result as one page that needs nothing else: no network, no script.
+// HTML writes a result as one self-contained page, without scripts.
 func HTML(w io.Writer, r *scenario.Result) error {
 	t, err := template.New("page").Parse(pageText)
 	if err != nil {
@@ -32,7 +32,7 @@ func HTML(w io.Writer, r *scenario.Result) error {
 	return err
 }
 
-// page is what the template shows; every text in it is escaped there.
+// page is the template's data; the template escapes all text.
 type page struct {
 	Name, Title, Teaches string
 	Verdict, Symbol      string
@@ -61,16 +61,16 @@ type step struct {
 	Played                   bool
 }
 
-// marker is where steps began on the time axis: those too near to one another are one.
+// marker marks the start of steps on the time axis. Steps close to one another share one.
 type marker struct {
 	Left, Text, Title string
 	Failed            bool
 }
 
-// tick is a moment on the time axis.
+// tick is a label of the time axis.
 type tick struct{ Left, Text string }
 
-// group is a cluster's lanes.
+// group holds the lanes of a cluster.
 type group struct {
 	Name  string
 	Lanes []lane
@@ -80,7 +80,7 @@ type lane struct {
 	Name   string
 	Spans  []span
 	Events []event
-	Words  []fact // the same in words: when, what
+	Words  []fact // text alternative: time and state
 }
 
 type span struct{ Left, Width, Class, Text string }
@@ -120,7 +120,7 @@ func newStep(s scenario.StepResult) step {
 }
 
 func markers(steps []scenario.StepResult, total time.Duration) []marker {
-	const near = 0.045 // of the axis: the width of two numbers
+	const near = 0.045 // share of the axis: the width of two numbers
 	var list []marker
 	var first scenario.StepResult
 	for _, s := range steps {
@@ -158,7 +158,7 @@ func sign(v scenario.Verdict) string {
 	return "✗"
 }
 
-// precise is for measures, which are about tenths.
+// precise formats a duration in tenths of a second.
 func precise(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.2fs", d.Seconds())
@@ -170,7 +170,7 @@ func percent(at, total time.Duration) string {
 	return fmt.Sprintf("%.2f", min(100, max(0, 100*at.Seconds()/total.Seconds())))
 }
 
-// ticks are at most eight round moments.
+// ticks returns at most eight round points in time.
 func ticks(total time.Duration) []tick {
 	const most = 8
 	every := time.Second
@@ -193,7 +193,7 @@ func ticks(total time.Duration) []tick {
 	return list
 }
 
-// groups are the lanes of every cluster; the forge, which is the beginning of most things, first.
+// groups returns the lanes by cluster, the forge first.
 func groups(r *scenario.Result, total time.Duration) []group {
 	var list []group
 	find := func(name string) *group {
@@ -214,7 +214,7 @@ func groups(r *scenario.Result, total time.Duration) []group {
 		byLane[m.Lane] = append(byLane[m.Lane], m)
 	}
 	for _, l := range order {
-		// An object is watched because the story speaks of it: that nothing happened to it is what is to be seen then.
+		// Objects stay, even without events: the story watches them, so that nothing happened matters.
 		if dull(byLane[l]) && strings.HasPrefix(l.Name, "application ") {
 			continue
 		}
@@ -236,7 +236,7 @@ func rank(g group) int {
 	return 1
 }
 
-// dull reports whether nothing happened on a lane.
+// dull reports whether a lane has no changes.
 func dull(marks []scenario.Mark) bool {
 	texts := map[string]bool{}
 	for _, m := range marks {

@@ -1,4 +1,4 @@
-// Package report writes what a played scenario came to: for CI as JUnit XML, for people as one HTML page.
+// Package report writes results of scenarios as JUnit XML and as HTML.
 package report
 
 import (
@@ -13,7 +13,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// The elements of JUnit's XML that CI systems read (https://github.com/testmoapp/junitxml).
+// The JUnit XML elements that CI systems read (https://github.com/testmoapp/junitxml).
 type (
 	suites struct {
 		XMLName  xml.Name `xml:"testsuites"`
@@ -60,7 +60,7 @@ type (
 	}
 )
 
-// JUnit writes results as JUnit XML: a suite for each scenario, a case for each step.
+// JUnit writes a test suite per scenario and a test case per step.
 func JUnit(w io.Writer, results []*scenario.Result) error {
 	all := suites{Name: "lab scenario run"}
 	total := time.Duration(0)
@@ -89,7 +89,7 @@ func suiteOf(r *scenario.Result) suite {
 	for _, m := range r.Measures {
 		s.Properties.List = append(s.Properties.List, property{"seconds from " + printable(m.From) + " to " + printable(m.Name), seconds(m.Took)})
 	}
-	if len(r.Steps) == 0 { // nothing was played: the story itself is the case
+	if len(r.Steps) == 0 { // nothing was played: one case for the story
 		s.Cases = []testCase{outcome(testCase{Name: printable(r.Title), Class: r.Scenario, Time: seconds(r.Took)}, r.Verdict, r.Reason)}
 	}
 	for _, step := range r.Steps {
@@ -142,7 +142,7 @@ func lastSeen(u *scenario.Unmet) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable drops what XML cannot hold and what no reader should see: control characters.
+// printable drops control characters, which XML cannot hold.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && r != unicode.ReplacementChar {

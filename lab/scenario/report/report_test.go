@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const ms = time.Millisecond
 
-// failed is a story that failed at its third step, with texts that would break a page or an XML file if they were not escaped.
+// failed returns a failed story whose texts need escaping.
 func failed() *scenario.Result {
 	app, deployment := scenario.Lane{Cluster: "prod", Name: "application podinfo"}, scenario.Lane{Cluster: "prod", Name: "deployment podinfo"}
 	return &scenario.Result{
@@ -93,8 +93,8 @@ func pageOf(t *testing.T, r *scenario.Result) []byte {
 
 func TestHTML(t *testing.T) { golden(t, "drift.html", pageOf(t, failed())) }
 
-// A page asks for nothing from anywhere, runs nothing, and what clusters say stays text.
-func TestHTMLNeedsNothingAndRunsNothing(t *testing.T) {
+// The page loads nothing, runs no script and escapes all text.
+func TestHTMLSelfContained(t *testing.T) {
 	for _, r := range []*scenario.Result{failed(), skipped(), broken()} {
 		text := pageOf(t, r)
 		doc, err := html.Parse(bytes.NewReader(text))
@@ -106,7 +106,7 @@ func TestHTMLNeedsNothingAndRunsNothing(t *testing.T) {
 			if n.Type == html.ElementNode {
 				switch n.Data {
 				case "script", "link", "img", "iframe", "object", "embed", "b":
-					t.Errorf("%s: there is a <%s>", r.Scenario, n.Data)
+					t.Errorf("%s: unexpected <%s>", r.Scenario, n.Data)
 				}
 				for _, a := range n.Attr {
 					if strings.HasPrefix(a.Key, "on") || a.Key == "src" || a.Key == "href" {
@@ -125,7 +125,7 @@ func TestHTMLNeedsNothingAndRunsNothing(t *testing.T) {
 	}
 }
 
-// Every text is legible on what is behind it, in both themes: WCAG 2.2 AA, 4.5 to 1.
+// Contrast of text: WCAG 2.2 AA, 4.5 to 1.
 func TestHTMLContrast(t *testing.T) {
 	light, dark, ok := strings.Cut(pageText, "@media (prefers-color-scheme: dark)")
 	if !ok {
@@ -195,8 +195,8 @@ func TestJUnit(t *testing.T) {
 	golden(t, "junit.xml", b.Bytes())
 }
 
-// The structure is the one that CI systems read: the elements in their places, the attributes that they need, and counts that add up.
-func TestJUnitIsWhatCIReads(t *testing.T) {
+// Elements and required attributes are in place, and counts add up.
+func TestJUnitStructure(t *testing.T) {
 	var b bytes.Buffer
 	if err := JUnit(&b, []*scenario.Result{failed(), skipped(), broken()}); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestJUnitIsWhatCIReads(t *testing.T) {
 	}
 }
 
-func TestTicksAreFewAndRound(t *testing.T) {
+func TestTicks(t *testing.T) {
 	for _, total := range []time.Duration{ms, 900 * ms, 3 * time.Second, 31 * time.Second, 5 * time.Minute, time.Hour} {
 		list := ticks(total)
 		if len(list) < 1 || len(list) > 10 {

@@ -9,7 +9,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// WritePage writes a story's timeline into a folder, and returns its path. A story that was not played has none.
+// WritePage writes the timeline of a story into dir and returns its path; "" if the story was not played.
 func WritePage(dir string, r *scenario.Result) (string, error) {
 	if len(r.Steps) == 0 {
 		return "", nil
@@ -28,7 +28,7 @@ func WritePage(dir string, r *scenario.Result) (string, error) {
 	return file, nil
 }
 
-// WriteJUnit writes the results of stories to a file; an empty name is for none.
+// WriteJUnit writes results to a file; an empty name is a no-op.
 func WriteJUnit(file string, results []*scenario.Result) error {
 	if file == "" {
 		return nil

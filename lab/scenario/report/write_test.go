@@ -8,7 +8,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-func TestStoriesAreWrittenWhereTheyWerePlayed(t *testing.T) {
+func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pages")
 	if page, err := WritePage(dir, &scenario.Result{Scenario: "drift"}); page != "" || err != nil {
 		t.Errorf("a story that was not played has %q, %v", page, err)
