@@ -74,6 +74,7 @@ type Cluster struct {
 	Environment string // empty for a hub that belongs to none
 	Provider    Provider
 	Existing    Existing // read where Provider is ProviderExisting
+	Server      string   // URL by which manifests know a cluster of lab's; empty for lab's own
 	Cloud       Cloud
 	Addons      map[string]bool   // addon -> wanted; becomes enable_<addon>
 	Selected    map[string]bool   // addon -> whether its ApplicationSets select the cluster; without those of which the labels alone do not tell

@@ -73,7 +73,9 @@ func (a Application) Converged() bool { return a.Sync == "Synced" && a.Health ==
 // Registration is what the hub knows of a cluster: the cluster Secret's metadata, with the origin of every value.
 type Registration struct {
 	Cluster     string
-	Server      string // https://NAME-control-plane:6443, or https://kubernetes.default.svc for the hub
+	Server      string // https://NAME-control-plane:6443, https://kubernetes.default.svc for the hub, or what manifests have
+	Via         string // URL of the API, where Server is an address that only Proxy serves
+	Proxy       string // URL of an HTTP proxy, as pods of the hub reach it; empty for none
 	Labels      map[string]Value
 	Annotations map[string]Value
 }

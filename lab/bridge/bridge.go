@@ -83,8 +83,16 @@ func (in Inputs) Served(address string) string {
 	return address
 }
 
-// Server is the URL under which the hub reaches a cluster: by name, which survives a restart, never by address.
+// Server is the URL by which the engine knows a cluster.
 func Server(labName string, c lab.Cluster) string {
+	if c.Server != "" {
+		return c.Server
+	}
+	return API(labName, c)
+}
+
+// API is the URL under which the hub reaches a cluster: by name, which survives a restart, never by address.
+func API(labName string, c lab.Cluster) string {
 	switch {
 	case c.Role == lab.RoleHub:
 		return "https://kubernetes.default.svc"
@@ -141,7 +149,11 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	if len(in.Mounts) > 0 {
 		b.mirrored(in)
 	}
-	return lab.Registration{Cluster: c.Name, Server: Server(labName, c), Labels: b.labels, Annotations: b.annotations}
+	r := lab.Registration{Cluster: c.Name, Server: Server(labName, c), Labels: b.labels, Annotations: b.annotations}
+	if api := API(labName, c); r.Server != api {
+		r.Via = api
+	}
+	return r
 }
 
 // mirrored points at the lab's mirrors what points at the repositories that they are of.

@@ -123,9 +123,6 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is); err != nil {
 		return err
 	}
-	for _, note := range with.estate.Notes {
-		p.ui.Say("note: " + note.String())
-	}
 	return p.converge(ctx, l, o.run, began)
 }
 
@@ -137,6 +134,9 @@ func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with par
 	}
 	if err := report.Err(); err != nil {
 		return nil, err
+	}
+	for _, note := range with.estate.Notes {
+		p.ui.Say("note: " + note.String())
 	}
 	with.traits, o.run.Preflight = report.Traits, report.Summary()
 	return assemble(ws, with)

@@ -84,6 +84,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 				}
 			}},
 			entry{"provider", r.word(&provider, string(lab.ProviderKind), string(lab.ProviderExisting))},
+			entry{"server", r.text(&c.Server)},
 			entry{"existing", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
 					entry{"kubeconfig", r.text(&c.Existing.Kubeconfig)},

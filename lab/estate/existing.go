@@ -17,6 +17,16 @@ func existing(c lab.Cluster) lab.Problems {
 	fail := func(path, message, cure string) {
 		problems = append(problems, lab.Problem{Position: c.Position(path), Message: message, Cure: cure})
 	}
+	if _, written := c.Positions["spec.server"]; written {
+		switch why, cure := unservable(c.Server, "spec.server"); {
+		case c.Role == lab.RoleHub:
+			fail("spec.server", "manifests know the hub as https://kubernetes.default.svc", "leave it out")
+		case c.Provider == lab.ProviderExisting:
+			fail("spec.server", "spec.server is read with provider kind alone", "spec.existing.server")
+		case why != "":
+			fail("spec.server", why, cure)
+		}
+	}
 	if c.Provider != lab.ProviderExisting {
 		if _, written := c.Positions["spec.existing"]; written {
 			fail("spec.existing", "spec.existing is read with provider existing alone", "provider: existing")
@@ -29,7 +39,7 @@ func existing(c lab.Cluster) lab.Problems {
 	if _, written := c.Positions["spec.kind"]; written {
 		fail("spec.kind", "spec.kind is read with provider kind alone", "leave it out")
 	}
-	if why, cure := unservable(c.Existing.Server); why != "" {
+	if why, cure := unservable(c.Existing.Server, "spec.existing.server"); why != "" {
 		path := "spec.existing.server"
 		for _, at := range []string{path, "spec.existing", "spec.provider"} {
 			if _, written := c.Positions[at]; written {
@@ -45,18 +55,19 @@ func existing(c lab.Cluster) lab.Problems {
 	return problems
 }
 
-// unservable says why the hub cannot reach an API at an address.
-func unservable(server string) (why, cure string) {
-	const example = "the URL at which the hub reaches the API: https://edge.example.com:6443"
+// unservable says why a field cannot be where the engine reaches an API.
+func unservable(server, field string) (why, cure string) {
+	const example = "the URL of the API, as the hub knows it: https://edge.example.com:6443"
 	u, err := url.Parse(server)
 	switch {
 	case server == "":
-		return "an existing cluster without spec.existing.server", example
+		return "an existing cluster without " + field, example
 	case err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Sprintf("spec.existing.server cannot be %q", server), example
+		return fmt.Sprintf("%s cannot be %q", field, server), example
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
-		return "at " + u.Hostname() + " the hub's pods reach themselves", example
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || strings.HasPrefix(u.Hostname(), "kubernetes.default") {
+		return "at " + u.Hostname() + " the hub's pods reach the hub", example
 	}
 	return "", ""
 }
@@ -65,13 +76,17 @@ func unservable(server string) (why, cure string) {
 func (l *loader) servers() {
 	seen := map[string]string{}
 	for _, c := range l.estate.Clusters {
-		if c.Provider != lab.ProviderExisting {
+		server, at := c.Server, "spec.server"
+		if c.Provider == lab.ProviderExisting {
+			server, at = c.Existing.Server, "spec.existing.server"
+		}
+		if server == "" {
 			continue
 		}
-		if other, twice := seen[c.Existing.Server]; twice {
-			l.at(c.Position("spec.existing.server"), "this is the server of cluster "+other, "the engine tells clusters apart by it")
+		if other, twice := seen[server]; twice {
+			l.at(c.Position(at), "this is the server of cluster "+other, "the engine tells clusters apart by it")
 		}
-		seen[c.Existing.Server] = c.Name
+		seen[server] = c.Name
 	}
 }
 

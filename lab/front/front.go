@@ -38,6 +38,7 @@ type Config struct {
 	NodePort  int    // for webhooks; 0 for one that the cluster chooses
 	Engine    string // URL of the engine's receiver of webhooks, as pods reach it
 	Mirrors   []proxy.Mirror
+	Clusters  []proxy.Cluster
 	Secrets   proxy.Secrets
 }
 
@@ -56,6 +57,7 @@ func (c Config) Marshal() (config, secrets []byte, err error) {
 	mirrors := slices.SortedFunc(slices.Values(c.Mirrors), func(a, b proxy.Mirror) int { return cmp.Compare(a.Upstream, b.Upstream) })
 	config, err = json.MarshalIndent(proxy.Config{
 		Proxy: fmt.Sprintf(":%d", proxyPort), Webhooks: fmt.Sprintf(":%d", webhookPort), Engine: c.Engine, Mirrors: mirrors,
+		Clusters: slices.SortedFunc(slices.Values(c.Clusters), func(a, b proxy.Cluster) int { return cmp.Compare(a.Server, b.Server) }),
 	}, "", "  ")
 	if err != nil {
 		return nil, nil, err

@@ -19,16 +19,16 @@ type Judgement struct {
 type Wish struct {
 	Judge func(View) Judgement
 	From  Cursor
-	By    time.Time // deadline
+	By    time.Time     // deadline
 	Stays time.Duration // how long it must hold
 }
 
 // Outcome is the result of a wait.
 type Outcome struct {
 	Judgement
-	View   View // when met
+	View   View      // when met
 	At     time.Time // when it became true
-	Cursor Cursor // when it was met, or the end of Stays
+	Cursor Cursor    // when it was met, or the end of Stays
 	Since  time.Time // when Seen last changed
 }
 

@@ -18,7 +18,7 @@ type Call struct {
 
 	playing *playing
 	began   time.Time // start of the step
-	from    Cursor // start of the expectation's search
+	from    Cursor    // start of the expectation's search
 	did     string
 	next    *Cursor // From of the next expectation
 }

@@ -22,13 +22,13 @@ import (
 // fault is a failure injected while a story is played.
 type fault struct {
 	name  string
-	at    func(*faulty) // injected when the step begins
-	back  func(*faulty) // injected when the lab is restored
-	again bool // a second Ctrl-C while the lab is restored
+	at    func(*faulty)               // injected when the step begins
+	back  func(*faulty)               // injected when the lab is restored
+	again bool                        // a second Ctrl-C while the lab is restored
 	ends  func(*scenario.Result) bool // allowed results
-	clean bool // the lab can be fully restored
-	spare string // prefix of what is restored regardless
-	every bool // played at every step; others at some, all of them with LAB_FAULTS=all
+	clean bool                        // the lab can be fully restored
+	spare string                      // prefix of what is restored regardless
+	every bool                        // played at every step; others at some, all of them with LAB_FAULTS=all
 }
 
 // faulty is a story with an injected fault.

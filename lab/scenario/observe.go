@@ -19,7 +19,7 @@ type observer struct {
 	*watching
 	recorder *Recorder
 	resource dynamic.ResourceInterface
-	recorded     map[string]bool // events by id and version
+	recorded map[string]bool // events by id and version
 }
 
 // once lists, then watches until the watch ends, the cluster does not answer, or a restart is requested.

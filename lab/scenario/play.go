@@ -16,10 +16,10 @@ import (
 const (
 	settleWithin = 90 * time.Second // before a story: the lab may just have come up
 	alwaysWithin = 2 * time.Minute
-	undoWithin   = 3 * time.Minute // all undos together
+	undoWithin   = 3 * time.Minute  // all undos together
 	undoEach     = 30 * time.Second // one undo
 	askEach      = 30 * time.Second // one query of state that is not watched
-	leaveWithin  = 2 * time.Minute // the engine's convergence after the undos
+	leaveWithin  = 2 * time.Minute  // the engine's convergence after the undos
 )
 
 // asItWas is the title of every story's last step.
@@ -85,11 +85,11 @@ type playing struct {
 	memory   map[string]any
 	undos    []undo
 	touched  map[string]*touched // by branch
-	started  map[string]started // by step id
+	started  map[string]started  // by step id
 	cursor   Cursor
 	before   *snapshot
 	current  string // title of the current step
-	first    bool // no step was played yet
+	first    bool   // no step was played yet
 }
 
 // Play plays a scenario and restores the lab in any case, even if ctx is cancelled.

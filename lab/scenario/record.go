@@ -37,12 +37,12 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	base    View // state before log[0]
-	first   int // observations before log[0]
+	first   int  // observations before log[0]
 	log     []observation
 	floors  map[Subject]string // the story's own changes; older observations are ignored
 	watched map[Subject]*watching
-	changed chan struct{} // closed at the next observation
-	current View // latest state
+	changed chan struct{}        // closed at the next observation
+	current View                 // latest state
 	facets  map[Subject][]string // fields of an object on the timeline
 	marks   []Mark
 	last    map[Subject]string

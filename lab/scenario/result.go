@@ -14,12 +14,12 @@ type Verdict string
 
 const (
 	Passed      Verdict = "passed"
-	Failed      Verdict = "failed" // an expectation was not met, or the lab was not restored
-	TimedOut    Verdict = "timeout" // the story's timeout has passed
-	Broken      Verdict = "error" // an operation failed
+	Failed      Verdict = "failed"      // an expectation was not met, or the lab was not restored
+	TimedOut    Verdict = "timeout"     // the story's timeout has passed
+	Broken      Verdict = "error"       // an operation failed
 	Interrupted Verdict = "interrupted" // Ctrl-C
-	Skipped     Verdict = "skipped" // a requirement is missing; nothing was changed
-	NotPlayed   Verdict = "not played" // a step after a failed one or not selected; a scenario without selected steps
+	Skipped     Verdict = "skipped"     // a requirement is missing; nothing was changed
+	NotPlayed   Verdict = "not played"  // a step after a failed one or not selected; a scenario without selected steps
 )
 
 // Result is the result of a scenario.
@@ -49,7 +49,7 @@ type StepResult struct {
 	Verdict Verdict
 	Began   time.Duration // since the start of the scenario
 	Took    time.Duration
-	Did     string // summary of the change
+	Did     string   // summary of the change
 	Back    []string // pending undos; set when the last step begins
 	Error   string
 	Unmet   *Unmet

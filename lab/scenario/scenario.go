@@ -50,7 +50,7 @@ type Step struct {
 // Verb is a kind of step. Package verb has them all.
 type Verb struct {
 	Name string        // the key in the file
-	Doc  string // one line for the documentation
+	Doc  string        // one line for the documentation
 	New  func() Action // the type that package strict decodes the key's value into
 }
 

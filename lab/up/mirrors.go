@@ -52,9 +52,10 @@ func (l *Lab) RepositoryURL(name string, credentials bool) string {
 	return u.String()
 }
 
-// fronted reports whether manifests name a repository by an address that only a front serves.
+// fronted reports whether manifests name a repository or a cluster by an address that only a front serves.
 func (l *Lab) fronted() bool {
-	return slices.ContainsFunc(l.Estate.Repositories, func(r lab.Repository) bool { return r.Written })
+	return slices.ContainsFunc(l.Estate.Repositories, func(r lab.Repository) bool { return r.Written }) ||
+		slices.ContainsFunc(l.Estate.Clusters, func(c lab.Cluster) bool { return c.Server != "" })
 }
 
 // front is what serves mirrors under the addresses that manifests have.
@@ -67,6 +68,11 @@ func (l *Lab) front() front.Config {
 	for _, r := range l.Estate.Repositories {
 		if r.Written {
 			c.Mirrors = append(c.Mirrors, front.MirrorOf(r, in.MirrorURL(&r)))
+		}
+	}
+	for _, cl := range l.Estate.Clusters {
+		if cl.Server != "" {
+			c.Clusters = append(c.Clusters, proxy.Cluster{Server: cl.Server, URL: bridge.API(l.Name, cl)})
 		}
 	}
 	return c

@@ -234,6 +234,9 @@ func Registrations(labName string, est *lab.Estate) []lab.Registration {
 func (l *Lab) registration(name string) (lab.Registration, error) {
 	for _, r := range Registrations(l.Name, l.Estate) {
 		if r.Cluster == name {
+			if r.Via != "" {
+				r.Proxy = l.front().ProxyURL()
+			}
 			return r, nil
 		}
 	}

@@ -49,6 +49,13 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 			return nil, err
 		}
 		as.config.BearerToken, as.config.TLS.CAData = cred.token, cred.ca
+		if reg.Via != "" {
+			at, err := url.Parse(reg.Via)
+			if err != nil {
+				return nil, err
+			}
+			as.config.ProxyURL, as.config.TLS.ServerName = reg.Proxy, at.Hostname()
+		}
 		mended = made
 	}
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
@@ -90,7 +97,11 @@ func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, f
 		if err != nil {
 			return err
 		}
-		first.config.TLS.ServerName = at.Hostname()
+		if as.config.TLS.ServerName != "" { // it has to be named, and something else differ
+			first.config.DisableCompression = true
+		} else {
+			first.config.TLS.ServerName = at.Hostname()
+		}
 	}
 	_, written, err := a.applyRegistration(ctx, reg, first)
 	if err != nil {
@@ -146,6 +157,8 @@ type clusterConfig struct {
 		// ServerName is whom the certificate has to name, by default the host of the server's address.
 		ServerName string `json:"serverName,omitempty"`
 	} `json:"tlsClientConfig"`
+	DisableCompression bool   `json:"disableCompression,omitempty"`
+	ProxyURL           string `json:"proxyUrl,omitempty"`
 }
 
 func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Unstructured, error) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 )
 
 const (
@@ -66,7 +67,7 @@ func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p
 			return nil, fmt.Errorf("cluster %s: %w", name, err)
 		}
 	}
-	if err := a.deleteBrought(ctx, brought, p); err != nil {
+	if err := a.deleteBrought(ctx, brought, servers, p); err != nil {
 		return nil, err
 	}
 	var stays []string
@@ -139,7 +140,10 @@ func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p
 }
 
 // deleteBrought deletes applications with everything that they made, and waits until they are gone.
-func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]application, p lab.Progress) error {
+func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]application, servers map[string]string, p lab.Progress) error {
+	if len(brought) == 0 {
+		return nil
+	}
 	cascade := []byte(`{"metadata":{"finalizers":["` + resourcesFinalizer + `"]}}`)
 	apps := a.hub.dynamic.Resource(applications).Namespace(Namespace)
 	for _, name := range sortedKeys(brought) {
@@ -152,44 +156,46 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 			return wrap("application "+name, err)
 		}
 	}
+	want := engine.Want{Changed: true}
+	nudge := newNudger(a, want)
 	end, told := time.Now().Add(withdrawWithin), ""
-	for len(brought) > 0 {
-		list, err := apps.List(ctx, metav1.ListOptions{})
+	for {
+		v, err := a.look(ctx, want)
 		if err != nil {
-			return fmt.Errorf("applications: %w", err)
+			return err
 		}
-		if len(list.Items) == 0 {
+		v.names.Clusters = servers
+		left := sortedKeys(v.apps)
+		if left = slices.DeleteFunc(left, func(name string) bool { _, of := brought[name]; return !of }); len(left) == 0 {
 			return nil
 		}
-		first := list.Items[0].GetName()
-		if line := fmt.Sprintf("removing %d applications: %s", len(list.Items), first); line != told {
+		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0]); line != told {
 			told = line
 			p(line)
 		}
 		if time.Now().After(end) {
 			return &lab.Error{
-				Exit: lab.ExitTimeout, Code: "withdraw", Message: fmt.Sprintf("application %s is not gone within %s: %s", first, withdrawWithin, conditions(list.Items[0])),
-				Cure: "lab down goes on from here; lab down --abandon leaves a cluster as it is",
+				Exit: lab.ExitTimeout, Code: "withdraw", Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0], withdrawWithin, saidOf(v.apps[left[0]])),
+				Cure: "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
 			}
+		}
+		if err := nudge.unstick(ctx, v, left); err != nil {
+			return err
 		}
 		if err := sleep(ctx, withdrawLook); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// conditions are what an application says is wrong with it.
-func conditions(o unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+// saidOf is what Argo CD says is wrong with an application.
+func saidOf(a application) string {
 	var said []string
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok {
-			said = append(said, fmt.Sprint(m["message"]))
-		}
+	for _, c := range a.Status.Conditions {
+		said = append(said, c.Message)
 	}
 	if len(said) == 0 {
-		return "it says nothing of why"
+		return "Argo CD says nothing of why"
 	}
 	return strings.Join(said, "; ")
 }

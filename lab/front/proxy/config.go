@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -19,6 +20,30 @@ type Config struct {
 	Webhooks string   `json:"webhooks"` // address for the forge's webhooks and health, ":8080"
 	Engine   string   `json:"engine"`   // URL of the engine's own receiver of webhooks
 	Mirrors  []Mirror `json:"mirrors"`
+
+	Clusters []Cluster `json:"clusters,omitempty"`
+}
+
+// Cluster is an API server that is reached in place of one that manifests name.
+type Cluster struct {
+	Server string `json:"server"` // as manifests have it, "https://1.2.3.4"
+	URL    string `json:"url"`    // "https://NAME-control-plane:6443"
+}
+
+// hostPort is where an API server listens.
+func hostPort(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != "https" || u.Hostname() == "" {
+		return "", fmt.Errorf("%q is not the address of a cluster", address)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return strings.ToLower(net.JoinHostPort(u.Hostname(), port)), nil
 }
 
 // Mirror is a repository that is served in place of upstream's.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,10 +29,14 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 
 // connect opens a tunnel to a host that has mounted repositories, and is that host.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
+	if to := s.clusters[strings.ToLower(r.Host)]; to != "" {
+		s.passThrough(w, r, to)
+		return
+	}
 	host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
 	certificate, ok := s.certificates[host]
 	if !ok {
-		http.Error(w, "lab: no repository of "+host+" is mounted", http.StatusBadGateway)
+		http.Error(w, "lab: no repository of "+host+" is mounted, and no cluster is there", http.StatusBadGateway)
 		return
 	}
 	conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -46,6 +51,32 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	s.tunnels.hand(tls.Server(tunnel{conn, buffered.Reader}, &tls.Config{
 		Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
 	}))
+}
+
+// passThrough connects a client and an API server, and looks at nothing of what they say.
+func (s *Server) passThrough(w http.ResponseWriter, r *http.Request, to string) {
+	server, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(r.Context(), "tcp", to)
+	if err != nil {
+		http.Error(w, "lab: "+err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer server.Close()
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "lab: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Time{}); err != nil { // a watch may be long
+		return
+	}
+	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+		return
+	}
+	ended := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(server, buffered.Reader); ended <- struct{}{} }()
+	go func() { _, _ = io.Copy(conn, server); ended <- struct{}{} }()
+	<-ended // whichever side is done, the other has nobody to talk to
 }
 
 // tunnel is a connection of which something may have been read already.

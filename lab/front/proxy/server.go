@@ -21,6 +21,7 @@ type Server struct {
 	secrets      Secrets
 	mirrors      map[string]mirror           // by key of upstream
 	certificates map[string]*tls.Certificate // by host of upstream
+	clusters     map[string]string           // host and port that manifests have -> those of the API server
 	tunnels      *tunnels
 	client       *http.Client
 	log          *slog.Logger
@@ -32,7 +33,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 	if s.Webhook == "" {
 		return nil, errors.New("webhooks have no secret")
 	}
-	srv := &Server{config: c, secrets: s, mirrors: map[string]mirror{}, tunnels: newTunnels(), log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn)}
+	srv := &Server{config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(), log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn)}
 	srv.client = &http.Client{
 		Transport: &http.Transport{ // no proxy: it is one
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -51,6 +52,18 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 		}
 		srv.mirrors[parsed.key] = parsed
 		hosts = append(hosts, parsed.host)
+	}
+	for _, cl := range c.Clusters {
+		from, err := hostPort(cl.Server)
+		if err != nil {
+			return nil, err
+		}
+		if srv.clusters[from] != "" {
+			return nil, fmt.Errorf("%s is two clusters", cl.Server)
+		}
+		if srv.clusters[from], err = hostPort(cl.URL); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if s.CA == (Authority{}) {
