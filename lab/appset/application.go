@@ -228,6 +228,11 @@ type SyncPolicy struct {
 	ManagedNamespaceMetadata *NamespaceMetadata `json:"managedNamespaceMetadata,omitempty"`
 }
 
+// Automated reports whether Argo CD syncs an Application by itself.
+func (s *Spec) Automated() bool {
+	return s.SyncPolicy != nil && s.SyncPolicy.Automated != nil && (s.SyncPolicy.Automated.Enabled == nil || *s.SyncPolicy.Automated.Enabled)
+}
+
 func (p *SyncPolicy) empty() bool {
 	return p.Automated == nil && len(p.SyncOptions) == 0 && p.Retry == nil && p.ManagedNamespaceMetadata == nil
 }

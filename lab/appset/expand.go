@@ -76,6 +76,8 @@ type Invalid struct {
 	Message string
 	Cure    string // may be empty
 	lab.Position
+
+	Destination Destination
 }
 
 // Error says why an ApplicationSet generates nothing at all.

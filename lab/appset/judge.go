@@ -28,7 +28,7 @@ func (x *expander) judge(all []Application) *Expansion {
 	refuse := func(app *Application, reason, message, cure string, path ...string) {
 		wrong[app.Metadata.Name] = Invalid{
 			Name: app.Metadata.Name, Reason: reason, Message: message, Cure: cure,
-			Position: strict.Position(x.File, cmp.Or(templateNode(app.origin.template, x.node, path), x.node)),
+			Position: strict.Position(x.File, cmp.Or(templateNode(app.origin.template, x.node, path), x.node)), Destination: app.Spec.Destination,
 		}
 	}
 	for i := range all {
@@ -45,7 +45,7 @@ func (x *expander) judge(all []Application) *Expansion {
 		}
 		cluster, err := destination(app.Spec.Destination, known)
 		if err != nil {
-			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate", "spec", "destination")
+			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate, or give one this address: spec.server", "spec", "destination")
 			continue
 		}
 		app.Cluster = cluster

@@ -52,30 +52,31 @@ func (d *drafting) selectors() []asked {
 // environments makes the hub, and a spoke for every environment that is selected; one where none is.
 func (d *drafting) environments() {
 	d.environment(lab.DefaultEnvironment)
-	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: "kind", ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
+	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
 	for _, r := range d.estate.Repositories {
 		hub.Mounts[r.URL] = r.Dir
 	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
-	names := d.environmentNames()
-	named := d.destinations()
-	for _, cluster := range named {
-		if word := stage.FindString(cluster); len(names) == 0 || word != "" && !slices.ContainsFunc(names, func(env string) bool { return strings.Contains(cluster, env) }) {
-			names = append(names, cmp.Or(word, "dev"))
+	selected := d.environmentNames()
+	names, targets := slices.Clone(selected), d.targets()
+	for _, t := range targets {
+		if env := t.environment(names); env != "" && !slices.Contains(names, env) {
+			names = append(names, env)
 		}
 	}
 	if len(names) == 0 {
 		names = []string{"dev"}
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	for i, name := range slices.Compact(names) {
+	names = slices.Compact(names)
+	for i, name := range names {
 		d.environment(name).Order = i + 1
-		if !slices.ContainsFunc(named, func(cluster string) bool { return strings.Contains(cluster, name) }) {
-			d.spoke(name, name)
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.environment(names) == name }) && (len(targets) == 0 || len(d.secrets) == 0 && slices.Contains(selected, name)) {
+			d.spoke(target{name: name}, name)
 		}
 	}
-	for _, cluster := range named {
-		d.spoke(cluster, names[max(0, slices.IndexFunc(names, func(env string) bool { return strings.Contains(cluster, env) }))])
+	for _, t := range targets {
+		d.spoke(t, cmp.Or(t.environment(names), names[0]))
 	}
 }
 
@@ -108,28 +109,6 @@ func (d *drafting) environmentNames() []string {
 		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
 	}
 	return names
-}
-
-// destinations are the clusters that manifests name.
-func (d *drafting) destinations() []string {
-	var names []string
-	for _, doc := range d.docs {
-		template := doc.app
-		if doc.set != nil {
-			template = &doc.set.Spec.Template
-		}
-		name := template.Spec.Destination.Name
-		if name != "" && name != "in-cluster" && name != "hub" && len(validation.IsDNS1123Label(name)) == 0 && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (d *drafting) spoke(name, environment string) {
-	d.estate.Clusters = append(d.estate.Clusters, lab.Cluster{
-		Name: name, Role: lab.RoleSpoke, Environment: environment, Provider: "kind", ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{},
-	})
 }
 
 // rank is where an environment stands in the order of promotion, by the names that are usual.
@@ -192,7 +171,7 @@ func (d *drafting) switches() {
 		for i := range d.estate.Clusters {
 			c := &d.estate.Clusters[i]
 			if delete(c.Addons, sw.Addon); c.Role == lab.RoleSpoke {
-				c.Addons[sw.Addon] = sw.On
+				c.Addons[sw.Addon] = sw.On && d.wants(c.Name, s.key)
 			}
 		}
 		d.Addons = append(d.Addons, sw)

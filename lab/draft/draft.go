@@ -59,6 +59,7 @@ type drafting struct {
 	Draft
 	estate   *lab.Estate
 	docs     []*document
+	secrets  []target // clusters that the repositories register
 	projects []string // that the repositories have
 	keys     map[string]*Key
 	taken    map[*document]bool // by the root

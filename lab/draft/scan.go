@@ -85,6 +85,9 @@ func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
 func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
+		if from == nil && scalar(n, "kind") == "Secret" && scalar(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
+			d.secrets = append(d.secrets, registered(name, n))
+		}
 		if !strings.HasPrefix(scalar(n, "apiVersion"), "argoproj.io/") {
 			continue
 		}
@@ -142,15 +145,22 @@ func usesOf(doc *document) []use {
 	return list
 }
 
+// child is the value of a key; nil where there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
 func scalar(n *yaml.Node, keys ...string) string {
 	for _, key := range keys {
-		var next *yaml.Node
-		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				next = n.Content[i+1]
-			}
-		}
-		n = next
+		n = child(n, key)
 	}
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return ""

@@ -39,8 +39,13 @@ func (d *drafting) write() fs.FS {
 		if c.Environment != "" {
 			spec.add("environment", c.Environment)
 		}
+		if c.Server != "" {
+			spec.add("server", c.Server)
+			spec.comment("as manifests have it")
+		}
 		spec.addTexts("repositories", c.Mounts, nil)
-		spec.addTexts("labels", c.Labels, d.comment(true))
+		spec.addTexts("labels", c.Labels, d.registeredComment(c.Name, true))
+		spec.addTexts("metadata", c.Metadata, d.registeredComment(c.Name, false))
 		addons := mapping{}
 		for _, a := range d.Addons {
 			if on, ok := c.Addons[a.Addon]; ok {
@@ -76,6 +81,23 @@ func (d *drafting) comment(label bool) func(string) string {
 			return ""
 		}
 		return k.How + ": " + k.At.String()
+	}
+}
+
+// registeredComment is comment for a cluster that a Secret of the repositories may register.
+func (d *drafting) registeredComment(cluster string, label bool) func(string) string {
+	comment := d.comment(label)
+	return func(name string) string {
+		for _, t := range d.secrets {
+			values := t.metadata
+			if label {
+				values = t.labels
+			}
+			if _, ok := values[name]; ok && t.name == cluster {
+				return Found + ": " + t.at.String()
+			}
+		}
+		return comment(name)
 	}
 }
 

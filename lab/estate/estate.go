@@ -73,6 +73,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.expand()
 	l.idle()
 	l.ports()
+	l.manual()
 	l.servers()
 	l.pulled()
 	if l.haveChart != nil {

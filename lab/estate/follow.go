@@ -20,6 +20,8 @@ type plainApplication struct {
 	*appset.Template
 	file string
 	at   lab.Position
+
+	byHand string // application that leads to it, and is synced by hand; empty where all sync themselves
 }
 
 // tree is a folder that an Application syncs to the hub.
@@ -29,6 +31,7 @@ type tree struct {
 	recurse          bool
 	include, exclude string
 	rendering        string // key of how it is rendered; empty for plain manifests
+	byHand           string // application that syncs it, or leads to one that does, when somebody asks for it
 }
 
 // follow finds every ApplicationSet that the root leads to: in the folders that it syncs, and in those that Applications made on the way sync.
@@ -58,7 +61,7 @@ func (l *loader) follow() {
 				continue // said when the set is expanded for what it makes
 			}
 			for _, app := range x.Applications {
-				pending = append(pending, l.trees(&app.Template)...)
+				pending = append(pending, l.trees(&app.Template, s.byHand)...)
 			}
 		}
 		if len(pending) == 0 {
@@ -74,7 +77,7 @@ func (l *loader) rootTrees() []tree {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch text(doc, "kind") {
 		case "ApplicationSet":
-			l.addSet(lab.RootFile, doc)
+			l.addSet(lab.RootFile, doc, "")
 		case "Application":
 			app, problems := appset.ParseApplication(lab.RootFile, doc)
 			if l.problems = append(l.problems, problems...); app == nil {
@@ -101,8 +104,8 @@ func (l *loader) rootTrees() []tree {
 	return trees
 }
 
-// trees are the folders of the estate and of mounted repositories that an Application syncs to the hub.
-func (l *loader) trees(app *appset.Template) []tree {
+// trees are the folders of the estate and of mounted repositories that an Application syncs to the hub. above is the one that leads to it and is synced by hand.
+func (l *loader) trees(app *appset.Template, above string) []tree {
 	if !ToHub(l.estate, app) {
 		return nil
 	}
@@ -111,6 +114,12 @@ func (l *loader) trees(app *appset.Template) []tree {
 		if r, ok := l.source(source.RepoURL); ok {
 			trees = append(trees, l.treeOf(r, app, source, nil)...)
 		}
+	}
+	if above == "" && !app.Spec.Automated() {
+		above = app.Metadata.Name
+	}
+	for i := range trees {
+		trees[i].byHand = above
 	}
 	return trees
 }
@@ -164,6 +173,12 @@ func Takes(dir, file string, d appset.Directory) bool {
 func globs(pattern, name string) bool {
 	g, err := glob.Compile(pattern)
 	return err == nil && g.Match(name)
+}
+
+// folder is the tree whoever syncs it.
+func (t tree) folder() tree {
+	t.byHand = ""
+	return t
 }
 
 func (t tree) takes(file string) bool {
@@ -220,22 +235,22 @@ func (l *loader) rootIsSynced() {
 // bring notes an object that comes to the hub, and returns the trees that it syncs.
 func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
 	kind := text(doc, "kind")
-	of := l.held[t]
+	of := l.held[t.folder()]
 	if slices.Contains(rootKinds, kind) && strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") {
 		of.leading++
 	} else {
 		of.other++
 	}
-	l.held[t] = of
+	l.held[t.folder()] = of
 	switch kind {
 	case "ApplicationSet":
-		l.addSet(file, doc)
+		l.addSet(file, doc, t.byHand)
 	case "Application":
 		app, problems := appset.ParseApplication(file, doc)
 		l.problems = append(l.problems, problems...)
 		if app != nil && l.first(file, doc) {
-			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc)})
-			return l.trees(app)
+			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.byHand})
+			return l.trees(app, t.byHand)
 		}
 	}
 	return nil
@@ -246,9 +261,9 @@ type holding struct{ leading, other int }
 
 // leads reports whether an Application holds nothing but what makes others.
 func (l *loader) leads(app *appset.Template) bool {
-	trees, leading := l.trees(app), 0
+	trees, leading := l.trees(app, ""), 0
 	for _, t := range trees {
-		of := l.held[t]
+		of := l.held[t.folder()]
 		if leading += of.leading; of.other > 0 {
 			return false
 		}
@@ -279,7 +294,7 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 }
 
 // addSet notes an ApplicationSet, and the addon that it is of.
-func (l *loader) addSet(file string, doc *yaml.Node) {
+func (l *loader) addSet(file string, doc *yaml.Node, byHand string) {
 	if !l.first(file, doc) {
 		return
 	}
@@ -295,7 +310,7 @@ func (l *loader) addSet(file string, doc *yaml.Node) {
 		addon.Positions["generators"] = strict.Position(file, at)
 	}
 	if s != nil && len(problems) == 0 {
-		l.sets = append(l.sets, set{Set: s, addon: addon.Name})
+		l.sets = append(l.sets, set{Set: s, addon: addon.Name, byHand: byHand})
 		addon.Reads = append(addon.Reads, reads(s)...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 )
 
 // Others are the repositories beyond the lab's own that Applications of the estate need.
@@ -24,6 +25,35 @@ func Refuse(leftOut lab.Problems) error {
 		return nil
 	}
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Cure: "without --strict lab up leaves it out", Problems: leftOut}
+}
+
+// leftByHand is why nobody waits for an Application that is synced when somebody asks for it; empty for others.
+func leftByHand(app *appset.Template, above string) string {
+	switch {
+	case above != "":
+		return above + " leads to it, and is synced by hand"
+	case !app.Spec.Automated():
+		return "synced by hand: spec.syncPolicy.automated is not set"
+	}
+	return ""
+}
+
+// manual notes the Applications that are synced by hand.
+func (l *loader) manual() {
+	names, why := map[lab.Position][]string{}, map[lab.Position]string{}
+	var order []lab.Position
+	for _, a := range l.estate.Applications {
+		if a.LeftOut == "" {
+			continue
+		}
+		if names[a.At] == nil {
+			order = append(order, a.At)
+		}
+		names[a.At], why[a.At] = append(names[a.At], a.Name), a.LeftOut
+	}
+	for _, at := range order {
+		l.note(at, strings.Join(names[at], ", ")+": "+why[at], "lab does not wait for it")
+	}
 }
 
 // LeaveOut marks the Applications that need a repository which cannot be had, notes them, and returns where each is asked for.

@@ -29,6 +29,7 @@ spec:
         - {repoURL: '{{metadata.annotations.addons_repo_url}}', targetRevision: main, ref: values}
         - {repoURL: ghcr.io/kro-run/kro, chart: kro, targetRevision: 0.2.1}
         - {repoURL: https://git.example.com/more.git, path: x, targetRevision: main}
+      syncPolicy: {automated: {}}
 `
 	dir, fsys := build(t, txtar.Parse([]byte(files)))
 	e, err := Load(fsys, dir, "homelab")

@@ -71,6 +71,7 @@ spec:
           helm: {valueFiles: ['$values/{{metadata.annotations.addons_repo_basepath}}charts/cert-manager/values.yaml']}
         - {repoURL: '{{metadata.annotations.addons_repo_url}}', targetRevision: '{{metadata.annotations.addons_repo_revision}}', ref: values}
       destination: {name: '{{name}}', namespace: cert-manager}
+      syncPolicy: {automated: {}}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -87,6 +88,7 @@ spec:
       project: default
       source: {repoURL: https://github.com/acme/gitops.git, path: '{{path}}', targetRevision: trunk}
       destination: {name: '{{name}}', namespace: apps}
+      syncPolicy: {automated: {}}
 -- gitops/apps/web/deployment.yaml --
 kind: Deployment
 -- gitops/apps/api/deployment.yaml --

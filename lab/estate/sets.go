@@ -30,7 +30,8 @@ const EngineNamespace = "argocd"
 // set is an ApplicationSet of an addon.
 type set struct {
 	*appset.Set
-	addon string
+	addon  string
+	byHand string // application that leads to it, and is synced by hand; empty where all sync themselves
 }
 
 // registrations are what the hub would know of clusters, in the order of their Secrets.
@@ -205,7 +206,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads = l.leads(&app.Template)
+	g.Leads, g.LeftOut = l.leads(&app.Template), leftByHand(&app.Template, s.byHand)
 	in := l.inputs()
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -237,10 +238,10 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	owners[name] = app.file
 	cluster, err := w.Destination(app.Spec.Destination)
 	if err != nil {
-		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err)})
+		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or give one this address: spec.server"})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: leftByHand(app.Template, app.byHand)}}
 	for _, source := range app.Spec.All() {
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})

@@ -186,6 +186,7 @@ spec:
   project: default
   source: {repoURL: https://charts.example.com, chart: metrics, targetRevision: 1.0.0}
   destination: {name: dev, namespace: metrics}
+  syncPolicy: {automated: {}}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -203,6 +204,7 @@ spec:
       project: default
       source: {repoURL: http://lab-homelab-forge:3000/lab/estate.git, targetRevision: HEAD, path: '{{ .path.path }}'}
       destination: {server: https://kubernetes.default.svc, namespace: argocd}
+      syncPolicy: {automated: {}}
 -- bootstrap/exclude/set.yaml --
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -214,21 +216,21 @@ kind: ApplicationSet
 metadata: {name: addons-till}
 spec:
   generators: [{clusters: {selector: {matchLabels: {enable_till: "true"}}}}]
-  template: {metadata: {name: 'till-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+  template: {metadata: {name: 'till-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}, syncPolicy: {automated: {}}}}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: addons-cert-manager}
 spec:
   generators: [{clusters: {selector: {matchExpressions: [{key: enable_cert_manager, operator: In, values: ["true"]}]}}}]
-  template: {metadata: {name: 'certs-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+  template: {metadata: {name: 'certs-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}, syncPolicy: {automated: {}}}}
 -- parts/two/set.yaml --
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: metrics-everywhere}
 spec:
   generators: [{clusters: {selector: {matchLabels: {enable_metrics: "true"}}}}]
-  template: {metadata: {name: 'metrics-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}}}
+  template: {metadata: {name: 'metrics-{{name}}'}, spec: {project: default, destination: {name: '{{name}}'}, syncPolicy: {automated: {}}}}
 `
 	dir, fsys := build(t, txtar.Parse([]byte(files)))
 	e, err := Load(fsys, dir, "homelab")

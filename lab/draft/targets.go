@@ -1,0 +1,217 @@
+package draft
+
+import (
+	"encoding/base64"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+// target is a cluster that the repositories deploy to.
+type target struct {
+	name             string
+	server           string // as manifests have it; empty where they name the cluster
+	labels, metadata map[string]string
+	at               lab.Position // of the Secret that registers it; zero for one that is named alone
+}
+
+// hub reports whether it is the cluster that the engine runs in.
+func (t target) hub() bool { return t.name == "in-cluster" || t.name == "hub" || inCluster(t.server) }
+
+func inCluster(server string) bool {
+	return strings.HasPrefix(server, "https://kubernetes.default.svc") || strings.HasPrefix(server, "https://kubernetes.default:")
+}
+
+// environment is the one that it says, or that its name has; empty where there is none.
+func (t target) environment(known []string) string {
+	for _, key := range []string{"environment", "env"} {
+		if env := t.labels[key]; env != "" && env != lab.DefaultEnvironment && len(validation.IsDNS1123Label(env)) == 0 {
+			return env
+		}
+	}
+	for _, env := range known {
+		if strings.Contains(t.name, env) {
+			return env
+		}
+	}
+	return stage.FindString(t.name)
+}
+
+// registered reads a Secret that registers a cluster.
+func registered(file string, n *yaml.Node) target {
+	t := target{at: strict.Position(file, n), labels: map[string]string{}, metadata: map[string]string{}}
+	data := func(key string) string {
+		if text := scalar(n, "stringData", key); text != "" {
+			return text
+		}
+		text, err := base64.StdEncoding.DecodeString(scalar(n, "data", key))
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	t.name, t.server = clusterName(data("name")), data("server")
+	if t.name == "" {
+		t.name = clusterName(scalar(n, "metadata", "name"))
+	}
+	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
+		for key, value := range pairs(n, "metadata", field) {
+			foreign := strings.Contains(key, "argocd.argoproj.io/") || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
+			if !foreign && !strings.Contains(value, "{{") {
+				into[key] = value
+			}
+		}
+	}
+	return t
+}
+
+// pairs are the entries of a mapping of texts.
+func pairs(n *yaml.Node, keys ...string) map[string]string {
+	for _, key := range keys {
+		n = child(n, key)
+	}
+	list := map[string]string{}
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if v := n.Content[i+1]; v.Kind == yaml.ScalarNode {
+			list[n.Content[i].Value] = v.Value
+		}
+	}
+	return list
+}
+
+// unfit are the characters that names of clusters do without.
+var unfit = regexp.MustCompile(`[^a-z0-9]+`)
+
+// clusterName makes a name of lab's of one of theirs, which may be an ARN.
+func clusterName(name string) string {
+	name = strings.Trim(unfit.ReplaceAllString(strings.ToLower(path.Base(name)), "-"), "-")
+	return strings.Trim(name[:min(len(name), 30)], "-")
+}
+
+// targets are the clusters that the repositories register, and those that their Applications are aimed at.
+func (d *drafting) targets() []target {
+	var list []target
+	hub := &d.estate.Clusters[0]
+	for _, t := range d.secrets {
+		known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
+		switch {
+		case t.name == "" || known:
+		case t.hub():
+			d.lay(hub, t)
+		default:
+			list = append(list, t)
+		}
+	}
+	written := map[string]bool{}
+	for _, doc := range d.docs {
+		for _, to := range d.aims(doc) {
+			if to.Server != "" && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {
+				written[to.Server] = true
+				if !slices.ContainsFunc(list, func(o target) bool { return o.server == to.Server }) {
+					list = append(list, target{name: d.nameOf(to.Server, list), server: to.Server})
+				}
+			}
+			t := target{name: to.Name}
+			known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
+			if t.name != "" && !known && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
+				list = append(list, t)
+			}
+		}
+	}
+	for i := range list {
+		if !written[list[i].server] { // templates read it, whatever it is
+			list[i].server = ""
+		}
+	}
+	return list
+}
+
+// aims are where a document's Applications go, clusters that nobody knows yet among them.
+func (d *drafting) aims(doc *document) []appset.Destination {
+	if doc.set == nil {
+		return []appset.Destination{doc.app.Spec.Destination}
+	}
+	list := []appset.Destination{doc.set.Spec.Template.Spec.Destination}
+	x, err := doc.set.Expand(d.world())
+	if err != nil {
+		return list
+	}
+	for _, a := range x.Applications {
+		list = append(list, a.Spec.Destination)
+	}
+	for _, a := range x.Invalid {
+		list = append(list, a.Destination)
+	}
+	return list
+}
+
+// nameOf calls a cluster after its address: the host's first word, all of an IP address.
+func (d *drafting) nameOf(server string, taken []target) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
+	host := u.Hostname()
+	if strings.Trim(host, "0123456789.:") != "" {
+		host, _, _ = strings.Cut(host, ".")
+	} else {
+		host = "cluster-" + host
+	}
+	name := clusterName(host)
+	if slices.ContainsFunc(taken, func(t target) bool { return t.name == name }) {
+		name = clusterName(u.Host)
+	}
+	return name
+}
+
+// spoke adds a cluster.
+func (d *drafting) spoke(t target, environment string) {
+	c := lab.Cluster{
+		Name: t.name, Role: lab.RoleSpoke, Environment: environment, Provider: lab.ProviderKind, ControlPlanes: 1, Server: t.server,
+		Addons: map[string]bool{}, Labels: map[string]string{}, Metadata: map[string]string{},
+	}
+	d.lay(&c, t)
+	d.estate.Clusters = append(d.estate.Clusters, c)
+}
+
+// lay gives a cluster the labels and annotations of its Secret, without those that say which addons it has.
+func (d *drafting) lay(c *lab.Cluster, t target) {
+	if c.Metadata == nil {
+		c.Metadata = map[string]string{}
+	}
+	for key, value := range t.labels {
+		if key == "environment" || strings.HasPrefix(key, "enable_") || len(validation.IsQualifiedName(key)) > 0 {
+			continue
+		}
+		c.Labels[key] = value
+		d.note(Key{Name: key, Label: true, Value: value, How: Found, At: t.at})
+	}
+	for key, value := range t.metadata {
+		if strings.HasSuffix(key, "_repo_url") { // the draft finds it out, and the mirror is what is read
+			continue
+		}
+		c.Metadata[key] = value
+		d.note(Key{Name: key, Value: value, How: Found, At: t.at})
+	}
+}
+
+// wants reports whether the Secret of a cluster lets it have an addon; true where there is none, or it says nothing.
+func (d *drafting) wants(cluster, label string) bool {
+	for _, t := range d.secrets {
+		if t.name == cluster && len(t.labels) > 0 {
+			if value, said := t.labels[label]; said {
+				return value == "true"
+			}
+		}
+	}
+	return true
+}
