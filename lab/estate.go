@@ -158,8 +158,9 @@ func (a Addon) Version(env string) (string, Position) {
 
 // EngineSpec is spec.engine of the hub's cluster.yaml.
 type EngineSpec struct {
-	Type   EngineType     // argocd by default
-	Values map[string]any // Helm values merged over lab's own
+	Type      EngineType     // argocd by default
+	Namespace string         // in which it runs, and has its ApplicationSets; empty for its usual one
+	Values    map[string]any // Helm values merged over lab's own
 }
 
 // Cloud is what a cluster pretends to live in. Fields left empty are made up, always the same for the same lab, cluster and seed.

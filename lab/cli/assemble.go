@@ -18,7 +18,7 @@ import (
 )
 
 // theEngine is the one that labs have: every other part of lab knows it as this value alone.
-func theEngine() engine.Definition { return argocd.Definition() }
+func theEngine(namespace string) engine.Definition { return argocd.Definition(namespace) }
 
 // parts are what a lab is put together from, beside its own files.
 type parts struct {
@@ -49,7 +49,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(),
+		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(up.EngineNamespace(ws.Record, with.estate)),
 	}
 	return l, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) credsCommand() *cli.Command {
-	name := string(theEngine().Type)
+	name := string(theEngine("").Type)
 	return &cli.Command{
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",

@@ -119,8 +119,8 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 		return err
 	}
 	is := ws.Record
-	is.Lab, is.Estate, is.Images = ws.Name, ws.Estate.Dir, o.origin.images
-	if ws.Record, err = l.core.Settle(ctx, ws.Record, is); err != nil {
+	is.Lab, is.Estate, is.Images, is.Namespace = ws.Name, ws.Estate.Dir, o.origin.images, with.estate.Hub().Engine.Namespace
+	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}
 	return p.converge(ctx, l, o.run, began)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/estate"
 )
 
 // control are the words that estates have for the cluster which runs the engine.
@@ -53,6 +54,7 @@ func (d *drafting) selectors() []asked {
 func (d *drafting) environments() {
 	d.environment(lab.DefaultEnvironment)
 	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
+	hub.Engine.Namespace = d.Namespace
 	for _, r := range d.estate.Repositories {
 		hub.Mounts[r.URL] = r.Dir
 	}
@@ -200,4 +202,24 @@ func (d *drafting) elsewhere(label string) string {
 		}
 	}
 	return ""
+}
+
+// engineNamespace is where most of the documents lie; empty for the engine's usual one.
+func (d *drafting) engineNamespace() string {
+	count := map[string]int{}
+	for _, doc := range d.docs {
+		if ns := scalar(doc.node, "metadata", "namespace"); len(validation.IsDNS1123Label(ns)) == 0 {
+			count[ns]++
+		}
+	}
+	best := estate.EngineNamespace
+	for _, ns := range slices.Sorted(maps.Keys(count)) {
+		if count[ns] > count[best] {
+			best = ns
+		}
+	}
+	if best == estate.EngineNamespace {
+		return ""
+	}
+	return best
 }

@@ -47,6 +47,7 @@ type Draft struct {
 	Files        fs.FS
 	Repositories []lab.Repository
 	Clusters     []string // hub first
+	Namespace    string   // of the engine; empty for its usual one
 
 	Keys   []Key
 	Addons []Switch
@@ -80,6 +81,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 			Cure: "name the repository that has them: lab init --from DIR NEW",
 		}
 	}
+	d.Namespace = d.engineNamespace()
 	for range deepest {
 		d.estate.Clusters, d.estate.Environments, d.keys = nil, nil, map[string]*Key{}
 		d.environments()

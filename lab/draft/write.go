@@ -39,6 +39,9 @@ func (d *drafting) write() fs.FS {
 		if c.Environment != "" {
 			spec.add("environment", c.Environment)
 		}
+		if c.Engine.Namespace != "" {
+			spec.add("engine", plain("namespace", c.Engine.Namespace))
+		}
 		if c.Server != "" {
 			spec.add("server", c.Server)
 			spec.comment("as manifests have it")
@@ -110,7 +113,7 @@ func (d *drafting) root() string {
 		spec.add("sourceRepos", []string{"*"})
 		spec.add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})
 		spec.add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
-		b.WriteString(argo("AppProject", name, spec) + "---\n")
+		b.WriteString(d.argo("AppProject", name, spec) + "---\n")
 	}
 	var sources []*yaml.Node
 	for _, s := range d.sources() {
@@ -134,18 +137,18 @@ func (d *drafting) root() string {
 	}
 	destination := mapping{}
 	destination.add("server", "https://kubernetes.default.svc")
-	destination.add("namespace", estate.EngineNamespace)
+	destination.add("namespace", estate.NamespaceOf(d.estate))
 	spec.add("destination", &destination.node)
 	policy := mapping{}
 	policy.add("automated", map[string]bool{"prune": true, "selfHeal": true})
 	spec.add("syncPolicy", &policy.node)
-	return b.String() + argo("Application", "root", spec)
+	return b.String() + d.argo("Application", "root", spec)
 }
 
-func argo(kind, name string, spec mapping) string {
+func (d *drafting) argo(kind, name string, spec mapping) string {
 	meta := mapping{}
 	meta.add("name", name)
-	meta.add("namespace", estate.EngineNamespace)
+	meta.add("namespace", estate.NamespaceOf(d.estate))
 	return object("argoproj.io/v1alpha1", kind, meta, spec)
 }
 

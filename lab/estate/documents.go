@@ -99,6 +99,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 			entry{"engine", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
 					entry{"type", r.word(&engine, string(lab.EngineArgoCD))},
+					entry{"namespace", r.text(&c.Engine.Namespace)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},
@@ -118,6 +119,14 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	if c.Role == lab.RoleHub {
 		c.Engine.Type = lab.EngineArgoCD
+	}
+	switch ns := c.Engine.Namespace; {
+	case ns == EngineNamespace:
+		c.Engine.Namespace = ""
+	case ns != "" && (!isLabel(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
+		r.problems = append(r.problems, lab.Problem{
+			Position: r.at["spec.engine.namespace"], Message: fmt.Sprintf("the engine cannot run in namespace %q", ns), Cure: "a namespace of its own: " + EngineNamespace,
+		})
 	}
 	c.Positions = r.at
 	return c, append(r.problems, existing(c)...)

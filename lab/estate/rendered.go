@@ -50,7 +50,7 @@ func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Sourc
 // syncRendered is sync for a chart or a kustomization. What an addon is made of is not looked at: it leads to nothing.
 func (l *loader) syncRendered(t tree) []tree {
 	x := l.renderings[t.rendering]
-	if x.root == nil && x.Namespace != EngineNamespace && !render.Mentions(x.Source, "argoproj.io") {
+	if x.root == nil && x.Namespace != NamespaceOf(l.estate) && !render.Mentions(x.Source, "argoproj.io") {
 		return nil
 	}
 	began := time.Now()

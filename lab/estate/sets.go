@@ -24,8 +24,11 @@ const engineLabels = "argocd.argoproj.io/"
 // secretType is the one of them that every registration carries from the start.
 const secretType = engineLabels + "secret-type"
 
-// EngineNamespace is where the engine keeps ApplicationSets and Applications.
+// EngineNamespace is where the engine usually keeps ApplicationSets and Applications.
 const EngineNamespace = "argocd"
+
+// NamespaceOf is where the engine of an estate keeps them.
+func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, EngineNamespace) }
 
 // set is an ApplicationSet of an addon.
 type set struct {
@@ -61,7 +64,7 @@ func plain(values map[string]lab.Value) map[string]string {
 func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
 	return appset.World{
-		Namespace: EngineNamespace,
+		Namespace: NamespaceOf(e),
 		Clusters:  registrations(e, clusters),
 		Repository: func(url, revision string) (fs.FS, error) {
 			own := lab.Repository{Branch: in.RepoRevision, FS: e.FS}

@@ -13,7 +13,7 @@ func Draft(d *draft.Draft) ui.DraftInfo {
 	if d == nil {
 		return ui.DraftInfo{}
 	}
-	out := ui.DraftInfo{Clusters: d.Clusters}
+	out := ui.DraftInfo{Clusters: d.Clusters, Namespace: d.Namespace}
 	for _, r := range d.Repositories {
 		out.Repositories = append(out.Repositories, ui.DraftRepository{URL: r.URL, Folder: r.Dir, Branch: r.Branch})
 	}

@@ -95,11 +95,12 @@ const (
 
 // Record is what a lab remembers of itself.
 type Record struct {
-	Lab    string         `json:"lab"`
-	Estate string         `json:"estate"` // absolute path; empty for the embedded estate
-	Engine lab.EngineType `json:"engine"`
-	Images string         `json:"images"` // where images come from, as asked for
-	Ports  Ports          `json:"ports"`
+	Lab       string         `json:"lab"`
+	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
+	Engine    lab.EngineType `json:"engine"`
+	Images    string         `json:"images"`              // where images come from, as asked for
+	Namespace string         `json:"namespace,omitempty"` // of the engine; empty for its usual one
+	Ports     Ports          `json:"ports"`
 }
 
 // Ports are the ports on 127.0.0.1 that a lab took when it was first made.

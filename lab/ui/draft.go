@@ -4,6 +4,7 @@ package ui
 type DraftInfo struct {
 	Repositories List[DraftRepository] `json:"repositories"`
 	Clusters     List[string]          `json:"clusters"`
+	Namespace    string                `json:"namespace,omitempty"` // of the engine, where it is not its usual one
 	Keys         List[DraftKey]        `json:"keys"`
 	Addons       List[DraftAddon]      `json:"addons"`
 	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
@@ -54,6 +55,9 @@ func (u *UI) draft(d DraftInfo) {
 	}
 	for _, name := range d.Clusters {
 		facts.Rows = append(facts.Rows, []string{"cluster", name, "clusters/" + name + "/cluster.yaml"})
+	}
+	if d.Namespace != "" {
+		facts.Rows = append(facts.Rows, []string{"namespace", d.Namespace, "of the engine"})
 	}
 	for _, at := range d.Roots {
 		facts.Rows = append(facts.Rows, []string{"root", at, ""})

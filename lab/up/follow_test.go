@@ -106,7 +106,7 @@ func TestSettleFindsThePortsOfALabAgain(t *testing.T) {
 		"demo-hub-control-plane": {"30080/tcp": "127.0.0.1:8123", "3000/tcp": "127.0.0.1:9"},
 		lab.ForgeName("demo"):    {"3000/tcp": "127.0.0.1:3123"},
 	}
-	r, err := l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo", Images: "auto"})
+	r, err := l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo", Images: "auto"}, up.Options{})
 	if want := (state.Ports{Engine: 8123, Forge: 3123}); err != nil || r.Ports != want || l.Ports != want {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -114,7 +114,7 @@ func TestSettleFindsThePortsOfALabAgain(t *testing.T) {
 		t.Errorf("%+v, %v", saved, err)
 	}
 	l.Containers = published{}
-	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo"})
+	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo"}, up.Options{})
 	if err != nil || r.Ports.Engine < 8080 || r.Ports.Forge < 3000 || r.Ports.Engine == r.Ports.Forge {
 		t.Errorf("%+v, %v", r, err)
 	}

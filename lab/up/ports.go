@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,13 @@ const forgeListens = "3000/tcp"
 
 // Settle writes down where the lab is from and which ports it has, and returns the record. The ports of a lab whose record was lost are found again in its
 // containers; those of a new one are free.
-func (l *Lab) Settle(ctx context.Context, was, is state.Record) (state.Record, error) {
+func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (state.Record, error) {
+	if hub := l.hubName(); was.Engine != "" && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
+		return was, &lab.Error{
+			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and an engine that runs does not move",
+			Cure: "undo the change, or make the hub again: lab up --recreate " + hub,
+		}
+	}
 	if is.Ports == (state.Ports{}) {
 		var err error
 		if is.Ports, err = l.publishedPorts(ctx); err != nil {
@@ -41,6 +48,14 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record) (state.Record, e
 	}
 	l.Ports = is.Ports
 	return is, l.Dir.Save(is)
+}
+
+// EngineNamespace is where the engine of a lab runs: as its estate says, else as its record does; empty for its usual one.
+func EngineNamespace(r state.Record, est *lab.Estate) string {
+	if est != nil {
+		return est.Hub().Engine.Namespace
+	}
+	return r.Namespace
 }
 
 // publishedPorts are those that the lab's containers were made with; 0 for one that is not there.

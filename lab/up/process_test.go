@@ -109,7 +109,7 @@ func (p *process) lab() *up.Lab {
 	l := &up.Lab{
 		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{Engine: 8080, Forge: 3000}, Creds: credentials,
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: &calledSupply{p: p}, Containers: &calledContainers{p: p},
-		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(),
+		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(""),
 	}
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)

@@ -19,6 +19,7 @@ import (
 type application struct {
 	Metadata struct {
 		Name              string                  `json:"name"`
+		Namespace         string                  `json:"namespace"`
 		Labels            map[string]string       `json:"labels"`
 		Annotations       map[string]string       `json:"annotations"`
 		ResourceVersion   string                  `json:"resourceVersion"`
@@ -118,7 +119,7 @@ func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 
 // list is a view of the Applications alone.
 func (a *ArgoCD) list(ctx context.Context) (view, error) {
-	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return view{}, fmt.Errorf("applications: %w", err)
 	}
@@ -148,7 +149,7 @@ func (a application) root() bool { return a.Metadata.Labels[lab.LabelPart] == "r
 // leads reports whether an application holds nothing but what makes others. Before its first sync that is not known.
 func (a application) leads() bool {
 	return len(a.Status.Resources) > 0 && !slices.ContainsFunc(a.Status.Resources, func(r resource) bool {
-		return r.Group != applications.Group || r.Namespace != Namespace
+		return r.Group != applications.Group || r.Namespace != a.Metadata.Namespace
 	})
 }
 

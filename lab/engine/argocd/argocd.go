@@ -18,7 +18,7 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// Namespace is where Argo CD and everything it reads live.
+// Namespace is where Argo CD and everything it reads live, unless an estate says otherwise.
 const Namespace = "argocd"
 
 // InCluster is the server of the hub's own registration.
@@ -45,10 +45,11 @@ var (
 
 // ArgoCD is the engine of one lab. It is safe for concurrent use.
 type ArgoCD struct {
-	lab     string
-	hub     clients
-	connect func(*rest.Config) (clients, error)
-	release releaser
+	lab       string
+	namespace string
+	hub       clients
+	connect   func(*rest.Config) (clients, error)
+	release   releaser
 	// reach leads into a cluster, so that a failure can be told with what its pods say; nil where lab cannot look.
 	reach func(cluster string) (*rest.Config, error)
 	// chartVersion reads the version of a chart that is the estate's own, by its path; nil where nobody knows.
@@ -76,6 +77,9 @@ func WithReach(reach func(cluster string) (*rest.Config, error)) Option {
 	return func(a *ArgoCD) { a.reach = reach }
 }
 
+// WithNamespace is where Argo CD lives.
+func WithNamespace(name string) Option { return func(a *ArgoCD) { a.namespace = name } }
+
 // WithChartVersion tells the version of a chart in the estate, by its folder ("charts/identity"); empty when it is none.
 func WithChartVersion(version func(path string) string) Option {
 	return func(a *ArgoCD) { a.chartVersion = version }
@@ -87,13 +91,12 @@ func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	h, err := helm.New(hub, Namespace)
-	if err != nil {
-		return nil, err
-	}
-	a := &ArgoCD{lab: labName, hub: c, connect: connect, release: h}
+	a := &ArgoCD{lab: labName, namespace: Namespace, hub: c, connect: connect}
 	for _, o := range options {
 		o(a)
+	}
+	if a.release, err = helm.New(hub, a.namespace); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
@@ -120,7 +123,7 @@ func connect(cfg *rest.Config) (clients, error) {
 
 // Observe looks at the engine and at the clusters that it knows. It changes nothing. While its namespace is being removed, nothing of it counts as there.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
-	if seen, err := observeNamespace(ctx, a.hub.dynamic, Namespace); seen != there || err != nil {
+	if seen, err := observeNamespace(ctx, a.hub.dynamic, a.namespace); seen != there || err != nil {
 		return engine.State{}, err
 	}
 	rel, err := a.release.Observe(ctx, releaseName)
@@ -129,7 +132,7 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 	}
 	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
-		all, err := workload.Observe(ctx, a.hub.typed, Namespace, rel.Workloads)
+		all, err := workload.Observe(ctx, a.hub.typed, a.namespace, rel.Workloads)
 		if err != nil {
 			return engine.State{}, err
 		}

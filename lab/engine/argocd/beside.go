@@ -54,7 +54,7 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		return applied, err
 	}
 	for _, kind := range sortedKeys(besideKinds) {
-		client := a.hub.dynamic.Resource(besideKinds[kind]).Namespace(Namespace)
+		client := a.hub.dynamic.Resource(besideKinds[kind]).Namespace(a.namespace)
 		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + besidePart})
 		if err != nil {
 			return applied, fmt.Errorf("%s: %w", besideKinds[kind].Resource, err)

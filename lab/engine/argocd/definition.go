@@ -1,6 +1,8 @@
 package argocd
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
@@ -14,13 +16,14 @@ const (
 	imageRedis     = "redis"
 )
 
-// Definition is Argo CD to the rest of lab.
-func Definition() engine.Definition {
+// Definition is Argo CD to the rest of lab, in a namespace; empty for Namespace.
+func Definition(namespace string) engine.Definition {
+	namespace = cmp.Or(namespace, Namespace)
 	return engine.Definition{
-		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: Namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
+		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
 		Chart: chartComponent, Images: []string{imageComponent, imageRedis},
 		Port: 8080, NodePort: DefaultNodePort, WebhookPath: "/api/webhook",
-		Service: "http://" + releaseName + "-server." + Namespace + ".svc",
+		Service: "http://" + releaseName + "-server." + namespace + ".svc",
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
 				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
@@ -29,7 +32,7 @@ func Definition() engine.Definition {
 		},
 		Inputs: Inputs,
 		Connect: func(h engine.Hub) (engine.Engine, error) {
-			a, err := New(h.Lab, h.Config, WithReach(h.Reach), WithChartVersion(h.ChartVersion), WithNames(h.Names))
+			a, err := New(h.Lab, h.Config, WithNamespace(namespace), WithReach(h.Reach), WithChartVersion(h.ChartVersion), WithNames(h.Names))
 			if err != nil {
 				return nil, err
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDefinitionIsWhatIsInstalled(t *testing.T) {
-	d := Definition()
+	d := Definition("")
 	var asked []string
 	values := d.Values(engine.Settings{
 		Lab: "demo", Ref: func(component string) string { asked = append(asked, component); return component + ":v1" },
@@ -43,11 +43,11 @@ func TestDefinitionIsWhatIsInstalled(t *testing.T) {
 }
 
 func TestConnectAsksNothing(t *testing.T) {
-	e, err := Definition().Connect(engine.Hub{Lab: "demo", Config: &rest.Config{Host: "https://127.0.0.1:1"}})
+	e, err := Definition("").Connect(engine.Hub{Lab: "demo", Config: &rest.Config{Host: "https://127.0.0.1:1"}})
 	if err != nil || e == nil {
 		t.Errorf("%v, %v", e, err)
 	}
-	if e, err := Definition().Connect(engine.Hub{Config: &rest.Config{Host: "::"}}); err == nil || e != nil {
+	if e, err := Definition("").Connect(engine.Hub{Config: &rest.Config{Host: "::"}}); err == nil || e != nil {
 		t.Errorf("%v, %v, want an error and no engine", e, err)
 	}
 }

@@ -220,7 +220,7 @@ func newFake(t *testing.T, manifests ...string) (a *ArgoCD, hub, spoke *cluster)
 	t.Helper()
 	hub, spoke = newCluster(t, append(manifests, theDefaultProject)...), newCluster(t)
 	a = &ArgoCD{
-		lab: "homelab", hub: hub.clients(), release: &fakeRelease{},
+		lab: "homelab", namespace: Namespace, hub: hub.clients(), release: &fakeRelease{},
 		connect: func(*rest.Config) (clients, error) { return spoke.clients(), nil },
 	}
 	return a, hub, spoke

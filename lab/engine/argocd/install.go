@@ -26,7 +26,7 @@ const redisSecret = "argocd-redis"
 // Install makes Argo CD as the chart and values say and waits until it serves. It reports whether anything was changed: a release that was made from the same
 // inputs, with all its workloads there, is left alone. A release that a killed run left half made is gone on with; nothing is ever uninstalled.
 func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, p); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, p); err != nil {
 		return false, err
 	}
 	password, err := a.ensureRedisPassword(ctx)
@@ -69,12 +69,12 @@ func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error
 	all := []any{map[string]any{"group": "*", "kind": "*"}}
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
-		"metadata": map[string]any{"name": defaultProject, "namespace": Namespace},
+		"metadata": map[string]any{"name": defaultProject, "namespace": a.namespace},
 		"spec": map[string]any{
 			"sourceRepos": []any{"*"}, "destinations": []any{map[string]any{"server": "*", "namespace": "*"}}, "clusterResourceWhitelist": all,
 		},
 	}}
-	_, err = a.hub.dynamic.Resource(appProjects).Namespace(Namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: nudgeManager})
+	_, err = a.hub.dynamic.Resource(appProjects).Namespace(a.namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: nudgeManager})
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -83,7 +83,7 @@ func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error
 
 // has reports whether there is an object in Argo CD's namespace.
 func (a *ArgoCD) has(ctx context.Context, resource schema.GroupVersionResource, name string) (bool, error) {
-	_, err := a.hub.dynamic.Resource(resource).Namespace(Namespace).Get(ctx, name, metav1.GetOptions{})
+	_, err := a.hub.dynamic.Resource(resource).Namespace(a.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -103,9 +103,9 @@ func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
 		var err error
 		switch kind {
 		case "Deployment":
-			_, err = a.hub.typed.AppsV1().Deployments(Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			_, err = a.hub.typed.AppsV1().Deployments(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		case "StatefulSet":
-			_, err = a.hub.typed.AppsV1().StatefulSets(Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			_, err = a.hub.typed.AppsV1().StatefulSets(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		}
 		if err != nil {
 			return fmt.Errorf("restart %s: %w", name, err)
@@ -119,7 +119,7 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	version := strings.TrimPrefix(rel.App, "v")
-	err := workload.Wait(within, a.hub.typed, Namespace, rel.Workloads, func(d string) { p("argo cd " + version + ": " + short(d)) })
+	err := workload.Wait(within, a.hub.typed, a.namespace, rel.Workloads, func(d string) { p("argo cd " + version + ": " + short(d)) })
 	var late *workload.NotReady
 	if !errors.As(err, &late) {
 		return err
@@ -148,8 +148,8 @@ func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error)
 	if has || err != nil {
 		return false, err
 	}
-	meta := map[string]any{"name": redisSecret, "namespace": Namespace, "labels": a.labels("engine")}
-	_, err = a.hub.dynamic.Resource(secrets).Namespace(Namespace).Create(ctx, secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: fieldManager})
+	meta := map[string]any{"name": redisSecret, "namespace": a.namespace, "labels": a.labels("engine")}
+	_, err = a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Create(ctx, secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: fieldManager})
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}

@@ -66,7 +66,7 @@ func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string,
 			return seen, err
 		}
 		p("waiting for namespace " + name + " to go, which somebody removed")
-		if name == Namespace {
+		if name == a.namespace {
 			for _, k := range rootKinds {
 				if err := a.letGo(within, k.resource); err != nil && within.Err() == nil {
 					return seen, err
@@ -88,7 +88,7 @@ func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string,
 
 // letGo takes the finalizers off those of Argo CD's objects of a kind that are being removed.
 func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error {
-	list, err := a.hub.dynamic.Resource(r).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // not even the kind is there
 	}
@@ -108,7 +108,7 @@ func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error
 
 // dropFinalizers lets an object of Argo CD's go without what its finalizers would have done; what is gone already is no error.
 func (a *ArgoCD) dropFinalizers(ctx context.Context, r schema.GroupVersionResource, name string) error {
-	_, err := a.hub.dynamic.Resource(r).Namespace(Namespace).Patch(ctx, name, types.MergePatchType,
+	_, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).Patch(ctx, name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: nudgeManager})
 	if apierrors.IsNotFound(err) {
 		return nil

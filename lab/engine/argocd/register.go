@@ -58,7 +58,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 		}
 		mended = made
 	}
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, silent); err != nil {
 		return nil, err
 	}
 	have, err := a.registrationSecret(ctx, reg.Cluster)
@@ -178,7 +178,7 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Un
 	if !as.since.IsZero() {
 		annotations[sinceAnnotation] = as.since.UTC().Format(time.RFC3339)
 	}
-	meta := map[string]any{"name": secretPrefix + reg.Cluster, "namespace": Namespace, "labels": labels}
+	meta := map[string]any{"name": secretPrefix + reg.Cluster, "namespace": a.namespace, "labels": labels}
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
@@ -206,7 +206,7 @@ func secretField(o *unstructured.Unstructured, key string) string {
 
 // registrations lists the clusters that this lab registered.
 func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error) {
-	list, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{
+	list, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=cluster," + lab.LabelName + "=" + a.lab,
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func sinces(registrations []engine.Registered, want engine.Want) map[string]time
 
 // registrationSecret is the cluster Secret of one cluster; nil where nobody registered it.
 func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
-	o, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
+	o, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -48,7 +48,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		if err != nil {
 			return applied, err
 		}
-		o.SetNamespace(Namespace)
+		o.SetNamespace(a.namespace)
 		labels := map[string]string{}
 		maps.Copy(labels, o.GetLabels())
 		labels[lab.LabelName], labels[lab.LabelPart] = a.lab, "root" // by which it is known, whatever the manifest says
@@ -99,7 +99,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 		if err != nil {
 			return nil, err
 		}
-		o.SetNamespace(Namespace)
+		o.SetNamespace(a.namespace)
 		have, _, err := compare(ctx, a.hub.dynamic, resource, o)
 		if err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, error) {
 	dropped := false
 	for _, k := range rootKinds {
-		objects := a.hub.dynamic.Resource(k.resource).Namespace(Namespace)
+		objects := a.hub.dynamic.Resource(k.resource).Namespace(a.namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=root"})
 		if err != nil {
 			return dropped, fmt.Errorf("%s: %w", k.resource.Resource, err)
@@ -177,7 +177,7 @@ const repositories = "repository"
 
 // ApplyRepositories makes Argo CD know exactly these repositories among those that lab manages, and returns in words what changed.
 func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, Namespace, silent); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, silent); err != nil {
 		return nil, err
 	}
 	var lines []string
@@ -198,7 +198,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 			lines = append(lines, fmt.Sprintf("repository %s: credentials renewed", r.Name))
 		}
 	}
-	list, err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{
+	list, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=repository," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 		if wanted[o.GetName()] {
 			continue
 		}
-		if err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
+		if err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
 			return lines, fmt.Errorf("repository %s: %w", o.GetName(), err)
 		}
 		lines = append(lines, fmt.Sprintf("repository %s: removed", strings.TrimPrefix(o.GetName(), "repo-")))
@@ -230,5 +230,5 @@ func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructure
 	if r.Insecure {
 		data["insecure"] = "true"
 	}
-	return secret(map[string]any{"name": "repo-" + r.Name, "namespace": Namespace, "labels": labels}, data)
+	return secret(map[string]any{"name": "repo-" + r.Name, "namespace": a.namespace, "labels": labels}, data)
 }

@@ -18,7 +18,7 @@ import (
 
 // Watch tells of every application as it is, calls ready, and goes on telling of each change, in order, until ctx ends. The root application is not among them.
 func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, Namespace, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, a.namespace, nil)
 	informer := factory.ForResource(applications).Informer()
 	tell := func(o any, gone bool) {
 		if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -95,7 +95,7 @@ func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error
 	if err != nil {
 		return err
 	}
-	meta := map[string]any{"name": o.GetName(), "namespace": Namespace}
+	meta := map[string]any{"name": o.GetName(), "namespace": a.namespace}
 	for _, part := range []struct {
 		field  string
 		all    map[string]string
@@ -134,7 +134,7 @@ func plainValues(m map[string]string) map[string]any {
 
 // Refresh asks Argo CD to look at Git for every Application, as the button does. It removes the request once it has looked.
 func (a *ArgoCD) Refresh(ctx context.Context) error {
-	list, err := a.hub.dynamic.Resource(applications).Namespace(Namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("applications: %w", err)
 	}

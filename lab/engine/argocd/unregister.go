@@ -33,14 +33,14 @@ func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progr
 	if have.GetLabels()[lab.LabelName] != a.lab {
 		return nil, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + d.Cluster + " was registered by someone else",
-			Cure: "remove the secret " + Namespace + "/" + name + " by hand if it is no longer wanted",
+			Cure: "remove the secret " + a.namespace + "/" + name + " by hand if it is no longer wanted",
 		}
 	}
 	lines, err := a.clean(ctx, d, have, p)
 	if err != nil {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
-	if err := a.hub.dynamic.Resource(secrets).Namespace(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	lines = append(lines, "cluster "+d.Cluster+" is no longer registered")
@@ -160,7 +160,7 @@ func (a *ArgoCD) switchOff(ctx context.Context, have *unstructured.Unstructured)
 	if err != nil {
 		return err
 	}
-	_, err = a.hub.dynamic.Resource(secrets).Namespace(Namespace).Patch(ctx, have.GetName(), types.MergePatchType, patch,
+	_, err = a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Patch(ctx, have.GetName(), types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager})
 	return wrap("registration "+have.GetName(), err)
 }

@@ -119,13 +119,13 @@ func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p
 			if err := a.dropFinalizers(within, applications, name); err != nil {
 				return nil, err
 			}
-			if err := a.hub.dynamic.Resource(applications).Namespace(Namespace).Delete(within, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			if err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
 		}
 		for _, name := range sortedKeys(v.sets) {
 			makers++
-			err := a.hub.dynamic.Resource(applicationSets).Namespace(Namespace).Delete(within, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
+			err := a.hub.dynamic.Resource(applicationSets).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
@@ -145,7 +145,7 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 		return nil
 	}
 	cascade := []byte(`{"metadata":{"finalizers":["` + resourcesFinalizer + `"]}}`)
-	apps := a.hub.dynamic.Resource(applications).Namespace(Namespace)
+	apps := a.hub.dynamic.Resource(applications).Namespace(a.namespace)
 	for _, name := range sortedKeys(brought) {
 		if app := brought[name]; !app.terminating() {
 			if _, err := apps.Patch(ctx, name, types.MergePatchType, cascade, metav1.PatchOptions{FieldManager: fieldManager}); err != nil && !apierrors.IsNotFound(err) {
