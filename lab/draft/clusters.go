@@ -165,7 +165,8 @@ func (d *drafting) switches() {
 		}
 		sw := Switch{Addon: strings.ReplaceAll(key, "_", "-"), On: true, At: s.at}
 		for i := range d.estate.Clusters {
-			d.estate.Clusters[i].Addons[sw.Addon] = d.estate.Clusters[i].Role == lab.RoleSpoke
+			c := &d.estate.Clusters[i]
+			c.Addons[sw.Addon] = c.Role == lab.RoleSpoke && d.wants(c.Name, s.key)
 		}
 		if elsewhere := d.elsewhere(s.key); elsewhere != "" {
 			sw.On, sw.Why = false, "it comes from "+elsewhere

@@ -204,14 +204,22 @@ func (d *drafting) lay(c *lab.Cluster, t target) {
 	}
 }
 
-// wants reports whether the Secret of a cluster lets it have an addon; true where there is none, or it says nothing.
+// wants reports whether a cluster may have an addon: as its Secret says, and where that says nothing, if no other does.
 func (d *drafting) wants(cluster, label string) bool {
 	for _, t := range d.secrets {
-		if t.name == cluster && len(t.labels) > 0 {
-			if value, said := t.labels[label]; said {
-				return value == "true"
-			}
+		if value, said := t.labels[label]; said && t.name == cluster {
+			return value == "true"
 		}
 	}
-	return true
+	return !d.spokenOf(label)
+}
+
+// spokenOf reports whether any Secret has a label.
+func (d *drafting) spokenOf(label string) bool {
+	return slices.ContainsFunc(d.secrets, func(t target) bool { _, said := t.labels[label]; return said })
+}
+
+// bare reports whether a cluster is known by its address alone, where others are registered with labels and annotations.
+func (d *drafting) bare(c lab.Cluster) bool {
+	return len(d.secrets) > 0 && !slices.ContainsFunc(d.secrets, func(t target) bool { return t.name == c.Name })
 }

@@ -46,6 +46,10 @@ var shapes = []shape{
 		file: "web/base/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
+		name: "registered", seconds: 110, clusters: 3, applications: 4, spoke: "cluster-10-20-30-40", namespace: "web", configMap: "web", repository: "platform",
+		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+	{
 		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
