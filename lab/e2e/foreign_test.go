@@ -46,7 +46,7 @@ var shapes = []shape{
 		file: "web/base/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "registered", seconds: 110, clusters: 3, applications: 4, spoke: "cluster-10-20-30-40", namespace: "web", configMap: "web", repository: "platform",
+		name: "registered", seconds: 110, clusters: 3, applications: 3, spoke: "cluster-10-20-30-40", namespace: "web", configMap: "web", repository: "platform",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
