@@ -182,6 +182,7 @@ type fakeRelease struct {
 	state helm.State
 	fail  error
 	calls int
+	in    string // namespace of the last call
 }
 
 func (r *fakeRelease) Observe(context.Context, string) (helm.State, error) { return r.state, r.fail }
@@ -194,6 +195,7 @@ func (r *fakeRelease) Ensure(_ context.Context, want helm.Release, p lab.Progres
 	if err != nil {
 		return helm.Result{}, err
 	}
+	r.in = want.Namespace
 	reason, missing := "chart or values changed", r.state.Missing
 	if r.state.Inputs == inputs {
 		if len(missing) == 0 {

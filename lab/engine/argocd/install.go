@@ -34,7 +34,7 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 		return false, err
 	}
 	res, err := a.release.Ensure(ctx, helm.Release{
-		Name: releaseName, Namespace: Namespace, Chart: chart, Values: values,
+		Name: releaseName, Namespace: a.namespace, Chart: chart, Values: values,
 		Labels: map[string]string{lab.LabelName: a.lab},
 	}, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "argo cd", 1)) })
 	if err != nil {
