@@ -6,7 +6,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// Schema is the JSON Schema of a scenario's file, for editors. It is made from the types that read the file.
+// Schema returns the JSON Schema of scenario files, derived from the Go types.
 func Schema(verbs []Verb) map[string]any {
 	s := strict.Schema(reflect.TypeFor[document]())
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -15,7 +15,7 @@ func Schema(verbs []Verb) map[string]any {
 	return s
 }
 
-// JSONSchema refers to what is the same for every step.
+// JSONSchema refers to the definition shared by all steps.
 func (s *rawStep) JSONSchema() map[string]any { return map[string]any{"$ref": "#/$defs/step"} }
 
 func stepSchema(verbs []Verb) map[string]any {

@@ -56,7 +56,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// instance is a file as a validator sees it.
+// instance decodes a file for the validator.
 func instance(t *testing.T, file string, data []byte) any {
 	t.Helper()
 	root, problems := strict.ParseOne(file, data)
@@ -75,8 +75,8 @@ func instance(t *testing.T, file string, data []byte) any {
 	return out
 }
 
-// Every scenario names the schema for editors, and is valid by it.
-func TestStoriesAreValidBySchema(t *testing.T) {
+// Every scenario refers to the schema and is valid.
+func TestStoriesMatchSchema(t *testing.T) {
 	s := schema(t)
 	names, err := scenario.List(root())
 	if err != nil || len(names) == 0 {
@@ -89,7 +89,7 @@ func TestStoriesAreValidBySchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=../schema.json\n")) {
-			t.Errorf("%s does not tell editors of its schema", file)
+			t.Errorf("%s does not name its schema", file)
 		}
 		if err := s.Validate(instance(t, file, data)); err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -97,7 +97,6 @@ func TestStoriesAreValidBySchema(t *testing.T) {
 	}
 }
 
-// The schema refuses what the reader refuses by types.
 func TestSchemaRefuses(t *testing.T) {
 	s := schema(t)
 	const head = "apiVersion: lab/v1alpha1\nkind: Scenario\nmetadata: {name: x}\nspec:\n  title: t\n  teaches: t\n  steps:\n    - "
@@ -115,7 +114,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// The document describes every verb and every key of it, and its examples are scenarios.
+// The document covers all verbs and keys, and its examples are valid.
 func TestDocument(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "scenarios.md")
 	doc, err := os.ReadFile(file)
@@ -165,7 +164,7 @@ func verbTable(t *testing.T) string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// describe writes a line for each key, those of mappings below it too.
+// describe writes a line per key, nested ones included.
 func describe(b *strings.Builder, prefix string, s map[string]any) {
 	properties, _ := s["properties"].(map[string]any)
 	required, _ := s["required"].([]string)
@@ -186,7 +185,7 @@ func describe(b *strings.Builder, prefix string, s map[string]any) {
 		}
 		b.WriteString("| `" + prefix + key + "` | " + strings.ReplaceAll(strings.Join(notes, "; "), "|", "\\|") + " |\n")
 		if key == "that" || p["anyOf"] != nil {
-			continue // its elements are described by the verb's own keys
+			continue // its elements are the verb's own keys
 		}
 		describe(b, prefix+key+".", p)
 	}

@@ -10,27 +10,27 @@ import (
 	"strings"
 )
 
-// snapshot is the lab as it is found and as it should be left: everything that the story speaks of or touches, every application, every registration, and
-// the forge's branches.
+// snapshot is the state to compare the lab with at the end: the story's subjects, all applications, registrations and
+// branches.
 type snapshot struct {
-	objects  map[Subject]map[string]any // without what the API server and controllers keep in them
-	unseen   map[Subject]bool           // objects of which nobody knows how they were
+	objects  map[Subject]map[string]any // without bookkeeping
+	unseen   map[Subject]bool           // objects whose original state is unknown
 	uids     map[Subject]any
 	apps     map[Subject]*Application
 	marks    map[string]Marks
 	branches map[string]string
-	head     string // commit of the branch that engines follow
-	settled  string // commit of it that the engine has taken over
+	head     string // head of the engines' branch
+	settled  string // commit that the engine has synced
 }
 
 func newSnapshot() *snapshot {
 	return &snapshot{objects: map[Subject]map[string]any{}, unseen: map[Subject]bool{}, uids: map[Subject]any{}, apps: map[Subject]*Application{}}
 }
 
-// asking reads what is not watched, and keeps what cannot be read.
+// asking queries state that is not watched.
 type asking struct {
 	ctx    context.Context
-	silent map[string]error // who gave no answer, and is not asked again
+	silent map[string]error // sources that did not answer and are not asked again
 	failed []error
 }
 
@@ -50,7 +50,7 @@ func ask[T any](a *asking, what, whom string, call func(context.Context) (T, err
 	return value, err == nil
 }
 
-// ask reads what is not watched. What cannot be read is an error each, and the rest is read.
+// ask queries state that is not watched. It continues after errors.
 func (s *snapshot) ask(ctx context.Context, w World) []error {
 	a := &asking{ctx: ctx, silent: map[string]error{}}
 	s.marks = map[string]Marks{}
@@ -67,7 +67,7 @@ func (s *snapshot) ask(ctx context.Context, w World) []error {
 	return a.failed
 }
 
-// keep adds subjects as they are in a view, unless they are known already.
+// keep adds subjects of a view, unless already present.
 func (s *snapshot) keep(v View, subjects []Subject) {
 	for _, subject := range subjects {
 		state := v[subject]
@@ -90,7 +90,8 @@ func (s *snapshot) keepApplications(v View) {
 	}
 }
 
-// changed says what of a view is not as it was. head is where the engines' branch is now: an application that was at its head before has followed it.
+// changed returns the differences of a view to the snapshot. head is the head of the engines' branch: applications that
+// were in sync before must have synced it.
 func (s *snapshot) changed(v View, head string) []string {
 	var lines []string
 	for _, subject := range sortedSubjects(s.unseen) {
@@ -103,7 +104,7 @@ func (s *snapshot) changed(v View, head string) []string {
 			continue
 		}
 		was, is := s.objects[subject], essence(state.Object)
-		if s.uids[subject] != identity(state.Object) { // it was made again
+		if s.uids[subject] != identity(state.Object) { // recreated
 			was, is = withoutAllocated(was), withoutAllocated(is)
 		}
 		lines = append(lines, differences(subject.String(), was, is)...)
@@ -124,7 +125,7 @@ func (s *snapshot) changed(v View, head string) []string {
 	return lines
 }
 
-// applicationChanged looks at what is lasting; one that was not converged before need not be so now.
+// applicationChanged compares lasting properties. An application that had not converged before need not now.
 func (s *snapshot) applicationChanged(subject Subject, state State, head string) string {
 	was, is := s.apps[subject], state.Application
 	switch {
@@ -146,13 +147,13 @@ func (s *snapshot) applicationChanged(subject Subject, state State, head string)
 	return ""
 }
 
-// askedChanged says what of what is not watched is not as it was.
+// askedChanged compares the state that is not watched.
 func (s *snapshot) askedChanged(now *snapshot) []string {
 	var lines []string
 	for _, cluster := range slices.Sorted(maps.Keys(s.marks)) {
 		was := s.marks[cluster]
 		is, asked := now.marks[cluster]
-		if !asked { // that it could not be asked was said
+		if !asked { // the error was reported
 			continue
 		}
 		lines = append(lines, differences("registration of "+cluster, plainMarks(was), plainMarks(is))...)
@@ -189,12 +190,12 @@ func plainMarks(m Marks) map[string]any {
 	return map[string]any{"labels": plain(m.Labels), "annotations": plain(m.Annotations)}
 }
 
-// bookkeeping are annotations in which controllers and appliers keep their records of an object.
+// bookkeeping lists annotations that controllers and appliers maintain.
 func bookkeeping() []string {
 	return []string{"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io/restartedAt"}
 }
 
-// essence is an object without what changes by itself; nil for none.
+// essence returns an object without volatile parts, or nil.
 func essence(o map[string]any) map[string]any {
 	if o == nil {
 		return nil
@@ -225,7 +226,7 @@ func essence(o map[string]any) map[string]any {
 	return out
 }
 
-// differences says where two values differ, three places at most.
+// differences returns the first three differing fields.
 func differences(what string, was, is map[string]any) []string {
 	switch {
 	case was == nil && is == nil:

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/scenario/verb"
 )
 
-// root is the repository, which is the default estate.
+// root is the default estate: the repository itself.
 func root() fs.FS { return os.DirFS(filepath.Join("..", "..")) }
 
 func load(t *testing.T, files fs.FS, name string) *scenario.Scenario {
@@ -40,7 +40,7 @@ func story(r *scenario.Result) string {
 	return b.String() + string(r.Verdict) + " " + r.Reason
 }
 
-// Every story of the default estate is played on a lab in memory, and leaves it as it was.
+// Every story of the default estate passes on an in-memory lab and restores it.
 func TestStories(t *testing.T) {
 	names, err := scenario.List(root())
 	if err != nil || len(names) < 5 {
@@ -60,7 +60,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// unchanged checks, by what the lab itself holds, that a story left no trace.
+// unchanged checks the lab's own state against its state before the story.
 func unchanged(t *testing.T, l *scenariotest.Lab) {
 	t.Helper()
 	log := l.Forge.Log(scenario.Branch)
@@ -75,7 +75,7 @@ func unchanged(t *testing.T, l *scenariotest.Lab) {
 	}
 }
 
-// Each way to break the estate makes its story fail, at the step that says what broke.
+// Every way to break the estate fails its story at the expected step.
 func TestSabotage(t *testing.T) {
 	cases, err := filepath.Glob("testdata/sabotage/*.txtar")
 	if err != nil || len(cases) < 5 {

@@ -8,20 +8,20 @@ import (
 	"homelab/lab"
 )
 
-// Subject is something that can be watched: an application, an object, or the events of a namespace.
+// Subject is an application, an object, or the events of a namespace.
 type Subject struct {
 	Cluster    string
-	Addon      string // of an application
-	APIVersion string // of an object
+	Addon      string // applications only
+	APIVersion string // objects only
 	Kind       string
 	Namespace  string
 	Name       string // empty for events
 }
 
-// ApplicationOf is the application that brings an addon to a cluster.
+// ApplicationOf returns the subject of an addon's application for a cluster.
 func ApplicationOf(cluster, addon string) Subject { return Subject{Cluster: cluster, Addon: addon} }
 
-// EventsIn is what a cluster reports in a namespace.
+// EventsIn returns the subject of a namespace's events.
 func EventsIn(cluster, namespace string) Subject {
 	return Subject{Cluster: cluster, APIVersion: "v1", Kind: "Event", Namespace: namespace}
 }
@@ -29,7 +29,7 @@ func EventsIn(cluster, namespace string) Subject {
 func (s Subject) isApplication() bool { return s.Addon != "" }
 func (s Subject) isEvents() bool      { return s.Kind == "Event" && s.Name == "" }
 
-// String is how a user calls it: "application prod-podinfo", "deployment podinfo in prod".
+// String formats it for users: "application prod-podinfo", "deployment podinfo in prod".
 func (s Subject) String() string {
 	switch {
 	case s.isApplication():
@@ -49,24 +49,24 @@ type ObjectRef struct {
 	Name       string `yaml:"name" need:"true"`
 }
 
-// Subject is the object as something to watch.
+// Subject returns the object as a subject.
 func (o ObjectRef) Subject() Subject {
 	return Subject{Cluster: o.Cluster, APIVersion: cmp.Or(o.APIVersion, "v1"), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// ApplicationRef names the application that brings an addon to a cluster, whatever the engine calls it.
+// ApplicationRef names an addon's application for a cluster, independent of the engine's naming.
 type ApplicationRef struct {
 	Cluster string `yaml:"cluster" need:"true"`
 	Addon   string `yaml:"addon" need:"true"`
 }
 
-// Subject is the application as something to watch.
+// Subject returns the application as a subject.
 func (a ApplicationRef) Subject() Subject { return ApplicationOf(a.Cluster, a.Addon) }
 
-// Applications stands for all applications: it is known once the engine has told of every one that there is, and for as long as it goes on telling.
+// Applications stands for all applications. It is known once the engine has reported them all, while its watch lasts.
 func Applications() Subject { return ApplicationOf("", "*") }
 
-// place is who tells of a subject.
+// place names the source of a subject's observations.
 func (s Subject) place() string {
 	if s.isApplication() {
 		return "the engine"
@@ -74,17 +74,17 @@ func (s Subject) place() string {
 	return "cluster " + s.Cluster
 }
 
-// State is what was seen of a subject. Only what is known may be taken for there or for absent.
+// State is the state of a subject. Without Known, it is neither present nor absent.
 type State struct {
-	Known       bool           // it was seen, and who tells of it goes on telling
-	Lost        bool           // it was known before
-	Why         string         // it is not known; empty where nobody said
-	Application *Application   // nil where there is none
-	Object      map[string]any // nil where there is none
+	Known       bool           // observed, and its source is alive
+	Lost        bool           // known before
+	Why         string         // why it is not known; may be empty
+	Application *Application   // nil if absent
+	Object      map[string]any // nil if absent
 	Events      []map[string]any
 }
 
-// Unseen says of a subject why it is not known.
+// Unseen explains why a subject is not known.
 func (s State) Unseen(of Subject) string {
 	text := "nothing seen from " + of.place() + " yet"
 	if s.Lost {
@@ -96,10 +96,11 @@ func (s State) Unseen(of Subject) string {
 	return text
 }
 
-// View is the world at one moment.
+// View is the state of all subjects at one point in time.
 type View map[Subject]State
 
-// State is what is known of a subject. The engine tells of the applications that there are, so one that it does not tell of is absent, once it has told of all.
+// State returns the state of a subject. An application that the engine does not report is absent once all were
+// reported.
 func (v View) State(s Subject) State {
 	state, seen := v[s]
 	if seen || !s.isApplication() {

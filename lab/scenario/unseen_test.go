@@ -17,7 +17,7 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// mute never gives a first list.
+// mute never becomes ready.
 type mute struct{ *scenariotest.Engine }
 
 func (mute) Watch(ctx context.Context, _ func(scenario.Application), _ func()) error {
@@ -25,8 +25,8 @@ func (mute) Watch(ctx context.Context, _ func(scenario.Application), _ func()) e
 	return nil
 }
 
-// What was not seen is not absent: no story begins on it, and nothing is touched.
-func TestAnEngineThatSaysNothing(t *testing.T) {
+// Unknown is not absent: the story does not start.
+func TestMuteEngine(t *testing.T) {
 	stage(t, "  steps:\n    - {title: x, expect: {application: {cluster: prod, addon: nothing}, absent: true}}\n", nil, func(b *bench) {
 		b.player.World.Engine = mute{b.Engine}
 		r := b.play()
@@ -37,7 +37,8 @@ func TestAnEngineThatSaysNothing(t *testing.T) {
 	})
 }
 
-// expectations are all kinds of them, each of them true of a lab at rest, and those that a lack of news would meet if it were taken for news.
+// expectations returns every kind of expectation. All of them are met by a settled lab, or by silence if it were taken
+// for absence.
 func expectations() map[string]string {
 	return map[string]string{
 		"application, absent":      "expect: {application: {cluster: hub, addon: podinfo}, absent: true, within: 10s}",
@@ -59,8 +60,7 @@ func expectations() map[string]string {
 	}
 }
 
-// What nobody tells of any more does not meet what is expected after that, whatever it was; once it is seen again, it does.
-func TestWhatIsNotSeenMeetsNothing(t *testing.T) {
+func TestUnknownMeetsNothing(t *testing.T) {
 	silences := map[string]struct {
 		shut, open func(*bench)
 	}{
@@ -94,7 +94,7 @@ func TestWhatIsNotSeenMeetsNothing(t *testing.T) {
 					}
 					return
 				}
-				refused := strings.Contains(name, "refused") // dev is healthy, so that it is promoted
+				refused := strings.Contains(name, "refused") // dev is healthy, so the promotion is not refused
 				if refused != (it.Verdict == scenario.Failed) || it.Took < 2*time.Second {
 					t.Errorf("%s, seen again: %s", name, story(r))
 				}
@@ -103,8 +103,7 @@ func TestWhatIsNotSeenMeetsNothing(t *testing.T) {
 	}
 }
 
-// A watch that breaks off between two steps is taken up again, and what happened meanwhile is seen.
-func TestWhatHappenedWhileNobodyLooked(t *testing.T) {
+func TestChangesBetweenWatches(t *testing.T) {
 	stage(t, `
   steps:
     - title: the watches break off
@@ -133,8 +132,8 @@ func TestWhatHappenedWhileNobodyLooked(t *testing.T) {
 	})
 }
 
-// A path that cannot be followed is not one at which nothing is.
-func TestAPathThatIsNoneIsNotAbsent(t *testing.T) {
+// An invalid path is not an absent field.
+func TestInvalidPathIsNotAbsent(t *testing.T) {
 	stage(t, `
   vars: {path: "spec[", }
   steps:
@@ -142,8 +141,7 @@ func TestAPathThatIsNoneIsNotAbsent(t *testing.T) {
 `, nil, func(b *bench) { b.want(b.play(), scenario.Failed) })
 }
 
-// A step that the story does not have plays nothing, and that is no success.
-func TestNoStepPlayedIsNotPassed(t *testing.T) {
+func TestMissingStep(t *testing.T) {
 	for _, c := range []struct{ only, from int }{{99, 0}, {0, 99}, {1, 2}, {-1, 0}} {
 		stage(t, "  steps:\n    - {title: one, wait: {for: 1s}}\n    - {title: two, wait: {for: 1s}}\n", nil, func(b *bench) {
 			b.player.Only, b.player.From = c.only, c.from
@@ -158,8 +156,7 @@ func TestNoStepPlayedIsNotPassed(t *testing.T) {
 
 const requiresProd = "  requires: {clusters: [prod]}\n  steps:\n    - {title: never, pause: {cluster: dev}}\n"
 
-// Ctrl-C before the first step is an interrupt, whatever was just asked.
-func TestInterruptedWhileRequirementsAreChecked(t *testing.T) {
+func TestInterruptDuringRequirements(t *testing.T) {
 	for _, at := range []time.Duration{0, time.Second, 5 * time.Second} {
 		stage(t, requiresProd, nil, func(b *bench) {
 			b.player.World.Clusters = silent{b.Clusters, "prod"}
@@ -177,7 +174,7 @@ func TestInterruptedWhileRequirementsAreChecked(t *testing.T) {
 	}
 }
 
-// interrupt is cancelled, as by Ctrl-C, when ctx ends.
+// interrupt returns a context that is cancelled as if by Ctrl-C when ctx ends.
 func interrupt(ctx context.Context) context.Context {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, cancel)
@@ -187,7 +184,7 @@ func interrupt(ctx context.Context) context.Context {
 	return out
 }
 
-func TestARequiredClusterThatDoesNotAnswer(t *testing.T) {
+func TestUnreachableCluster(t *testing.T) {
 	for name, c := range map[string]struct {
 		clusters func(*bench) scenario.Clusters
 		says     string
@@ -206,7 +203,7 @@ func TestARequiredClusterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// silent is clusters of which one takes calls and never answers.
+// silent has a cluster that accepts calls and never answers.
 type silent struct {
 	scenario.Clusters
 	which string
@@ -235,7 +232,7 @@ func (hangingResource) List(ctx context.Context, _ metav1.ListOptions) (*unstruc
 	return nil, ctx.Err()
 }
 
-// down is clusters of which one refuses to be spoken to.
+// down has a cluster that refuses connections.
 type down struct {
 	scenario.Clusters
 	which string

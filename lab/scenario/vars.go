@@ -9,19 +9,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds on what variables may make of a step. There are no loops, no functions, and a value that was put in is not looked through again.
+// Limits of expansion. There are no loops and no functions, and expanded values are not expanded again.
 const (
 	maxVariable = 4 << 10  // bytes of one variable
-	maxFilled   = 64 << 10 // bytes of one value after filling in
+	maxFilled   = 64 << 10 // bytes of one expanded value
 	maxStepText = 256 << 10
 )
 
-// reference is ${name}; $${name} stands for itself.
+// reference is ${name}; $${name} is the escaped form.
 var reference = regexp.MustCompile(`\$?\$\{([^{}]*)\}`)
 
 var variableName = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]{0,62}$`)
 
-// references are the variables that a tree names, each with where.
+// references visits the variables of a tree.
 func references(n *yaml.Node, visit func(name string, at *yaml.Node)) {
 	if n.Kind == yaml.ScalarNode {
 		for _, m := range reference.FindAllStringSubmatch(n.Value, -1) {
@@ -35,15 +35,15 @@ func references(n *yaml.Node, visit func(name string, at *yaml.Node)) {
 	}
 }
 
-// filler puts variables into a step.
+// filler expands the variables of a step.
 type filler struct {
 	vars    map[string]any
-	lenient bool // leave what is not set yet
-	left    int  // bytes that the step may still take
+	lenient bool // keep unset variables
+	left    int  // bytes left for the step
 }
 
-// fill copies a tree with variables put in. A value that is nothing but a variable, in quotes or
-// not, takes its type too: "${replicas}" may be a number.
+// fill copies a tree with variables expanded. A value that is only a variable, quoted or not, takes its type:
+// "${replicas}" may be a number.
 func (f *filler) fill(n *yaml.Node) (*yaml.Node, error) {
 	out := *n
 	if n.Kind == yaml.ScalarNode {
@@ -78,7 +78,6 @@ func (f *filler) scalar(n *yaml.Node) error {
 	return nil
 }
 
-// expand puts variables into a text.
 func (f *filler) expand(s string) (string, error) {
 	var b strings.Builder
 	at := 0
@@ -125,7 +124,7 @@ func variableTag(v any) string {
 	return "!!str"
 }
 
-// checkVariable says why a value cannot be a variable's; empty when it can.
+// checkVariable returns why a value cannot be a variable, or "".
 func checkVariable(v any) string {
 	switch v := v.(type) {
 	case string:

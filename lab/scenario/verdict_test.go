@@ -8,7 +8,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// severity is every verdict with its exit code, the one that tells most first.
+// severity lists the verdicts with their exit codes, most severe first.
 var severity = []struct {
 	verdict scenario.Verdict
 	exit    lab.Exit
@@ -39,7 +39,7 @@ func TestWorstOfTwo(t *testing.T) {
 
 func TestWorstOfMany(t *testing.T) {
 	var all []*scenario.Result
-	for _, s := range slices.Backward(severity) { // ever worse
+	for _, s := range slices.Backward(severity) { // in order of increasing severity
 		all = append(all, &scenario.Result{Verdict: s.verdict})
 		if got := scenario.WorstVerdict(all); got != s.verdict {
 			t.Errorf("with %s: %s", s.verdict, got)

@@ -12,21 +12,20 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// How long watches are patient.
+// Timeouts of watches.
 const (
-	lookWithin   = 15 * time.Second // the first look: what cannot be seen by then is told by who waits for it
+	lookWithin   = 15 * time.Second // first list; later, the waiter reports what is missing
 	answerWithin = 10 * time.Second // one call to a cluster
-	beatEvery    = 5 * time.Second  // a watch of a frozen cluster is only silent, so it is asked
-	watchAgain   = time.Second      // after a watch ended
+	beatEvery    = 5 * time.Second  // probe interval: the watch of a frozen cluster is merely silent
+	watchAgain   = time.Second      // pause before a watch is restarted
 )
 
-// watching is a watch that was started.
 type watching struct {
 	of    Subject
-	ready chan struct{} // closed once it was looked, or cannot be
+	ready chan struct{} // closed after the first list or an error
 	once  sync.Once
-	again chan struct{} // the watch is to start over
-	err   error         // why it cannot be looked; to be read once ready
+	again chan struct{} // requests a restart
+	err   error         // error of the first list; read after ready
 }
 
 func (w *watching) looked() { w.once.Do(func() { close(w.ready) }) }
@@ -47,7 +46,7 @@ func (w *watching) isReady() bool {
 	}
 }
 
-// watch starts to watch subjects and waits until each was looked at once.
+// watch starts watches and waits for their first lists.
 func (r *Recorder) watch(ctx context.Context, subjects []Subject) error {
 	timer := time.NewTimer(lookWithin)
 	defer timer.Stop()
@@ -74,7 +73,7 @@ func (r *Recorder) start(s Subject) *watching {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.isApplication() {
-		s = Applications() // one watch tells of all
+		s = Applications() // one watch covers all applications
 	}
 	if w, ok := r.watched[s]; ok {
 		return w
@@ -93,12 +92,12 @@ func (r *Recorder) start(s Subject) *watching {
 	return w
 }
 
-// tells reports whether a watch is what tells of a subject.
+// tells reports whether a watch is the source of a subject.
 func (w *watching) tells(s Subject) bool {
 	return s == w.of || s.isApplication() && w.of.isApplication()
 }
 
-// silence notes that the story itself made a cluster silent: what was seen of it is not known any more, and it is looked at again as soon as it answers.
+// silence marks a cluster's subjects as unknown because the story cut it off, and restarts their watches.
 func (r *Recorder) silence(cluster, why string) {
 	r.mu.Lock()
 	var hit []*watching
@@ -112,12 +111,13 @@ func (r *Recorder) silence(cluster, why string) {
 		r.lose(w.tells, errors.New(why))
 		select {
 		case w.again <- struct{}{}:
-		default: // it is to start over already
+		default: // restart already pending
 		}
 	}
 }
 
-// run watches until the recorder is closed. An error is one before anything was seen; a watch that ends later starts over.
+// run watches until the recorder is closed. Only errors before the first list are returned; later the watch is
+// restarted.
 func (r *Recorder) run(w *watching) error {
 	if w.of.isApplication() {
 		return r.follow(w)
@@ -141,7 +141,7 @@ func (r *Recorder) run(w *watching) error {
 	return nil
 }
 
-// pass lets time pass, until the recorder is closed.
+// pass sleeps until d has passed or the recorder is closed.
 func (r *Recorder) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -151,7 +151,6 @@ func (r *Recorder) pass(d time.Duration) {
 	}
 }
 
-// follow watches the engine.
 func (r *Recorder) follow(w *watching) error {
 	for first := true; ; first = false {
 		err := r.applications(w)
@@ -169,7 +168,7 @@ func (r *Recorder) follow(w *watching) error {
 	}
 }
 
-// applications watches the engine once: until its watch ends, or is to start over.
+// applications runs one watch of the engine until it ends or is restarted.
 func (r *Recorder) applications(w *watching) error {
 	ctx, stop := context.WithCancelCause(r.ctx)
 	defer stop(nil)
@@ -198,7 +197,7 @@ func (r *Recorder) applications(w *watching) error {
 
 var errStartOver = errors.New("it is looked at again")
 
-// complete notes that the engine has told of every application that there is: those that were lost and not seen again are gone.
+// complete records that all applications were reported: lost ones not seen again are gone.
 func (r *Recorder) complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +208,8 @@ func (r *Recorder) complete() {
 	}
 }
 
-// resource finds where objects of a kind are. A kind that is not known yet comes with an addon: there is no object of it then, and it is asked for again.
+// resource finds the resource of a kind. An unknown kind, such as that of a CRD not installed yet, has no objects;
+// discovery is retried.
 func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterface, error) {
 	for {
 		resource, err := client.Resource(w.of)
@@ -221,7 +221,7 @@ func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterfa
 			w.looked()
 		case !w.isReady():
 			return nil, err
-		default: // one of the moment
+		default: // queried for this call only
 			r.lose(w.tells, err)
 		}
 		if r.pass(watchAgain); r.ctx.Err() != nil {
@@ -230,7 +230,7 @@ func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterfa
 	}
 }
 
-// absent notes that there is no object, unless that is known.
+// absent records that an object does not exist, unless known.
 func (r *Recorder) absent(s Subject) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +239,7 @@ func (r *Recorder) absent(s Subject) {
 	}
 }
 
-// Resource is where objects like the subject are found in a cluster.
+// Resource returns the client of the subject's kind.
 func (c Client) Resource(s Subject) (dynamic.ResourceInterface, error) {
 	gv, err := schema.ParseGroupVersion(s.APIVersion)
 	if err != nil {
@@ -253,7 +253,7 @@ func (c Client) Resource(s Subject) (dynamic.ResourceInterface, error) {
 		return c.Dynamic.Resource(mapping.Resource), nil
 	}
 	if s.Namespace == "" {
-		return nil, fmt.Errorf("%s %s is in a namespace, and none is named", s.Kind, s.Name)
+		return nil, fmt.Errorf("%s %s is namespaced and has no namespace", s.Kind, s.Name)
 	}
 	return c.Dynamic.Resource(mapping.Resource).Namespace(s.Namespace), nil
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// heedWithin is how long what was stopped may take to say what came of it.
+// heedWithin is the grace period of a cancelled call.
 const heedWithin = time.Second
 
-// noAnswer is the cause of a context in which something was asked for too long.
+// noAnswer is the cause of a call's timeout.
 type noAnswer struct{ within time.Duration }
 
 func (n noAnswer) Error() string { return "no answer within " + Span(n.within) }
 
-// within does something that must not hold up what follows: not for longer than it may take, and not once ctx has ended, whether it heeds that or not.
+// within runs do for at most limit, and not beyond the end of ctx, even if do ignores its context.
 func within[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -49,7 +49,7 @@ func within[T any](ctx context.Context, limit time.Duration, do func(context.Con
 	return none, context.Cause(ctx)
 }
 
-// answered makes one call to a cluster, which heeds its context and has answerWithin.
+// answered makes one call to a cluster with a timeout of answerWithin.
 func answered(ctx context.Context, call func(context.Context) error) error {
 	within, cancel := context.WithTimeoutCause(ctx, answerWithin, noAnswer{answerWithin})
 	defer cancel()
@@ -60,7 +60,7 @@ func answered(ctx context.Context, call func(context.Context) error) error {
 	return err
 }
 
-// because is an error of something under a context: where that has ended, this is the reason, whatever was said of it on the way.
+// because returns the cause of ctx if it has ended, else err.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	var unmet *Unmet

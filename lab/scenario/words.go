@@ -9,7 +9,7 @@ import (
 	"homelab/lab/fieldpath"
 )
 
-// SyncWord is the engine's word for how an application stands to Git, in the words of scenarios: synced, out-of-sync or unknown.
+// SyncWord translates a sync status to the words of scenarios: synced, out-of-sync or unknown.
 func SyncWord(s string) string {
 	switch s {
 	case "Synced":
@@ -20,7 +20,7 @@ func SyncWord(s string) string {
 	return "unknown"
 }
 
-// HealthWord is the same for health: healthy, progressing, degraded, missing, suspended or unknown.
+// HealthWord translates a health status: healthy, progressing, degraded, missing, suspended or unknown.
 func HealthWord(s string) string {
 	if s == "" {
 		return "unknown"
@@ -30,7 +30,7 @@ func HealthWord(s string) string {
 
 func (s Subject) short() string { return strings.ToLower(s.Kind) + " " + s.Name }
 
-// shownField is "spec.replicas = 2".
+// shownField returns "spec.replicas = 2".
 func shownField(object map[string]any, path string) string {
 	p, err := fieldpath.Parse(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func shownField(object map[string]any, path string) string {
 	return lastKey(path) + " = " + Shown(v)
 }
 
-// lastKey keeps a path short on the timeline, where the lane says the rest.
+// lastKey shortens a path for the timeline, where the lane gives the context.
 func lastKey(path string) string {
 	if i := strings.LastIndex(path, `["`); i >= 0 {
 		return strings.TrimSuffix(path[i+2:], `"]`)
@@ -55,7 +55,7 @@ func lastKey(path string) string {
 	return path
 }
 
-// Shown is a value as it is told to a user: one line, not too long.
+// Shown formats a value for users in one short line.
 func Shown(v any) string {
 	s, ok := v.(string)
 	if !ok {
@@ -76,7 +76,7 @@ func Shown(v any) string {
 	return s
 }
 
-// Span is a span of time as it is written in a scenario: 2m, where Go says 2m0s.
+// Span formats a duration as scenarios do: 2m, where Go has 2m0s.
 func Span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

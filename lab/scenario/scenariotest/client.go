@@ -13,18 +13,18 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// api is the way to one cluster's API server, as it is from outside. client-go's fake knows no versions to watch from, so what happened between a list and the watch
-// from there is told by the way: all that there is once more, and what was deleted since.
+// api is the API server of one cluster as seen from outside. client-go's fake cannot watch from a resource version, so
+// a watch starts with all objects and the deletions since that version.
 type api struct {
 	Gate
 	clusters *Clusters
 
 	mu      sync.Mutex
 	deleted []tombstone
-	breaks  chan struct{} // closed when all watches break off
+	breaks  chan struct{} // closed when all watches end
 }
 
-// tombstone is an object that was deleted.
+// tombstone is a deleted object.
 type tombstone struct {
 	resource  schema.GroupVersionResource
 	namespace string
@@ -39,7 +39,7 @@ func (a *api) breakOff() {
 	a.breaks = make(chan struct{})
 }
 
-// outside is a client whose calls go the way.
+// outside is a client whose calls pass through an api.
 type outside struct {
 	dynamic.Interface
 	api *api
@@ -59,7 +59,7 @@ func (e everywhere) Namespace(ns string) dynamic.ResourceInterface {
 	return way{e.all.Namespace(ns), e.api, e.resource, ns}
 }
 
-// way goes to the objects of one kind.
+// way is the client of one resource.
 type way struct {
 	dynamic.ResourceInterface
 	api       *api
@@ -67,7 +67,7 @@ type way struct {
 	namespace string
 }
 
-// asked makes a call, unless the cluster does not answer.
+// asked makes a call unless the cluster does not answer.
 func asked[T any](ctx context.Context, w way, call func() (T, error)) (T, error) {
 	if err := w.api.through(ctx); err != nil {
 		var none T
@@ -110,14 +110,14 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 		if err != nil {
 			return struct{}{}, err
 		}
-		w.api.clusters.stamp(o) // a deletion is a version of its own
+		w.api.clusters.stamp(o) // a deletion has a version of its own
 		w.api.deleted = append(w.api.deleted, tombstone{w.resource, w.namespace, o})
 		return struct{}{}, w.ResourceInterface.Delete(ctx, name, options, sub...)
 	})
 	return err
 }
 
-// List gives the list the version by which Watch knows what was deleted since.
+// List sets the list's version, so that Watch knows the deletions since.
 func (w way) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	return asked(ctx, w, func() (*unstructured.UnstructuredList, error) {
 		w.api.mu.Lock()
@@ -160,7 +160,7 @@ func (w way) Watch(ctx context.Context, options metav1.ListOptions) (watch.Inter
 	})
 }
 
-// forward passes a watch on, for as long as it does not break off. While the cluster does not answer, it is silent.
+// forward forwards a watch until it breaks off. It is silent while the cluster does not answer.
 func (a *api) forward(ctx context.Context, inner watch.Interface, first []watch.Event) watch.Interface {
 	ctx, stop := context.WithCancel(ctx)
 	breaks := a.breaks

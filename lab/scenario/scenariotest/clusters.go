@@ -18,7 +18,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Kinds are those that the clusters know.
+// kinds are the kinds that the clusters serve.
 func kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -31,18 +31,18 @@ func kinds() []schema.GroupVersionKind {
 	}
 }
 
-// Clusters keeps objects in memory, one client for each cluster.
+// Clusters is an in-memory scenario.Clusters with one fake client per cluster.
 type Clusters struct {
 	mu      sync.Mutex
 	clients map[string]*fake.FakeDynamicClient
 	apis    map[string]*api
 	mapper  meta.RESTMapper
 	version int
-	changed func() // what watches the clusters from within is told
+	changed func() // called on every change
 	Paused  map[string]bool
 }
 
-// NewClusters makes empty clusters.
+// NewClusters returns empty clusters.
 func NewClusters(names ...string) *Clusters {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	lists := map[schema.GroupVersionResource]string{}
@@ -65,7 +65,7 @@ func NewClusters(names ...string) *Clusters {
 	return c
 }
 
-// versions gives objects the versions that a real API server gives them, refuses an update of an older one, and applies.
+// versions sets resource versions as a real API server does, refuses outdated updates, and implements apply.
 func (c *Clusters) versions(client *fake.FakeDynamicClient) testing.ReactionFunc {
 	return func(action testing.Action) (bool, runtime.Object, error) {
 		switch a := action.(type) {
@@ -100,7 +100,7 @@ func (c *Clusters) stamp(o runtime.Object) {
 	}
 }
 
-// apply lays an object over what is there.
+// apply merges an object into the live one.
 func (c *Clusters) apply(client *fake.FakeDynamicClient, a testing.PatchActionImpl) (runtime.Object, error) {
 	want := &unstructured.Unstructured{}
 	if err := want.UnmarshalJSON(a.GetPatch()); err != nil {
@@ -132,7 +132,7 @@ func overlay(under, over map[string]any) {
 	}
 }
 
-// Client leads into a cluster, from outside.
+// Client returns the client of a cluster as seen from outside.
 func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	client, err := c.within(cluster)
 	if err == nil {
@@ -141,7 +141,7 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	return client, err
 }
 
-// within leads there whether it answers or not.
+// within returns a client that works whether the cluster answers or not.
 func (c *Clusters) within(cluster string) (scenario.Client, error) {
 	client, ok := c.clients[cluster]
 	if !ok {
@@ -150,10 +150,10 @@ func (c *Clusters) within(cluster string) (scenario.Client, error) {
 	return scenario.Client{Dynamic: client, Mapper: c.mapper}, nil
 }
 
-// Pause freezes a cluster: it does not answer, and the engine does not reach it.
+// Pause freezes a cluster: neither clients nor the engine reach it.
 func (c *Clusters) Pause(_ context.Context, cluster string) error { return c.setPaused(cluster, true) }
 
-// Resume takes that back.
+// Resume undoes Pause.
 func (c *Clusters) Resume(_ context.Context, cluster string) error {
 	return c.setPaused(cluster, false)
 }
@@ -174,10 +174,10 @@ func (c *Clusters) setPaused(cluster string, to bool) error {
 	return nil
 }
 
-// Shut makes a cluster silent to those outside; the engine still reaches it.
+// Shut cuts a cluster off from clients; the engine still reaches it.
 func (c *Clusters) Shut(cluster string) { c.apis[cluster].Shut() }
 
-// Open takes that back.
+// Open undoes Shut.
 func (c *Clusters) Open(cluster string) { c.apis[cluster].Open() }
 
 // BreakOff ends all watches of a cluster.

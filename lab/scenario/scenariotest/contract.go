@@ -8,7 +8,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// ContractFiles are what a forge holds when ForgeContract starts.
+// ContractFiles are the files of the forge at the start of ForgeContract.
 func ContractFiles() map[string]*scenario.File {
 	return map[string]*scenario.File{
 		"README":     {Content: []byte("readme\n")},
@@ -18,7 +18,7 @@ func ContractFiles() map[string]*scenario.File {
 	}
 }
 
-// ForgeContract is what every forge of a scenario keeps to. It starts from ContractFiles.
+// ForgeContract tests an implementation of scenario.Forge that holds ContractFiles.
 func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branches) {
 	t.Helper()
 	trees := func() map[string]string {
@@ -57,7 +57,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	if len(first) != 1 || first[scenario.Branch] == "" {
 		t.Fatalf("branches at first: %v", first)
 	}
-	// A change, a new file in a new folder, and a removal, in one commit.
+	// One commit changes, adds and removes a file.
 	hash := commit(scenario.Branch, map[string]*scenario.File{"a/b/c.yaml": {Content: []byte("c: 2\n")}, "new/x": {Content: []byte("x")}, "README": nil})
 	tree, err := forge.Tree(t.Context(), scenario.Branch)
 	if err != nil || tree.Commit != hash {
@@ -69,18 +69,18 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 		}
 	}
 	if info, err := fs.Stat(tree.FS, "a/run"); err != nil || info.Mode()&0o111 == 0 {
-		t.Errorf("a/run is no program any more: %v", err)
+		t.Errorf("a/run is not executable any more: %v", err)
 	}
 	if trees()[scenario.Branch] == first[scenario.Branch] {
-		t.Error("another tree has the same name")
+		t.Error("different trees, same hash")
 	}
-	// Put back, the branch holds the very tree that it held, whatever the commits.
+	// Restoring the files restores the tree hash.
 	files := ContractFiles()
 	commit(scenario.Branch, map[string]*scenario.File{"a/b/c.yaml": files["a/b/c.yaml"], "new/x": nil, "README": files["README"]})
 	if got := trees(); got[scenario.Branch] != first[scenario.Branch] {
 		t.Errorf("put back, the tree is %v, was %v", got, first)
 	}
-	// A branch of one's own starts from the engines'.
+	// A new branch starts from the engines' branch.
 	commit("feature/y", map[string]*scenario.File{"y": {Content: []byte("y")}})
 	if text("feature/y", "README") != "readme\n" || text(scenario.Branch, "y") != "(none)" {
 		t.Error("a new branch is not made from the engines'")
@@ -88,7 +88,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	if len(trees()) != 2 {
 		t.Errorf("branches: %v", trees())
 	}
-	for range 2 { // removing what is not there is no error
+	for range 2 { // removing a missing branch is no error
 		if err := branches.RemoveBranch(t.Context(), "feature/y"); err != nil {
 			t.Fatal(err)
 		}
@@ -97,6 +97,6 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 		t.Errorf("branches at last: %v", got)
 	}
 	if _, err := forge.Tree(t.Context(), "feature/y"); err == nil {
-		t.Error("a branch that is not there was read")
+		t.Error("no error for a missing branch")
 	}
 }

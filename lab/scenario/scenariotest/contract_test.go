@@ -10,12 +10,12 @@ import (
 	"homelab/lab/scenario"
 )
 
-func TestForgeKeepsTheContract(t *testing.T) {
+func TestForgeContract(t *testing.T) {
 	f := &Forge{branches: map[string][]Commit{scenario.Branch: {{Hash: "0", files: ContractFiles()}}}, pushed: func() {}}
 	ForgeContract(t, f, f)
 }
 
-func TestEngineKeepsTheContract(t *testing.T) {
+func TestEngineContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(t, os.DirFS(filepath.Join("..", "..", "..")))
 		EngineContract(t, Hub{

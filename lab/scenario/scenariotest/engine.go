@@ -15,24 +15,25 @@ import (
 	"homelab/lab/scenario"
 )
 
-// How long the engine takes for what a real one takes longer for.
+// Intervals, shorter than a real engine's.
 const (
 	compareTakes = 200 * time.Millisecond
 	rolloutTakes = 300 * time.Millisecond
-	patrolEvery  = 5 * time.Second        // beside its watches
-	restEvery    = 100 * time.Millisecond // how often Converged looks
+	patrolEvery  = 5 * time.Second        // polling beside the watches
+	restEvery    = 100 * time.Millisecond // polling of Converged
 )
 
-// Engine reconciles the default estate's addons: it follows pins, values and labels as Argo CD does, in as much as the stories can tell.
+// Engine reconciles the default estate's addons. Like Argo CD, it follows pins, values and labels, as far as the
+// stories need.
 //
-// While its gate is shut, nothing is heard of it: calls wait, and a watch says nothing until it finds that out.
+// While its gate is shut, calls block and watches are silent until they time out.
 type Engine struct {
 	Gate
 
 	lab, hub string
 	forge    *Forge
 	clusters *Clusters
-	charts   map[string][]string // chart -> versions that the forge has
+	charts   map[string][]string // chart -> versions in the forge
 
 	mu            sync.Mutex
 	registrations map[string]scenario.Marks
@@ -40,18 +41,18 @@ type Engine struct {
 	watchers      map[int]func(scenario.Application)
 	next          int
 	wake          chan struct{}
-	passes        int           // how often everything was looked at
-	settled       string        // commit that everything was last compared with
-	tree          scenario.Tree // that was looked at last
-	read          *reading      // of it
+	passes        int           // reconciliations so far
+	settled       string        // last reconciled commit
+	tree          scenario.Tree // last tree
+	read          *reading      // of tree
 	estate        *Estate
 	missed        bool
-	lag           time.Duration // what a commit says is taken over so long after its name is
-	heard         []heard       // the latest last
+	lag           time.Duration // delay from a commit until applications follow it
+	heard         []heard       // latest last
 	restarts      chan struct{} // closed when all watches end
 }
 
-// reading is what the engine read from a tree.
+// reading is the parsed content of a tree.
 type reading struct {
 	est    *lab.Estate
 	addons []lab.Addon
@@ -62,15 +63,14 @@ type reading struct {
 	generates map[string]*appset.Application // by set, cluster and its marks
 }
 
-// app is one application.
 type app struct {
 	scenario.Application
-	deployed string // digest of what was synced last
+	deployed string // digest of the last sync
 	synced   string // commit of the last sync
 	objects  []object
 }
 
-// NewEngine knows the estate's clusters by their bridge.
+// NewEngine returns an engine that knows the estate's clusters through the bridge.
 func NewEngine(est *lab.Estate, files *Estate, forge *Forge, clusters *Clusters) *Engine {
 	e := &Engine{
 		estate: files,
@@ -122,10 +122,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// noticedAfter is when a watch finds out that nothing comes any more.
+// noticedAfter is how long a watch takes to notice silence.
 const noticedAfter = 10 * time.Second
 
-// Watch tells of applications, until the engine restarts or does not answer any more.
+// Watch reports applications until the engine restarts or stops answering.
 func (e *Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
 	if err := e.through(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (e *Engine) Restart() {
 	e.restarts = make(chan struct{})
 }
 
-// registration is what the engine itself knows of a cluster.
+// registration returns the marks of a cluster.
 func (e *Engine) registration(cluster string) (scenario.Marks, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,7 +180,7 @@ func (e *Engine) registration(cluster string) (scenario.Marks, error) {
 	return scenario.Marks{Labels: maps.Clone(m.Labels), Annotations: maps.Clone(m.Annotations)}, nil
 }
 
-// Registration is what is known of a cluster.
+// Registration returns the marks of a cluster.
 func (e *Engine) Registration(ctx context.Context, cluster string) (scenario.Marks, error) {
 	if err := e.through(ctx); err != nil {
 		return scenario.Marks{}, err
@@ -188,7 +188,7 @@ func (e *Engine) Registration(ctx context.Context, cluster string) (scenario.Mar
 	return e.registration(cluster)
 }
 
-// Mark changes it.
+// Mark changes the marks of a cluster.
 func (e *Engine) Mark(ctx context.Context, cluster string, change scenario.Marks) error {
 	if err := e.through(ctx); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (e *Engine) Mark(ctx context.Context, cluster string, change scenario.Marks
 	return nil
 }
 
-// Settled is the commit that all was compared with.
+// Settled returns the last reconciled commit.
 func (e *Engine) Settled(ctx context.Context) (string, error) {
 	if err := e.through(ctx); err != nil {
 		return "", err
@@ -217,7 +217,7 @@ func (e *Engine) Settled(ctx context.Context) (string, error) {
 	return e.settled, nil
 }
 
-// Follow waits until all was compared with a commit, and asks for it.
+// Follow requests a reconciliation of commit and waits for it.
 func (e *Engine) Follow(ctx context.Context, commit string, but []string) error {
 	if err := e.Refresh(ctx); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (e *Engine) Follow(ctx context.Context, commit string, but []string) error 
 	}
 }
 
-// Refresh looks at Git.
+// Refresh polls Git.
 func (e *Engine) Refresh(ctx context.Context) error {
 	if err := e.through(ctx); err != nil {
 		return err
@@ -250,28 +250,29 @@ func (e *Engine) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Miss makes the engine miss every commit until it is asked to look, as Argo CD does when it is told of one while it looks at the one before.
+// Miss makes the engine miss commits until Refresh, as Argo CD does when it is notified of one while it processes the
+// previous one.
 func (e *Engine) Miss() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missed = true
 }
 
-// Lag makes applications name a commit at once and heed what it says later, as Argo CD's do: they are told of every commit, and what they are made of comes from the
-// ApplicationSets that the root has still to sync.
+// Lag makes applications report a commit at once but follow it after d. So do Argo CD's: each is notified of a commit,
+// but generated by ApplicationSets that the root has yet to sync.
 func (e *Engine) Lag(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lag = d
 }
 
-// heard is a commit that applications were told of.
+// heard is a commit that applications were notified of.
 type heard struct {
 	tree scenario.Tree
 	due  time.Time
 }
 
-// heeds returns the tree that is due of those that were heard of.
+// heeds returns the tree that applications follow now.
 func (e *Engine) heeds(tree scenario.Tree) scenario.Tree {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -302,8 +303,8 @@ func lay(under, over map[string]*string) {
 	}
 }
 
-// tell passes an application on when it changed.
-func (e *Engine) tell(a *app, change func()) {
+// update changes an application and notifies watches if it differs.
+func (e *Engine) update(a *app, change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := a.Application
@@ -327,7 +328,7 @@ func (e *Engine) pass(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Converged waits until every application is in sync and healthy.
+// Converged waits until all applications are synced and healthy.
 func (e *Engine) Converged(ctx context.Context) error {
 	for range 1000 {
 		e.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Hub is an engine whose hub can be silenced. It has at least one application.
+// Hub is an engine with at least one application whose hub can be silenced.
 type Hub struct {
 	Engine   scenario.Engine
 	Shut     func()
@@ -19,11 +19,10 @@ type Hub struct {
 	Expects  []scenario.Subject
 }
 
-// watched is one Watch under way.
 type watched struct {
 	mu    sync.Mutex
 	seen  []scenario.Subject
-	early []scenario.Subject // before ready
+	early []scenario.Subject // seen before ready
 	ready chan struct{}
 	ended chan error
 	stop  context.CancelFunc
@@ -48,7 +47,7 @@ func (h Hub) watch(t *testing.T) *watched {
 	return w
 }
 
-// EngineContract is what every engine of a scenario keeps to, so that what is not known is not taken for what is not there.
+// EngineContract tests that an engine reports what is unknown as unknown, never as absent.
 func EngineContract(t *testing.T, h Hub) {
 	t.Helper()
 	all := func(when string, w *watched) {
@@ -62,11 +61,11 @@ func EngineContract(t *testing.T, h Hub) {
 		}
 		for _, s := range h.Expects {
 			if !slices.Contains(w.early, s) {
-				t.Errorf("%s: ready before %s was told of", when, s)
+				t.Errorf("%s: ready before %s was reported", when, s)
 			}
 		}
 	}
-	// Ready comes after all that there is, and a watch ends with its context.
+	// Ready follows all applications, and a watch ends with its context.
 	w := h.watch(t)
 	all("at first", w)
 	w.stop()
@@ -75,24 +74,24 @@ func EngineContract(t *testing.T, h Hub) {
 	case <-time.After(h.Patience):
 		t.Fatal("a watch outlives its context")
 	}
-	// A hub that falls silent ends the watch, with an error.
+	// A silent hub ends the watch with an error.
 	w = h.watch(t)
 	all("again", w)
 	h.Shut()
 	select {
 	case err := <-w.ended:
 		if err == nil {
-			t.Error("the hub is silent, and the watch ended as if it were not")
+			t.Error("the watch of a silent hub ended without an error")
 		}
 	case <-time.After(h.Patience):
-		t.Fatal("the hub is silent, and the watch goes on")
+		t.Fatal("the watch of a silent hub does not end")
 	}
 	w.stop()
-	// While it is silent, no watch is ready.
+	// No watch becomes ready during the silence.
 	w = h.watch(t)
 	select {
 	case <-w.ready:
-		t.Error("the hub is silent, and a watch is ready")
+		t.Error("the watch of a silent hub is ready")
 	case <-w.ended:
 	case <-time.After(h.Patience):
 	}
@@ -101,18 +100,18 @@ func EngineContract(t *testing.T, h Hub) {
 	ctx, cancel := context.WithTimeout(t.Context(), h.Patience/10)
 	defer cancel()
 	if _, err := h.Engine.Registration(ctx, h.Expects[0].Cluster); err == nil {
-		t.Error("the hub is silent, and says what it knows")
+		t.Error("no error for Registration of a silent hub")
 	}
 	if _, err := h.Engine.Settled(ctx); err == nil {
-		t.Error("the hub is silent, and says what it has taken over")
+		t.Error("no error for Settled of a silent hub")
 	}
 	if err := h.Engine.Follow(ctx, "", nil); err == nil {
-		t.Error("the hub is silent, and has followed")
+		t.Error("no error for Follow of a silent hub")
 	}
 	if err := h.Engine.Refresh(ctx); err == nil {
-		t.Error("the hub is silent, and is asked to look")
+		t.Error("no error for Refresh of a silent hub")
 	}
-	// Once it answers, all is told of again.
+	// Once it answers, all applications are reported again.
 	h.Open()
 	w = h.watch(t)
 	all("after the silence", w)

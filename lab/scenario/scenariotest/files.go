@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Files copies an estate into memory, with more files laid over it.
+// Files copies an estate into memory and overlays more.
 func Files(t *testing.T, estate fs.FS, more map[string]string) fstest.MapFS {
 	t.Helper()
 	out := fstest.MapFS{}
@@ -34,18 +34,18 @@ func Files(t *testing.T, estate fs.FS, more map[string]string) fstest.MapFS {
 	return out
 }
 
-// Estate is files of which many labs of a test are made. What labs read of a tree is kept with them: reading is most of what a lab in memory takes.
+// Estate is shared by the labs of a test. It caches parsed trees: parsing takes most of the time of an in-memory lab.
 type Estate struct {
 	fs.FS
 
 	mu    sync.Mutex
-	trees map[string]*reading // by the tree's name
+	trees map[string]*reading // by tree hash
 }
 
-// Reused is an estate for many labs.
+// Reused returns an estate for several labs.
 func Reused(files fs.FS) *Estate { return &Estate{FS: files, trees: map[string]*reading{}} }
 
-// read reads a tree, once.
+// read reads each tree once.
 func (e *Estate) read(tree string, read func() (*reading, error)) (*reading, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,17 +59,17 @@ func (e *Estate) read(tree string, read func() (*reading, error)) (*reading, err
 	return r, err
 }
 
-// Sabotage is a change of the estate that makes a story fail: what it must then say.
+// Sabotage is a change of the estate that makes a story fail, with the expected failure.
 type Sabotage struct {
 	Name  string
 	Story string
-	Unmet string            // title of the step that fails
-	Says  string            // part of what is told of it
-	Files map[string]string // path -> content, changed
+	Unmet string            // title of the failing step
+	Says  string            // part of its message
+	Files map[string]string // path -> changed content
 }
 
-// ReadSabotage reads a txtar: story, unmet, says, and under a path of the estate what is replaced, =>, and by what. A case may shorten the deadline of the step
-// that fails: what will not come need not be waited for.
+// ReadSabotage reads a txtar with story, unmet, says, and replacements per file: old text, =>, new text. A case may
+// shorten the deadline of the failing step to save time.
 func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 	s := Sabotage{Name: name, Files: map[string]string{}}
 	for _, f := range txtar.Parse(data).Files {

@@ -1,5 +1,5 @@
-// Package scenariotest has a lab in memory for tests of scenarios: a forge, clusters that keep objects, and an engine that reconciles the default estate's
-// addons. It also has the contracts that the real ones pass as well.
+// Package scenariotest provides an in-memory lab for tests of scenarios: a forge, clusters, and an engine that
+// reconciles the default estate's addons. Its contract suites also run on the real implementations.
 package scenariotest
 
 import (
@@ -16,16 +16,15 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Commit is one commit of the forge.
 type Commit struct {
 	Hash, Author, Message string
 	files                 map[string]*scenario.File
 }
 
-// Tree is the name of the commit's tree.
+// Tree returns the tree hash.
 func (c Commit) Tree() string { return hashOf(c.files, "") }
 
-// Forge keeps commits in memory. While its gate is shut, it does not answer.
+// Forge is an in-memory forge. It blocks while its gate is shut.
 type Forge struct {
 	Gate
 
@@ -34,7 +33,7 @@ type Forge struct {
 	pushed   func()
 }
 
-// NewForge holds the files of an estate on the engines' branch.
+// NewForge returns a forge with the estate's files on the engines' branch.
 func NewForge(estate fs.FS) (*Forge, error) {
 	files := map[string]*scenario.File{}
 	for _, dir := range []string{"addons", "clusters", "environments", "scenarios"} {
@@ -55,7 +54,7 @@ func NewForge(estate fs.FS) (*Forge, error) {
 	return f, nil
 }
 
-// hashOf is like a tree's object name, and with a salt like a commit's.
+// hashOf returns a tree hash or, with a salt, a commit hash.
 func hashOf(files map[string]*scenario.File, salt string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -89,7 +88,7 @@ func (f *Forge) Tree(ctx context.Context, branch string) (scenario.Tree, error) 
 	return scenario.Tree{Commit: head.Hash, FS: tree}, nil
 }
 
-// Commit commits.
+// Commit commits on top of a branch.
 func (f *Forge) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	if err := f.through(ctx); err != nil {
 		return "", err
@@ -117,7 +116,7 @@ func (f *Forge) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	return hash, nil
 }
 
-// Branches maps names to trees.
+// Branches maps branch names to tree hashes.
 func (f *Forge) Branches(ctx context.Context) (map[string]string, error) {
 	if err := f.through(ctx); err != nil {
 		return nil, err
@@ -131,7 +130,7 @@ func (f *Forge) Branches(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// RemoveBranch removes a branch.
+// RemoveBranch deletes a branch.
 func (f *Forge) RemoveBranch(ctx context.Context, name string) error {
 	if err := f.through(ctx); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (f *Forge) RemoveBranch(ctx context.Context, name string) error {
 	return nil
 }
 
-// treeOf is the name of the tree of a commit on the engines' branch.
+// treeOf returns the tree hash of a commit on the engines' branch.
 func (f *Forge) treeOf(commit string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +149,7 @@ func (f *Forge) treeOf(commit string) string {
 	return commits[slices.IndexFunc(commits, func(c Commit) bool { return c.Hash == commit })].Tree()
 }
 
-// Log is what was committed to a branch, the first first.
+// Log returns the commits of a branch, oldest first.
 func (f *Forge) Log(branch string) []Commit {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Gate is a way that can be shut, as a frozen container shuts it: what goes through then waits until it is opened, or until its context ends.
+// Gate blocks callers while it is shut, like a frozen container, until it is opened or their context ends.
 type Gate struct {
 	mu   sync.Mutex
-	shut chan struct{} // closed when the gate is opened; nil while it is open
-	news chan struct{} // closed when the gate is shut
+	shut chan struct{} // closed by Open; nil while open
+	news chan struct{} // closed by Shut
 }
 
 // Shut shuts the gate.
@@ -25,7 +25,7 @@ func (g *Gate) Shut() {
 	}
 }
 
-// Open opens it.
+// Open opens the gate.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,14 +52,13 @@ func (g *Gate) through(ctx context.Context) error {
 	}
 }
 
-// isShut reports whether nothing goes through.
 func (g *Gate) isShut() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.shut != nil
 }
 
-// shutting is closed when the gate is shut, or is so already.
+// shutting returns a channel that is closed once the gate is shut.
 func (g *Gate) shutting() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,6 @@ import (
 	"homelab/lab/strict"
 )
 
-// reconcile looks at everything once.
 func (e *Engine) reconcile(ctx context.Context) error {
 	tree, err := e.forge.Tree(ctx, scenario.Branch)
 	if err != nil {
@@ -106,14 +105,14 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 			version = source.TargetRevision
 		}
 	}
-	e.tell(a, func() { a.Definition = strings.Join(want.Metadata.Finalizers, ",") })
+	e.update(a, func() { a.Definition = strings.Join(want.Metadata.Finalizers, ",") })
 	if err := e.publish(ctx, a); err != nil {
 		return err
 	}
 	policy := want.Spec.SyncPolicy
 	heals := policy != nil && policy.Automated != nil && policy.Automated.SelfHeal
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
-		e.tell(a, func() {
+		e.update(a, func() {
 			a.Version, a.Revision, a.Heals, a.Namespace = version, tree.Commit, heals, addon.Namespace
 			a.Sync, a.Message = "Unknown", fmt.Sprintf("chart %s %s not found", addon.Chart, version)
 		})
@@ -125,10 +124,10 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	})
 }
 
-// sync compares, and brings the cluster to what Git wants where it may.
+// sync compares and, if enabled, applies.
 func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared func()) error {
 	if e.clusters.IsPaused(a.Cluster) {
-		e.tell(a, func() { compared(); a.Sync, a.Message = "Unknown", "cluster does not answer" })
+		e.update(a, func() { compared(); a.Sync, a.Message = "Unknown", "cluster does not answer" })
 		return nil
 	}
 	differs, err := e.differ(ctx, a.Cluster, objects)
@@ -136,7 +135,7 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 		return err
 	}
 	if !differs {
-		e.tell(a, func() {
+		e.update(a, func() {
 			compared()
 			a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
 		})
@@ -145,14 +144,14 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err
 	}
-	e.tell(a, func() {
+	e.update(a, func() {
 		compared()
 		a.Sync = "OutOfSync"
 		if a.Health == "Unknown" {
 			a.Health = "Missing"
 		}
 	})
-	// As Argo CD's autoSync has it: without self-heal, a commit that was synced to is not synced to again; one that was not is, drift included.
+	// Like Argo CD's autoSync: without selfHeal, only new commits are synced, drift included.
 	if a.deployed == digest(objects) && a.synced == a.Revision && !a.Heals {
 		return nil
 	}
@@ -162,13 +161,13 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.apply(ctx, a.Cluster, objects); err != nil {
 		return err
 	}
-	e.tell(a, func() {
+	e.update(a, func() {
 		a.Sync, a.Health, a.deployed, a.objects, a.synced = "Synced", "Progressing", digest(objects), objects, a.Revision
 	})
 	if err := e.pass(ctx, rolloutTakes); err != nil {
 		return err
 	}
-	e.tell(a, func() { a.Health = "Healthy" })
+	e.update(a, func() { a.Health = "Healthy" })
 	return nil
 }
 
@@ -176,7 +175,7 @@ func (e *Engine) remove(ctx context.Context, name string, a *app) error {
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err
 	}
-	if a.Definition != "" { // without a finalizer, what an Application brought stays
+	if a.Definition != "" { // without a finalizer, resources are kept
 		if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
 			return err
 		}
@@ -184,14 +183,14 @@ func (e *Engine) remove(ctx context.Context, name string, a *app) error {
 	if err := e.prune(ctx, e.hub, []object{e.manifest(a, nil)}); err != nil {
 		return err
 	}
-	e.tell(a, func() { a.Gone = true })
+	e.update(a, func() { a.Gone = true })
 	e.mu.Lock()
 	delete(e.apps, name)
 	e.mu.Unlock()
 	return nil
 }
 
-// publish keeps the application's own object on the hub, as Argo CD does.
+// publish updates the Application object on the hub.
 func (e *Engine) publish(ctx context.Context, a *app) error {
 	o := []object{e.manifest(a, strings.Split(a.Definition, ","))}
 	differs, err := e.differ(ctx, e.hub, o)
@@ -213,7 +212,6 @@ func (e *Engine) manifest(a *app, list []string) object {
 	return o
 }
 
-// readSet reads the ApplicationSet of a file.
 func readSet(fsys fs.FS, file string) (*appset.Set, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
@@ -227,9 +225,9 @@ func readSet(fsys fs.FS, file string) (*appset.Set, error) {
 	return nil, problems.Err()
 }
 
-// generated is the Application that a set makes for a cluster; nil where it makes none.
+// generated returns the Application that a set generates for a cluster, or nil.
 func (r *reading) generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
-	r.mu.Lock() // labs side by side share what was read
+	r.mu.Lock() // parallel labs share the reading
 	defer r.mu.Unlock()
 	key := fmt.Sprint(set.Name, " ", cluster, given(m.Labels), given(m.Annotations))
 	app, known := r.generates[key]

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// object is a manifest with where it goes.
+// object is a manifest and its target.
 type object struct {
 	subject scenario.Subject
 	content map[string]any
@@ -37,7 +37,7 @@ func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotat
 	return object{scenario.Subject{Cluster: cluster, APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}, content}
 }
 
-// render makes of the default estate's addons what their charts make, as far as stories look at it.
+// render approximates the charts of the default estate's addons, as far as stories look at their objects.
 func (r *reading) render(fsys fs.FS, addon lab.Addon, app *appset.Application, cluster, env, version string) []object {
 	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
 	switch addon.Name {
@@ -58,7 +58,7 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, app *appset.Application, c
 		}
 		for _, source := range app.Spec.All() {
 			if source.Helm != nil && source.Helm.ValuesObject != nil {
-				_ = json.Unmarshal(source.Helm.ValuesObject.Raw, &values) // was JSON when it was rendered
+				_ = json.Unmarshal(source.Helm.ValuesObject.Raw, &values) // already validated
 			}
 		}
 		annotations := map[string]any{"eks.amazonaws.com/role-arn": values.AWS.RoleARN}
@@ -81,7 +81,7 @@ func number(v any) float64 {
 	return 1
 }
 
-// layered are the values of an addon, the last layer wins.
+// layered returns the merged values of an addon; the last layer wins.
 func (r *reading) layered(fsys fs.FS, addon, env, cluster string) map[string]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,12 +111,12 @@ func digest(objects []object) string {
 	}
 	b, err := json.Marshal(contents)
 	if err != nil {
-		panic(err) // maps of texts and numbers
+		panic(err) // cannot fail: maps of strings and numbers
 	}
 	return string(b)
 }
 
-// differ reports whether the cluster is not as the objects say.
+// differ reports whether live objects differ from the wanted ones.
 func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (bool, error) {
 	client, err := e.clusters.within(cluster)
 	if err != nil {
@@ -141,7 +141,7 @@ func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (
 	return false, nil
 }
 
-// covers reports whether everything that is wanted is there.
+// covers reports whether live contains want.
 func covers(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:

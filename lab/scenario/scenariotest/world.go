@@ -11,16 +11,16 @@ import (
 	"homelab/lab/scenario"
 )
 
-// Lab is a lab in memory.
+// Lab is an in-memory lab.
 type Lab struct {
 	scenario.World
 	Forge    *Forge
 	Clusters *Clusters
 	Engine   *Engine
-	Found    map[string]string // Objects, when the lab had converged
+	Found    map[string]string // Objects after the first convergence
 }
 
-// New brings an estate up in memory and waits until it has converged. It ends with the test.
+// New starts a lab and waits until it has converged. It stops at the end of the test.
 func New(t *testing.T, files fs.FS) *Lab {
 	t.Helper()
 	reused, ok := files.(*Estate)
@@ -64,7 +64,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	return l
 }
 
-// Objects is everything in every cluster, without versions and ids.
+// Objects returns all objects of all clusters, without versions and uids.
 func (l *Lab) Objects(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -1,4 +1,4 @@
-// Package series plays scenarios one after another, and writes what came of each: a page with its timeline, and JUnit for all.
+// Package series plays scenarios in sequence and writes a timeline page for each and JUnit XML for all.
 package series
 
 import (
@@ -10,32 +10,32 @@ import (
 	"homelab/lab/scenario/report"
 )
 
-// Audience follows a series.
+// Audience follows the progress of a series.
 type Audience interface {
-	// Begin is told of a story that starts, and returns who hears of its steps.
+	// Begin is called when a story starts. The returned function receives its steps.
 	Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult)
-	// End is told what came of it, and where its page is; empty where it has none.
+	// End is called with the result and the path of its page, which may be empty.
 	End(r *scenario.Result, page string)
 }
 
-// Options say how scenarios are played, and where their results go.
+// Options configure a series.
 type Options struct {
-	Player   scenario.Player // its Tell is the audience's
-	Pages    string          // folder
+	Player   scenario.Player // Tell is set by Play
+	Pages    string          // folder of the pages
 	JUnit    string          // file; empty for none
 	Audience Audience
 }
 
-// Outcome is what came of a series.
+// Outcome is the result of a series.
 type Outcome struct {
 	Results []*scenario.Result
-	Pages   []string // of each result; empty where it has none
+	Pages   []string // of each result; empty if it has none
 	Took    time.Duration
-	// Unwritten is why pages or JUnit could not be written. The results are the answer all the same.
+	// Unwritten is the error of writing pages or JUnit. The results are valid regardless.
 	Unwritten error
 }
 
-// Play plays scenarios, until one is interrupted. Whatever comes of them is told and written.
+// Play plays scenarios until one is interrupted.
 func Play(ctx context.Context, list []*scenario.Scenario, o Options) Outcome {
 	began := time.Now()
 	var out Outcome

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// apply applies the objects of a file beside the scenario.
+// apply applies the objects of a file in the scenario's folder.
 type apply struct {
 	changes
 	Cluster   string `yaml:"cluster" need:"true"`

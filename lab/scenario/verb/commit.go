@@ -14,7 +14,6 @@ import (
 	"homelab/lab/yamledit"
 )
 
-// commit commits to the forge.
 type commit struct {
 	changes
 	Message string                    `yaml:"message" need:"true" doc:"what the commit says"`
@@ -47,7 +46,7 @@ func (m *commit) Check(c *scenario.Checker) {
 	}
 }
 
-// branchName is stricter than Git, and so never in doubt.
+// branchName is stricter than Git.
 func branchName(s string) bool {
 	if len(s) > 100 || strings.HasPrefix(s, "-") || !fs.ValidPath(s) || strings.HasSuffix(s, ".lock") || strings.Contains(s, "..") {
 		return false
@@ -82,7 +81,7 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-// edit sets values in files as the forge has them.
+// edit sets values in files of the forge.
 func (m *commit) edit(ctx context.Context, c *scenario.Call, files map[string]*scenario.File) error {
 	branch := cmp.Or(m.Branch, scenario.Branch)
 	known, err := c.Branches.Branches(ctx)

@@ -14,17 +14,16 @@ import (
 	"homelab/lab/strict"
 )
 
-// condition is what a value should be: the value itself, or a word with an operand.
+// condition is an expected value: a literal, or an operator and its operand.
 type condition struct {
 	op   string
 	want any
 	re   *regexp.Regexp
 }
 
-// operators are the words that a condition may be written with.
 func operators() []string { return []string{"is", "not", "matches", "exists", "atLeast", "atMost"} }
 
-const maxPattern = 512 // characters; the engine of patterns takes time in proportion to the text, whatever the pattern
+const maxPattern = 512 // characters; matching takes linear time for any pattern
 
 // ReadYAML reads a condition.
 func (c *condition) ReadYAML(r *strict.Reader, n *yaml.Node, path string) {
@@ -64,7 +63,7 @@ func (c *condition) pattern(r *strict.Reader, n *yaml.Node, path string) {
 		r.Fail(n, path+": matches takes a pattern as text", fmt.Sprintf("at most %d characters", maxPattern))
 		return
 	}
-	// Variables stand for a text of their own in a pattern, and are not known before it is played.
+	// Variables are unknown yet: check with a placeholder.
 	re, err := regexp.Compile(reference.ReplaceAllString(s, "x"))
 	if err != nil {
 		r.Fail(n, path+": "+err.Error(), "https://pkg.go.dev/regexp/syntax")
@@ -80,7 +79,7 @@ func placeholder(v any) bool {
 	return ok && strings.Contains(s, "${")
 }
 
-// JSONSchema describes it.
+// JSONSchema returns the schema of a condition.
 func (c *condition) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": []string{"string", "number", "boolean", "null", "array"}},
@@ -94,7 +93,6 @@ func (c *condition) JSONSchema() map[string]any {
 	}}
 }
 
-// holds reports whether a value is as wanted.
 func (c condition) holds(got any, there bool) bool {
 	switch c.op {
 	case "exists":
@@ -103,7 +101,7 @@ func (c condition) holds(got any, there bool) bool {
 		return !there || !equal(got, c.want)
 	}
 	if !there {
-		return c.want == nil && (c.op == "is" || c.op == "") // null in the file is read as nothing at all
+		return c.want == nil && (c.op == "is" || c.op == "") // YAML null is decoded as absent
 	}
 	switch c.op {
 	case "matches":
@@ -117,7 +115,7 @@ func (c condition) holds(got any, there bool) bool {
 	return equal(got, c.want)
 }
 
-// equal compares values; numbers by what they are, not by how Go keeps them.
+// equal compares numbers by value, regardless of their Go types.
 func equal(a, b any) bool {
 	if x, ok := number(a); ok {
 		y, ok := number(b)
@@ -138,7 +136,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// String is "= 2", "is not 2", "matches x".
+// String returns "= 2", "is not 2", "matches x".
 func (c condition) String() string {
 	switch c.op {
 	case "is", "":
@@ -155,8 +153,8 @@ func (c condition) String() string {
 	return c.op + " " + scenario.Shown(c.want)
 }
 
-// lookup finds a value in an object, and says what was found as a user reads it. A path that cannot be followed finds nothing, which is not to say that nothing
-// is there: that is an error.
+// lookup finds a value in an object and formats it. A path that does not fit the object is an error, not an absent
+// value.
 func lookup(object map[string]any, path string) (got any, there bool, shown string, err error) {
 	at, err := fieldpath.Parse(path)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"homelab/lab/scenario"
 )
 
-// remove deletes an object.
 type remove struct {
 	changes
 	scenario.ObjectRef `yaml:",inline"`
@@ -18,7 +17,7 @@ type remove struct {
 
 func (d *remove) Check(*scenario.Checker) {}
 
-// Subjects is the object.
+// Subjects returns the object.
 func (d *remove) Subjects() []scenario.Subject { return []scenario.Subject{d.Subject()} }
 
 func (d *remove) Do(ctx context.Context, c *scenario.Call) error {
@@ -33,7 +32,7 @@ func (d *remove) Do(ctx context.Context, c *scenario.Call) error {
 	if was == nil {
 		return fmt.Errorf("there is no %s", d.Subject())
 	}
-	// What the engine made again meanwhile is its, and left to it.
+	// An object that the engine recreated meanwhile is kept.
 	c.Undo(d.Subject().String(), func(ctx context.Context) error {
 		_, err := r.Create(ctx, bare(was), metav1.CreateOptions{FieldManager: "kubectl-create"})
 		if apierrors.IsAlreadyExists(err) {

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// expect waits until everything that it names is so at one moment.
+// expect waits until all its checks are met at the same time.
 type expect struct {
 	check  `yaml:",inline"`
 	That   []check       `yaml:"that" doc:"several things that must be so at one moment"`
@@ -21,7 +21,7 @@ type expect struct {
 	Since  string        `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time from there is measured and reported"`
 }
 
-// check is one thing that is expected of one subject.
+// check is an expectation about one subject.
 type check struct {
 	Application *scenario.ApplicationRef `yaml:"application" doc:"the application that brings an addon to a cluster"`
 	Sync        string                   `yaml:"sync" enum:"synced,out-of-sync,unknown" doc:"of an application: how it stands to Git"`
@@ -39,7 +39,7 @@ type check struct {
 	Capture map[string]string `yaml:"capture" doc:"variable -> path in the object, or sync, health, revision, version of the application"`
 }
 
-// event is what a cluster reports of an object.
+// event is a Kubernetes event about an object.
 type event struct {
 	Cluster   string    `yaml:"cluster" need:"true"`
 	Namespace string    `yaml:"namespace" need:"true"`
@@ -108,7 +108,7 @@ func (k check) check(c *scenario.Checker, in string) {
 	}
 }
 
-// Captures are the variables that it sets.
+// Captures returns the variables that it sets.
 func (e *expect) Captures() []string {
 	var names []string
 	for _, k := range e.checks() {
@@ -117,7 +117,7 @@ func (e *expect) Captures() []string {
 	return names
 }
 
-// Subjects are what it speaks of.
+// Subjects returns the subjects of all checks.
 func (e *expect) Subjects() []scenario.Subject {
 	var list []scenario.Subject
 	for _, k := range e.checks() {
@@ -128,7 +128,7 @@ func (e *expect) Subjects() []scenario.Subject {
 	return list
 }
 
-// Facets are the paths that it looks at.
+// Facets returns the field paths that it checks.
 func (e *expect) Facets(s scenario.Subject) []string {
 	for _, k := range e.checks() {
 		if k.subject() == s {
@@ -188,7 +188,7 @@ func (k check) judge(v scenario.View) scenario.Judgement {
 	state := v.State(s)
 	j := scenario.Judgement{Subject: s, Expected: k.expected(s)}
 	switch {
-	case !state.Known: // neither there nor absent
+	case !state.Known: // neither present nor absent
 		j.Unknown, j.Seen = true, state.Unseen(s)
 	case k.Application != nil:
 		j.Met, j.Seen = k.meets(state.Application), shownApplication(s, state.Application)
@@ -224,7 +224,7 @@ func (k check) objectWanted() string {
 	return ": " + at + " " + k.Has[at].String()
 }
 
-// judgeFields tells the first field that is not as wanted.
+// judgeFields reports the first unmet field.
 func (k check) judgeFields(s scenario.Subject, object map[string]any) scenario.Judgement {
 	j := scenario.Judgement{Subject: s, Met: true, Expected: s.String() + k.objectWanted(), Seen: "there"}
 	for _, at := range slices.Sorted(maps.Keys(k.Has)) {

@@ -12,8 +12,8 @@ import (
 	"homelab/lab/scenario"
 )
 
-// label changes what a cluster says of itself. Addons and cloud stand as in its cluster.yaml, and go through the bridge as from there; labels and annotations
-// go on the registration as they are.
+// label changes the labels of a cluster. Addons and cloud are written as in cluster.yaml and pass through the bridge;
+// labels and annotations are set on the registration directly.
 type label struct {
 	changes
 	Cluster     string             `yaml:"cluster" need:"true"`
@@ -75,8 +75,8 @@ func (l *label) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-// bridged is what the bridge makes of the change: the difference between the cluster as the estate has it and as it would be, and of what an earlier step of
-// the story changed on it.
+// bridged returns the changes that the bridge derives: the difference between the cluster in the estate and the changed
+// one, including fields that earlier steps changed.
 func (l *label) bridged(c *scenario.Call, cluster lab.Cluster, m scenario.Marks) {
 	if len(l.Addons) == 0 && l.Cloud == nil {
 		return
@@ -102,7 +102,7 @@ func (l *label) bridged(c *scenario.Call, cluster lab.Cluster, m scenario.Marks)
 	difference(before.Annotations, after.Annotations, m.Annotations, touched, "annotation ")
 }
 
-// lay puts the cloud's fields that are given over the cluster's.
+// lay overlays the given cloud fields.
 func (l *label) lay(over *lab.Cloud) {
 	if l.Cloud == nil {
 		return
@@ -138,7 +138,7 @@ func difference(before, after map[string]lab.Value, to map[string]*string, touch
 	}
 }
 
-// inverse is what takes a change back, for what it does change.
+// inverse returns the change that undoes another.
 func inverse(was, change map[string]*string) map[string]*string {
 	back := map[string]*string{}
 	for k, v := range change {

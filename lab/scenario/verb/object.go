@@ -12,7 +12,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// resource is where an object is found.
+// resource returns the client of an object's kind.
 func resource(c *scenario.Call, s scenario.Subject) (dynamic.ResourceInterface, error) {
 	client, err := c.Clusters.Client(s.Cluster)
 	if err != nil {
@@ -21,7 +21,7 @@ func resource(c *scenario.Call, s scenario.Subject) (dynamic.ResourceInterface, 
 	return client.Resource(s)
 }
 
-// get returns nil for an object that is not there.
+// get returns nil if the object does not exist.
 func get(ctx context.Context, r dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
 	o, err := r.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -30,8 +30,8 @@ func get(ctx context.Context, r dynamic.ResourceInterface, name string) (*unstru
 	return o, err
 }
 
-// edit changes an object as kubectl edit does: it is read, changed and written, and again when somebody else was faster. change reports whether there is
-// anything to write. It returns the object as it is then, nil where there is none.
+// edit gets, changes and updates an object, and retries on conflicts. change reports whether an update is needed. It
+// returns the updated object, or nil if it does not exist.
 func edit(ctx context.Context, r dynamic.ResourceInterface, name string, change func(*unstructured.Unstructured) (bool, error)) (*unstructured.Unstructured, error) {
 	var after *unstructured.Unstructured
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -51,7 +51,7 @@ func edit(ctx context.Context, r dynamic.ResourceInterface, name string, change 
 	return after, err
 }
 
-// bare is an object that can be made again: without what the API server gave it.
+// bare strips what the API server has set, so that the object can be recreated.
 func bare(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"} {
@@ -61,7 +61,7 @@ func bare(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// putBack makes an object what it was: again where it is gone, else by writing its old content over what is there.
+// putBack restores an object: it is recreated if missing, else overwritten.
 func putBack(ctx context.Context, r dynamic.ResourceInterface, was *unstructured.Unstructured) error {
 	now, err := edit(ctx, r, was.GetName(), func(o *unstructured.Unstructured) (bool, error) {
 		version, uid := o.GetResourceVersion(), o.GetUID()
@@ -74,7 +74,7 @@ func putBack(ctx context.Context, r dynamic.ResourceInterface, was *unstructured
 		return err
 	}
 	_, err = r.Create(ctx, bare(was), metav1.CreateOptions{FieldManager: "kubectl-create"})
-	if apierrors.IsAlreadyExists(err) { // the engine was faster
+	if apierrors.IsAlreadyExists(err) { // recreated by the engine meanwhile
 		return nil
 	}
 	return err

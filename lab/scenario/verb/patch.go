@@ -14,7 +14,6 @@ import (
 	"homelab/lab/scenario"
 )
 
-// patch edits an object.
 type patch struct {
 	changes
 	scenario.ObjectRef `yaml:",inline"`
@@ -34,15 +33,15 @@ func (p *patch) Check(c *scenario.Checker) {
 	}
 }
 
-// Subjects is the object.
+// Subjects returns the object.
 func (p *patch) Subjects() []scenario.Subject { return []scenario.Subject{p.Subject()} }
 
-// Facets are the paths that it changes.
+// Facets returns the field paths that it changes.
 func (p *patch) Facets(scenario.Subject) []string {
 	return append(slices.Sorted(maps.Keys(p.Set)), p.Unset...)
 }
 
-// value is one path with what is to be there; nothing where it is to be removed.
+// value is a path with its new value; nil removes it.
 type value struct {
 	at    fieldpath.Path
 	to    any
@@ -60,7 +59,7 @@ func (p *patch) Do(ctx context.Context, c *scenario.Call) error {
 	}
 	var was []value
 	after, err := edit(ctx, r, p.Name, func(o *unstructured.Unstructured) (bool, error) {
-		if was == nil { // the first reading is the one before
+		if was == nil { // keep the first reading across retries
 			was = have(o, wanted)
 			c.Undo(p.Subject().String(), func(ctx context.Context) error {
 				_, err := edit(ctx, r, p.Name, func(o *unstructured.Unstructured) (bool, error) { return write(o, was) })
@@ -104,20 +103,20 @@ func (p *patch) values() ([]value, error) {
 	return list, nil
 }
 
-// have are the values that an object has where others are wanted.
+// have returns the current values at the paths of wanted.
 func have(o *unstructured.Unstructured, wanted []value) []value {
 	list := make([]value, len(wanted))
 	for i, w := range wanted {
 		v, ok := w.at.Get(o.Object)
 		list[i] = value{w.at, v, ok}
 		if missing, yes := w.at.Missing(o.Object); yes {
-			list[i].at = missing // what is made on the way goes again too
+			list[i].at = missing // also remove parents created on the way
 		}
 	}
 	return list
 }
 
-// write sets values, and reports whether that makes a difference.
+// write sets values and reports whether the object changed.
 func write(o *unstructured.Unstructured, values []value) (bool, error) {
 	before := o.DeepCopy()
 	for _, v := range values {

@@ -6,7 +6,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// pause freezes a cluster until it is resumed, at the latest when the story ends.
+// pause freezes a cluster until it is resumed or the story ends.
 type pause struct {
 	changes
 	Cluster string `yaml:"cluster" need:"true"`

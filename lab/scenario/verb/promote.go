@@ -12,7 +12,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// promotion carries an addon's version to a later environment.
+// promotion promotes an addon's version to a later environment.
 type promotion struct {
 	changes
 	Addon   string        `yaml:"addon" need:"true"`
@@ -35,7 +35,7 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	if err != nil {
 		return err
 	}
-	// As the forge has it: the story may have changed the pins since the lab was made.
+	// From the forge: the story may have changed the pins.
 	est, err := estate.Load(tree.FS, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories))
 	if err != nil {
 		return fmt.Errorf("the estate in the forge: %w", err)
@@ -56,10 +56,10 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	return p.promote(ctx, c, plan)
 }
 
-// lookWithin is how long what a gate looks at may be unknown.
+// lookWithin is how long the state of the gate may be unknown.
 const lookWithin = 30 * time.Second
 
-// refused expects that the gate is shut, by what is known: one that cannot be seen is neither open nor shut.
+// refused expects a closed gate. An unknown gate is neither open nor closed.
 func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.Promotion, gate func(scenario.View) scenario.Judgement) error {
 	if p.Gate != "none" {
 		var seen scenario.Judgement
@@ -97,7 +97,7 @@ func (p *promotion) promote(ctx context.Context, c *scenario.Call, plan promote.
 	return err
 }
 
-// gate is open when every cluster of the earlier environment runs the version that is to go on.
+// gate is open if every cluster of the earlier environment runs the version.
 func (p *promotion) gate(est *lab.Estate, version string) func(scenario.View) scenario.Judgement {
 	return func(v scenario.View) scenario.Judgement {
 		j := scenario.Judgement{Expected: fmt.Sprintf("%s %s in sync and healthy in %s", p.Addon, version, p.From)}

@@ -6,7 +6,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// resume lets a paused cluster go on. One that is not paused is left as it is.
+// resume resumes a paused cluster; otherwise it is a no-op.
 type resume struct {
 	changes
 	Cluster string `yaml:"cluster" need:"true"`

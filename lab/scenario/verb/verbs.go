@@ -1,9 +1,9 @@
-// Package verb has what a step of a scenario can do: one file for each verb. A new one is a new file and its line in All.
+// Package verb implements the steps of scenarios, one file per verb.
 package verb
 
 import "homelab/lab/scenario"
 
-// All are the verbs that there are, in the order of the documentation.
+// All returns the verbs in the order of the documentation.
 func All() []scenario.Verb {
 	return []scenario.Verb{
 		{Name: "expect", Doc: "waits until something is so, and fails when it is not in time", New: func() scenario.Action { return &expect{} }},
@@ -19,7 +19,7 @@ func All() []scenario.Verb {
 	}
 }
 
-// changes marks an action that changes the world.
+// changes marks a mutating action.
 type changes struct{}
 
 func (changes) Changes() bool { return true }

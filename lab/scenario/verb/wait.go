@@ -7,14 +7,13 @@ import (
 	"homelab/lab/scenario"
 )
 
-// wait lets time pass.
 type wait struct {
 	For time.Duration `yaml:"for" need:"true" max:"10m" doc:"how long"`
 }
 
 func (w *wait) Check(*scenario.Checker) {}
 
-// Waits lets a story that would wait beyond its timeout be refused beforehand.
+// Waits returns the duration, which is checked against the story's timeout.
 func (w *wait) Waits() time.Duration { return w.For }
 
 func (w *wait) Do(ctx context.Context, c *scenario.Call) error {
