@@ -17,10 +17,10 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-const helm = "helm" // Gitea's name for the kind of package
+const helm = "helm" // Gitea's package type
 
-// PublishCharts puts charts into the forge's Helm repository and returns those that were not there as they are, "podinfo 6.9.2". A version whose content
-// changed is replaced.
+// PublishCharts publishes charts to the forge's Helm repository and returns the missing or changed ones as "podinfo
+// 6.9.2". A version with other content is replaced.
 func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) (changed []string, err error) {
 	defer g.explain(ctx, &err)
 	s, api, err := g.dial(ctx)
@@ -40,7 +40,7 @@ func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) (changed 
 	return changed, nil
 }
 
-// MissingCharts are those of the charts that the forge has not, or not as they are.
+// MissingCharts returns the charts that the forge lacks or has with other content.
 func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) (missing []string, err error) {
 	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
@@ -59,7 +59,7 @@ func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) (missing 
 	return missing, nil
 }
 
-// publishedChart is the digest of a chart's version in the forge, "" where it has none.
+// publishedChart returns the digest of a published chart version, or "".
 func (g *Gitea) publishedChart(api *gitea.Client, c lab.Chart) (string, error) {
 	files, resp, err := api.ListPackageFiles(g.creds.User, helm, c.Name, c.Version)
 	if resp != nil && resp.StatusCode == http.StatusNotFound {
@@ -72,7 +72,7 @@ func (g *Gitea) publishedChart(api *gitea.Client, c lab.Chart) (string, error) {
 }
 
 func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.Chart, replace bool) error {
-	if replace { // Gitea refuses another file for the same version
+	if replace { // Gitea refuses to overwrite a version
 		if _, err := api.DeletePackage(g.creds.User, helm, c.Name, c.Version); err != nil {
 			return err
 		}
@@ -100,7 +100,8 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 	return nil
 }
 
-// EnsureWebhook makes the forge tell url of every push to the estate, and returns whether anything had to be changed. The secret signs what is sent.
+// EnsureWebhook registers a webhook that notifies url of pushes to the estate, signed with secret. It reports whether
+// anything changed.
 func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed bool, err error) {
 	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
@@ -111,7 +112,7 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed 
 	if err != nil {
 		return false, err
 	}
-	for _, h := range others { // of an engine that had another address or secret
+	for _, h := range others { // of an engine with another address or secret
 		if _, err := api.DeleteRepoHook(g.creds.User, g.repository, h.ID); err != nil {
 			return false, fmt.Errorf("webhook: %w", err)
 		}
@@ -140,7 +141,7 @@ func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (has bool, e
 	return len(ours) == 1 && len(others) == 0, err
 }
 
-// hooks are the lab's webhooks: those that are as wanted, and those that were once. Webhooks that a user made are neither.
+// hooks returns lab's webhooks, current and outdated. Webhooks of users are in neither list.
 func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gitea.Hook, err error) {
 	for page := 1; page > 0; {
 		list, resp, err := api.ListRepoHooks(g.creds.User, g.repository, gitea.ListHooksOptions{ListOptions: gitea.ListOptions{Page: page}})
@@ -161,11 +162,11 @@ func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gi
 	return ours, others, nil
 }
 
-// marker is a parameter that lab adds to its webhooks' address: receivers ignore it, lab knows its own by it.
+// marker is a query parameter that identifies lab's webhooks. Receivers ignore it.
 const marker = "?lab="
 
-// marked is an address that also tells the secret apart from others, as Gitea does not give a secret back: the parameter is a keyed digest, which reveals
-// nothing of it.
+// marked appends a keyed digest of the secret to a URL. Gitea does not return secrets, so changes are detected by the
+// digest.
 func marked(url, secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(url))

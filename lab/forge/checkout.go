@@ -14,18 +14,18 @@ import (
 	"homelab/lab/gitcommand"
 )
 
-// checkout is the user's Git repository that the estate lies in, by the git command line: so their identity, filters and settings count. What was pulled is
-// committed to it, or it says why not.
+// checkout is the user's Git repository around the estate. It runs the git command, so that the user's identity,
+// filters and settings apply. A pull is committed to it unless there is a reason not to.
 type checkout struct {
-	dir    string // of the estate; empty where it lies in no repository
-	top    bool   // it is the root of the repository
+	dir    string // of the estate; empty outside a repository
+	top    bool   // the estate is the repository's root
 	branch string // full name
 	head   string
 	reason string // why nothing is committed
-	next   string // what to type instead
+	next   string // suggested command
 }
 
-// openCheckout finds the repository. It changes nothing.
+// openCheckout finds the repository. It is read-only.
 func openCheckout(ctx context.Context, tree Tree) *checkout {
 	top := tree.repository()
 	if top == "" {
@@ -63,19 +63,19 @@ func openCheckout(ctx context.Context, tree Tree) *checkout {
 	return c
 }
 
-// refuse notes why nothing is committed; the first reason counts.
+// refuse records the first reason not to commit.
 func (c *checkout) refuse(reason, next string) {
 	if c.reason == "" {
 		c.reason, c.next = reason, next
 	}
 }
 
-// git runs the command line in the estate's folder, and returns what it printed, without the newline at the end.
+// git runs git in the estate's folder and returns its output without the final newline.
 func (c *checkout) git(ctx context.Context, env []string, stdin []byte, args ...string) (string, error) {
 	return gitcommand.Command{Dir: c.dir, Limit: time.Minute, Env: env, Stdin: stdin, Config: []string{"gc.auto=0", "maintenance.auto=false", "http.proxy="}}.Run(ctx, args...)
 }
 
-// dirty marks the changes of files that have changes which are not committed, before they are written.
+// dirty marks changes to files with uncommitted changes.
 func (c *checkout) dirty(ctx context.Context, changes []change) error {
 	if c.dir == "" || c.reason != "" {
 		return nil
@@ -103,8 +103,7 @@ func (c *checkout) dirty(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// commit commits what was pulled, and nothing else: the index that a commit is made from is one of its own. It returns the commit; where there is none, the
-// checkout has a reason.
+// commit commits only the pulled files, through a temporary index. It returns the commit, or "" with a reason set.
 func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
 	if c.dir == "" || c.reason != "" {
 		return ""
@@ -138,7 +137,7 @@ func (c *checkout) record(ctx context.Context, url string, p *pull, paths []stri
 			return "", err
 		}
 		if _, err := c.git(ctx, nil, nil, "merge-base", "--is-ancestor", p.Head, c.head); err == nil {
-			return c.head, nil // an interrupted run came so far
+			return c.head, nil // committed by an interrupted run
 		}
 		parents = append(parents, "-p", p.Head)
 	}
@@ -168,7 +167,7 @@ func (c *checkout) record(ctx context.Context, url string, p *pull, paths []stri
 	if err != nil {
 		return "", err
 	}
-	// The index follows first: a run that is killed in between leaves what looks like a commit that is prepared.
+	// Update the index first: a run killed in between leaves what looks like a staged commit.
 	if _, err := c.git(ctx, nil, list, update...); err != nil {
 		return "", err
 	}
@@ -176,7 +175,7 @@ func (c *checkout) record(ctx context.Context, url string, p *pull, paths []stri
 	return commit, err
 }
 
-// fetch brings the forge's commit into the repository, under no name.
+// fetch fetches the forge's commit without a ref.
 func (c *checkout) fetch(ctx context.Context, url, commit string) error {
 	if _, err := c.git(ctx, nil, nil, "cat-file", "-e", commit+"^{commit}"); err == nil {
 		return nil
@@ -185,7 +184,7 @@ func (c *checkout) fetch(ctx context.Context, url, commit string) error {
 	return err
 }
 
-// signed is who a commit is by and what it says: as the one commit that was brought, else as lab's with the list of them.
+// signed returns author and message: those of a single pulled commit, else lab's with a list of the commits.
 func signed(commits []*object.Commit) (env []string, message string) {
 	if len(commits) == 1 {
 		by := commits[0].Author

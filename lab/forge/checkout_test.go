@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// own makes the estate a user's repository, with a first push; in is where the estate lies in it.
+// own turns the estate into a user's repository, with a first push; in is the estate's path in it.
 func (b *bench) own(in string) (top string) {
 	b.t.Helper()
 	top = b.dir
 	b.dir = filepath.Join(top, in)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "six": six})
 	b.write(top, map[string]string{"README": "mine\n"})
-	b.person(top)
+	b.initRepository(top)
 	_, err := b.push()
 	b.must(err)
 	return top
 }
 
-// What was brought is committed with its author, and nothing of the user's own: neither what is staged nor what is not.
+// Neither staged nor unstaged changes of the user are committed.
 func TestPullCommits(t *testing.T) {
 	for name, in := range map[string]string{"root": "", "subfolder": "some/estate", "linked worktree": "linked"} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,6 @@ func TestPullCommits(t *testing.T) {
 	}
 }
 
-// Several commits become one, which names them all.
 func TestPullCommitsSeveral(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.own("")
@@ -97,11 +96,11 @@ func TestPullCommitsSeveral(t *testing.T) {
 	}
 }
 
-// Where a commit would have what the user has not committed, or cannot be made, files are brought and nothing is committed.
+// Files are pulled, but not committed if that would include uncommitted changes or cannot work.
 func TestPullDoesNotCommit(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(b *bench)
-		want  string // of the reason
+		want  string // substring of the reason
 	}{
 		"uncommitted changes": {func(b *bench) { b.write(b.dir, map[string]string{"six": "0\n" + six}) }, "six has changes"},
 		"staged changes": {func(b *bench) {
@@ -146,7 +145,7 @@ func TestPullDoesNotCommit(t *testing.T) {
 	}
 }
 
-// gitless is a PATH with what a local push needs, and no git.
+// gitless returns a PATH with the commands of a local push, without git.
 func (b *bench) gitless() string {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -156,7 +155,6 @@ func (b *bench) gitless() string {
 	return dir
 }
 
-// A folder without Git just gets the files.
 func TestPullWithoutRepository(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
@@ -170,7 +168,7 @@ func TestPullWithoutRepository(t *testing.T) {
 	}
 }
 
-// A run that was killed before or after its commit ends with one commit.
+// A run killed before or after its commit results in one commit.
 func TestPullCommitsOnce(t *testing.T) {
 	b, notes := newPullBench(t)
 	b.own("")
@@ -184,7 +182,7 @@ func TestPullCommitsOnce(t *testing.T) {
 	}
 	first, err := b.pull()
 	b.must(err)
-	notes.data, notes.kill = begun, nil // as if it had been killed before the forge was asked to remember
+	notes.data, notes.kill = begun, nil // as if killed before the forge's ref was updated
 	b.git(b.remote.URL, "update-ref", string(lastRef), theirs+"~1")
 	again, err := b.pull()
 	b.must(err)
@@ -193,7 +191,7 @@ func TestPullCommitsOnce(t *testing.T) {
 	}
 }
 
-// What a killed run wrote is not taken for the user's own changes.
+// Files of a killed run are not taken for the user's changes.
 func TestPullCommitsAfterAKill(t *testing.T) {
 	b, notes := newPullBench(t)
 	b.own("")
@@ -207,7 +205,7 @@ func TestPullCommitsAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes.kill = nil
-	b.write(b.dir, map[string]string{"a": "9\n"}) // so far it came
+	b.write(b.dir, map[string]string{"a": "9\n"}) // the killed run's progress
 	got, err := b.pull()
 	b.must(err)
 	if parents := strings.Fields(b.git(b.dir, "log", "-1", "--format=%P")); got.Committed == "" || len(parents) != 2 || parents[1] != theirs {
@@ -218,7 +216,7 @@ func TestPullCommitsAfterAKill(t *testing.T) {
 	}
 }
 
-// Who pulled by plain Git has nothing to pull, and keeps what was edited then.
+// After a plain git pull, there is nothing to pull, and later edits are kept.
 func TestPullAfterGitPull(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.own("")

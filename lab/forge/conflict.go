@@ -13,22 +13,22 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// Notes keep what must be known of a pull until it has ended and its conflicts are resolved. *state.Dir does.
+// Notes persists the state of a pull until it is complete and its conflicts are resolved. *state.Dir implements it.
 type Notes interface {
-	LoadPull(into any) error // leaves into as it is where nothing is kept
-	SavePull(v any) error    // keeps v; nil for nothing
+	LoadPull(into any) error // leaves into unchanged if there is none
+	SavePull(v any) error    // nil deletes it
 }
 
-// journal is what is noted of a pull before it writes anything.
+// journal is written before a pull writes files.
 type journal struct {
 	Dir     string   `json:"dir"`  // of the estate
-	Base    string   `json:"base"` // commit that the working tree had; empty for none
-	Head    string   `json:"head"` // commit that is brought
-	Over    bool     `json:"over"` // it has ended; what is left are conflicts
+	Base    string   `json:"base"` // previous commit of the working tree; may be empty
+	Head    string   `json:"head"` // commit to pull
+	Over    bool     `json:"over"` // complete, except for conflicts
 	Changes []change `json:"changes"`
 }
 
-// MarshalText writes an entry as `git ls-tree` does.
+// MarshalText formats an entry like `git ls-tree`.
 func (e entry) MarshalText() ([]byte, error) {
 	if e == (entry{}) {
 		return nil, nil
@@ -36,7 +36,7 @@ func (e entry) MarshalText() ([]byte, error) {
 	return []byte(e.Mode.String() + " " + e.Hash.String()), nil
 }
 
-// UnmarshalText reads an entry.
+// UnmarshalText parses an entry.
 func (e *entry) UnmarshalText(text []byte) error {
 	*e = entry{}
 	if len(text) == 0 {
@@ -52,7 +52,7 @@ func (e *entry) UnmarshalText(text []byte) error {
 	return err
 }
 
-// journal is that of the last pull into this folder; nil where there is none.
+// journal returns the journal of the last pull into this folder, or nil.
 func (r Remote) journal(tree Tree) (*journal, error) {
 	if r.Notes == nil || tree.Dir == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func (r Remote) note(j *journal) error {
 	return r.Notes.SavePull(j)
 }
 
-// forget drops the note of a pull whose conflicts are resolved.
+// forget deletes the journal of a pull whose conflicts are resolved.
 func (r Remote) forget(tree Tree) error {
 	j, err := r.journal(tree)
 	if err != nil || j == nil {
@@ -86,7 +86,7 @@ func (r Remote) forget(tree Tree) error {
 	return r.note(nil)
 }
 
-// resolved is a path without links, so that a folder has one name.
+// resolved returns a path without symlinks, so that a folder has one name.
 func resolved(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
@@ -94,7 +94,7 @@ func resolved(dir string) string {
 	return dir
 }
 
-// settled returns an error of code "conflict" while a pull into the working tree has not ended, or its conflicts are unresolved.
+// settled returns an error with code "conflict" if a pull is incomplete or has unresolved conflicts.
 func (r Remote) settled(tree Tree) error {
 	j, err := r.journal(tree)
 	if err != nil || j == nil {
@@ -109,8 +109,8 @@ func (r Remote) settled(tree Tree) error {
 	return nil
 }
 
-// unresolved is the error for conflicts that are still in the working tree; nil where there are none. A conflict that an interrupted pull left just as it wrote it
-// is none yet: the pull will be resumed.
+// unresolved returns an error for conflicts in the working tree, or nil. Conflicts of an interrupted pull, unedited, do
+// not count: the pull will be resumed.
 func (j *journal) unresolved(tree Tree, up string) error {
 	var details []string
 	beside := false
@@ -154,7 +154,8 @@ func conflictError(message string, details []string, beside bool, up string) *la
 	return e
 }
 
-// conflictsIn are the lines, from 1, at which conflict markers of a pull begin; that of an end without a beginning, where that alone was left.
+// conflictsIn returns the line numbers, from 1, of a pull's conflict markers; that of an end marker if only that is
+// left.
 func conflictsIn(text string) []int {
 	var found []int
 	open := false

@@ -14,21 +14,22 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// The addresses of a story's commits, and of the one that takes them back, as lab/scenario/live signs them.
+// Addresses of the commits of a story and of its undo, as in lab/scenario/live.
 const (
 	storyHost = "@scenario.invalid"
 	storyLab  = "lab" + storyHost
 )
 
-// ahead is what the forge has and the working tree lacks.
+// ahead holds the forge's changes that the working tree lacks.
 type ahead struct {
-	base    *object.Commit   // newest of the forge's commits that the working tree had; nil for none
+	base    *object.Commit   // newest forge commit that the working tree had, or nil
 	files   files            // of base
-	paths   []string         // that others changed after base and that the working tree does not have so, sorted
-	commits []*object.Commit // that changed these paths, newest first
+	paths   []string         // changed by others after base and different in the working tree, sorted
+	commits []*object.Commit // commits that changed these paths, newest first
 }
 
-// ahead compares the working tree with the forge. Changes of others are those after lab's last push or pull, or after a later commit that was pulled by Git.
+// ahead compares the working tree with the forge. Changes of others are those after lab's last push or pull, or after a
+// later commit pulled with git.
 func (h history) ahead(tree Tree, ours, theirs files) (ahead, error) {
 	if h.head == nil || h.last != nil && h.last.Hash == h.head.Hash {
 		return ahead{base: h.head, files: theirs}, nil
@@ -54,7 +55,7 @@ func (h history) ahead(tree Tree, ours, theirs files) (ahead, error) {
 	return a, err
 }
 
-// base is the newest of the forge's commits that the working tree had.
+// base returns the newest forge commit that the working tree had.
 func (h history) base(tree Tree, others []*object.Commit) (*object.Commit, error) {
 	pulled := tree.pulled()
 	for _, c := range others {
@@ -72,14 +73,15 @@ func (h history) base(tree Tree, others []*object.Commit) (*object.Commit, error
 		if err != nil {
 			return nil, err
 		}
-		if follows || !kept { // others may have rewritten the branch
+		if follows || !kept { // the branch may have been rewritten
 			return c, nil
 		}
 	}
 	return h.last, nil
 }
 
-// authors are those of the commits, newest first, that the paths have their content from. One that was taken back later changed nothing.
+// authors returns the commits, newest first, that produced the current content of the paths. Reverted ones are left
+// out.
 func (a ahead) authors(commits []*object.Commit) ([]*object.Commit, error) {
 	if i := slices.IndexFunc(commits, func(c *object.Commit) bool { return a.base != nil && c.Hash == a.base.Hash }); i >= 0 {
 		commits = commits[:i]
@@ -101,7 +103,7 @@ func (a ahead) authors(commits []*object.Commit) ([]*object.Commit, error) {
 	return list, nil
 }
 
-// left are the commits, newest first, that are left of a path's history once those are out that led back to what it had before.
+// left returns the commits of a path's history, newest first, without those that led back to its previous content.
 func left(path string, before entry, commits []*object.Commit) ([]*object.Commit, error) {
 	type version struct {
 		entry
@@ -129,7 +131,8 @@ func left(path string, before entry, commits []*object.Commit) ([]*object.Commit
 	return withoutStories(list), nil
 }
 
-// withoutStories leaves out what a story did to a file and took back while somebody else changed it, too: the content never was what it had been.
+// withoutStories drops the changes of a story and their undo, even if a file was changed in between and never had its
+// old content again.
 func withoutStories(commits []*object.Commit) []*object.Commit {
 	back := -1
 	for i, c := range commits {
@@ -148,7 +151,7 @@ func withoutStories(commits []*object.Commit) []*object.Commit {
 	return rest
 }
 
-// changedBy is what a commit has at a path, and whether no parent has the same there.
+// changedBy returns a commit's entry at a path and whether it differs from all parents.
 func changedBy(c *object.Commit, path string) (entry, bool, error) {
 	now, err := entryAt(c, path)
 	if err != nil {
@@ -163,7 +166,7 @@ func changedBy(c *object.Commit, path string) (entry, bool, error) {
 	return now, changed && (len(c.ParentHashes) > 0 || now != entry{}), err
 }
 
-// entryAt is a commit's file at a path; the zero entry where there is none.
+// entryAt returns a commit's file at a path, or the zero entry.
 func entryAt(c *object.Commit, path string) (entry, error) {
 	tree, err := c.Tree()
 	for err == nil {
@@ -183,7 +186,7 @@ func entryAt(c *object.Commit, path string) (entry, error) {
 	return entry{}, fmt.Errorf("commit %s: %w", c.Hash, err)
 }
 
-// others are the commits of the forge that lab's last push or pull did not have, newest first.
+// others returns the forge's commits since lab's last push or pull, newest first.
 func (h history) others() ([]*object.Commit, error) {
 	known := map[plumbing.Hash]bool{}
 	if h.last != nil {
@@ -197,7 +200,7 @@ func (h history) others() ([]*object.Commit, error) {
 	return list, err
 }
 
-// safe refuses a push that would undo what others committed.
+// safe rejects a push that would revert commits of others.
 func (r Remote) safe(h history, tree Tree, ours, theirs files) error {
 	a, err := h.ahead(tree, ours, theirs)
 	if err != nil || len(a.paths) == 0 {
@@ -241,8 +244,8 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// Ahead are the commits of others whose changes the working tree lacks, newest first: those for which a push would be refused. Where nobody else has
-// committed, it takes one small request.
+// Ahead returns the commits of others that the working tree lacks, newest first: a push would be rejected because of
+// them. Without any, it takes one small request.
 func (r Remote) Ahead(ctx context.Context, tree Tree) ([]Commit, error) {
 	head, last, err := r.refs(ctx)
 	if err != nil || head == last {

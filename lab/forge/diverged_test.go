@@ -12,7 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// by lets somebody commit to the forge under an address.
+// by commits to the forge with an author address.
 func (b *bench) by(email, message string, texts map[string]string) {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -29,7 +29,7 @@ func (b *bench) by(email, message string, texts map[string]string) {
 	b.must(repo.Push(&git.PushOptions{}))
 }
 
-// A refusal names the commits whose changes would be lost, and so does Ahead; what was taken back is none of them.
+// Rejected pushes and Ahead name the same commits, without reverted ones.
 func TestAhead(t *testing.T) {
 	const developer, putBack = "a.developer@scenario.invalid", "lab@scenario.invalid"
 	for name, test := range map[string]struct {
@@ -57,10 +57,10 @@ func TestAhead(t *testing.T) {
 			b.other("theirs", map[string]string{"a": "5\n9\n"})
 			b.by(putBack, "put back", map[string]string{"a": "1\n9\n"})
 		}, []string{"theirs"}},
-		"a story that was not taken back": {func(b *bench) {
+		"a story that was not reverted": {func(b *bench) {
 			b.by(developer, "scale", map[string]string{"a": "5\n"})
 		}, []string{"scale"}},
-		"a user who took back": {func(b *bench) {
+		"reverted by a user": {func(b *bench) {
 			b.other("theirs", map[string]string{"a": "9\n", "b": "9\n"})
 			b.other("revert", map[string]string{"a": "1\n"})
 		}, []string{"theirs"}},

@@ -27,7 +27,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// image is Gitea's: by LAB_E2E_GITEA, a docker-archive, or as the engine has it.
+// image returns Gitea's image: from the docker-archive LAB_E2E_GITEA, or from the engine.
 func image(t *testing.T, d *docker.Docker) lab.Image {
 	t.Helper()
 	const ref = "docker.gitea.com/gitea:1.26.0"
@@ -43,7 +43,7 @@ func image(t *testing.T, d *docker.Docker) lab.Image {
 	return i
 }
 
-// start returns a lab's forge on a network of its own, both removed when the test ends.
+// start starts a forge on its own network and removes both at the end of the test.
 func start(t *testing.T, d *docker.Docker, name string, creds forge.Credentials) *forge.Gitea {
 	t.Helper()
 	g := forge.NewGitea(name, d, creds)
@@ -98,7 +98,7 @@ func TestGitea(t *testing.T) {
 		},
 		Unprepare: func(t *testing.T) {
 			admin := []string{"exec", lab.ForgeName(name), "/app/gitea/gitea", "--work-path", "/data/gitea", "--config", "/data/gitea/conf/app.ini", "admin", "user"}
-			docker(t, append(slices.Clone(admin), "create", "--admin", "--username", "spare", "--email", "spare@lab.invalid", "--random-password")...) // the last one stays
+			docker(t, append(slices.Clone(admin), "create", "--admin", "--username", "spare", "--email", "spare@lab.invalid", "--random-password")...) // the last admin cannot be deleted
 			docker(t, append(slices.Clone(admin), "delete", "--username", creds.User, "--purge")...)
 		},
 		Other: func(t *testing.T, message string, files ...string) {
@@ -112,7 +112,7 @@ func TestGitea(t *testing.T) {
 	})
 }
 
-// TestLostPassword pins that a lab whose state folder was lost gets its forge back, with the commits in it.
+// A lab whose state folder was lost gets its forge back, commits included.
 func TestLostPassword(t *testing.T) {
 	const name = "e2e-p"
 	d := docker.New()
@@ -135,7 +135,7 @@ func TestLostPassword(t *testing.T) {
 	}
 }
 
-// TestWhatIsOpen pins that the forge answers on the loopback address alone, wants the password for changes, and shows its password to nobody.
+// The forge listens on loopback only, requires the password for changes, and does not leak it.
 func TestWhatIsOpen(t *testing.T) {
 	const name = "e2e-o"
 	d := docker.New()
@@ -168,7 +168,7 @@ func TestWhatIsOpen(t *testing.T) {
 	}
 }
 
-// TestForbiddenPush pins that a rule which somebody gave to the repository is told with a way on, and costs nothing.
+// A branch protection rule is reported with a cure, and nothing is lost.
 func TestForbiddenPush(t *testing.T) {
 	d := docker.New()
 	creds := forge.Credentials{User: "lab", Password: rand.Text()}
@@ -217,7 +217,7 @@ func TestForbiddenPush(t *testing.T) {
 	}
 }
 
-// TestTimes says how long each call takes.
+// TestTimes logs the duration of each call.
 func TestTimes(t *testing.T) {
 	d := docker.New()
 	g := start(t, d, "e2e-f", forge.Credentials{User: "lab", Password: rand.Text()})

@@ -1,5 +1,5 @@
-// Package forge is the lab's Git server: the repository that holds the estate, the registry that holds its charts, and the webhook that tells the engine of
-// a commit. Gitea is the server.
+// Package forge runs the lab's Git server, Gitea: it hosts the estate's repository and Helm charts, and notifies the
+// engine of commits.
 package forge
 
 import (
@@ -20,34 +20,35 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// Repository is the name of the repository that holds the estate; the admin user owns it.
+// Repository is the name of the estate's repository, owned by the admin user.
 const Repository = "estate"
 
 const (
-	httpPort    = "3000" // within the network
+	httpPort    = "3000" // in the container
 	answerLimit = 2 * time.Second
 )
 
-// Credentials are the admin's. The password is a random one of at least 128 bits: Gitea is told to hash it quickly.
+// Credentials are the admin's. The password must be random, of at least 128 bits: Gitea is configured to hash it
+// quickly.
 type Credentials struct {
 	User     string
 	Password string
 }
 
-// State is what is seen of the forge.
+// State is the observed state of the forge.
 type State struct {
 	Exists   bool
-	Volume   bool   // the lab's volume exists, with a container or without
-	Running  bool   // the container runs, is not paused, and does not fail again and again
-	Answers  bool   // and its API answers
-	Prepared bool   // and admin and repository are there
-	Inputs   string // digest of what it was made from, as Inputs has it
+	Volume   bool   // the lab's volume exists, with or without a container
+	Running  bool   // neither paused nor restarting
+	Answers  bool   // the API answers
+	Prepared bool   // admin and repository exist
+	Inputs   string // digest of its inputs, see Inputs
 	ImageID  string
-	HostURL  string // http://127.0.0.1:PORT; empty while it does not run
-	Revision string // commit of the branch that engines follow; empty when there is none
+	HostURL  string // http://127.0.0.1:PORT; empty unless running
+	Revision string // head of the branch that engines follow; may be empty
 }
 
-// Ready refuses a forge that cannot be worked with; up is the command that mends it.
+// Ready returns an error unless the forge is usable; up is the command that repairs it.
 func (s State) Ready(labName, up string) error {
 	switch {
 	case !s.Running:
@@ -58,7 +59,7 @@ func (s State) Ready(labName, up string) error {
 	return nil
 }
 
-// Commit is one commit of the estate's branch.
+// Commit is a commit on the estate's branch.
 type Commit struct {
 	Hash    string    `json:"hash"`
 	Author  string    `json:"author"`
@@ -67,7 +68,7 @@ type Commit struct {
 	Lab     bool      `json:"lab"` // pushed by lab from the working tree
 }
 
-// Gitea is a lab's forge in a container of its own.
+// Gitea is a lab's forge in a container.
 type Gitea struct {
 	lab    string
 	name   string // of container, host and volume
@@ -76,15 +77,16 @@ type Gitea struct {
 	notes  Notes
 	say    Commands
 
-	repository string // that calls are about
-	branch     string // of it
-	describes  string // what it is
+	repository string // repository that calls refer to
+	branch     string // its branch
+	describes  string // its description
 }
 
-// Option is what a forge may be given beside what it needs.
+// Option configures a forge.
 type Option func(*Gitea)
 
-// WithPulls makes pulls safe to interrupt and keeps their conflicts from being pushed: notes are what remembers them, say is how cures call the commands.
+// WithPulls makes pulls resumable and blocks pushes with unresolved conflicts. Notes persists pulls, say formats the
+// commands in cures.
 func WithPulls(notes Notes, say Commands) Option {
 	return func(g *Gitea) { g.notes, g.say = notes, say }
 }
@@ -98,26 +100,25 @@ func NewGitea(labName string, d *docker.Docker, creds Credentials, options ...Op
 	return g
 }
 
-// URL is the forge as containers and pods of the lab reach it; webhooks and the package registry name it so.
+// URL returns the forge's address inside the lab's network, used by webhooks and the package registry.
 func (g *Gitea) URL() string { return "http://" + net.JoinHostPort(g.name, httpPort) + "/" }
 
-// RepoURL is the repository as engines reach it.
+// RepoURL returns the address of the repository for engines.
 func (g *Gitea) RepoURL() string { return g.URL() + g.creds.User + "/" + g.repository + ".git" }
 
-// ChartsURL is the Helm repository as engines reach it.
+// ChartsURL returns the address of the Helm repository for engines.
 func (g *Gitea) ChartsURL() string { return g.URL() + "api/packages/" + g.creds.User + "/helm" }
 
-// HostRepoURL is the estate's repository as this machine reaches it, without credentials.
+// HostRepoURL returns the address of the estate's repository on this machine, without credentials.
 func (s State) HostRepoURL(user string) string {
 	return s.HostURL + "/" + user + "/" + Repository + ".git"
 }
 
-// hostURL is the repository that calls are about, as this machine reaches it.
 func (g *Gitea) hostURL(s State) string {
 	return s.HostURL + "/" + g.creds.User + "/" + g.repository + ".git"
 }
 
-// running is the forge's state, or an error where it does not run.
+// running returns the state, or an error if the forge does not run.
 func (g *Gitea) running(ctx context.Context) (State, error) {
 	s, err := g.container(ctx)
 	if err == nil && s.HostURL == "" {
@@ -126,7 +127,7 @@ func (g *Gitea) running(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// dial is the forge as it runs, and its API.
+// dial returns the state and an API client.
 func (g *Gitea) dial(ctx context.Context) (State, *gitea.Client, error) {
 	s, err := g.running(ctx)
 	if err != nil {
@@ -138,8 +139,8 @@ func (g *Gitea) dial(ctx context.Context) (State, *gitea.Client, error) {
 
 func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 	return gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetBasicAuth(g.creds.User, g.creds.Password), gitea.SetUserAgent("lab"),
-		gitea.SetGiteaVersion(""), // saves the question: the image is pinned
-		gitea.SetHTTPClient(&http.Client{Transport: &http.Transport{}}), // no proxy stands before 127.0.0.1
+		gitea.SetGiteaVersion(""), // skips a request: the version is pinned
+		gitea.SetHTTPClient(&http.Client{Transport: &http.Transport{}}), // no proxy for 127.0.0.1
 	)
 }
 
@@ -149,8 +150,8 @@ func (g *Gitea) remote(s State) Remote {
 	}
 }
 
-// Push commits the working tree to the forge. Commits of others there are never lost: where the working tree lacks what they changed, it is refused with an
-// error of code "diverged".
+// Push commits the working tree to the forge. It never discards commits of others: if the working tree lacks their
+// changes, it fails with code "diverged".
 func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
 	s, err := g.running(ctx)
 	if err != nil {
@@ -166,7 +167,7 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	}
 	res, err := r.Push(ctx, tree, message)
 	var known *lab.Error
-	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // a rule that somebody gave to the repository, as a rule
+	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // usually a branch protection rule
 		err = &lab.Error{
 			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was lost, and nothing was pushed"}, Err: err,
 			Cure: "see what forbids it: " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up",
@@ -175,7 +176,7 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	return res, err
 }
 
-// Pull brings what others committed there into the working tree; see Remote.Pull.
+// Pull pulls commits of others into the working tree; see Remote.Pull.
 func (g *Gitea) Pull(ctx context.Context, tree Tree, dry bool) (res PullResult, err error) {
 	defer g.explain(ctx, &err)
 	s, err := g.running(ctx)
@@ -185,12 +186,12 @@ func (g *Gitea) Pull(ctx context.Context, tree Tree, dry bool) (res PullResult, 
 	return g.remote(s).Pull(ctx, tree, dry)
 }
 
-// Settled returns an error of code "conflict" while a pull into the working tree has not ended, or its conflicts are unresolved: a push would return it. It looks
-// at the working tree alone.
+// Settled returns an error with code "conflict" if a pull is incomplete or has unresolved conflicts, which would block
+// a push. It only reads the working tree.
 func (g *Gitea) Settled(tree Tree) error { return g.remote(State{}).settled(tree) }
 
-// Ahead are the commits of others whose changes the working tree lacks, newest first: those for which a push would be refused. Where nobody else has committed,
-// it takes one small request.
+// Ahead returns the commits of others that the working tree lacks, newest first: a push would be rejected because of
+// them. Without any, it takes one small request.
 func (g *Gitea) Ahead(ctx context.Context, tree Tree) (commits []Commit, err error) {
 	defer g.explain(ctx, &err)
 	s, err := g.running(ctx)
@@ -200,7 +201,7 @@ func (g *Gitea) Ahead(ctx context.Context, tree Tree) (commits []Commit, err err
 	return g.remote(s).Ahead(ctx, tree)
 }
 
-// Diff is the paths that a push would change, sorted.
+// Diff returns the paths that a push would change, sorted.
 func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	s, err := g.running(ctx)
 	if err != nil {
@@ -212,7 +213,7 @@ func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	return g.remote(s).Diff(ctx, tree)
 }
 
-// same reports whether the forge's head holds the working tree; it takes one small request instead of a fetch.
+// same reports whether the forge's head equals the working tree, with one small request instead of a fetch.
 func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error) {
 	head, err := g.head(ctx, s)
 	if err != nil {
@@ -222,16 +223,16 @@ func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error)
 	return head, err == nil && root == head.tree, err
 }
 
-// Log is the last n commits of the estate's branch, newest first.
+// Log returns the last n commits of the estate's branch, newest first.
 func (g *Gitea) Log(ctx context.Context, n int) (commits []Commit, err error) {
 	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for page := 1; len(commits) < n; page++ { // none for less than one
+	for page := 1; len(commits) < n; page++ { // also none for n < 1
 		list, resp, err := api.ListRepoCommits(g.creds.User, g.repository, gitea.ListCommitOptions{
-			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: g.branch, // 50 is Gitea's most
+			ListOptions: gitea.ListOptions{Page: page, PageSize: min(n, 50)}, SHA: g.branch, // 50 is Gitea's maximum
 		})
 		if empty(resp) {
 			break
@@ -259,7 +260,7 @@ func (g *Gitea) Log(ctx context.Context, n int) (commits []Commit, err error) {
 	return commits[:min(max(n, 0), len(commits))], nil
 }
 
-// Remove removes the container and the volume with all commits. What is not there is no error.
+// Remove deletes the container and the volume, including all commits. Missing ones are no error.
 func (g *Gitea) Remove(ctx context.Context) error {
 	s, err := g.container(ctx)
 	if err != nil {
@@ -284,7 +285,7 @@ func (g *Gitea) removeVolume(ctx context.Context) error {
 	return nil
 }
 
-// Inputs is a digest of what the forge is made from: image and settings. The port is left out, as it is chosen freely.
+// Inputs returns a digest of image and settings. The port is excluded, as it may change freely.
 func (g *Gitea) Inputs(image lab.Image) string {
 	sum := sha256.Sum256([]byte(image.Ref + "\n" + image.Digest + "\n" + g.settings()))
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// scripted is a forge whose container the engine describes by this text, and where what the engine is asked is written.
+// scripted returns a forge with a fake docker that prints inspect, and the log of docker's arguments.
 func scripted(t *testing.T, inspect string) (*Gitea, string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -34,8 +34,8 @@ func scripted(t *testing.T, inspect string) (*Gitea, string) {
 	return NewGitea("demo", docker.New(), Credentials{User: "lab", Password: "p"}), asked
 }
 
-// A container or volume of the forge's name that is somebody else's is not taken for the forge: it is neither read nor removed.
-func TestWhatIsNotTheLabsIsNoForge(t *testing.T) {
+// Foreign containers and volumes of the same name are neither used nor removed.
+func TestForeignContainer(t *testing.T) {
 	for _, label := range []string{"", `"` + lab.LabelName + `":"other"`} {
 		g, asked := scripted(t, `[{"Id":"id1","Name":"/`+lab.ForgeName("demo")+`","State":{"Running":true,"Status":"running"},"Config":{"Labels":{`+label+`}}}]`)
 		var e *lab.Error
@@ -43,7 +43,7 @@ func TestWhatIsNotTheLabsIsNoForge(t *testing.T) {
 			t.Errorf("labels {%s}: %+v, %v", label, s, err)
 		}
 		if err := g.Remove(t.Context()); err == nil {
-			t.Errorf("labels {%s}: it is removed without a word", label)
+			t.Errorf("labels {%s}: no error from Remove", label)
 		}
 		text, err := os.ReadFile(asked)
 		if err != nil {
@@ -62,8 +62,8 @@ func TestWhatIsNotTheLabsIsNoForge(t *testing.T) {
 	}
 }
 
-// A chart of the right version whose content is another one than lab's is missing, and takes the other's place.
-func TestAChartIsKnownByItsContent(t *testing.T) {
+// A chart version with other content is missing and gets replaced.
+func TestChartContent(t *testing.T) {
 	published, requests := "aa", []string{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests = append(requests, r.Method)

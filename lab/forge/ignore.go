@@ -19,8 +19,8 @@ import (
 
 const ignoreFile = ".gitignore"
 
-// outerPatterns are what is ignored by the user's own file for all repositories, and by the repository around the estate: its info/exclude, and the
-// .gitignore files above the estate.
+// outerPatterns returns the patterns of the user's global excludes file, of the enclosing repository's info/exclude,
+// and of .gitignore files above the estate.
 func (t Tree) outerPatterns() (patterns []gitignore.Pattern, base []string, err error) {
 	if t.Dir == "" {
 		return nil, nil, nil
@@ -48,7 +48,7 @@ func (t Tree) outerPatterns() (patterns []gitignore.Pattern, base []string, err 
 	if err := add(filepath.Join(commonDir(root), "info", "exclude"), nil); err != nil {
 		return nil, nil, err
 	}
-	for i := range base { // the estate's own is read on the way
+	for i := range base { // the estate's own is read by walk
 		if err := add(filepath.Join(root, filepath.Join(base[:i]...), ignoreFile), base[:i]); err != nil {
 			return nil, nil, err
 		}
@@ -56,8 +56,8 @@ func (t Tree) outerPatterns() (patterns []gitignore.Pattern, base []string, err 
 	return patterns, base, nil
 }
 
-// excludesFile is the file of patterns that a user has for all repositories (https://git-scm.com/docs/gitignore); "" where nobody knows the home folder. A
-// configuration that cannot be read is Git's to complain of.
+// excludesFile returns the user's global excludes file (https://git-scm.com/docs/gitignore), or "" without a home
+// folder. Errors in the configuration are left to git.
 func excludesFile(root string) string {
 	file := ""
 	look := func(c *config.Config, err error) {
@@ -89,7 +89,7 @@ func excludesFile(root string) string {
 	return filepath.Join(root, file)
 }
 
-// repository is the top folder of the repository that the estate lies in, "" where it lies in none.
+// repository returns the root of the enclosing repository, or "".
 func (t Tree) repository() string {
 	if t.Dir == "" {
 		return ""
@@ -104,7 +104,7 @@ func (t Tree) repository() string {
 	}
 }
 
-// within is where the estate lies in a repository, folder by folder.
+// within returns the estate's path in a repository.
 func (t Tree) within(root string) ([]string, error) {
 	rel, err := filepath.Rel(root, t.Dir)
 	if err != nil || rel == "." {
@@ -113,8 +113,8 @@ func (t Tree) within(root string) ([]string, error) {
 	return strings.Split(filepath.ToSlash(rel), "/"), nil
 }
 
-// commonDir is what the working trees of a repository share. In a linked one, .git is a file that names the way there
-// (https://git-scm.com/docs/gitrepository-layout).
+// commonDir returns the folder that the worktrees of a repository share. In a linked worktree, .git is a file that
+// points to it (https://git-scm.com/docs/gitrepository-layout).
 func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	text, err := os.ReadFile(dir)
@@ -135,7 +135,7 @@ func commonDir(root string) string {
 	return resolve(dir, strings.TrimSpace(string(text)))
 }
 
-// unreadable stops what would take ignored files for others: they may be keys.
+// unreadable is an error, as ignored files may be keys and must not be pushed.
 func unreadable(file string, err error) error {
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "unreadable", Message: file + " cannot be read, so that ignored files are not known",
@@ -143,7 +143,7 @@ func unreadable(file string, err error) error {
 	}
 }
 
-// parseIgnore reads a file of patterns as Git does: lines of any length, ended by LF or CRLF, after a byte order mark or none.
+// parseIgnore parses a pattern file as Git does: any line length, LF or CRLF, optional byte order mark.
 func parseIgnore(text []byte, domain []string) []gitignore.Pattern {
 	var patterns []gitignore.Pattern
 	for line := range strings.Lines(string(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))) {
@@ -156,7 +156,7 @@ func parseIgnore(text []byte, domain []string) []gitignore.Pattern {
 	return patterns
 }
 
-// ignores reports whether Git would not see a file at a path of the estate.
+// ignores reports whether Git ignores a path of the estate.
 func (t Tree) ignores(name string) (bool, error) {
 	patterns, base, err := t.outerPatterns()
 	if err != nil {
@@ -178,5 +178,5 @@ func (t Tree) ignores(name string) (bool, error) {
 	return false, nil
 }
 
-// errNotDir is what looking below a file ends with.
+// errNotDir is the error for a path below a file.
 const errNotDir = syscall.ENOTDIR

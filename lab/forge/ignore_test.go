@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// names are the files that a push would carry.
+// names returns the files that a push would contain.
 func (b *bench) names() []string {
 	b.t.Helper()
 	got, err := b.tree().read(memory.NewStorage())
@@ -23,7 +23,6 @@ func (b *bench) names() []string {
 	return slices.Sorted(maps.Keys(got))
 }
 
-// What Git takes for a pattern counts, however its line looks.
 func TestIgnoreFileForms(t *testing.T) {
 	for name, text := range map[string]string{
 		"a line of more than 64 KiB": "# " + strings.Repeat("x", 1<<17) + "\n*.key\n",
@@ -49,7 +48,7 @@ func TestUnreadableIgnoreFile(t *testing.T) {
 	b.write(outer, map[string]string{".git": "gitdir: elsewhere\n", "estate/a": "a\n"})
 	for _, dir := range []string{outer, b.dir} {
 		file := filepath.Join(dir, ".gitignore")
-		b.must(os.Mkdir(file, 0o755)) // as unreadable to root as to anyone
+		b.must(os.Mkdir(file, 0o755)) // unreadable even to root
 		_, err := b.tree().read(memory.NewStorage())
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "unreadable" || e.Cure == "" {
@@ -59,7 +58,7 @@ func TestUnreadableIgnoreFile(t *testing.T) {
 	}
 }
 
-// A linked worktree has its info/exclude in the repository that it is linked to.
+// info/exclude of a linked worktree is in the main repository.
 func TestIgnoreInLinkedWorktree(t *testing.T) {
 	b := newBench(t)
 	root := t.TempDir()
@@ -76,8 +75,8 @@ func TestIgnoreInLinkedWorktree(t *testing.T) {
 	}
 }
 
-// What a user has Git ignore everywhere, such as an editor's files or keys, is not pushed either.
-func TestIgnoreOfThePerson(t *testing.T) {
+// The user's global excludes apply.
+func TestIgnoreGlobalExcludes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for _, tc := range []struct{ name, config, file, xdg string }{

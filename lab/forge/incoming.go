@@ -17,15 +17,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// What a pull does to a file.
+// What a pull did to a file.
 const (
-	Took     = "took"     // it is as the forge has it
-	Merged   = "merged"   // it has both sides' changes
-	Conflict = "conflict" // it has conflict markers, or the forge's file lies beside it
-	Kept     = "kept"     // it is as it was
+	Took     = "took"     // replaced by the forge's version
+	Merged   = "merged"   // both sides' changes are merged
+	Conflict = "conflict" // has conflict markers, or the forge's file is beside it
+	Kept     = "kept"     // unchanged
 )
 
-// besideEnd is what the name of a file gets that cannot take its place.
+// besideEnd is the suffix of a forge file that cannot take its place.
 const besideEnd = ".forge"
 
 // change is what a pull does to one file.
@@ -33,12 +33,12 @@ type change struct {
 	Path   string `json:"path"`
 	Did    string `json:"did"`
 	Note   string `json:"note,omitempty"`
-	Was    entry  `json:"was"`              // before, of the working tree
-	Theirs entry  `json:"theirs"`           // of the forge
+	Was    entry  `json:"was"`              // before, in the working tree
+	Theirs entry  `json:"theirs"`           // in the forge
 	Result entry  `json:"result"`           // afterwards, at the path
-	Beside string `json:"beside,omitempty"` // where the forge's file is put instead
-	Dirty  bool   `json:"dirty,omitempty"`  // had changes that are not committed
-	text   []byte // of the result, where it is a merged one
+	Beside string `json:"beside,omitempty"` // path of the forge's file, if not Path
+	Dirty  bool   `json:"dirty,omitempty"`  // had uncommitted changes
+	text   []byte // of a merged result
 	done   bool   // by an earlier run
 }
 
@@ -51,7 +51,7 @@ type incoming struct {
 	removed            map[string]bool // by this pull
 }
 
-// changes are those of the paths that are not as they should be, in order.
+// changes returns the changes for paths, in order.
 func (in *incoming) changes(paths []string) ([]change, error) {
 	in.removed = map[string]bool{}
 	for _, p := range paths {
@@ -73,7 +73,7 @@ func (in *incoming) changes(paths []string) ([]change, error) {
 	return list, nil
 }
 
-// local refuses paths that lead out of the estate, or into what Git runs.
+// local rejects paths outside the estate and inside .git.
 func local(name string) error {
 	ok := filepath.IsLocal(filepath.FromSlash(name))
 	for part := range strings.SplitSeq(name, "/") {
@@ -88,7 +88,7 @@ func local(name string) error {
 	}
 }
 
-// change decides about one path, which others changed and which the working tree does not have as the forge does.
+// change decides about a path that others changed and that differs in the working tree.
 func (in *incoming) change(p string) (change, error) {
 	base, ours, theirs := in.base[p], in.ours[p], in.theirs[p]
 	c := change{Path: p, Was: ours, Theirs: theirs, Result: ours, Did: Kept}
@@ -105,7 +105,7 @@ func (in *incoming) change(p string) (change, error) {
 		return c, nil
 	case ours == none:
 		at, why, err := in.blocked(p)
-		if err == nil && at == "" { // a file that would not be seen would be removed from the forge by the next push
+		if err == nil && at == "" { // the next push would delete an ignored file from the forge
 			var ignored bool
 			if ignored, err = in.tree.ignores(p); ignored {
 				at, why = p, "it is ignored here"
@@ -175,7 +175,7 @@ func isFile(e entry) bool {
 	return e.Mode == filemode.Regular || e.Mode == filemode.Executable || e.Mode == filemode.Deprecated
 }
 
-// content is a file's text; no file has none.
+// content returns a file's text; empty for no file.
 func (in *incoming) content(e entry) ([]byte, error) {
 	if e == (entry{}) {
 		return nil, nil
@@ -192,7 +192,7 @@ func (in *incoming) content(e entry) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// blocked returns what stands in the way of a file that the working tree does not have: it, or a folder above it, and why. Nothing does where it is empty.
+// blocked returns the path that prevents the creation of a file, it or a parent, and why; empty if none does.
 func (in *incoming) blocked(p string) (at, why string, err error) {
 	parts := strings.Split(p, "/")
 	for i := range parts {
@@ -221,7 +221,7 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 	return "", "", nil
 }
 
-// remains is a file that a folder still has after the pull.
+// remains returns a file that the folder still contains after the pull.
 func (in *incoming) remains(dir string) (string, error) {
 	rest := ""
 	err := fs.WalkDir(in.tree.FS, dir, func(p string, e fs.DirEntry, err error) error {
@@ -234,7 +234,7 @@ func (in *incoming) remains(dir string) (string, error) {
 	return rest, err
 }
 
-// aside puts the forge's file beside what is at a path.
+// aside puts the forge's file beside the existing one.
 func (in *incoming) aside(c change, at, why string) (change, error) {
 	c.Did, c.Note = Conflict, why
 	for n := 1; ; n++ {
@@ -250,7 +250,7 @@ func (in *incoming) aside(c change, at, why string) (change, error) {
 	}
 }
 
-// free reports whether a file can be written at a path, or is there.
+// free reports whether a file can be written at a path, or is already there.
 func (in *incoming) free(p string, want entry) (bool, error) {
 	if _, taken := in.theirs[p]; taken {
 		return false, nil
@@ -263,7 +263,7 @@ func (in *incoming) free(p string, want entry) (bool, error) {
 	return at == "", err
 }
 
-// entryOn is what is on disk at a path: the zero entry for nothing, and one that is never wanted for what Git does not know.
+// entryOn returns the entry on disk: the zero entry if missing, and one that never matches for special files.
 func entryOn(fsys fs.FS, p string) (entry, error) {
 	info, err := fs.Lstat(fsys, p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Markers of a conflict, as Git writes them.
+// Conflict markers, as in Git.
 const (
 	markOurs   = "<<<<<<< working tree"
 	markMiddle = "======="
 	markTheirs = ">>>>>>> forge "
 )
 
-// merge3 merges what ours and theirs made of base, line by line, as Git does: changes that neither overlap nor touch are all taken, and changes that are alike
-// are taken once. What is left stands between conflict markers, the one of theirs with a label. It returns how many conflicts there are.
+// merge3 does a three-way merge by lines, as Git does: separate changes are combined, identical ones applied once.
+// Others become conflicts with markers, theirs with a label. It returns the number of conflicts.
 func merge3(base, ours, theirs, label string) (string, int) {
 	b, o, t := lines(base), lines(ours), lines(theirs)
 	var out strings.Builder
@@ -44,7 +44,7 @@ func merge3(base, ours, theirs, label string) (string, int) {
 	return out.String(), conflicts
 }
 
-// lines splits a text; each line has its end, which the last may lack.
+// lines splits a text into lines with their line ends, which the last may lack.
 func lines(text string) []string { return slices.Collect(strings.Lines(text)) }
 
 func write(out *strings.Builder, lines []string) {
@@ -53,7 +53,7 @@ func write(out *strings.Builder, lines []string) {
 	}
 }
 
-// ended are lines the last of which has an end, so that a marker can follow.
+// ended adds a missing line end, so that a marker can follow.
 func ended(lines []string, eol string) []string {
 	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
 		lines = slices.Clone(lines)
@@ -62,7 +62,7 @@ func ended(lines []string, eol string) []string {
 	return lines
 }
 
-// trim takes the lines off that both sides of a conflict begin and end with.
+// trim splits off the common prefix and suffix of a conflict.
 func trim(a, b []string) (head, x, y, tail []string) {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -82,11 +82,11 @@ type region struct{ base, ours, theirs []string }
 // hunk is a change: lines [a, aEnd) of the old text became lines [b, bEnd) of the new one.
 type hunk struct{ a, aEnd, b, bEnd int }
 
-// regions cuts the three texts where all of them have the same lines. Changes that overlap or touch are in one region.
+// regions cuts the texts at common lines. Changes that overlap or touch are in one region.
 func regions(base, ours, theirs []string) []region {
 	sides := [2][]hunk{diff(base, ours), diff(base, theirs)}
 	var list []region
-	var at, shift [2]int // of each side: its next hunk, and how far its lines are moved against base
+	var at, shift [2]int // by side: next hunk, and line offset to base
 	pos := 0
 	for at[0] < len(sides[0]) || at[1] < len(sides[1]) {
 		start := len(base)
@@ -117,10 +117,11 @@ func regions(base, ours, theirs []string) []region {
 	return append(list, region{same, same, same})
 }
 
-// diffMost bounds the work of a comparison: texts that differ in more lines count as changed from the first difference to the last.
+// diffMost bounds the work of a diff: texts that differ in more lines count as changed from the first difference to the
+// last.
 const diffMost = 2000
 
-// diff compares two texts by the algorithm of Myers: http://www.xmailserver.org/diff2.pdf.
+// diff is the Myers algorithm: http://www.xmailserver.org/diff2.pdf.
 func diff(a, b []string) []hunk {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -170,7 +171,7 @@ func myers(a, b []string) []hunk {
 	return whole
 }
 
-// backtrack walks from the ends of both texts to their beginnings, and joins the single changes on the way to hunks.
+// backtrack walks the trace backwards and joins single changes to hunks.
 func backtrack(trace [][]int, x, y int) []hunk {
 	var hunks []hunk
 	add := func(h hunk) {
@@ -183,7 +184,7 @@ func backtrack(trace [][]int, x, y int) []hunk {
 	for d := len(trace) - 1; d > 0; d-- {
 		row := func(k int) int { return trace[d][k+d] }
 		k := x - y
-		down := k == -d || k != d && row(k-1) < row(k+1) // as the way forth decided
+		down := k == -d || k != d && row(k-1) < row(k+1) // same choice as forward
 		if down {
 			k++
 		} else {
@@ -202,7 +203,7 @@ func backtrack(trace [][]int, x, y int) []hunk {
 	return hunks
 }
 
-// binary reports whether a text is none, as Git decides it.
+// binary is Git's heuristic.
 func binary(text []byte) bool {
 	const looked = 8000
 	return bytes.IndexByte(text[:min(len(text), looked)], 0) >= 0

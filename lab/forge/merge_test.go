@@ -55,7 +55,7 @@ func TestMerge3(t *testing.T) {
 	}
 }
 
-// gitMerge is what git merge-file makes of it.
+// gitMerge runs git merge-file.
 func gitMerge(t *testing.T, base, ours, theirs string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func FuzzMerge3(f *testing.F) {
 	f.Add("", "x", "\r\n\n")
 	f.Fuzz(func(t *testing.T, base, x, y string) {
 		for _, text := range []*string{&base, &x, &y} {
-			if len(*text)%2 == 0 { // few different lines make more of a merge than many
+			if len(*text)%2 == 0 { // few distinct lines merge more interestingly
 				*text = strings.Join(strings.Split(*text, ""), "\n")
 			}
 		}

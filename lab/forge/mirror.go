@@ -8,21 +8,21 @@ import (
 	"homelab/lab"
 )
 
-// Mirror is a repository beside the estate, as the forge should hold it.
+// Mirror is a repository beside the estate, mirrored in the forge.
 type Mirror struct {
 	Name   string
-	Branch string // that is checked out, and that the mirror's default branch is
-	Of     string // its address elsewhere, for who looks at the mirror
+	Branch string // checked-out branch, the mirror's default
+	Of     string // upstream address, for its description
 	Tree   Tree
 }
 
-// Mirrored is what the forge holds of a repository.
+// Mirrored is the observed state of a mirror.
 type Mirrored struct {
-	Commit  string   // head of the branch; empty where there is none
-	Differs []string // from the working tree and the wanted webhook, in words
+	Commit  string   // head of the branch; may be empty
+	Differs []string // differences to the working tree and the webhook, for users
 }
 
-// of is the forge as it is for another repository than the estate's. Cures name Git's own commands: the repository is its owner's, and lab writes nothing there.
+// of returns the forge for a mirror. Cures name plain git commands: lab does not write to the user's repository.
 func (g *Gitea) of(m Mirror, s State) *Gitea {
 	other := *g
 	other.repository, other.branch, other.describes, other.notes = m.Name, m.Branch, "mirror of "+m.Of, nil
@@ -30,11 +30,11 @@ func (g *Gitea) of(m Mirror, s State) *Gitea {
 	return &other
 }
 
-// Mirror makes the repository where it is not there yet, has url told of its pushes, and pushes the working tree; see Push.
+// Mirror creates the repository if missing, ensures its webhook, and pushes the working tree; see Push.
 func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushResult, error) {
 	s, err := g.running(ctx)
 	if err == nil {
-		_, err = g.head(ctx, s) // a forge without the estate is not prepared
+		_, err = g.head(ctx, s) // without the estate, the forge is not prepared
 	}
 	if err != nil {
 		return PushResult{}, err
@@ -54,7 +54,7 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushR
 	return res, err
 }
 
-// Mirrored looks at what Mirror would change.
+// Mirrored returns what Mirror would change.
 func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mirrored, error) {
 	s, err := g.running(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mir
 	}
 	other := g.of(m, s)
 	head, same, err := other.same(ctx, s, m.Tree)
-	if errors.Is(err, errUnprepared) { // the forge, or this repository of it?
+	if errors.Is(err, errUnprepared) { // the forge, or only this repository?
 		if _, err := g.head(ctx, s); err != nil {
 			return Mirrored{}, err
 		}
@@ -86,7 +86,7 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mir
 	return res, err
 }
 
-// MirrorOf is a mounted repository as the forge should hold it.
+// MirrorOf returns the mirror of a mounted repository.
 func MirrorOf(r lab.Repository) Mirror {
 	return Mirror{Name: r.Name, Branch: r.Branch, Of: r.URL, Tree: Tree{FS: r.FS, Dir: r.Path}}
 }

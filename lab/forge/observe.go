@@ -12,14 +12,14 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// Observe looks at what there is of the forge. An API that does not answer, and a forge that is not prepared, are findings, not errors.
+// Observe returns the state of the forge. That its API does not answer, or that it is not prepared, is no error.
 func (g *Gitea) Observe(ctx context.Context) (State, error) {
 	s, err := g.container(ctx)
 	if err != nil {
 		return s, err
 	}
 	var foreign *lab.Error
-	if s.Volume, err = g.volume(ctx); err != nil && !errors.As(err, &foreign) { // one of somebody else is not the lab's
+	if s.Volume, err = g.volume(ctx); err != nil && !errors.As(err, &foreign) { // a foreign volume is not the lab's
 		return s, err
 	}
 	if s.HostURL == "" {
@@ -39,7 +39,7 @@ func (g *Gitea) Observe(ctx context.Context) (State, error) {
 	return s, nil
 }
 
-// container is what Docker knows of the forge.
+// container inspects the container.
 func (g *Gitea) container(ctx context.Context) (State, error) {
 	s, _, err := g.inspect(ctx)
 	return s, err
@@ -64,10 +64,10 @@ func (g *Gitea) inspect(ctx context.Context) (State, docker.Container, error) {
 	return s, c, nil
 }
 
-// tip is the head of the estate's branch; tree is empty where it is not known.
+// tip is the head of the estate's branch; tree may be unknown.
 type tip struct{ commit, tree string }
 
-// errUnprepared is a forge that answers, and lacks the admin with the lab's password, or the repository: its start was interrupted.
+// errUnprepared means that the forge answers but lacks the admin or the repository: its start was interrupted.
 var errUnprepared = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet", Cure: "lab up prepares it"}
 
 func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
@@ -96,18 +96,18 @@ func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
 	return tip{commit: list[0].SHA, tree: list[0].RepoCommit.Tree.SHA}, nil
 }
 
-// tipByGit asks Git itself: Gitea notices the first commit a little later.
+// tipByGit asks over Git: Gitea's API lags behind the first commit.
 func (g *Gitea) tipByGit(ctx context.Context, s State) (tip, error) {
 	commit, err := g.remote(s).head(ctx)
 	return tip{commit: commit}, err
 }
 
-// empty is how Gitea answers for a repository without commits.
+// empty reports whether Gitea's answer means a repository without commits.
 func empty(resp *gitea.Response) bool {
 	return resp != nil && (resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusNotFound)
 }
 
-// explain replaces an error that comes from a forge which is not prepared.
+// explain replaces errors of a forge that is not prepared.
 func (g *Gitea) explain(ctx context.Context, err *error) {
 	var known *lab.Error
 	if *err == nil || errors.As(*err, &known) || ctx.Err() != nil {

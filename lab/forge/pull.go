@@ -16,26 +16,26 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// PullResult is what a pull brought.
+// PullResult is the result of a pull.
 type PullResult struct {
-	Commit    string       // the forge's, 40 hex digits; empty where it has none
-	Commits   []Commit     // of others that were brought, newest first
+	Commit    string       // the forge's head, 40 hex digits; may be empty
+	Commits   []Commit     // pulled commits of others, newest first
 	Files     []PulledFile // sorted
-	Committed string       // commit of it in the repository around the estate; empty for none
-	Reason    string       // why there is none, where there is a repository
-	Next      string       // what to type then; may be empty
+	Committed string       // commit in the enclosing repository, or empty
+	Reason    string       // why there is none, if there is a repository
+	Next      string       // suggested command; may be empty
 }
 
-// PulledFile is what a pull did to one file.
+// PulledFile is the result for one file.
 type PulledFile struct {
 	Path   string
 	Did    string // Took, Merged, Conflict or Kept
-	Note   string // why, where that is not plain; may be empty
-	Lines  []int  // where conflicts begin
-	Beside string // where the forge's file is, which could not take its place
+	Note   string // reason, if not obvious
+	Lines  []int  // line numbers of conflicts
+	Beside string // path of a forge file that could not take its place
 }
 
-// pull is one pull as it was planned.
+// pull is a planned pull.
 type pull struct {
 	incoming
 	journal
@@ -43,12 +43,12 @@ type pull struct {
 	target  *object.Commit
 }
 
-// Pull brings what others committed in the forge into the working tree, file by file: what they alone changed is taken, what both sides changed is merged.
-// Nothing of the working tree is lost: what cannot be merged gets conflict markers, or the forge's file is put beside it. It ends with an error of code
-// "conflict" then, beside the result, and pushes are refused until that is resolved. A pull that was interrupted is resumed. With dry it only says
-// what it would do.
+// Pull pulls commits of others into the working tree, file by file: their changes are taken, changes of both sides are
+// merged. No local change is lost: conflicts get markers, or the forge's file is written beside the local one. Then the
+// error has code "conflict", and pushes are rejected until they are resolved. An interrupted pull is resumed. With dry,
+// nothing is written.
 //
-// Where the estate lies in a Git repository, what was brought is committed there, unless that would touch what is not committed.
+// In a Git repository, the pull is committed unless that would include uncommitted changes.
 func (r Remote) Pull(ctx context.Context, tree Tree, dry bool) (PullResult, error) {
 	if tree.Dir == "" {
 		return PullResult{}, &lab.Error{
@@ -100,7 +100,7 @@ func (r Remote) Pull(ctx context.Context, tree Tree, dry bool) (PullResult, erro
 	return res, r.end(p, res)
 }
 
-// begun is the journal of a pull into the working tree that was interrupted; nil where there is none. Conflicts that are not resolved are an error.
+// begun returns the journal of an interrupted pull, or nil. Unresolved conflicts are an error.
 func (r Remote) begun(tree Tree, dry bool) (*journal, error) {
 	j, err := r.journal(tree)
 	if err != nil || j == nil {
@@ -137,7 +137,7 @@ func newPull(store storer.EncodedObjectStorer, tree Tree, seen history, ours fil
 			return nil, err
 		}
 		if ok {
-			seen, around = was, Tree{} // a commit that the interrupted run made does not count as pulled
+			seen, around = was, Tree{} // the interrupted run's commit does not count as pulled
 			if done, err = begun.done(tree); err != nil {
 				return nil, err
 			}
@@ -178,10 +178,10 @@ func newPull(store storer.EncodedObjectStorer, tree Tree, seen history, ours fil
 	return p, err
 }
 
-// history is what the forge had when the pull began, as far as it is still there.
+// history returns the state of the forge when the pull began, as far as it still exists.
 func (j *journal) history(store storer.EncodedObjectStorer, now history) (was history, ok bool, err error) {
 	if was.head, err = object.GetCommit(store, plumbing.NewHash(j.Head)); err != nil {
-		return now, false, nil // others rewrote the branch
+		return now, false, nil // the branch was rewritten
 	}
 	if ok, err = was.head.IsAncestor(now.head); err != nil || !ok {
 		return now, false, err
@@ -195,7 +195,7 @@ func (j *journal) history(store storer.EncodedObjectStorer, now history) (was hi
 	return was, true, nil
 }
 
-// done are the changes that are in the working tree already.
+// done returns the changes that were already written.
 func (j *journal) done(tree Tree) ([]change, error) {
 	var list []change
 	for _, c := range j.Changes {
@@ -215,7 +215,7 @@ func (j *journal) done(tree Tree) ([]change, error) {
 	return list, nil
 }
 
-// end leaves a note of conflicts alone, and is the error for them.
+// end keeps only the conflicts in the journal and returns their error.
 func (r Remote) end(p *pull, res PullResult) error {
 	p.Over = true
 	p.Changes = slices.DeleteFunc(p.Changes, func(c change) bool { return c.Did != Conflict })

@@ -13,10 +13,10 @@ import (
 	"homelab/lab"
 )
 
-// slate keeps notes in memory, as JSON; it can fail as a killed program does.
+// slate is an in-memory Notes, stored as JSON. It can simulate a killed program.
 type slate struct {
 	data []byte
-	kill func(v any) error // asked before each note
+	kill func(v any) error // called before each save
 }
 
 func (s *slate) LoadPull(into any) error {
@@ -54,7 +54,7 @@ func (b *bench) pull() (PullResult, error) {
 	return b.remote.Pull(b.t.Context(), b.tree(), false)
 }
 
-// did is a result in short: "a took", "b conflict 1,5", "c conflict c.forge".
+// did abbreviates a result: "a took", "b conflict 1,5", "c conflict c.forge".
 func did(res PullResult) []string {
 	var list []string
 	for _, f := range res.Files {
@@ -75,7 +75,7 @@ const six = "1\n2\n3\n4\n5\n6\n"
 func TestPull(t *testing.T) {
 	for name, test := range map[string]struct {
 		base, others, ours map[string]string
-		ignored            map[string]string // on disk and not in the tree
+		ignored            map[string]string // on disk, not in the tree
 		did                []string
 		want               map[string]string // differences to base with ours; an empty text for no file
 		conflict           bool
@@ -185,7 +185,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// theirs commits to the forge by the git command line, and returns the commit; an empty text removes a file.
+// theirs commits to the forge with git and returns the commit; an empty text deletes a file.
 func (b *bench) theirs(texts map[string]string) string {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -207,7 +207,7 @@ func (b *bench) theirs(texts map[string]string) string {
 	return b.git(dir, "rev-parse", "HEAD")
 }
 
-// settles checks that a conflict stops pushes and pulls until it is resolved, and not longer.
+// settles checks that a conflict blocks pushes and pulls until it is resolved.
 func (b *bench) settles(res PullResult, notes *slate) {
 	b.t.Helper()
 	for _, do := range []func() error{func() error { _, err := b.push(); return err }, func() error { _, err := b.pull(); return err }} {
@@ -235,7 +235,7 @@ func (b *bench) settles(res PullResult, notes *slate) {
 	}
 }
 
-// Modes and links are brought as well, and permissions that Git does not know stay.
+// Modes and symlinks are pulled; permissions unknown to Git are kept.
 func TestPullModes(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"run.sh": "1\n", "to": "1\n", "link": "1\n", "secret": "1\n", "text": six})
@@ -267,7 +267,7 @@ func TestPullModes(t *testing.T) {
 	}
 }
 
-// Nothing is written outside the estate, whatever the forge has and whatever links there are.
+// Nothing is written outside the estate, whatever files and symlinks exist.
 func TestPullStaysInside(t *testing.T) {
 	b, _ := newPullBench(t)
 	outside := t.TempDir()
@@ -308,7 +308,7 @@ func TestPullIntoTheEmbeddedEstate(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// A pull that is killed, wherever that is, ends the same when it is run again; meanwhile there is no push.
+// A killed pull can be resumed at any point with the same result; until then, pushes are rejected.
 func TestPullKilled(t *testing.T) {
 	prepare := func(t *testing.T) (*bench, *slate) {
 		b, notes := newPullBench(t)
@@ -328,7 +328,7 @@ func TestPullKilled(t *testing.T) {
 	label := func(text string, res PullResult) string { return strings.ReplaceAll(text, res.Commit[:7], "") }
 	for written := range len(wantResult.Files) + 1 {
 		b, notes := prepare(t)
-		notes.kill = func(v any) error { // after the note, some of the files are there, and one half
+		notes.kill = func(v any) error { // as if killed after the journal and some files, one of them half-written
 			data, err := json.Marshal(v)
 			notes.data = data
 			return errors.Join(err, errKilled)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// Who commits: an address that reaches nobody.
+// Author of lab's commits, with a domain that cannot receive mail.
 const (
 	authorHost  = "lab.invalid"
 	authorEmail = "lab@" + authorHost
@@ -23,17 +23,18 @@ const (
 // pushAttempts is how often a push is tried when others push at the same time.
 const pushAttempts = 5
 
-// PushResult is what a push did.
+// PushResult is the result of a push.
 type PushResult struct {
 	Commit  string   // the forge's head afterwards, 40 hex digits
-	Changed []string // paths that the push changed there, sorted
-	Pushed  bool     // false when the forge already held the working tree
+	Changed []string // changed paths, sorted
+	Pushed  bool     // false if the forge already had the working tree
 }
 
-// Push commits the working tree on top of the forge's branch. Others' commits there are never lost: a push is refused unless the working tree has all
-// that they changed. It never forces; where a commit comes in between, it looks again. While conflicts of a pull are unresolved, it is refused.
+// Push commits the working tree on top of the forge's branch. It never discards commits of others: it is rejected
+// unless the working tree has all their changes. It never forces and retries on concurrent pushes. It is rejected
+// during unresolved conflicts of a pull.
 //
-// Where the estate is the root of a Git repository, the commit carries that repository's history, or is its very commit.
+// If the estate is the root of a Git repository, the commit includes that repository's history, or is its head.
 func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
 	if err := r.settled(tree); err != nil {
 		return PushResult{}, err
@@ -50,7 +51,7 @@ func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult
 	}
 }
 
-// share pushes with the history of the repository that the estate is the root of, else without.
+// share pushes with the history of the estate's repository if possible, else without.
 func (r Remote) share(ctx context.Context, tree Tree, message string) (PushResult, error) {
 	limited, cancel := context.WithTimeout(ctx, shareLimit)
 	defer cancel()
@@ -107,13 +108,14 @@ func (r Remote) push(ctx context.Context, tree Tree, message string, own *ownHis
 	return PushResult{Commit: commit.String(), Changed: changed(theirs, ours), Pushed: true}, nil
 }
 
-// movedError is a push that came too late: the branch is not where it was fetched.
+// movedError is the error of a push that lost a race.
 type movedError struct{ err error }
 
 func (e *movedError) Error() string { return e.err.Error() }
 func (e *movedError) Unwrap() error { return e.err }
 
-// moved looks whether a push failed because somebody else pushed. Servers have many words for that; where the branch is now is plain.
+// moved checks whether a push failed because another was faster. Servers word that differently, so the branch is
+// compared.
 func (r Remote) moved(ctx context.Context, seen history, err error) error {
 	head, _, rerr := r.refs(ctx)
 	if rerr != nil || seen.head == nil && head.IsZero() || seen.head != nil && head == seen.head.Hash {
@@ -122,7 +124,7 @@ func (r Remote) moved(ctx context.Context, seen history, err error) error {
 	return &movedError{err}
 }
 
-// Diff is the paths that a push would change, sorted.
+// Diff returns the paths that a push would change, sorted.
 func (r Remote) Diff(ctx context.Context, tree Tree) ([]string, error) {
 	store := newStore(nil)
 	ours, err := tree.read(store)

@@ -21,7 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// bench is a bare repository in place of the forge, a working tree, and somebody else.
+// bench has a bare repository in place of the forge, a working tree, and another user.
 type bench struct {
 	t      *testing.T
 	remote Remote
@@ -38,7 +38,7 @@ func newBench(t *testing.T) *bench {
 	b.must(repo.Storer.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, branchRef)))
 	cfg, err := repo.Config()
 	b.must(err)
-	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // git itself judges the objects that lab writes
+	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // have git itself check the objects
 	b.must(repo.SetConfig(cfg))
 	b.remote = Remote{URL: bare, Say: Commands{Pull: "pull"}, Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
 	return b
@@ -51,7 +51,7 @@ func (b *bench) must(err error) {
 	}
 }
 
-// write puts files into a folder; an empty text removes one.
+// write writes files into a folder; an empty text deletes one.
 func (b *bench) write(dir string, texts map[string]string) {
 	b.t.Helper()
 	for name, text := range texts {
@@ -72,7 +72,7 @@ func (b *bench) push() (PushResult, error) {
 	return b.remote.Push(b.t.Context(), b.tree(), "estate")
 }
 
-// other lets somebody else commit to the forge.
+// other commits to the forge as another user.
 func (b *bench) other(message string, texts map[string]string) plumbing.Hash {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -95,7 +95,7 @@ func commitAll(b *bench, repo *git.Repository, message string) plumbing.Hash {
 	return hash
 }
 
-// held is what the forge's branch holds now, and its commits' subjects, newest first.
+// held returns the files of the forge's branch and its commits' subjects, newest first.
 func (b *bench) held() (map[string]string, []string) {
 	b.t.Helper()
 	store := memory.NewStorage()
@@ -125,11 +125,11 @@ func (b *bench) held() (map[string]string, []string) {
 
 func TestPush(t *testing.T) {
 	for name, test := range map[string]struct {
-		others  map[string]string // what somebody else committed after the first push
-		ours    map[string]string // what changed in the working tree meanwhile
+		others  map[string]string // committed by others after the first push
+		ours    map[string]string // changed in the working tree meanwhile
 		pushed  bool
 		changed []string
-		lost    []string // files that a refusal names
+		lost    []string // files that a rejection names
 	}{
 		"nothing changed":                 {},
 		"we changed":                      {ours: map[string]string{"a": "2\n"}, pushed: true, changed: []string{"a"}},
@@ -207,7 +207,7 @@ func onDisk(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// A user who pulled may then change the very lines that the others did.
+// After a pull, the same lines may be changed.
 func TestPushAfterGitPull(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", ".gitignore": "*.log\n"})
@@ -225,8 +225,8 @@ func TestPushAfterGitPull(t *testing.T) {
 	}
 }
 
-// Where others rewrote the branch, what they left of it counts.
-func TestPushAfterTheirForce(t *testing.T) {
+// If the branch was rewritten, its new content counts.
+func TestPushAfterForcePush(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()
@@ -250,8 +250,8 @@ func TestPushAfterTheirForce(t *testing.T) {
 	}
 }
 
-// A repository that others filled before lab ever pushed is not overwritten.
-func TestFirstPushOntoOthersWork(t *testing.T) {
+// A repository with commits from before the first push is not overwritten.
+func TestFirstPushOntoForeignCommits(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()
@@ -283,7 +283,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-func TestTreeKeepsWhatGitKeeps(t *testing.T) {
+func TestTreeModes(t *testing.T) {
 	b := newBench(t)
 	outer := b.dir
 	_, err := git.PlainInit(outer, false)

@@ -17,20 +17,21 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Branch is the branch of the repository that engines follow.
+// Branch is the branch that engines follow.
 const Branch = "main"
 
 const branchRef = plumbing.ReferenceName("refs/heads/" + Branch)
 
-// lastRef remembers in the forge itself which commit the working tree had last, by a push or a pull. It goes where the repository goes.
+// lastRef records the commit that the working tree last had, by push or pull. It is stored in the forge, so that it
+// moves with the repository.
 const lastRef = plumbing.ReferenceName("refs/lab/last")
 
-// Remote is the forge's repository, by whatever protocol Git speaks.
+// Remote is the forge's repository over Git.
 type Remote struct {
 	URL    string
-	Branch string               // that engines follow; Branch where it is empty
-	Auth   transport.AuthMethod // nil for none
-	Notes  Notes                // of pulls; nil where there are none
+	Branch string               // that engines follow; default Branch
+	Auth   transport.AuthMethod // may be nil
+	Notes  Notes                // of pulls; may be nil
 	Say    Commands
 	Now    func() time.Time
 }
@@ -39,32 +40,32 @@ func (r Remote) branch() plumbing.ReferenceName {
 	return plumbing.NewBranchReferenceName(cmp.Or(r.Branch, Branch))
 }
 
-// Commands are command lines as a user would type them for this lab, for cures. The zero value is for a lab that needs no flags.
+// Commands are command lines for cures. The zero value is for a lab that needs no flags.
 type Commands struct {
-	Pull string // lab git pull
-	Up   string // lab up
+	Pull string // default: lab git pull
+	Up   string // default: lab up
 }
 
 func (r Remote) cure() string { return cmp.Or(r.Say.Pull, "lab git pull") }
 func (r Remote) up() string   { return cmp.Or(r.Say.Up, "lab up") }
 
-// history is what the forge has; nil for what it has not.
+// history holds the commits of the forge; nil if missing.
 type history struct {
 	head *object.Commit
-	last *object.Commit // that the working tree had: pushed or pulled by lab
+	last *object.Commit // last commit pushed or pulled by lab
 }
 
-// layered is a repository in memory on top of another that is only read.
+// layered is an in-memory repository on top of a read-only one.
 type layered struct {
 	*memory.Storage
-	below storer.EncodedObjectStorer // nil for none
+	below storer.EncodedObjectStorer // may be nil
 }
 
 func newStore(below storer.EncodedObjectStorer) *layered {
 	return &layered{Storage: memory.NewStorage(), below: below}
 }
 
-// EncodedObject finds an object in memory, else below.
+// EncodedObject looks in memory, then below.
 func (l *layered) EncodedObject(kind plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
 	o, err := l.Storage.EncodedObject(kind, h)
 	if errors.Is(err, plumbing.ErrObjectNotFound) && l.below != nil {
@@ -73,7 +74,7 @@ func (l *layered) EncodedObject(kind plumbing.ObjectType, h plumbing.Hash) (plum
 	return o, err
 }
 
-// HasEncodedObject returns an error for an object that is nowhere.
+// HasEncodedObject looks in memory, then below.
 func (l *layered) HasEncodedObject(h plumbing.Hash) error {
 	err := l.Storage.HasEncodedObject(h)
 	if err != nil && l.below != nil {
@@ -82,7 +83,7 @@ func (l *layered) HasEncodedObject(h plumbing.Hash) error {
 	return err
 }
 
-// EncodedObjectSize is the size of an object.
+// EncodedObjectSize looks in memory, then below.
 func (l *layered) EncodedObjectSize(h plumbing.Hash) (int64, error) {
 	n, err := l.Storage.EncodedObjectSize(h)
 	if err != nil && l.below != nil {
@@ -95,14 +96,14 @@ func (r Remote) at(store storage.Storer) *git.Remote {
 	return git.NewRemote(store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.URL}})
 }
 
-// fetch brings what store lacks.
+// fetch fetches what store lacks.
 func (r Remote) fetch(ctx context.Context, store storage.Storer) (history, error) {
 	return r.fetchDepth(ctx, store, 0)
 }
 
-// fetchDepth brings the latest commits alone; all of them with depth 0.
+// fetchDepth fetches depth commits; 0 for all.
 func (r Remote) fetchDepth(ctx context.Context, store storage.Storer, depth int) (history, error) {
-	// Patterns, as a plain name would be an error where lab never pushed.
+	// Patterns: a plain name would be an error if lab never pushed.
 	specs := []config.RefSpec{config.RefSpec(fmt.Sprintf("+%[1]s*:%[1]s*", r.branch())), "+refs/lab/*:refs/lab/*"}
 	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags, Depth: depth})
 	switch {
@@ -127,7 +128,7 @@ func (r Remote) fetchDepth(ctx context.Context, store storage.Storer, depth int)
 	return h, nil
 }
 
-// refs are the commits of the branch that engines follow and of lab's last push or pull, zero where there is none. It takes one small request.
+// refs returns the heads of branch and lastRef, zero if missing, with one small request.
 func (r Remote) refs(ctx context.Context) (head, last plumbing.Hash, err error) {
 	list, err := r.at(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: r.Auth})
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
@@ -147,7 +148,7 @@ func (r Remote) refs(ctx context.Context) (head, last plumbing.Hash, err error) 
 	return head, last, nil
 }
 
-// head is the commit of the branch that engines follow, "" where there is none.
+// head returns the head of the branch, or "".
 func (r Remote) head(ctx context.Context) (string, error) {
 	head, _, err := r.refs(ctx)
 	if err != nil || head.IsZero() {

@@ -18,11 +18,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport/client"
 )
 
-// sendMost is how many bytes of objects a push may carry: they are held in memory.
+// sendMost limits the bytes of objects in a push, which are held in memory.
 const sendMost = 256 << 20
 
-// send moves branch and last from where they were seen to a commit; where they are no longer there, the server refuses. It is done here and not by go-git's
-// Push, which reads all objects of the history each time to know what to send, and hangs when one of them cannot be read while it sends.
+// send updates branch and lastRef, unless they moved since they were seen. go-git's Push is not used: it reads the
+// whole history each time, and hangs if an object is unreadable while it sends.
 func (r Remote) send(ctx context.Context, store storer.EncodedObjectStorer, seen history, commit plumbing.Hash) error {
 	pack, err := packed(ctx, store, seen, commit)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r Remote) send(ctx context.Context, store storer.EncodedObjectStorer, seen
 	return r.update(ctx, pack, commands...)
 }
 
-// remember moves last to a commit that the forge has, which the working tree now has, too.
+// remember updates lastRef to a commit of the forge that the working tree now has.
 func (r Remote) remember(ctx context.Context, seen history, commit plumbing.Hash) error {
 	c := &packp.Command{Name: lastRef, New: commit}
 	if seen.last != nil {
@@ -58,7 +58,7 @@ func (r Remote) remember(ctx context.Context, seen history, commit plumbing.Hash
 	return r.update(ctx, pack, c)
 }
 
-// update changes references at once, or none of them.
+// update updates references atomically.
 func (r Remote) update(ctx context.Context, pack io.Reader, commands ...*packp.Command) (err error) {
 	defer func() {
 		if err != nil {
@@ -96,7 +96,7 @@ func (r Remote) update(ctx context.Context, pack io.Reader, commands ...*packp.C
 	return report.Error()
 }
 
-// packed is all that a commit needs and that the forge has not, as a packfile.
+// packed returns a packfile of the commit's objects that the forge lacks.
 func packed(ctx context.Context, store storer.EncodedObjectStorer, seen history, commit plumbing.Hash) (io.Reader, error) {
 	there := map[plumbing.Hash]bool{}
 	for _, c := range []*object.Commit{seen.head, seen.last} {
@@ -140,11 +140,11 @@ func encode(store storer.EncodedObjectStorer, list []plumbing.Hash) (io.Reader, 
 		store = newStore(nil)
 	}
 	var b bytes.Buffer
-	_, err := packfile.NewEncoder(&b, store, false).Encode(list, 0) // without deltas: the way is short
+	_, err := packfile.NewEncoder(&b, store, false).Encode(list, 0) // no deltas: the network is local
 	return &b, err
 }
 
-// packing collects objects that are to be sent.
+// packing collects the objects to send.
 type packing struct {
 	store storer.EncodedObjectStorer
 	there map[plumbing.Hash]bool // in the forge, or in list
@@ -165,7 +165,7 @@ func (p *packing) add(h plumbing.Hash) error {
 	return nil
 }
 
-// tree adds a folder and what is in it, or only notes it as known to the forge.
+// tree adds a tree recursively; without send, it is only marked as known to the forge.
 func (p *packing) tree(h plumbing.Hash, send bool) error {
 	if p.there[h] {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Where things lie in Gitea's container: upstream's image and the one built from source agree on the program.
+// Paths in Gitea's container. The upstream image and the one built from source agree on program.
 const (
 	program  = "/app/gitea/gitea"
 	dataDir  = "/data"
@@ -17,8 +17,9 @@ const (
 	account  = "1000" // user and group git in both images
 )
 
-// settings is Gitea's app.ini. Everything that a lab of one person has no use for is off, which halves the time to start: no SSH, no LFS, no search index,
-// no queue on disk, one language. The keys follow from the password, so that a container made again over the same volume reads what the old one wrote.
+// settings returns Gitea's app.ini. What a single-user lab does not need is off, which halves the start-up time: no
+// SSH, no LFS, no search index, no disk queue, one language. Keys are derived from the password, so that a recreated
+// container can read the old volume.
 func (g *Gitea) settings() string {
 	return strings.NewReplacer(
 		"{url}", g.URL(), "{host}", g.name, "{port}", httpPort, "{work}", workPath,
@@ -122,10 +123,10 @@ LEVEL = Warn
 `)
 }
 
-// key derives one of Gitea's own secrets from the admin's password.
+// key derives one of Gitea's secrets from the admin's password.
 func (g *Gitea) key(purpose string) string { return hex.EncodeToString(g.derive(purpose)) }
 
-// jwtKey is 32 bytes in the form that Gitea wants for a signing key.
+// jwtKey returns 32 bytes in Gitea's format of signing keys.
 func (g *Gitea) jwtKey() string { return base64.RawURLEncoding.EncodeToString(g.derive("jwt secret")) }
 
 func (g *Gitea) derive(purpose string) []byte {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// shareLimit is how long a push may take that carries the estate's own history; then it does without.
+	// Timeout of a push with the estate's history; then it is retried without
 	shareLimit = 20 * time.Second
-	// shareMost is how many commits such a history may have: all are read, with every push.
+	// Limit of commits: all are read on every push
 	shareMost = 5000
 )
 
-// ownRef names the head of the estate's own repository in memory, so that a fetch does not ask for what is there.
+// ownRef is the head of the estate's repository in memory, so that a fetch skips known objects.
 const ownRef = plumbing.ReferenceName("refs/own/head")
 
-// ownHistory is the repository that an estate is the root of. It is read and never written; nil is none.
+// ownHistory is the repository whose root is the estate. It is only read; nil for none.
 type ownHistory struct {
 	objects storer.EncodedObjectStorer
 	head    plumbing.Hash
 }
 
-// own is the history that a push of the tree may carry. One that cannot be read, is shallow or too long is none.
+// own returns the history to push, or nil if it is unreadable, shallow or too long.
 func (t Tree) own(ctx context.Context) *ownHistory {
 	if t.Dir == "" {
 		return nil
@@ -60,7 +60,7 @@ func (t Tree) own(ctx context.Context) *ownHistory {
 	return &ownHistory{objects: repo.Storer, head: head.Hash}
 }
 
-// store is a repository in memory that has the history's objects as well.
+// store returns an in-memory repository that includes the history's objects.
 func (o *ownHistory) store() (*layered, error) {
 	if o == nil {
 		return newStore(nil), nil
@@ -69,7 +69,8 @@ func (o *ownHistory) store() (*layered, error) {
 	return store, store.SetReference(plumbing.NewHashReference(ownRef, o.head))
 }
 
-// tip is the history's own head where the forge's branch can simply move on to it: it holds the working tree, and all that the forge has. Else it is zero.
+// tip returns the history's head if the forge's branch can fast-forward to it and it equals the working tree, else
+// zero.
 func (o *ownHistory) tip(store storer.EncodedObjectStorer, seen history, root plumbing.Hash) (plumbing.Hash, error) {
 	if o == nil {
 		return plumbing.ZeroHash, nil
@@ -86,7 +87,7 @@ func (o *ownHistory) tip(store storer.EncodedObjectStorer, seen history, root pl
 	return o.head, nil
 }
 
-// parents are what a commit has beside the forge's head: the history's head, unless the forge has it.
+// parents returns the parents of a commit besides the forge's head: the history's head, unless the forge has it.
 func (o *ownHistory) parents(store storer.EncodedObjectStorer, seen history) []plumbing.Hash {
 	if o == nil {
 		return nil
@@ -103,7 +104,7 @@ func (o *ownHistory) parents(store storer.EncodedObjectStorer, seen history) []p
 	return []plumbing.Hash{o.head}
 }
 
-// pulled returns a function that reports whether the repository of the working tree has a commit in the history of what is checked out.
+// pulled returns a function that reports whether HEAD of the estate's repository contains a commit.
 func (t Tree) pulled() func(*object.Commit) bool {
 	never := func(*object.Commit) bool { return false }
 	if t.Dir == "" {
@@ -111,7 +112,7 @@ func (t Tree) pulled() func(*object.Commit) bool {
 	}
 	repo, err := git.PlainOpenWithOptions(t.Dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if err != nil {
-		return never // not in a repository, or in one that go-git cannot read: the files themselves decide
+		return never // no readable repository: compare files instead
 	}
 	ref, err := repo.Head()
 	if err != nil {

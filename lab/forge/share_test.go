@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// git runs the git command line as a user in a folder.
+// git runs git in a folder.
 func (b *bench) git(dir string, args ...string) string {
 	b.t.Helper()
 	out, err := b.tryGit(dir, args...)
@@ -31,8 +31,8 @@ func (b *bench) tryGit(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// person makes the estate a Git repository with a commit of what is in it.
-func (b *bench) person(dir string) {
+// initRepository makes the estate a Git repository with an initial commit.
+func (b *bench) initRepository(dir string) {
 	b.t.Helper()
 	b.t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(b.t.TempDir(), "gitconfig"))
 	b.t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -51,17 +51,16 @@ func (b *bench) save(dir, message string) string {
 	return b.git(dir, "rev-parse", "HEAD")
 }
 
-// parents are those of a commit in the forge.
 func (b *bench) parents(commit string) []string {
 	b.t.Helper()
 	return strings.Fields(b.git(b.remote.URL, "log", "-1", "--format=%P", commit))
 }
 
-// A clean clone and the forge have one history: the branch is the user's commit, and git pull works both ways.
-func TestPushOfACleanClone(t *testing.T) {
+// A clean clone shares its history: the branch is the user's commit, and git pull works both ways.
+func TestPushCleanClone(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n"})
-	b.person(b.dir)
+	b.initRepository(b.dir)
 	before := b.files(filepath.Join(b.dir, ".git"))
 	got, err := b.push()
 	b.must(err)
@@ -83,11 +82,11 @@ func TestPushOfACleanClone(t *testing.T) {
 	}
 }
 
-// What is not committed goes to the forge in a commit of lab's, which follows both the forge's head and the user's.
-func TestPushOfADirtyTree(t *testing.T) {
+// Uncommitted changes are pushed in a commit of lab's on top of the forge's head and the user's.
+func TestPushDirtyTree(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n"})
-	b.person(b.dir)
+	b.initRepository(b.dir)
 	head := b.git(b.dir, "rev-parse", "HEAD")
 	b.write(b.dir, map[string]string{"a": "2\n"})
 	first, err := b.push()
@@ -109,7 +108,7 @@ func TestPushOfADirtyTree(t *testing.T) {
 		t.Errorf("parents %q, want the forge's head and the user's", got)
 	}
 	b.git(b.dir, "checkout", "--quiet", "c")
-	b.write(b.dir, map[string]string{"a": "not committed\n"}) // git permits a pull that does not touch it
+	b.write(b.dir, map[string]string{"a": "not committed\n"}) // git pull permits unrelated uncommitted changes
 	b.other("theirs", map[string]string{"b": "9\n"})
 	b.git(b.dir, "pull", "--no-edit", b.remote.URL, "main")
 	if got := onDisk(t, b.dir); got["b"] != "9\n" || got["c"] != "2\n" || got["a"] != "not committed\n" {
@@ -117,13 +116,12 @@ func TestPushOfADirtyTree(t *testing.T) {
 	}
 }
 
-// A forge that was filled before histories were shared gets one with the next push.
 func TestPushOntoUnrelatedHistory(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	old, err := b.push()
 	b.must(err)
-	b.person(b.dir)
+	b.initRepository(b.dir)
 	b.write(b.dir, map[string]string{"a": "2\n"})
 	head := b.save(b.dir, "two")
 	got, err := b.push()
@@ -134,7 +132,6 @@ func TestPushOntoUnrelatedHistory(t *testing.T) {
 	b.git(b.dir, "pull", b.remote.URL, "main")
 }
 
-// What cannot be shared is pushed without.
 func TestPushWithoutSharing(t *testing.T) {
 	for name, spoil := range map[string]func(b *bench){
 		"shallow": func(b *bench) {
@@ -154,7 +151,7 @@ func TestPushWithoutSharing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.write(b.dir, map[string]string{"a": "1\n"})
-			b.person(b.dir)
+			b.initRepository(b.dir)
 			b.write(b.dir, map[string]string{"a": "2\n"})
 			b.save(b.dir, "two")
 			spoil(b)
@@ -167,7 +164,7 @@ func TestPushWithoutSharing(t *testing.T) {
 	}
 }
 
-// files are the files below a folder, with size and time.
+// files returns the files below a folder, with size and time.
 func (b *bench) files(dir string) []string {
 	b.t.Helper()
 	var list []string
@@ -182,12 +179,12 @@ func (b *bench) files(dir string) []string {
 	return list
 }
 
-// Commits that come between fetch and push are looked at, however often that is; what does not diverge does not stop a push.
+// Commits between fetch and push are handled, however often that happens.
 func TestPushRace(t *testing.T) {
 	for name, test := range map[string]struct {
-		file  string // that the other one changes
+		file  string // changed by the other user
 		times int
-		want  string // code of the refusal; empty for none
+		want  string // code of the rejection, or empty
 	}{
 		"apart from ours": {"theirs", 1, "diverged"},
 		"as ours":         {"a", 1, ""},
@@ -201,7 +198,7 @@ func TestPushRace(t *testing.T) {
 			b.must(err)
 			b.write(b.dir, map[string]string{"a": "2\n", "b": "2\n"})
 			now, n := b.remote.Now, 0
-			b.remote.Now = func() time.Time { // asked between fetch and push
+			b.remote.Now = func() time.Time { // called between fetch and push
 				switch n++; {
 				case n == 1:
 					b.other("theirs", map[string]string{test.file: "2\n"})
@@ -233,8 +230,8 @@ func TestPushRace(t *testing.T) {
 	}
 }
 
-// Over HTTP, as to Gitea, all goes as on disk.
-func TestOverHTTP(t *testing.T) {
+// HTTP, as to Gitea.
+func TestHTTP(t *testing.T) {
 	exe, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +244,7 @@ func TestOverHTTP(t *testing.T) {
 	defer server.Close()
 	b.remote.URL = server.URL + "/" + filepath.Base(b.remote.URL)
 	b.write(b.dir, map[string]string{"a": "1\n"})
-	b.person(b.dir)
+	b.initRepository(b.dir)
 	first, err := b.push()
 	b.must(err)
 	if head := b.git(b.dir, "rev-parse", "HEAD"); first.Commit != head {
@@ -274,7 +271,7 @@ func TestOverHTTP(t *testing.T) {
 	b.git(b.dir, "pull", b.remote.URL, "main")
 }
 
-// BenchmarkShare pushes this repository's own history, and one commit on top of it.
+// BenchmarkShare pushes this repository's history and one commit on top of it.
 func BenchmarkShare(bm *testing.B) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

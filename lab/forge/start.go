@@ -20,11 +20,12 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// startLimit is how long a forge may take until it answers, on a slow and busy machine.
+// startLimit is the timeout of a start on a slow and busy machine.
 const startLimit = 2 * time.Minute
 
-// Start makes the forge where there is none, makes its container again where image or settings changed (the volume stays), starts it where it is stopped, and
-// returns when the admin can use the estate's repository. It listens on 127.0.0.1:port; with port 0 on the one it had, or a free one.
+// Start creates the forge, or recreates its container if image or settings changed (the volume is kept), starts it, and
+// returns when the admin can access the estate's repository. It listens on 127.0.0.1:port; port 0 selects the previous
+// port, or a free one.
 func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
 	if p == nil {
 		p = func(string) {}
@@ -53,7 +54,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	case !s.Exists:
 		err = g.create(ctx, image, port, p)
 	case !s.Running && !container.Paused():
-		err = g.fill(ctx) // a run may have been killed after it made the container
+		err = g.fill(ctx) // a run may have been killed after it created the container
 	}
 	network := lab.NetworkName(g.lab)
 	if err == nil {
@@ -83,7 +84,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	return g.prepare(ctx, s)
 }
 
-// create makes volume and container, and puts the settings into the volume; a container that lacks them cannot come to run.
+// create creates volume and container and writes the settings. A container without settings cannot run.
 func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
 	if err := g.docker.LoadImage(ctx, image, p); err != nil {
 		return err
@@ -108,21 +109,21 @@ func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Pro
 	args := append([]string{"create", "--name", g.name, "--hostname", g.name, "--network", lab.NetworkName(g.lab)}, docker.Labels(labels)...)
 	args = append(args,
 		"--publish", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))+":"+httpPort, "--volume", g.name+":"+dataDir,
-		"--restart", "unless-stopped", // it comes back with the machine
+		"--restart", "unless-stopped", // survives reboots
 		"--user", account+":"+account, "--security-opt", "no-new-privileges", "--cap-drop", "ALL",
-		// Past the image's own entrypoint, which would start an SSH server and a supervisor, and wants root.
+		// Bypass the image's entrypoint, which starts an SSH server and a supervisor and requires root.
 		"--entrypoint", program, image.Ref, "--work-path", workPath, "--config", appINI, "web")
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err
 	}
-	if err := g.fill(ctx); err != nil { // without settings it must not be taken for whole
+	if err := g.fill(ctx); err != nil { // without settings, it must not look complete
 		_, rmErr := g.docker.Output(context.WithoutCancel(ctx), nil, "rm", "--force", g.name)
 		return errors.Join(err, rmErr)
 	}
 	return nil
 }
 
-// fill puts the settings into the volume.
+// fill writes the settings to the volume.
 func (g *Gitea) fill(ctx context.Context) error {
 	files, err := g.volumeFiles()
 	if err == nil {
@@ -131,7 +132,7 @@ func (g *Gitea) fill(ctx context.Context) error {
 	return err
 }
 
-// volumeFiles is what the volume needs at first, as an archive: the settings, owned by Gitea's user. This way no secret stands on a command line.
+// volumeFiles returns the initial content of the volume as an archive, which keeps secrets off command lines.
 func (g *Gitea) volumeFiles() (*bytes.Buffer, error) {
 	id, err := strconv.Atoi(account)
 	if err != nil {
@@ -155,7 +156,7 @@ func (g *Gitea) volumeFiles() (*bytes.Buffer, error) {
 	return &b, errors.Join(err, w.Close())
 }
 
-// volume reports whether the lab's volume exists; one of its name that is not the lab's is an error.
+// volume reports whether the lab's volume exists; a foreign one of its name is an error.
 func (g *Gitea) volume(ctx context.Context) (bool, error) {
 	out, err := g.docker.Output(ctx, nil, "volume", "inspect", "--format", `{{index .Labels "`+lab.LabelName+`"}}`, g.name)
 	if docker.NotFound(err) {
@@ -173,12 +174,12 @@ func (g *Gitea) volume(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// publishedPort is the port on this machine that the container was made with; 0 where there is none.
+// publishedPort returns the host port that the container was created with, or 0.
 func (g *Gitea) publishedPort(ctx context.Context, s State) (int, error) {
 	if !s.Exists {
 		return 0, nil
 	}
-	// Of the wish, not of the state: a stopped container publishes nothing.
+	// From HostConfig: a stopped container publishes nothing.
 	out, err := g.docker.Output(ctx, nil, "container", "inspect", "--format", `{{(index (index .HostConfig.PortBindings "`+httpPort+`/tcp") 0).HostPort}}`, g.name)
 	if err != nil {
 		return 0, fmt.Errorf("forge: %w", err)
@@ -195,7 +196,7 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// awaitHealth waits until Gitea answers. Docker has no event for that, so it is asked.
+// awaitHealth polls until Gitea answers; docker has no event for it.
 func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerLimit}
 	again := time.NewTicker(50 * time.Millisecond)
@@ -206,7 +207,7 @@ func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
 		if err == nil {
 			return nil
 		}
-		if looks++; looks%20 == 0 { // every second: does it run at all?
+		if looks++; looks%20 == 0 { // every second: still running?
 			now, cerr := g.container(ctx)
 			if cerr == nil && !now.Running {
 				return g.unwell(ctx, "stopped", nil)
@@ -239,7 +240,7 @@ func health(ctx context.Context, client *http.Client, base string) error {
 	return nil
 }
 
-// unwell tells what Gitea said last.
+// unwell adds Gitea's last log lines.
 func (g *Gitea) unwell(ctx context.Context, how string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
@@ -254,7 +255,7 @@ func (g *Gitea) unwell(ctx context.Context, how string, err error) error {
 	return e
 }
 
-// prepare makes admin and repository where they are not there yet.
+// prepare creates admin and repository, if missing.
 func (g *Gitea) prepare(ctx context.Context, s State) error {
 	api, err := g.api(ctx, s)
 	if err != nil {
@@ -278,8 +279,8 @@ func (g *Gitea) prepare(ctx context.Context, s State) error {
 
 var tokenPattern = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
 
-// ensureAdmin gives the admin the wanted password. Gitea's own commands take a password on their command line alone, where every user of the machine could
-// read it; so the account is made with one that nobody knows and a token that goes again, and the password is set through the API.
+// ensureAdmin sets the admin's password. Gitea's commands take a password only on the command line, visible to every
+// local user: the account is created with a random one and a temporary token, and the password is set through the API.
 func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	name := "lab-" + rand.Text()[:8]
 	admin := func(args ...string) (string, error) {
@@ -296,7 +297,7 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	}
 	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
 		"--must-change-password=false", "--access-token", "--access-token-name", name)
-	if docker.Said(err, "already exists") { // its password is another: the lab's files were lost
+	if docker.Said(err, "already exists") { // with another password: the lab's files were lost
 		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
 	}
 	if err != nil {
@@ -311,7 +312,7 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	if err != nil {
 		return fmt.Errorf("admin of the forge: %w", err)
 	}
-	if api, err = g.api(ctx, s); err != nil { // a token cannot remove tokens
+	if api, err = g.api(ctx, s); err != nil { // a token cannot delete tokens
 		return err
 	}
 	if _, err := api.DeleteAccessToken(name); err != nil {

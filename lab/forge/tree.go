@@ -22,10 +22,10 @@ import (
 // Tree is the working tree of an estate.
 type Tree struct {
 	FS  fs.FS
-	Dir string // absolute path where FS is a folder on disk; empty for the embedded estate
+	Dir string // absolute path of FS on disk; empty for the embedded estate
 }
 
-// entry is what Git knows of a file.
+// entry is Git's view of a file.
 type entry struct {
 	Hash plumbing.Hash
 	Mode filemode.FileMode
@@ -34,8 +34,8 @@ type entry struct {
 // files maps slash-separated paths to entries.
 type files map[string]entry
 
-// read stores every file that Git would commit as a blob, and returns what is where. Ignored are what .gitignore files and .git/info/exclude name, those of an
-// enclosing repository included, and repositories within the estate. Line ends stay as they are on disk.
+// read stores all files that Git would commit as blobs. Ignored are files by .gitignore and .git/info/exclude, those of
+// an enclosing repository included, and nested repositories. Line ends are kept.
 func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
 	patterns, base, err := t.outerPatterns()
 	if err != nil {
@@ -48,7 +48,7 @@ func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
 	return found, nil
 }
 
-// hash is the tree's object name, which a commit of it would carry.
+// hash returns the tree hash.
 func (t Tree) hash() (string, error) {
 	store := memory.NewStorage()
 	found, err := t.read(store)
@@ -59,14 +59,14 @@ func (t Tree) hash() (string, error) {
 	return root.String(), err
 }
 
-// walk reads one folder. base is where the estate lies within its repository, as patterns are relative to that.
+// walk reads one folder. base is the estate's path in its repository, to which patterns are relative.
 func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []gitignore.Pattern, base []string, dir string) error {
 	entries, err := fs.ReadDir(t.FS, dir)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	if dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" }) {
-		return nil // a repository of its own
+		return nil // nested repository
 	}
 	within := slices.Clone(base)
 	if dir != "." {
@@ -93,7 +93,7 @@ func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []git
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if mode == filemode.Empty { // a socket or device, which Git does not know
+		if mode == filemode.Empty { // a socket or device
 			continue
 		}
 		hash, err := put(store, plumbing.BlobObject, content)
@@ -139,7 +139,7 @@ func put(store storer.EncodedObjectStorer, kind plumbing.ObjectType, content []b
 	return store.SetEncodedObject(o)
 }
 
-// write stores the tree objects of files and returns the root's hash.
+// write stores the tree objects and returns the root's hash.
 func (f files) write(store storer.EncodedObjectStorer) (plumbing.Hash, error) {
 	here := map[string]object.TreeEntry{}
 	below := map[string]files{}
@@ -170,7 +170,7 @@ func (f files) write(store storer.EncodedObjectStorer) (plumbing.Hash, error) {
 	return store.SetEncodedObject(o)
 }
 
-// sortName is how Git orders a tree: folders as if their names ended in a slash.
+// sortName is Git's sort key: folders as if their names ended in a slash.
 func sortName(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"
@@ -178,7 +178,7 @@ func sortName(e object.TreeEntry) string {
 	return e.Name
 }
 
-// filesOf flattens a commit's tree. No commit has no files.
+// filesOf flattens a commit's tree; nil has no files.
 func filesOf(c *object.Commit) (files, error) {
 	if c == nil {
 		return files{}, nil
@@ -203,7 +203,7 @@ func filesOf(c *object.Commit) (files, error) {
 	}
 }
 
-// changed are the paths that differ between two sets of files, sorted.
+// changed returns the paths that differ, sorted.
 func changed(a, b files) []string {
 	var paths []string
 	for name, e := range a {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Estate waits until the forge answers, and returns the files at the head of the branch that engines follow; nil where it has no commit.
+// Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
 func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -25,7 +25,7 @@ func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
 	return g.remote(s).Files(ctx)
 }
 
-// Files are those of the head of the branch that engines follow; nil where it has no commit.
+// Files returns the files at the head of the branch, or nil without commits.
 func (r Remote) Files(ctx context.Context) (fs.FS, error) {
 	store := memory.NewStorage()
 	h, err := r.fetchDepth(ctx, store, 1)

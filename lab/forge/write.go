@@ -14,8 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// write brings the working tree to where the changes lead, removals first. Each file is replaced at once or not at all, what was done before is left, and
-// nothing is written through a link that leads out of the estate.
+// write applies changes to the working tree, removals first. Each file is replaced atomically, applied changes are
+// skipped, and nothing is written through a symlink that leaves the estate.
 func (in *incoming) write(changes []change) error {
 	root, err := os.OpenRoot(in.tree.Dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func (in *incoming) apply(root *os.Root, c change) error {
 	return replace(root, c.Path, c.Result, text)
 }
 
-// prune removes folders that have become empty, as Git does.
+// prune removes empty folders, as Git does.
 func prune(root *os.Root, dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		entries, err := fs.ReadDir(root.FS(), dir)
@@ -82,13 +82,14 @@ func prune(root *os.Root, dir string) error {
 	return nil
 }
 
-// temporary is the name under which a file is written. It follows from the path, so that one that a killed pull left is written over.
+// temporary returns the name of a temporary file. It is derived from the path, so that a killed pull's leftover is
+// overwritten.
 func temporary(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(path.Dir(name), ".lab-pull-"+hex.EncodeToString(sum[:6]))
 }
 
-// replace puts a file into place.
+// replace writes a file atomically.
 func replace(root *os.Root, name string, e entry, text []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err
@@ -109,7 +110,7 @@ func replace(root *os.Root, name string, e entry, text []byte) error {
 		}
 		return root.Rename(tmp, name)
 	}
-	var perm fs.FileMode = 0o666 // less the umask
+	var perm fs.FileMode = 0o666 // before the umask
 	if e.Mode == filemode.Executable {
 		perm = 0o777
 	}
@@ -118,7 +119,7 @@ func replace(root *os.Root, name string, e entry, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err == nil && info != nil && info.Mode().IsRegular() { // who may read it stays
+	if err == nil && info != nil && info.Mode().IsRegular() { // keep permissions
 		keep := info.Mode().Perm() &^ 0o111
 		if e.Mode == filemode.Executable {
 			keep |= keep & 0o444 >> 2
@@ -131,7 +132,7 @@ func replace(root *os.Root, name string, e entry, text []byte) error {
 	return root.Rename(tmp, name)
 }
 
-// removeEmpty removes a folder that holds empty folders alone.
+// removeEmpty removes a folder that contains only empty folders.
 func removeEmpty(root *os.Root, dir string) error {
 	entries, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {

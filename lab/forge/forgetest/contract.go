@@ -1,4 +1,4 @@
-// Package forgetest holds what every forge must do, as one suite, and a fake that does it with a repository on disk.
+// Package forgetest provides a contract suite for forges, and a fake backed by a bare repository.
 package forgetest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// Forge is what the suite tests. Consumers declare smaller interfaces of their own.
+// Forge is the interface that the suite tests. Consumers declare smaller ones.
 type Forge interface {
 	Observe(ctx context.Context) (forge.State, error)
 	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
@@ -46,15 +46,14 @@ var _ Forge = (*forge.Gitea)(nil)
 type Subject struct {
 	Forge     Forge
 	Image     lab.Image
-	Stop      func(t *testing.T)                                      // stops it, as a restart of the machine does
+	Stop      func(t *testing.T)                                      // stops it, as a reboot does
 	Pause     func(t *testing.T)                                      // freezes it, as docker pause does
-	Silence   func(t *testing.T) (undo func())                        // lets it run and not answer
-	Unprepare func(t *testing.T)                                      // takes admin and repository away, as a start that was interrupted leaves it
-	Other     func(t *testing.T, message string, files ...string)     // somebody else commits: name, text, name, text, ...
-	Chart     func(t *testing.T, dir, version, text string) lab.Chart // a chart archive of that version whose content depends on text
+	Silence   func(t *testing.T) (undo func())                        // keeps it running without answering
+	Unprepare func(t *testing.T)                                      // deletes admin and repository, as after an interrupted start
+	Other     func(t *testing.T, message string, files ...string)     // commits as another user: name, text, name, text, ...
+	Chart     func(t *testing.T, dir, version, text string) lab.Chart // returns a chart archive whose content depends on text
 }
 
-// Contract runs the suite.
 func Contract(t *testing.T, s Subject) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -248,7 +247,7 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		image := s.Image
-		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if built again; the archive is what it was
+		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if rebuilt; the archive is the same
 		must(t, s.Forge.Start(ctx, image, 0, nil))
 		got := observe(t, s.Forge)
 		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
@@ -308,7 +307,7 @@ func Contract(t *testing.T, s Subject) {
 	})
 }
 
-// unserved checks that a forge which does not serve its repository says so, whatever is asked.
+// unserved checks that all calls to a forge without a repository return no_forge.
 func unserved(t *testing.T, f Forge, tree forge.Tree) {
 	t.Helper()
 	ctx := t.Context()
@@ -364,7 +363,7 @@ func write(t *testing.T, dir, name, text string) {
 	must(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
-// Digest is the digest of a file, as a Chart carries it.
+// Digest returns the digest of a file as in lab.Chart.
 func Digest(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -373,7 +372,7 @@ func Digest(t *testing.T, file string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Commit clones a repository, commits files (name, text, name, text, ...) as somebody else, and pushes.
+// Commit clones a repository, commits files (name, text, name, text, ...) as another user, and pushes.
 func Commit(t *testing.T, url string, auth transport.AuthMethod, message string, files ...string) {
 	t.Helper()
 	dir := t.TempDir()

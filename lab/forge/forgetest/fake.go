@@ -21,23 +21,23 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Fake is a forge without a container: a bare repository in a folder, and notes of the rest. Pushes go through the same code as to Gitea.
+// Fake is a forge without a container: a bare repository in a folder. Pushes share the code of Gitea's.
 type Fake struct {
-	Dir string // of the repository; made by Start, removed by Remove
-	// Memory holds the repository in the folder's place; nil for the folder. Who sets it has Git's clients find there what they look for in Dir.
+	Dir string // of the repository; created by Start, deleted by Remove
+	// Memory holds the repository instead of Dir, if not nil. The caller must make Git clients resolve Dir to it.
 	Memory *memory.Storage
 
-	Notes forge.Notes // of pulls; nil for none
+	Notes forge.Notes // of pulls; may be nil
 
-	inputs     string // empty while it does not exist
+	inputs     string // empty before the first Start
 	port       string
 	up         bool
 	unprepared bool
 	paused     bool
 	silent     bool
 	charts     map[string]string // name and version -> digest
-	hook       string            // url and secret
-	hooks      map[string]string // likewise, by mirror
+	hook       string            // URL and secret
+	hooks      map[string]string // same, by mirror
 }
 
 var _ Forge = (*Fake)(nil)
@@ -58,7 +58,7 @@ func (f *Fake) init() (*git.Repository, error) {
 	return git.PlainInit(f.Dir, true)
 }
 
-// empty removes the repository.
+// empty deletes the repository.
 func (f *Fake) empty() error {
 	if f.Memory != nil {
 		f.Memory = memory.NewStorage()
@@ -66,7 +66,7 @@ func (f *Fake) empty() error {
 	return os.RemoveAll(f.Dir)
 }
 
-// copied copies what is in memory.
+// copied returns a deep copy.
 func copied(from *memory.Storage) (*memory.Storage, error) {
 	to := memory.NewStorage()
 	for _, o := range from.Objects {
@@ -82,7 +82,7 @@ func copied(from *memory.Storage) (*memory.Storage, error) {
 	return to, nil
 }
 
-// Observe tells what there is of the forge.
+// Observe returns the state of the forge.
 func (f *Fake) Observe(context.Context) (forge.State, error) {
 	if f.inputs == "" {
 		return forge.State{}, nil
@@ -110,10 +110,10 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	return s, nil
 }
 
-// Inputs is a digest of what the forge is made from.
+// Inputs returns a digest of the image.
 func (f *Fake) Inputs(image lab.Image) string { return image.Ref + "@" + image.Digest }
 
-// Start makes the repository where there is none.
+// Start creates the repository, if missing.
 func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) error {
 	if f.inputs == "" || f.unprepared {
 		repo, err := f.init()
@@ -132,13 +132,13 @@ func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) 
 	return nil
 }
 
-// Stop stops it.
+// Stop stops the forge.
 func (f *Fake) Stop() { f.up = false }
 
-// Pause freezes it, until Start.
+// Pause freezes the forge until Start.
 func (f *Fake) Pause() { f.paused = true }
 
-// Take copies what it holds into a folder; the function that it returns puts that in the place of what there is, stopped.
+// Take copies the content into a folder. The returned function restores it, with the forge stopped.
 func (f *Fake) Take(folder string) (func() error, error) {
 	taken := *f
 	taken.charts = maps.Clone(f.charts)
@@ -164,7 +164,7 @@ func (f *Fake) Take(folder string) (func() error, error) {
 	}, nil
 }
 
-// Estate returns the files of the head; nil where there is no commit.
+// Estate returns the files of the head, or nil without commits.
 func (f *Fake) Estate(ctx context.Context) (fs.FS, error) {
 	r, err := f.running()
 	if err != nil {
@@ -173,16 +173,16 @@ func (f *Fake) Estate(ctx context.Context) (fs.FS, error) {
 	return r.Files(ctx)
 }
 
-// Silence keeps it running and lets it answer nothing, until it is called with false.
+// Silence makes a running forge stop answering, or answer again.
 func (f *Fake) Silence(silent bool) { f.silent = silent }
 
-// Unprepare takes the repository away, as if its start had been interrupted, until Start.
+// Unprepare deletes the repository, as if Start had been interrupted.
 func (f *Fake) Unprepare() error {
 	f.unprepared, f.charts, f.hook, f.hooks = true, map[string]string{}, "", nil
 	return f.empty()
 }
 
-// Contents are what it holds, a line each, without what is another for each commit that is made.
+// Contents lists the content, one item per line, without what differs between runs.
 func (f *Fake) Contents(ctx context.Context) ([]string, error) {
 	if f.inputs == "" {
 		return nil, nil
@@ -212,7 +212,7 @@ func (f *Fake) Contents(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
-// Tree is the digest of the files of the head; empty where there is none.
+// Tree returns a digest of the head's files, or "".
 func (f *Fake) Tree() string {
 	tree, err := f.tree()
 	if err != nil {
@@ -259,7 +259,7 @@ func (f *Fake) Push(ctx context.Context, tree forge.Tree, message string) (forge
 	return r.Push(ctx, tree, message)
 }
 
-// Diff is the paths that a push would change.
+// Diff returns the paths that a push would change.
 func (f *Fake) Diff(ctx context.Context, tree forge.Tree) ([]string, error) {
 	r, err := f.running()
 	if err != nil {
@@ -268,7 +268,7 @@ func (f *Fake) Diff(ctx context.Context, tree forge.Tree) ([]string, error) {
 	return r.Diff(ctx, tree)
 }
 
-// Pull brings others' changes into the working tree.
+// Pull pulls changes of others into the working tree.
 func (f *Fake) Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error) {
 	r, err := f.running()
 	if err != nil {
@@ -277,7 +277,7 @@ func (f *Fake) Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullR
 	return r.Pull(ctx, tree, dry)
 }
 
-// Ahead are the commits of others whose changes the working tree lacks.
+// Ahead returns the commits of others that the working tree lacks.
 func (f *Fake) Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error) {
 	r, err := f.running()
 	if err != nil {
@@ -286,7 +286,7 @@ func (f *Fake) Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, erro
 	return r.Ahead(ctx, tree)
 }
 
-// Log is the last n commits.
+// Log returns the last n commits.
 func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
 	if _, err := f.running(); err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
 	return commits, err
 }
 
-// MissingCharts are those of the charts that were not published as they are.
+// MissingCharts returns the charts that are not published with the same content.
 func (f *Fake) MissingCharts(_ context.Context, charts []lab.Chart) ([]string, error) {
 	if _, err := f.running(); err != nil {
 		return nil, err
@@ -326,7 +326,7 @@ func (f *Fake) MissingCharts(_ context.Context, charts []lab.Chart) ([]string, e
 	return missing, nil
 }
 
-// PublishCharts notes charts.
+// PublishCharts records charts.
 func (f *Fake) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error) {
 	changed, err := f.MissingCharts(ctx, charts)
 	if err != nil {
@@ -338,7 +338,7 @@ func (f *Fake) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string,
 	return changed, nil
 }
 
-// HasWebhook reports whether that webhook was noted.
+// HasWebhook reports whether the webhook is recorded.
 func (f *Fake) HasWebhook(_ context.Context, url, secret string) (bool, error) {
 	if _, err := f.running(); err != nil {
 		return false, err
@@ -346,7 +346,7 @@ func (f *Fake) HasWebhook(_ context.Context, url, secret string) (bool, error) {
 	return f.hook == url+" "+secret, nil
 }
 
-// EnsureWebhook notes a webhook.
+// EnsureWebhook records a webhook.
 func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
 	has, err := f.HasWebhook(ctx, url, secret)
 	if err != nil {
@@ -356,7 +356,7 @@ func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string) (bool, err
 	return !has, nil
 }
 
-// Remove removes the repository.
+// Remove deletes the repository.
 func (f *Fake) Remove(context.Context) error {
 	*f = Fake{Dir: f.Dir, Memory: f.Memory, Notes: f.Notes}
 	return f.empty()

@@ -16,7 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// mirrorDir is within the estate's repository, so that it goes where that goes.
+// mirrorDir is inside the estate's repository, to be moved and deleted with it.
 func (f *Fake) mirrorDir(name string) string { return filepath.Join(f.Dir, "mirrors", name) }
 
 func (f *Fake) mirror(m forge.Mirror) forge.Remote {
@@ -24,7 +24,7 @@ func (f *Fake) mirror(m forge.Mirror) forge.Remote {
 	return forge.Remote{URL: dir, Branch: m.Branch, Now: time.Now, Say: forge.Commands{Pull: "git -C " + m.Tree.Dir + " pull " + dir + " " + m.Branch}}
 }
 
-// Mirror makes a repository, and pushes the working tree to it.
+// Mirror creates a repository and pushes the working tree to it.
 func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error) {
 	if _, err := f.running(); err != nil {
 		return forge.PushResult{}, err
@@ -47,7 +47,7 @@ func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (
 	return res, err
 }
 
-// Mirrored looks at what Mirror would change.
+// Mirrored returns what Mirror would change.
 func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error) {
 	if _, err := f.running(); err != nil {
 		return forge.Mirrored{}, err
@@ -73,7 +73,6 @@ func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string)
 	return res, err
 }
 
-// testMirror is the part of the contract that is about repositories beside the estate.
 func testMirror(t *testing.T, s Subject) {
 	ctx := t.Context()
 	dir := t.TempDir()
