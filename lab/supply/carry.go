@@ -10,7 +10,7 @@ import (
 	"homelab/lab/supply/source"
 )
 
-// all brings every image and chart to hand.
+// all fetches all images and charts.
 func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Chart, error) {
 	items, err := s.List(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Ch
 	return images, charts, nil
 }
 
-// Save writes every image and chart to one archive, bringing to hand what is not.
+// Save writes all images and charts to an archive and fetches missing ones.
 func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
 	images, charts, err := s.all(ctx, p)
 	if err != nil {
@@ -60,7 +60,8 @@ func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
 	return archive.Save(ctx, file, images, charts, p)
 }
 
-// Push fills a registry with every image under its own name, and with every chart, bringing to hand what is not: a mirror for others.
+// Push publishes all images, under their own names, and charts to a registry, as a mirror for others. It fetches
+// missing ones.
 func (s *Supply) Push(ctx context.Context, mirror string, p lab.Progress) error {
 	images, charts, err := s.all(ctx, p)
 	if err != nil {

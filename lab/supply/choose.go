@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-// Choose lists those of some names; all where there are none.
+// Choose returns the items with the given names, or all without names.
 func (s *Supply) Choose(ctx context.Context, names []string) ([]Item, error) {
 	items, err := s.List(ctx)
 	if err != nil || len(names) == 0 {
@@ -22,7 +22,7 @@ func (s *Supply) Choose(ctx context.Context, names []string) ([]Item, error) {
 	return slices.DeleteFunc(items, func(i Item) bool { return !slices.Contains(names, i.Name) }), nil
 }
 
-// Bring brings an item to hand.
+// Bring fetches an item.
 func (s *Supply) Bring(ctx context.Context, i Item, p lab.Progress) (err error) {
 	if i.Kind == KindChart {
 		_, err = s.Chart(ctx, i.Name, i.Version, p)

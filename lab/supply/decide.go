@@ -11,16 +11,16 @@ import (
 	"homelab/lab/supply/disk"
 )
 
-// decision is what mode auto took, so that a lab that is up is not made again from elsewhere because a registry answers today and did not yesterday; and so
-// that a run that changes nothing asks nobody.
+// decision records the choice of mode auto, so that a running lab does not switch origins when a registry comes back,
+// and a run without changes needs no network.
 type decision struct {
 	Origin lab.Origin `json:"origin"`
-	Bundle string     `json:"bundle,omitempty"` // which, for OriginBundle
+	Bundle string     `json:"bundle,omitempty"` // id of the bundle, for OriginBundle
 	Mirror string     `json:"mirror,omitempty"` // for OriginRegistry
 	Why    string     `json:"why"`
 }
 
-// nodeComponent is the image that every lab needs first: while it is at hand, what auto decided holds.
+// nodeComponent is the image that every lab needs: auto's decision holds while it is present.
 const nodeComponent = "node"
 
 func (s *Supply) decisionFile() string { return filepath.Join(s.options.CacheDir, "supply.json") }
@@ -36,7 +36,7 @@ func (s *Supply) remember(d decision) error {
 	return nil
 }
 
-// remembered returns the last decision; one that cannot be read is none, since it can always be made again.
+// remembered returns the last decision. An unreadable one is ignored.
 func (s *Supply) remembered() (decision, bool) {
 	var d decision
 	data, err := os.ReadFile(s.decisionFile())
@@ -46,8 +46,8 @@ func (s *Supply) remembered() (decision, bool) {
 	return d, true
 }
 
-// auto takes what was decided before where that can be done again, else registries where they answer, else source where that is possible. A question that fails
-// is an error: it says nothing against what was decided.
+// auto repeats the last decision if possible, else picks registries if they answer, else source if possible. A failed
+// request is an error, not a reason to decide anew.
 func (s *Supply) auto(ctx context.Context, possible func() error) error {
 	if d, ok := s.remembered(); ok {
 		if again, err := s.again(ctx, d); again || err != nil {
@@ -77,7 +77,7 @@ func (s *Supply) auto(ctx context.Context, possible func() error) error {
 	return s.remember(decision{Origin: lab.OriginSource, Why: s.why})
 }
 
-// again takes what was decided before, and reports whether that can be done.
+// again applies the last decision and reports whether that is possible.
 func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 	switch d.Origin {
 	case lab.OriginBundle:

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/supply"
 )
 
-// TestSupply brings everything to hand in the user's own cache, saves it, loads it into an empty cache and finds the same there.
+// TestSupply fetches everything into the user's cache, saves it, and loads it into an empty cache.
 func TestSupply(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// Where a loaded bundle lies in the store, and what says what it holds.
+// Names of loaded bundles and their metadata in the store.
 const (
 	bundleEntry = "bundle"
 	bundleIndex = "bundle.json"
 
-	keepBundles = 2 // the one that is used, and the one before it
+	keepBundles = 2 // the current and the previous one
 )
 
-// fromBundle takes images and charts out of an archive, which is unpacked into the store when the first of them is asked for.
+// fromBundle supplies images and charts from an archive, which is unpacked into the store on first use.
 type fromBundle struct {
 	store    *store.Store
-	file     string // empty for one that is known to be in the store
-	id       string // digest of what the archive says that it holds, digests included
+	file     string // empty if already in the store
+	id       string // digest of the archive's index
 	contents archive.Contents
 }
 
-// loaded is what bundle.json says; archives are named relative to it.
+// loaded is bundle.json; paths are relative to it.
 type loaded struct {
 	Contents archive.Contents `json:"contents"`
 	Images   []lab.Image      `json:"images"`
@@ -51,7 +51,7 @@ func openBundle(s *store.Store, file string) (*fromBundle, error) {
 	return &fromBundle{store: s, file: file, id: hex.EncodeToString(sum[:]), contents: contents}, nil
 }
 
-// loadedBundle returns a bundle that is in the store, and false where it is not.
+// loadedBundle returns a bundle of the store, or false.
 func loadedBundle(s *store.Store, id string) (*fromBundle, bool, error) {
 	b := &fromBundle{store: s, id: id}
 	l, ok, err := b.loaded()
@@ -86,7 +86,7 @@ func readLoaded(e store.Entry) (loaded, error) {
 	return l, nil
 }
 
-// load unpacks the archive where that was not done before.
+// load unpacks the archive once.
 func (b *fromBundle) load(ctx context.Context, p lab.Progress) (loaded, error) {
 	waiting := func() {
 		if p != nil {

@@ -9,7 +9,7 @@ import (
 	"homelab/lab/supply/registry"
 )
 
-// fromRegistry pulls images and charts that are pinned.
+// fromRegistry pulls pinned images and charts.
 type fromRegistry struct {
 	registry *registry.Registry
 }

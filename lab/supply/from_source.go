@@ -31,13 +31,13 @@ func (f *fromSource) Image(ctx context.Context, name string, p lab.Progress) (la
 	return f.builder.Image(ctx, name, p)
 }
 
-// chartKey changes with the recipe and with the code that makes charts of recipes. The same code gives the same bytes.
+// chartKey changes with the recipe and the code that builds charts.
 func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", fmt.Sprint(r), chart.Code()))
 	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
 }
 
-// keepCharts is how many results of one chart stay in the store: of this lab's code, and of others'.
+// keepCharts is how many versions of a chart stay in the store.
 const keepCharts = 4
 
 func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
@@ -77,7 +77,7 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		return nil, err
 	}
 	byName := map[string]source.Item{}
-	var inside []string // images that are inside another
+	var inside []string // nested images
 	for _, m := range made {
 		byName[m.Component.Name] = m
 		inside = append(inside, m.Component.Preload...)
@@ -113,7 +113,7 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 	return items, nil
 }
 
-// seconds adds up what a component and all it needs took, or is estimated to take.
+// seconds sums the (estimated) build time of a component and its dependencies.
 func seconds(all map[string]source.Item, c *source.Component, counted map[string]bool) float64 {
 	if counted[c.Name] {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/supply/disk/disktest"
 )
 
-// fill leaves no room on the disk that dir is on; the function that it returns makes room again.
+// fill fills the disk of dir; the returned function frees the space.
 func fill(t *testing.T, dir string) (room func()) {
 	t.Helper()
 	file := filepath.Join(dir, "filler")
@@ -41,8 +41,9 @@ func wantNoSpace(t *testing.T, what string, err error, dir string) {
 	}
 }
 
-// With no room for an image, a chart, the lock file or the decision nothing is taken for whole; with room again everything goes on.
-func TestAFullDisk(t *testing.T) {
+// Without space for an image, a chart, the lock file or the decision, nothing incomplete is used; with space,
+// everything recovers.
+func TestFullDisk(t *testing.T) {
 	g := makeGoods(t)
 	server := publish(t, g)
 	dir := disktest.Tiny(t, 1<<20)
@@ -64,8 +65,7 @@ func TestAFullDisk(t *testing.T) {
 	contract(t, open(t, o), g, lab.OriginRegistry)
 }
 
-// A decision that cannot be written leaves the one before.
-func TestADecisionThatIsNotWrittenLeavesTheOneBefore(t *testing.T) {
+func TestFullDiskKeepsDecision(t *testing.T) {
 	dir := disktest.Tiny(t, 256<<10)
 	s, err := newSupply(Options{CacheDir: dir})
 	if err != nil {
@@ -82,7 +82,7 @@ func TestADecisionThatIsNotWrittenLeavesTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestAFullDiskWhileABundleIsSavedOrLoaded(t *testing.T) {
+func TestFullDiskBundle(t *testing.T) {
 	g := makeGoods(t)
 	file := save(t, g)
 	dir := disktest.Tiny(t, 256<<10)

@@ -14,7 +14,7 @@ import (
 	"homelab/lab"
 )
 
-// mirrors are registry mirrors that cannot be asked, by how; each returns its host.
+// mirrors are broken registry mirrors; each returns its host.
 var mirrors = map[string]func(*testing.T) string{
 	"refuses": func(t *testing.T) string {
 		s := httptest.NewServer(nil)
@@ -33,7 +33,7 @@ var mirrors = map[string]func(*testing.T) string{
 				if _, err := conn.Write([]byte{b}); err != nil {
 					return
 				}
-				time.Sleep(100 * time.Millisecond) // the slowness is the server's
+				time.Sleep(100 * time.Millisecond) // the server is slow
 			}
 		})
 	},
@@ -47,7 +47,7 @@ var mirrors = map[string]func(*testing.T) string{
 	"has no address": func(t *testing.T) string { return "mirror.invalid:5000" },
 }
 
-// lastSeen is what the error says of each.
+// lastSeen is part of each mirror's error.
 var lastSeen = map[string]string{
 	"refuses":                  "connection refused",
 	"accepts and stays silent": "the request was sent",
@@ -56,7 +56,7 @@ var lastSeen = map[string]string{
 	"has no address":           "lookup mirror.invalid",
 }
 
-// listen accepts connections and lets serve answer them.
+// listen accepts connections for serve.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-func TestAMirrorThatCannotBeAskedIsAnErrorOfItsOwn(t *testing.T) {
+func TestBrokenMirror(t *testing.T) {
 	for name, start := range mirrors {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,10 +98,10 @@ func TestAMirrorThatCannotBeAskedIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestInterruptEndsTheQuestionToAMirror(t *testing.T) {
+func TestInterruptMirrorRequest(t *testing.T) {
 	for name, start := range mirrors {
 		if name == "refuses" || name == "has no address" {
-			continue // it ends by itself
+			continue // fails by itself
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,8 +120,8 @@ func TestInterruptEndsTheQuestionToAMirror(t *testing.T) {
 	}
 }
 
-// What was decided outlives a mirror that is down for a while: nothing is made from elsewhere in the meantime.
-func TestTheDecisionOutlivesAMirrorThatCannotBeAsked(t *testing.T) {
+// Mode auto keeps its decision while the mirror is down.
+func TestBrokenMirrorKeepsDecision(t *testing.T) {
 	g := makeGoods(t)
 	server := publish(t, g)
 	dir := t.TempDir()
@@ -144,8 +144,8 @@ func TestTheDecisionOutlivesAMirrorThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// Questions ask nobody: what was listed once is known when the mirror has gone.
-func TestQuestionsAreAnsweredWithoutTheMirror(t *testing.T) {
+// Queries use what was listed before and need no network.
+func TestQueriesOffline(t *testing.T) {
 	g := makeGoods(t)
 	server := publish(t, g)
 	s := open(t, Options{Mode: ModeRegistry, CacheDir: t.TempDir(), Mirror: host(server)})
@@ -162,8 +162,8 @@ func TestQuestionsAreAnsweredWithoutTheMirror(t *testing.T) {
 	}
 }
 
-// Where no registry answers and nothing can be built there is no supply; a bundle can still be loaded, and mode auto takes it.
-func TestWithNothingABundleCanStillBeLoaded(t *testing.T) {
+// Without registries and build tools, a bundle can still be loaded, and mode auto uses it.
+func TestLoadBundleOffline(t *testing.T) {
 	g := makeGoods(t)
 	o := Options{CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"}
 	s, err := newSupply(o)

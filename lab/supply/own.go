@@ -7,8 +7,8 @@ import (
 	"homelab/lab"
 )
 
-// withOwn adds lab's own images to what another supplier has, building them on this machine: upstream's registries have none, and a mirror or a bundle that has
-// those of another lab than this one has others.
+// withOwn adds lab's own images to a supplier by building them locally: upstream registries lack them, and mirrors or
+// bundles may have those of another version.
 type withOwn struct {
 	supplier
 	own *fromSource
@@ -29,7 +29,7 @@ func (w *withOwn) Image(ctx context.Context, name string, p lab.Progress) (lab.I
 	return w.supplier.Image(ctx, name, p)
 }
 
-// Items are the supplier's, but for images of lab's own that are not this lab's, and then the images that are built here.
+// Items returns the supplier's items, without own images of other versions, and the local images.
 func (w *withOwn) Items(ctx context.Context) ([]Item, error) {
 	items, err := w.supplier.Items(ctx)
 	if err != nil {
@@ -57,5 +57,5 @@ func (w *withOwn) Items(ctx context.Context) ([]Item, error) {
 	return items, nil
 }
 
-// builds reports whether an item is made on this machine, or was.
+// builds reports whether an item is or was built on this machine.
 func (i Item) builds() bool { return i.Origin == lab.OriginSource || i.Origin == lab.OriginEngine }

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// In every mode lab's own image is to be had, as it is made on this machine; what others have under its name is taken where it is that one.
+// In every mode, lab's own image is built locally, or taken from elsewhere if it is of this version.
 func TestOwnImageInEveryMode(t *testing.T) {
 	other := makeGoods(t)
 	other.images = append(other.images, makeImage(t, "front", "lab/front:v1-ofanother"))
@@ -44,7 +44,7 @@ func TestOwnImageInEveryMode(t *testing.T) {
 	}
 }
 
-func TestOwnImageOfAMirrorOrABundle(t *testing.T) {
+func TestOwnImageFromMirrorOrBundle(t *testing.T) {
 	own := fillSource(t, t.TempDir(), "front")
 	g := makeGoods(t)
 	g.images = append(g.images, own.images...)
@@ -64,7 +64,7 @@ func TestOwnImageOfAMirrorOrABundle(t *testing.T) {
 	}
 }
 
-// A machine without Go saves everything else.
+// Save works without Go, except for own images.
 func TestSaveWithoutGo(t *testing.T) {
 	g := makeGoods(t)
 	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
@@ -81,8 +81,7 @@ func TestSaveWithoutGo(t *testing.T) {
 	}
 }
 
-// Images come before charts, as the list promises.
-func TestOwnImageStandsAmongImages(t *testing.T) {
+func TestOwnImageOrder(t *testing.T) {
 	s := open(t, Options{Mode: Mode("bundle=" + save(t, makeGoods(t))), CacheDir: t.TempDir()})
 	items, err := s.List(t.Context())
 	if err != nil {

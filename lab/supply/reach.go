@@ -15,10 +15,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// reachPatience is how long a host may take to say anything at all.
+// reachPatience is the timeout per host.
 const reachPatience = 3 * time.Second
 
-// Unreachable says which repositories of charts and of Git cannot be had from here, and why. A host that says anything is reached; each is asked once.
+// Unreachable returns the chart and Git repositories that are not reachable, with the reasons. Any response of a host
+// counts; each host is contacted once.
 func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	var mu sync.Mutex
 	hosts := map[string]error{}
@@ -51,7 +52,8 @@ func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	return out
 }
 
-// hostOf is whom to ask for a repository: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x, git@example.com:x.git, ssh://git@example.com/x.git.
+// hostOf returns scheme and host of a repository: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x,
+// git@example.com:x.git, ssh://git@example.com/x.git.
 func hostOf(repository string) (scheme, host string) {
 	if !strings.Contains(repository, "://") {
 		if user, rest, ok := strings.Cut(repository, "@"); ok && !strings.Contains(user, "/") {

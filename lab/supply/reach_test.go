@@ -26,7 +26,7 @@ func TestHostOf(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	there := httptest.NewServer(http.NotFoundHandler()) // says no, and so is there
+	there := httptest.NewServer(http.NotFoundHandler()) // 404 counts as reachable
 	defer there.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package supply supplies a lab with images and charts: from a bundle archive, from registries, or built from source. It decides which, and says why.
+// Package supply provides a lab with images and charts, from a bundle, from registries, or built from source. It picks
+// the origin and explains why.
 package supply
 
 import (
@@ -18,10 +19,9 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// Mode says where images and charts come from: auto, registry, source, or bundle=FILE.
+// Mode selects the origin of images and charts: auto, registry, source, or bundle=FILE.
 type Mode string
 
-// The modes.
 const (
 	ModeAuto     Mode = "auto"
 	ModeRegistry Mode = "registry"
@@ -30,39 +30,38 @@ const (
 	bundlePrefix = "bundle="
 )
 
-// Options of a supply.
+// Options configure a supply.
 type Options struct {
 	Mode     Mode           // empty for auto
-	Mirror   string         // host:port of a registry that holds everything under upstream's names; empty for upstream's own
-	CacheDir string         // lab's folder for what can be made again
-	Patience time.Duration  // how long a registry may take to say what it holds; 0 for the usual
-	Docker   *docker.Docker // the container engine, which may hold an image already; nil for none
+	Mirror   string         // host:port of a registry with upstream's names; empty for upstream
+	CacheDir string         // lab's cache folder
+	Patience time.Duration  // timeout for a registry's pins; 0 for the default
+	Docker   *docker.Docker // container engine that may have images; may be nil
 }
 
-// Kind says what an item is.
+// Kind is the kind of an item.
 type Kind string
 
-// The kinds of items.
 const (
 	KindImage Kind = "image"
 	KindChart Kind = "chart"
 )
 
-// Item is one image or chart that a supply can bring to hand.
+// Item is an image or chart.
 type Item struct {
 	Kind    Kind
 	Name    string // component or chart
 	Version string
-	Ref     string // image: repository:tag as manifests name it; chart: NAME-VERSION
-	Key     string // what it is made from; the same key is the same content
-	Digest  string // when at hand, or pinned
-	Size    int64  // bytes, when at hand
+	Ref     string // image: repository:tag as in manifests; chart: NAME-VERSION
+	Key     string // digest of its inputs; the same key is the same content
+	Digest  string // if present or pinned
+	Size    int64  // bytes, if present
 	Origin  lab.Origin
 	AtHand  bool
-	Seconds float64 // source: what building takes, or took, in all; 0 elsewhere
+	Seconds float64 // source: total build time, measured or estimated; else 0
 }
 
-// Title is how a user reads the item.
+// Title formats the item for users.
 func (i Item) Title() string {
 	if i.Kind == KindChart {
 		return i.Name + " " + i.Version
@@ -70,30 +69,30 @@ func (i Item) Title() string {
 	return i.Name
 }
 
-// supplier is one way to come by images and charts. Its methods may be called at the same time.
+// supplier is an origin of images and charts. It must be safe for concurrent use.
 type supplier interface {
 	Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error)
 	Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error)
 	Items(ctx context.Context) ([]Item, error)
 }
 
-// Supply brings images and charts to hand. Its methods may be called at the same time.
+// Supply fetches images and charts. It is safe for concurrent use.
 type Supply struct {
 	options Options
 	store   *store.Store
 	recipes *source.Recipes
-	built   *fromSource // what is made on this machine
+	built   *fromSource // builds on this machine
 	from    supplier
 	origin  lab.Origin
 	why     string
 
 	mu    sync.Mutex // guards items
-	items []Item     // as listed last, with what was brought to hand after that
+	items []Item     // the last listing, kept up to date
 }
 
-// Open decides where images and charts come from, and lists what is to be had there: a registry that cannot be asked is an error, and not one that has nothing.
-// In mode auto they come from the bundle that was loaded last; or else from where auto took them the last time, while its node image is at hand; or else from
-// registries where they answer; or else from source. Nothing is fetched and nothing is built.
+// Open picks the origin of images and charts and lists them. An unreachable registry is an error. Mode auto uses, in
+// this order: the bundle loaded last; the origin of the last decision, while its node image is present; registries if
+// they answer; source. Nothing is fetched or built.
 func Open(ctx context.Context, o Options) (*Supply, error) {
 	s, err := newSupply(o)
 	if err != nil {
@@ -161,20 +160,20 @@ func (s *Supply) useFile(file string) error {
 	return nil
 }
 
-// Why says in a few words where images come from, and why.
+// Why explains the origin in a few words.
 func (s *Supply) Why() string { return s.why }
 
-// Origin is where what is not at hand will come from.
+// Origin returns the origin of what is not present.
 func (s *Supply) Origin() lab.Origin { return s.origin }
 
-// Builds reports whether something will have to be compiled on this machine, for which Go alone does not do.
+// Builds reports whether anything must be compiled on this machine with more than Go.
 func (s *Supply) Builds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.AtHand && !s.recipes.Own(i.Name) })
 }
 
-// Image brings a component's image to hand. It returns when that is so; where it is built, what others asked for goes first if `lab up` needs it earlier.
+// Image fetches or builds a component's image. Builds that `lab up` needs earlier go first.
 func (s *Supply) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
 	if p == nil {
 		p = func(string) {}
@@ -186,7 +185,7 @@ func (s *Supply) Image(ctx context.Context, name string, p lab.Progress) (lab.Im
 	return img, err
 }
 
-// Chart brings a chart to hand; an empty version is the one that ChartVersion names.
+// Chart fetches a chart; an empty version selects ChartVersion.
 func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
 	if p == nil {
 		p = func(string) {}
@@ -198,7 +197,7 @@ func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress
 	return c, err
 }
 
-// brought notes what came to hand. A bundle is unpacked whole, and brings everything with the first thing that is asked of it.
+// brought updates the listing. A bundle is unpacked as a whole, so its first item brings all.
 func (s *Supply) brought(kind Kind, name, version string, note func(*Item)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +214,7 @@ func (s *Supply) brought(kind Kind, name, version string, note func(*Item)) {
 	note(&s.items[at])
 }
 
-// Expect names images that will be asked for one after another, so that progress can be told of all of them.
+// Expect announces images, so that progress covers them all.
 func (s *Supply) Expect(names ...string) error {
 	return s.built.builder.Expect(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		i, ok := s.find(KindImage, name, "")
@@ -223,12 +222,12 @@ func (s *Supply) Expect(names ...string) error {
 	})...)
 }
 
-// Left is how long building what is expected will take; 0 while nothing is being built.
+// Left returns the estimated build time left; 0 while idle.
 func (s *Supply) Left() time.Duration {
 	return s.built.builder.Left()
 }
 
-// List returns every image and chart, images first, in the order in which `lab up` needs them.
+// List returns all images, then all charts, in the order in which `lab up` needs them.
 func (s *Supply) List(ctx context.Context) ([]Item, error) {
 	if err := s.list(ctx); err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func (s *Supply) List(ctx context.Context) ([]Item, error) {
 	return slices.Clone(s.items), nil
 }
 
-// list finds out what is to be had, for the questions below, which ask nobody. A mirror is asked once, the disk each time.
+// list updates the listing for the queries below, which make no requests. A mirror is asked once, the disk every time.
 func (s *Supply) list(ctx context.Context) error {
 	items, err := s.from.Items(ctx)
 	if err != nil {
@@ -250,7 +249,7 @@ func (s *Supply) list(ctx context.Context) error {
 	return nil
 }
 
-// index finds an item, or returns -1; the caller holds the lock.
+// index returns the index of an item, or -1. s.mu is held.
 func (s *Supply) index(kind Kind, name, version string) int {
 	return slices.IndexFunc(s.items, func(i Item) bool { return i.Kind == kind && i.Name == name && (version == "" || i.Version == version) })
 }
@@ -265,7 +264,7 @@ func (s *Supply) find(kind Kind, name, version string) (Item, bool) {
 	return s.items[i], true
 }
 
-// AtHand reports whether an image, or else a chart, needs neither network nor compiler any more.
+// AtHand reports whether an image, or else a chart, needs neither network nor build.
 func (s *Supply) AtHand(image, chart, version string) bool {
 	if image != "" {
 		i, ok := s.find(KindImage, image, "")
@@ -275,40 +274,40 @@ func (s *Supply) AtHand(image, chart, version string) bool {
 	return ok && i.AtHand
 }
 
-// Ref is the name under which a component's image is known; empty for a component that there is none of.
+// Ref returns the name of a component's image, or "".
 func (s *Supply) Ref(name string) string {
 	i, _ := s.find(KindImage, name, "")
 	return i.Ref
 }
 
-// Key stands for what a component's image is made from.
+// Key returns the key of a component's image.
 func (s *Supply) Key(name string) string {
 	i, _ := s.find(KindImage, name, "")
 	return i.Key
 }
 
-// Version of a component's image.
+// Version returns the version of a component's image.
 func (s *Supply) Version(name string) string {
 	i, _ := s.find(KindImage, name, "")
 	return i.Version
 }
 
-// ChartVersion is the version of a chart that lab takes where nothing names one.
+// ChartVersion returns the default version of a chart.
 func (s *Supply) ChartVersion(chart string) string {
 	i, _ := s.find(KindChart, chart, "")
 	return i.Version
 }
 
-// HasChart reports whether a chart can be brought to hand; an empty version is any.
+// HasChart reports whether a chart is available; an empty version matches any.
 func (s *Supply) HasChart(chart, version string) bool {
 	_, ok := s.find(KindChart, chart, version)
 	return ok
 }
 
-// ImagesOf names the components whose images a chart's pods run.
+// ImagesOf returns the components whose images a chart's pods run.
 func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
 
-// Load brings an archive's images and charts to hand and returns the supply of them. Mode auto takes them from now on. Nobody is asked for anything.
+// Load unpacks an archive and returns a supply from it. From now on, mode auto uses it. It makes no requests.
 func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply, error) {
 	s, err := newSupply(o)
 	if err != nil {
@@ -330,7 +329,7 @@ func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply,
 	return s, s.list(ctx)
 }
 
-// fileSize is 0 for a file that is not there.
+// fileSize returns 0 for a missing file.
 func fileSize(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {

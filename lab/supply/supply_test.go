@@ -31,7 +31,7 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// goods are images and charts as some build left them.
+// goods are images and charts, as built.
 type goods struct {
 	images []lab.Image
 	charts []lab.Chart
@@ -103,7 +103,7 @@ func save(t testing.TB, g goods) string {
 	return file
 }
 
-// publish starts a registry on loopback that holds the goods.
+// publish starts a registry with the goods on loopback.
 func publish(t *testing.T, g goods) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(fakeregistry.New(fakeregistry.Logger(log.New(io.Discard, "", 0))))
@@ -116,7 +116,7 @@ func publish(t *testing.T, g goods) *httptest.Server {
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
 
-// open opens a supply in a folder; every test has its own.
+// open opens a supply in its own folder.
 func open(t testing.TB, o Options) *Supply {
 	t.Helper()
 	s, err := Open(t.Context(), o)
@@ -126,7 +126,7 @@ func open(t testing.TB, o Options) *Supply {
 	return s
 }
 
-// Every way to come by images and charts passes these.
+// contract is the suite for all origins.
 func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
 	t.Helper()
 	for _, img := range want.images {
@@ -198,7 +198,7 @@ func TestContractRegistry(t *testing.T) {
 	contract(t, s, g, lab.OriginRegistry)
 }
 
-// Source has its own names and cannot build here; its store is filled as builds would.
+// Sources cannot be built here; the store is filled instead.
 func TestContractSource(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Mode: ModeSource, CacheDir: dir})
@@ -262,7 +262,7 @@ func TestModes(t *testing.T) {
 		_, err := Open(t.Context(), Options{Mode: mode, CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
 		var told *lab.Error
 		exit := lab.ExitInvalid
-		if code == "registry" { // well said, and nobody answers there
+		if code == "registry" { // valid, but nobody answers
 			exit = lab.ExitFailed
 		}
 		if got := errors.As(err, &told); got != (code != "") || got && (told.Code != code || told.Exit != exit) {
@@ -290,7 +290,7 @@ func TestListOrderAndSourceItems(t *testing.T) {
 	}
 }
 
-func TestAutoTakesTheRegistryThatAnswersAndKeepsToIt(t *testing.T) {
+func TestAutoRegistry(t *testing.T) {
 	g := makeGoods(t)
 	server := publish(t, g)
 	dir := t.TempDir()
@@ -307,7 +307,7 @@ func TestAutoTakesTheRegistryThatAnswersAndKeepsToIt(t *testing.T) {
 	}
 }
 
-func TestAutoBuildsWhereNobodyAnswersAndKeepsToIt(t *testing.T) {
+func TestAutoSource(t *testing.T) {
 	if source.Possible() != nil {
 		t.Skip("nothing is built here")
 	}
@@ -328,7 +328,7 @@ func TestAutoBuildsWhereNobodyAnswersAndKeepsToIt(t *testing.T) {
 	}
 }
 
-func TestAutoTakesTheLoadedBundle(t *testing.T) {
+func TestAutoBundle(t *testing.T) {
 	g := makeGoods(t)
 	dir := t.TempDir()
 	file := save(t, g)
@@ -372,7 +372,7 @@ func TestImagesOfChart(t *testing.T) {
 	}
 }
 
-// A run that changes nothing opens the supply and asks it a few dozen questions: milliseconds of the three seconds that it may take.
+// A run without changes opens the supply and queries it a few dozen times: milliseconds of its budget of three seconds.
 func BenchmarkOpenAndAsk(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {

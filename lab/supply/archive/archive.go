@@ -23,10 +23,10 @@ import (
 	"homelab/lab/supply/disk"
 )
 
-// version of the format. A file with another one is refused.
+// version of the format; other versions are rejected.
 const version = 1
 
-// Names within the archive.
+// Names in the archive.
 const (
 	indexFile  = "lab.json"
 	layoutFile = "oci-layout"
@@ -35,15 +35,15 @@ const (
 	chartDir   = "charts/"
 )
 
-// The most that is believed of a file that may be broken or hostile.
+// Limits for broken or hostile files.
 const (
-	maxIndex   = 4 << 20  // bytes of lab.json and of the other small files
-	maxEntries = 1000     // images, charts, and layers of one image
-	maxBlob    = 16 << 30 // bytes of one layer
-	maxTotal   = 64 << 30 // bytes of all of it
+	maxIndex   = 4 << 20  // bytes of lab.json and of other small files
+	maxEntries = 1000     // images, charts, and layers per image
+	maxBlob    = 16 << 30 // bytes of a layer
+	maxTotal   = 64 << 30 // bytes in total
 )
 
-// Contents are what an archive holds.
+// Contents lists what an archive holds.
 type Contents struct {
 	Images []Image `json:"images"`
 	Charts []Chart `json:"charts"`
@@ -56,10 +56,10 @@ type Image struct {
 	Digest   string `json:"digest"` // of the configuration: lab.Image.Digest
 	Config   int64  `json:"config"` // bytes of the configuration
 	Manifest Blob   `json:"manifest"`
-	Layers   []Blob `json:"layers"` // the digest is that of the uncompressed layer
+	Layers   []Blob `json:"layers"` // with digests of the uncompressed layers
 }
 
-// Size is what the image's files take, layers that it shares included.
+// Size returns the total size of an image's files, shared layers included.
 func (i Image) Size() int64 {
 	n := i.Config
 	for _, l := range i.Layers {
@@ -95,7 +95,7 @@ var (
 	refForm    = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
 
-// check says what of an index cannot be believed.
+// check validates an index.
 func (x index) check() error {
 	if x.Version != version {
 		return fmt.Errorf("it has format %d, this lab reads format %d", x.Version, version)
@@ -156,7 +156,7 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(h[:])
 }
 
-// bad is the error of a file that cannot be read as a bundle; an end that was asked for, or an error that is told already, goes as it is.
+// bad wraps the error of an unreadable bundle. Cancellations and errors with a code are returned unchanged.
 func bad(ctx context.Context, file string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -167,7 +167,7 @@ func bad(ctx context.Context, file string, err error) error {
 		return told
 	}
 	var broken *fs.PathError
-	if errors.As(err, &broken) { // a disk that is broken says nothing of the bundle
+	if errors.As(err, &broken) { // a disk error is not the bundle's fault
 		return fmt.Errorf("bundle %s: %w", filepath.Base(file), err)
 	}
 	return &lab.Error{

@@ -24,19 +24,19 @@ import (
 	"homelab/lab"
 )
 
-// fake is an image of our own making: its layers' bytes, and how they lie in the docker-archive.
+// fake is a synthetic image: its layers and their form in the docker-archive.
 type fake struct {
 	component, ref string
 	layers         [][]byte
-	isGzip         bool // layers are compressed, as after a pull
-	isLinked       bool // layers are links to files of other names, as docker save writes them
+	isGzip         bool // compressed layers, as after a pull
+	isLinked       bool // layers are links to other files, as by docker save
 }
 
 func content(seed uint64, n int) []byte {
 	data := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range data {
-		data[i] = "abcdefgh"[r.IntN(8)] // compresses, as programs do
+		data[i] = "abcdefgh"[r.IntN(8)] // compressible, as programs are
 	}
 	return data
 }
@@ -145,7 +145,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		img, err := tarball.ImageFromPath(got.Archive, &tag) // another reader of docker-archives than ours
+		img, err := tarball.ImageFromPath(got.Archive, &tag) // cross-check with another docker-archive reader
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", gotCharts[i], err, want)
 		}
 	}
-	if _, _, err := Load(t.Context(), file, dir, nil); err != nil { // once more, into the same folder
+	if _, _, err := Load(t.Context(), file, dir, nil); err != nil { // again, into the same folder
 		t.Error(err)
 	}
 	left, err := os.ReadDir(dir)
@@ -214,7 +214,7 @@ func TestSaveIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestSharedLayersAreStoredOnce(t *testing.T) {
+func TestSharedLayers(t *testing.T) {
 	images, _ := sample(t)
 	names := map[string]int{}
 	tr := tar.NewReader(bytes.NewReader(unzstd(t, save(t, images, nil))))
@@ -236,8 +236,8 @@ func TestSharedLayersAreStoredOnce(t *testing.T) {
 	}
 }
 
-// TestOtherToolsReadIt unpacks a bundle and reads it with go-containerregistry's reader of OCI layouts.
-func TestOtherToolsReadIt(t *testing.T) {
+// TestOCILayout reads an unpacked bundle as an OCI layout with go-containerregistry.
+func TestOCILayout(t *testing.T) {
 	images, charts := sample(t)
 	dir := t.TempDir()
 	tr := tar.NewReader(bytes.NewReader(unzstd(t, save(t, images, charts))))

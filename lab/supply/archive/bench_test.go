@@ -11,7 +11,8 @@ import (
 	"homelab/lab"
 )
 
-// benchImages are real ones where LAB_BENCH_STORE names lab's store (~/.cache/lab/store), and otherwise some that compress about as well.
+// benchImages returns real images if LAB_BENCH_STORE names lab's store (~/.cache/lab/store), else synthetic ones that
+// compress about as well.
 func benchImages(b *testing.B) []lab.Image {
 	store := os.Getenv("LAB_BENCH_STORE")
 	if store == "" {

@@ -16,21 +16,21 @@ import (
 	"homelab/lab"
 )
 
-// dockerArchive is an image's docker-archive, opened for its layers.
+// dockerArchive is an open docker-archive.
 type dockerArchive struct {
 	file   *os.File
 	config []byte
 	layers []layer
 }
 
-// layer is where a layer lies in a docker-archive.
+// layer locates a layer in a docker-archive.
 type layer struct {
 	Blob         // uncompressed
 	offset, size int64
 	isCompressed bool
 }
 
-// openImage reads what an image is from its docker-archive. The layers' sizes are found without reading them, but for those that are compressed.
+// openImage reads the metadata of a docker-archive. Sizes of uncompressed layers are found without reading them.
 func openImage(image lab.Image) (*dockerArchive, error) {
 	f, err := os.Open(image.Archive)
 	if err != nil {
@@ -62,13 +62,13 @@ func (a *dockerArchive) read(image lab.Image) error {
 		name := path.Clean(h.Name)
 		switch h.Typeflag {
 		case tar.TypeReg:
-			// The tar reader reads headers straight from the file, so that the file stands at the entry's first byte.
+			// The tar reader does not buffer, so the file's offset is the entry's first byte.
 			at, err := a.file.Seek(0, io.SeekCurrent)
 			if err != nil {
 				return err
 			}
 			entries[name] = span{at, h.Size}
-		case tar.TypeSymlink, tar.TypeLink: // docker save points from one image's layer to another's
+		case tar.TypeSymlink, tar.TypeLink: // docker save links to other images' layers
 			target := h.Linkname
 			if h.Typeflag == tar.TypeSymlink {
 				target = path.Join(path.Dir(name), target)
@@ -145,7 +145,7 @@ func (a *dockerArchive) findLayers(names []string, entries map[string]span) erro
 	return nil
 }
 
-// diffIDs are the digests of an image's layers, as its configuration has them.
+// diffIDs returns the digests of an image's layers from its configuration.
 func diffIDs(config []byte) ([]string, error) {
 	var c struct {
 		RootFS struct {
@@ -158,7 +158,7 @@ func diffIDs(config []byte) ([]string, error) {
 	return c.RootFS.DiffIDs, nil
 }
 
-// open reads a layer, uncompressed.
+// open returns a layer, uncompressed.
 func (a *dockerArchive) open(l layer) (io.Reader, error) {
 	r := io.NewSectionReader(a.file, l.offset, l.size)
 	if !l.isCompressed {
@@ -167,7 +167,7 @@ func (a *dockerArchive) open(l layer) (io.Reader, error) {
 	return gzip.NewReader(bufio.NewReaderSize(r, 1<<20))
 }
 
-// copyBlob copies exactly what b says from r to w, and fails where that is something else.
+// copyBlob copies a blob and verifies its size and digest.
 func copyBlob(w io.Writer, r io.Reader, b Blob, buf []byte) error {
 	h := sha256.New()
 	n, err := io.CopyBuffer(io.MultiWriter(w, h), struct{ io.Reader }{io.LimitReader(r, b.Size+1)}, buf)

@@ -4,7 +4,7 @@ package archive
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is what this user may still write to the disk of dir.
+// freeBytes returns the space available to the user on the disk of dir.
 func freeBytes(dir string) (int64, bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

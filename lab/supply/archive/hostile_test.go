@@ -23,7 +23,7 @@ type entry struct {
 	kind byte
 }
 
-// bundle writes entries as an archive, whatever they are.
+// bundle writes arbitrary entries as an archive.
 func bundle(t testing.TB, entries []entry) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -47,7 +47,7 @@ func bundle(t testing.TB, entries []entry) []byte {
 	return buf.Bytes()
 }
 
-// good is a small archive's entries, with its index first.
+// good returns the entries of a small valid archive, index first.
 func good(t testing.TB) []entry {
 	t.Helper()
 	img := fake{component: "a", ref: "h.test/a:1", layers: [][]byte{content(1, 3000), content(2, 2000)}}.write(t)
@@ -69,7 +69,7 @@ func good(t testing.TB) []entry {
 	}
 }
 
-// edited is a good archive whose index was changed.
+// edited returns a valid archive with a modified index.
 func edited(t testing.TB, change func(*index)) []entry {
 	t.Helper()
 	entries := good(t)
@@ -86,7 +86,7 @@ func edited(t testing.TB, change func(*index)) []entry {
 	return entries
 }
 
-// refused loads a file that must be refused as a whole, with exit code 2 and nothing left behind.
+// refused checks that a file is rejected with exit code 2 and leaves nothing behind.
 func refused(t *testing.T, data []byte, want string) {
 	t.Helper()
 	parent := t.TempDir()
@@ -109,7 +109,7 @@ func refused(t *testing.T, data []byte, want string) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	huge := func(size int64) []byte { // a header that promises more than comes
+	huge := func(size int64) []byte { // a header that promises more than follows
 		var buf bytes.Buffer
 		zw, err := zstd.NewWriter(&buf)
 		if err != nil {
@@ -136,7 +136,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"an index that is not JSON", bundle(t, []entry{{name: indexFile, data: []byte("{")}}), "lab.json"},
 		{"an index with unknown keys", bundle(t, []entry{{name: indexFile, data: []byte(`{"version":1,"run":"x"}`)}}), "unknown field"},
 		{"another format", bundle(t, edited(t, func(x *index) { x.Version = 2 })), "format 2"},
-		{"a path that climbs", with(entry{name: "../escape", data: []byte("x")}), "does not name"},
+		{"a path with ..", with(entry{name: "../escape", data: []byte("x")}), "does not name"},
 		{"an absolute path", with(entry{name: "/etc/escape", data: []byte("x")}), "does not name"},
 		{"a symlink", with(entry{name: "charts/x.tgz", kind: tar.TypeSymlink}), "not a plain file"},
 		{"a folder", with(entry{name: "charts/", kind: tar.TypeDir}), "not a plain file"},
@@ -195,7 +195,7 @@ func TestLoadRefusesWhatFollows(t *testing.T) {
 	refused(t, append(bytes.Clone(whole), bundle(t, []entry{{name: "x", data: make([]byte, maxIndex)}})...), "follows its end")
 }
 
-// TestWindow: a frame may ask the reader to keep gigabytes in memory.
+// A zstd frame may demand gigabytes of memory.
 func TestWindow(t *testing.T) {
 	var buf bytes.Buffer
 	zw, err := zstd.NewWriter(&buf, zstd.WithWindowSize(128<<20))
@@ -227,8 +227,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// FuzzLoad feeds the reader what comes out of the decompression: the tar and its index. Whatever it is, nothing may be written outside of the folder, and what is
-// accepted must be what its index says. Run it with -fuzzminimizetime 10x: an archive is long, and making it shorter takes all the time there is.
+// FuzzLoad fuzzes the reader after decompression. Nothing may be written outside the folder, and accepted content must
+// match the index. Use -fuzzminimizetime 10x: minimizing archives takes forever.
 func FuzzLoad(f *testing.F) {
 	raw := func(data []byte) []byte {
 		zr, err := zstd.NewReader(bytes.NewReader(data))

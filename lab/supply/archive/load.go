@@ -26,9 +26,8 @@ type reader struct {
 	index index
 }
 
-// decompress reads the tar within an archive.
 func decompress(r io.Reader) (io.ReadCloser, error) {
-	// The window is what a frame may ask this machine to keep in memory; Save's is a small part of it.
+	// Limits the memory that a frame may demand; Save needs a fraction of it.
 	zr, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 	return zr.IOReadCloser(), nil
 }
 
-// newReader reads the index, which is the first entry of the tar.
+// newReader reads the index, the first entry of the tar.
 func newReader(r io.Reader) (*reader, error) {
 	a := &reader{raw: r, tr: tar.NewReader(r)}
 	return a, a.readIndex()
@@ -65,10 +64,10 @@ func (a *reader) readIndex() error {
 	return a.index.check()
 }
 
-// lockPoll is how often the lock of a folder is tried while another process loads into it.
+// lockPoll is the polling interval of a folder's lock.
 const lockPoll = 100 * time.Millisecond
 
-// Inspect lists what an archive says that it holds. It reads the beginning of the file alone; Load is what verifies the rest.
+// Inspect returns the contents according to the index. It reads only the beginning of the file; Load verifies the rest.
 func Inspect(file string) (Contents, error) {
 	f, err := open(file)
 	if err != nil {
@@ -95,8 +94,8 @@ func open(file string) (*os.File, error) {
 	return f, nil
 }
 
-// Load verifies an archive and writes its images (as docker-archives) and its charts to destDir. Nothing of a file that is broken, cut short or hostile gets
-// there: everything is written beside it first and moved when the last byte was right.
+// Load verifies an archive and writes its images (as docker-archives) and charts to destDir. A broken, truncated or
+// hostile file leaves nothing there: everything is moved into place after the last byte was verified.
 func Load(ctx context.Context, file, destDir string, p lab.Progress) ([]lab.Image, []lab.Chart, error) {
 	f, err := open(file)
 	if err != nil {
@@ -116,7 +115,7 @@ func Load(ctx context.Context, file, destDir string, p lab.Progress) ([]lab.Imag
 	}
 	defer guard.Unlock()
 	stage := filepath.Join(destDir, ".load")
-	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o755)); err != nil { // a killed run may have left one
+	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o755)); err != nil { // a killed run may have left it
 		return nil, nil, err
 	}
 	defer os.RemoveAll(stage)
@@ -147,7 +146,7 @@ func move(file, dir string) (string, error) {
 	return to, os.Rename(file, to)
 }
 
-// unpack reads everything of a tar into dir.
+// unpack extracts a tar into dir.
 func unpack(r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
 	a, err := newReader(r)
 	if err != nil {
@@ -176,7 +175,7 @@ func unpack(r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
 			return nil, nil, err
 		}
 	}
-	// To the very end: what follows the tar is padding, and the checksum of the compressed stream comes last.
+	// Read to the end: padding follows the tar, and zstd's checksum comes last.
 	if n, err := io.Copy(io.Discard, io.LimitReader(a.raw, maxIndex)); err != nil {
 		return nil, nil, err
 	} else if n == maxIndex {
@@ -185,7 +184,7 @@ func unpack(r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
 	return w.finish()
 }
 
-// enoughRoom says so before gigabytes are written where they do not fit.
+// enoughRoom fails early if the content does not fit on the disk.
 func enoughRoom(dir string, c Contents) error {
 	free, known := freeBytes(dir)
 	var need int64

@@ -14,21 +14,21 @@ import (
 	"homelab/lab"
 )
 
-// writer turns an archive's entries, as they come, into docker-archives and charts. A layer of one image goes straight into that image's file; one that
-// images share waits in a file of its own until all of it was read.
+// writer turns archive entries into docker-archives and charts as they arrive. A layer of one image is written straight
+// into its file; a shared one is buffered in a file.
 type writer struct {
 	dir    string
 	wanted Contents
 	images []*imageFile
-	users  map[string][]*imageFile // layer -> who has it
-	blobs  map[string]Blob         // every blob that is waited for, by its name in the archive
-	charts map[string]Chart        // every chart that is waited for
-	shared map[string]string       // layer -> where it waits
-	small  map[string]bool         // the OCI layout's own files, which are for others to read
+	users  map[string][]*imageFile // layer -> its images
+	blobs  map[string]Blob         // expected blobs, by name in the archive
+	charts map[string]Chart        // expected charts
+	shared map[string]string       // layer -> its buffer file
+	small  map[string]bool         // OCI layout files, which are ignored
 	buf    []byte
 }
 
-// imageFile is one docker-archive under way.
+// imageFile is a docker-archive being written.
 type imageFile struct {
 	Image
 	file   *os.File
@@ -72,7 +72,7 @@ func (w *writer) close() {
 	}
 }
 
-// take reads one entry. What the index does not name, and what comes twice, is refused.
+// take reads one entry. Unknown and duplicate entries are rejected.
 func (w *writer) take(name string, size int64, r io.Reader) error {
 	if w.small[name] {
 		delete(w.small, name)
@@ -107,7 +107,7 @@ func (w *writer) take(name string, size int64, r io.Reader) error {
 	}
 }
 
-// takeSmall reads a configuration or a manifest, and holds against it what the index says of the image.
+// takeSmall reads a configuration or manifest and checks it against the index.
 func (w *writer) takeSmall(b Blob, r io.Reader) error {
 	var buf strings.Builder
 	if err := copyBlob(&buf, r, b, w.buf); err != nil {
@@ -138,7 +138,7 @@ func (w *writer) toFile(name string, r io.Reader, b Blob) error {
 	return errors.Join(copyBlob(f, r, b, w.buf), f.Close())
 }
 
-// finish completes the docker-archives when everything has come.
+// finish completes the docker-archives.
 func (w *writer) finish() ([]lab.Image, []lab.Chart, error) {
 	if n := len(w.blobs) + len(w.charts); n > 0 {
 		return nil, nil, fmt.Errorf("%d files are missing that its index names", n)
@@ -166,7 +166,7 @@ func (w *writer) finish() ([]lab.Image, []lab.Chart, error) {
 }
 
 func (w *writer) complete(i *imageFile) error {
-	if i.config == nil { // its digest was said to be a layer's too
+	if i.config == nil { // its digest was also listed as a layer
 		return fmt.Errorf("image %s has no configuration", i.Ref)
 	}
 	names := make([]string, len(i.Layers))
@@ -197,7 +197,7 @@ func (i *imageFile) copyIn(from string, l Blob, buf []byte) error {
 	if err := i.tw.WriteHeader(header(layerName(l.Digest), l.Size)); err != nil {
 		return err
 	}
-	// Not read back for its digest: it was checked on the way in, by this process, into a folder of its own.
+	// Already verified when it was buffered.
 	_, err = io.CopyBuffer(i.tw, struct{ io.Reader }{f}, buf)
 	return err
 }

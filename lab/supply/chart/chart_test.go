@@ -19,7 +19,7 @@ import (
 	"homelab/lab"
 )
 
-// cached returns the folder of a recipe's module when the module cache has it; no test downloads.
+// cached returns the folder of a recipe's module in the module cache; tests do not download.
 func cached(t *testing.T, r Recipe) string {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "download", "-json", r.Module)
@@ -47,7 +47,7 @@ func build(t *testing.T, r Recipe, dir string) (*helmchart.Chart, lab.Chart) {
 	return c, got
 }
 
-// render renders a chart as release argocd in namespace argocd and returns its objects by kind/name.
+// render returns the objects of a chart as release argocd in namespace argocd, by kind/name.
 func render(t *testing.T, c *helmchart.Chart, values string) map[string]map[string]any {
 	t.Helper()
 	objects, err := tryRender(c, values)

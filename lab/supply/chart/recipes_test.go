@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-func TestRecipesAreStrict(t *testing.T) {
+func TestRecipesStrict(t *testing.T) {
 	const good = "{name: a, version: 1.0.0, kind: folder, module: m@v1, path: charts/a}"
 	for text, want := range map[string]string{
 		"charts: [" + good + "]":                                        "",

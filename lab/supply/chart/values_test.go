@@ -19,8 +19,8 @@ import (
 
 var fixture = Recipe{Name: "argo-cd", Version: "3.2.11", Kind: KindArgoCD, Module: "fixture@v0", Path: "manifests"}
 
-// TestValues renders the chart with each case's values and looks for what the case wants. A line of "want" is an object, a path within it and the JSON that is
-// there, or "absent"; a line with "!" is text that no object but argocd-cm and the CRDs may hold.
+// TestValues renders the chart with each case's values. A line of "want" is an object, a path in it and the expected
+// JSON, or "absent"; a line with "!" is text that no object but argocd-cm and the CRDs may contain.
 func TestValues(t *testing.T) {
 	fromFixture, archive := build(t, fixture, "testdata/argo-cd")
 	lintChart(t, archive.Archive)
@@ -89,7 +89,7 @@ func checkLine(t *testing.T, objects map[string]map[string]any, line string) {
 	}
 }
 
-// lookup follows a dotted path; a key that has dots itself is found whole, and -1 is the last item.
+// lookup follows a dotted path. Keys with dots match as a whole; -1 is the last item.
 func lookup(v any, path string) (any, bool) {
 	if path == "" {
 		return v, true
@@ -116,7 +116,7 @@ func lookup(v any, path string) (any, bool) {
 	return nil, false
 }
 
-// decodeStrictly reads every object as the API server would with strict field validation.
+// decodeStrictly decodes objects like the API server with strict field validation.
 func decodeStrictly(t *testing.T, objects map[string]map[string]any) {
 	t.Helper()
 	s := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, kjson.SerializerOptions{Yaml: true, Strict: true})
@@ -134,7 +134,7 @@ func decodeStrictly(t *testing.T, objects map[string]map[string]any) {
 	}
 }
 
-func TestUnknownValueIsRefused(t *testing.T) {
+func TestUnknownValue(t *testing.T) {
 	c, _ := build(t, fixture, "testdata/argo-cd")
 	for _, values := range []string{"server: {ingress: {enabled: true}}", "redis-ha: {enabled: true}", "configs: {secret: {gogSecret: x}}"} {
 		if _, err := tryRender(c, values); err == nil || !strings.Contains(err.Error(), "schema") {
@@ -143,11 +143,11 @@ func TestUnknownValueIsRefused(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsUsed sees to it that no key of values.yaml is there for show: changing any of them changes what is rendered.
-func TestEveryKeyIsUsed(t *testing.T) {
+// Changing any key of values.yaml must change the rendered output.
+func TestKeysUsed(t *testing.T) {
 	c, _ := build(t, fixture, "testdata/argo-cd")
 	base := map[string]any{
-		"fullnameOverride": "x", // that nameOverride shows in labels alone
+		"fullnameOverride": "x", // so that nameOverride shows in labels only
 		"server":           map[string]any{"service": map[string]any{"type": "NodePort"}},
 		"configs": map[string]any{
 			"secret":              map[string]any{"argocdServerAdminPassword": "p", "argocdServerAdminPasswordMtime": "m"},
@@ -155,7 +155,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 			"credentialTemplates": map[string]any{"r": map[string]any{"url": "u"}},
 		},
 	}
-	// The text that is rendered is enough to tell two renderings apart, and is had without the schema and without parsing, two hundred times over.
+	// Comparing text without schema checks and parsing is fast enough for two hundred renderings.
 	text := func(values map[string]any) (map[string]string, error) {
 		top, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, chartutil.ReleaseOptions{Name: "argocd", Namespace: "argocd"}, nil, true)
 		if err != nil {
@@ -205,7 +205,7 @@ func leaves(v any, path []string) []leaf {
 	return out
 }
 
-// other is a value of the same type that is not v.
+// other returns a different value of the same type.
 func other(v any) any {
 	switch v := v.(type) {
 	case bool:

@@ -1,4 +1,4 @@
-// Package disk puts files in place whole or not at all, and says what to do where there is no room for them.
+// Package disk writes files atomically and explains full disks.
 package disk
 
 import (
@@ -12,10 +12,10 @@ import (
 	"homelab/lab"
 )
 
-// CacheCure is what cures a full disk with lab's cache on it, other than room.
+// CacheCure is the alternative to freeing space on the disk of lab's cache.
 const CacheCure = "or put lab's cache elsewhere with XDG_CACHE_HOME"
 
-// WriteFile puts data under name in one step, when it is on the disk: what was there before stays until then.
+// WriteFile replaces a file atomically and syncs it.
 func WriteFile(name string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
@@ -29,7 +29,7 @@ func WriteFile(name string, data []byte) error {
 	return os.Rename(tmp.Name(), name)
 }
 
-// SyncTree waits until every file below dir is on the disk: some file systems find out only then that there is no room.
+// SyncTree syncs all files below dir: some file systems report a full disk only then.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -39,7 +39,7 @@ func SyncTree(dir string) error {
 	})
 }
 
-// Sync waits until a file is on the disk.
+// Sync syncs a file.
 func Sync(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -48,11 +48,11 @@ func Sync(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// full is how programs say that there is no room.
+// full are the messages of a full disk.
 var full = []string{"no space left on device", "disk quota exceeded"}
 
-// Explain turns an error for want of room into one that says where, and what cures it; other is a cure beside making room. Any other error stays as it is. dir is
-// where the writing was done, for an error that does not say it.
+// Explain turns an error of a full disk into a *lab.Error with code "no_space"; other is an alternative cure. Other
+// errors are returned unchanged. dir is used if the error names no path.
 func Explain(err error, dir, other string) error {
 	var known *lab.Error
 	if err == nil || errors.As(err, &known) && known.Code == "no_space" {

@@ -1,4 +1,4 @@
-// Package meter tells how far a copy of many bytes has come: how much of how much, since when, and how long it will still take.
+// Package meter reports the progress of copies: bytes done, elapsed time and time left.
 package meter
 
 import (
@@ -10,13 +10,13 @@ import (
 	"homelab/lab"
 )
 
-// every is how often a line is said: often enough to look alive, seldom enough to be read.
+// every is the reporting interval.
 const every = 250 * time.Millisecond
 
-// settle is how long the speed is watched before it is trusted to tell what remains.
+// settle is how long the speed is measured before time left is reported.
 const settle = time.Second
 
-// Meter counts bytes. It may be used by several goroutines at once.
+// Meter counts bytes. It is safe for concurrent use.
 type Meter struct {
 	what  string
 	total int64
@@ -28,7 +28,7 @@ type Meter struct {
 	start, last time.Time
 }
 
-// New returns a meter for work called what ("pulling redis") on total bytes; 0 means that nobody knows how many. say may be nil.
+// New returns a meter for an operation ("pulling redis") on total bytes; 0 if unknown. say may be nil.
 func New(what string, total int64, say lab.Progress) *Meter {
 	return newMeter(what, total, say, time.Now)
 }
@@ -68,10 +68,10 @@ func (m *Meter) line(t time.Time) string {
 
 func seconds(d time.Duration) string { return d.Round(time.Second).String() }
 
-// Reader counts what is read through it.
+// Reader counts bytes read.
 func (m *Meter) Reader(r io.Reader) io.Reader { return reader{m, r} }
 
-// Writer counts what is written through it.
+// Writer counts bytes written.
 func (m *Meter) Writer(w io.Writer) io.Writer { return writer{m, w} }
 
 type reader struct {
@@ -96,7 +96,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Bytes is a size as a user reads it, in powers of ten: "12.3 MB".
+// Bytes formats a size in powers of ten: "12.3 MB".
 func Bytes(n int64) string {
 	switch {
 	case n < 1000:

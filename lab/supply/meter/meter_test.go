@@ -17,7 +17,7 @@ func TestMeter(t *testing.T) {
 		m.Add(5_000_000)
 	}
 	want := []string{
-		"pulling redis: 10.0 MB of 40.0 MB, 0s", // the first is within the quarter of a second: nothing is said
+		"pulling redis: 10.0 MB of 40.0 MB, 0s", // the first Add is within the first interval
 		"pulling redis: 15.0 MB of 40.0 MB, 1s, 2s left",
 		"pulling redis: 20.0 MB of 40.0 MB, 5s, 5s left",
 	}
@@ -31,7 +31,7 @@ func TestReaderAndWriterCount(t *testing.T) {
 	if _, err := io.Copy(m.Writer(io.Discard), m.Reader(strings.NewReader("hello"))); err != nil || m.done != 10 {
 		t.Errorf("counted %d, %v", m.done, err)
 	}
-	New("x", 0, nil).Add(1) // nobody listens
+	New("x", 0, nil).Add(1) // nil progress
 }
 
 func TestBytes(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"homelab/lab"
 )
 
-// mirrorPins are what the mirror says that it holds; nil where it says nothing, as a plain mirror of upstream's registries does.
+// mirrorPins returns the mirror's own pins, or nil: plain mirrors of upstream have none.
 func (r *Registry) mirrorPins(ctx context.Context) (*Pins, error) {
 	var w witness
 	asking, cancel := context.WithTimeout(w.watch(ctx), r.patience)
@@ -31,7 +31,7 @@ func (r *Registry) mirrorPins(ctx context.Context) (*Pins, error) {
 	}
 }
 
-// witness follows a request, to say how far it came when there is no answer.
+// witness traces a request for the message of a timeout.
 type witness struct {
 	mu   sync.Mutex
 	last string

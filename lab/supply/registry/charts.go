@@ -25,19 +25,19 @@ import (
 	"homelab/lab/supply/disk"
 )
 
-// What Helm calls the parts of a chart in a registry: https://helm.sh/docs/topics/registries/
+// Helm's media types: https://helm.sh/docs/topics/registries/
 const (
 	chartConfigType  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	chartContentType types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// The most that is read of what a server sends. Argo's index holds every chart since 2018 and has a few MB.
+// Limits of responses. Argo's index holds every chart since 2018 and has a few MB.
 const (
 	maxIndex = 64 << 20
 	maxChart = 32 << 20
 )
 
-// Chart brings a chart to disk; an empty version means the one that is pinned first.
+// Chart pulls a chart; an empty version selects the first pin.
 func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progress) (lab.Chart, error) {
 	pins, err := r.Pins(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 	return out, disk.Explain(r.keep(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), out), r.dir, disk.CacheCure)
 }
 
-// HasChart returns what a pin names where it was pulled before, and is whole. Nobody is asked.
+// HasChart returns a pinned chart that was pulled before and is intact. It makes no requests.
 func (r *Registry) HasChart(pin ChartPin) (lab.Chart, bool) {
 	_, _, out := r.chartPlace(pin)
 	data, err := os.ReadFile(out.Archive)
@@ -89,7 +89,7 @@ func (r *Registry) HasChart(pin ChartPin) (lab.Chart, bool) {
 
 const chartSuffix = ".tgz"
 
-// chartPlace is where a chart is taken from, what it is called there, and where it goes.
+// chartPlace returns the source of a chart, its name there, and its destination.
 func (r *Registry) chartPlace(pin ChartPin) (from, source string, out lab.Chart) {
 	from = pin.From
 	if r.mirror != "" {
@@ -100,7 +100,7 @@ func (r *Registry) chartPlace(pin ChartPin) (from, source string, out lab.Chart)
 	return from, source, lab.Chart{Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry, Archive: filepath.Join(r.dir, key+chartSuffix)}
 }
 
-// checkChart holds a chart against its pin, and against what it says of itself.
+// checkChart checks a chart against its pin and its metadata.
 func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, data []byte) error {
 	if got := sum(data); pin.Digest == "" {
 		if err := r.remember(ctx, "chart "+source, got); err != nil {
@@ -119,7 +119,7 @@ func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, 
 	return nil
 }
 
-// chartTag is a chart's name in a registry; a tag has no "+".
+// chartTag returns a chart's name in a registry; tags cannot contain "+".
 func chartTag(from, chart, version string) (name.Tag, error) {
 	return name.NewTag(from + "/" + chart + ":" + strings.ReplaceAll(version, "+", "_"))
 }
@@ -139,7 +139,7 @@ func (r *Registry) ociChart(ctx context.Context, from string, pin ChartPin) ([]b
 	}
 	for _, d := range manifest.Layers {
 		if d.MediaType != chartContentType {
-			continue // a provenance file, say
+			continue // e.g. a provenance file
 		}
 		layer, err := img.LayerByDigest(d.Digest)
 		if err != nil {
@@ -168,7 +168,7 @@ func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]
 	if err := yaml.Unmarshal(data, &index); err != nil {
 		return nil, fmt.Errorf("index.yaml: %w", err)
 	}
-	// Not index.Get: it would take a range for a version.
+	// Not index.Get, which treats a version as a range.
 	for _, v := range index.Entries[pin.Name] {
 		if v == nil || v.Metadata == nil || v.Version != pin.Version || len(v.URLs) == 0 {
 			continue
@@ -221,7 +221,7 @@ func sum(data []byte) string {
 	return "sha256:" + hex.EncodeToString(h[:])
 }
 
-// fileName is a file's name for a thing: readable, and another one for another origin.
+// fileName returns a readable file name that is unique per origin.
 func fileName(what, origin string) string {
 	return what + "-" + strings.TrimPrefix(sum([]byte(origin)), "sha256:")[:12]
 }

@@ -30,8 +30,8 @@ import (
 	"homelab/lab"
 )
 
-// TestContract runs the same suite against the registry of go-containerregistry, in this process, and against the real one: distribution's own program,
-// named by LAB_REGISTRY_BINARY.
+// TestContract runs the suite against go-containerregistry's registry and against distribution, if LAB_REGISTRY_BINARY
+// names it.
 func TestContract(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
 		contract(t, func(t *testing.T) string {
@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// distribution starts the real registry on a free port of the loopback and ends it with the test.
+// distribution starts distribution's registry on loopback until the end of the test.
 func distribution(t *testing.T, binary string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +94,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		if err := Publish(t.Context(), mirror, images[:1], charts[:1], nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := Publish(t.Context(), mirror, images[1:], charts[1:], nil); err != nil { // adds to what is there
+		if err := Publish(t.Context(), mirror, images[1:], charts[1:], nil); err != nil { // adds to the first image
 			t.Fatal(err)
 		}
 		r, err := New(Options{Dir: t.TempDir(), Mirror: mirror})
@@ -104,7 +104,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		if a := r.Probe(t.Context()); !a.OK || a.Why != mirror+" answers" {
 			t.Errorf("probe: %+v", a)
 		}
-		if err := Publish(t.Context(), mirror, images, charts, nil); err != nil { // once more changes nothing
+		if err := Publish(t.Context(), mirror, images, charts, nil); err != nil { // publishing again changes nothing
 			t.Fatal(err)
 		}
 		for _, want := range images {
@@ -241,7 +241,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 	})
 }
 
-// plain is a registry whose mirror says nothing of what it holds.
+// plain returns a registry whose mirror has no pins.
 func plain(t *testing.T, mirror, dir string, pins Pins) *Registry {
 	t.Helper()
 	r, err := newRegistry(Options{Dir: dir, Mirror: mirror, Platform: "linux/amd64"}, pins)
@@ -278,7 +278,7 @@ func randomImage(t *testing.T, arch string) v1.Image {
 	return img
 }
 
-// makeImage writes an image of random bytes as a docker-archive.
+// makeImage writes a docker-archive with random layers.
 func makeImage(t *testing.T, component, ref string) lab.Image {
 	t.Helper()
 	img := randomImage(t, "amd64")
@@ -301,7 +301,7 @@ func makeImage(t *testing.T, component, ref string) lab.Image {
 	return lab.Image{Name: component, Ref: ref, Digest: digest.String(), Archive: file, Size: info.Size(), Origin: lab.OriginSource}
 }
 
-// push puts an image into a registry without a word about it in the pins.
+// push pushes an image that the pins do not list.
 func push(t *testing.T, ref string, image lab.Image) {
 	t.Helper()
 	img, err := archived(image)

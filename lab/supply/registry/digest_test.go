@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A chart that is another one than its pin says is refused, be it of the right name and version and as its repository says it is; none of it is kept.
-func TestAChartThatIsNotThePinnedOneIsRefused(t *testing.T) {
+// A chart whose digest differs from the pin is rejected and not stored, even if name, version and the repository's
+// index match.
+func TestChartDigestMismatch(t *testing.T) {
 	chart := makeChart(t, "podinfo", "6.9.2")
 	data, err := os.ReadFile(chart.Archive)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"homelab/lab/supply/disk/disktest"
 )
 
-// With no room for it, the file of digests that were seen before stays as it was.
-func TestAFullDiskLeavesTheLockFileAsItWas(t *testing.T) {
+func TestFullDiskKeepsLockFile(t *testing.T) {
 	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(s.Close)
 	mirror := strings.TrimPrefix(s.URL, "http://")

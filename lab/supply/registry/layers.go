@@ -18,12 +18,12 @@ import (
 	"homelab/lab/supply/meter"
 )
 
-// packer compresses the layers of archives for a registry: each once, though images share it, and to a file, since go-containerregistry would compress it
-// a second time for the upload.
+// packer compresses layers for a registry, each once and into a file: go-containerregistry would compress them again
+// for the upload.
 type packer struct {
-	dir   string // for the compressed layers; the caller removes it
+	dir   string // for compressed layers; removed by the caller
 	count *meter.Meter
-	done  map[v1.Hash]packed // by the digest of the uncompressed layer
+	done  map[v1.Hash]packed // by digest of the uncompressed layer
 }
 
 // packed is a compressed layer on disk.
@@ -37,7 +37,7 @@ func (l packed) Size() (int64, error)                { return l.Descriptor.Size,
 func (l packed) MediaType() (types.MediaType, error) { return l.Descriptor.MediaType, nil }
 func (l packed) Compressed() (io.ReadCloser, error)  { return os.Open(l.file) }
 
-// image is img with its layers packed.
+// image returns img with packed layers.
 func (p *packer) image(img v1.Image) (v1.Image, error) {
 	config, err := img.RawConfigFile()
 	if err != nil {
@@ -88,7 +88,8 @@ func (p *packer) layer(l v1.Layer) (packed, error) {
 	}
 	defer f.Close()
 	digest, size := sha256.New(), new(bytesWritten)
-	// The fastest level: what a slower one saves on the wire it costs several times over before. zstd would be better at both, but Docker 20 cannot load it.
+	// The fastest level: slower ones cost several times what they save in transfer. zstd would be better, but Docker 20
+	// cannot load it.
 	zw, err := gzip.NewWriterLevel(io.MultiWriter(f, digest, size), gzip.BestSpeed)
 	if err != nil {
 		return packed{}, err
@@ -111,7 +112,7 @@ func (n *bytesWritten) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// packedImage is what partial.CompressedToImage makes an image of.
+// packedImage implements partial.CompressedImageCore.
 type packedImage struct {
 	config, manifest []byte
 	layers           map[v1.Hash]packed

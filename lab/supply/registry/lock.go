@@ -18,11 +18,10 @@ import (
 
 const lockFile = "registry.lock"
 
-// remember holds a digest against what was found under the same name before: the first one is written down, another one is refused. It is for what pins.yaml
-// has no digest of.
+// remember pins a digest on first use and rejects a different one later. It covers what pins.yaml has no digest of.
 func (r *Registry) remember(ctx context.Context, what, digest string) error {
 	file := filepath.Join(r.dir, lockFile)
-	guard := flock.New(file + ".guard") // two labs may pull side by side, each in a process of its own
+	guard := flock.New(file + ".guard") // against concurrent labs
 	if _, err := guard.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return fmt.Errorf("lock %s: %w", file, err)
 	}

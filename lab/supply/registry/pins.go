@@ -16,24 +16,24 @@ import (
 //go:embed pins.yaml
 var pinsYAML []byte
 
-// NodeImage is what the node image is called among the pins.
+// NodeImage is the name of the node image's pin.
 const NodeImage = "node"
 
-// Pins are the versions that are taken from registries.
+// Pins are the versions to pull from registries.
 type Pins struct {
 	Images []ImagePin `yaml:"images"`
 	Charts []ChartPin `yaml:"charts"`
 }
 
-// ImagePin is an image at one version.
+// ImagePin pins an image.
 type ImagePin struct {
-	Name      string            `yaml:"name"`                // component, "argocd"
+	Name      string            `yaml:"name"`                // component, such as "argocd"
 	Ref       string            `yaml:"ref"`                 // repository:tag
-	Digest    string            `yaml:"digest,omitempty"`    // of what the tag names; empty where it is not known beforehand
-	Platforms map[string]string `yaml:"platforms,omitempty"` // "linux/amd64" -> digest of the image for that platform
+	Digest    string            `yaml:"digest,omitempty"`    // of the tag; empty if unknown
+	Platforms map[string]string `yaml:"platforms,omitempty"` // "linux/amd64" -> digest of that platform's image
 }
 
-// digest is what must be found on a platform, and empty where nothing is known.
+// digest returns the expected digest for a platform, or "".
 func (p ImagePin) digest(platform string) string {
 	if d := p.Platforms[platform]; d != "" {
 		return d
@@ -41,7 +41,7 @@ func (p ImagePin) digest(platform string) string {
 	return p.Digest
 }
 
-// ChartPin is a chart at one version.
+// ChartPin pins a chart.
 type ChartPin struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
@@ -49,7 +49,7 @@ type ChartPin struct {
 	Digest  string `yaml:"digest,omitempty"`
 }
 
-// Embedded returns the pins that lab carries: kind's own node image first, then those of pins.yaml.
+// Embedded returns the built-in pins: Kind's node image, then those of pins.yaml.
 func Embedded() (Pins, error) {
 	pins, err := parsePins(pinsYAML)
 	if err != nil {
@@ -120,7 +120,7 @@ func checkDigests(digests []string) error {
 	return nil
 }
 
-// image finds a pin by the component's name.
+// image returns the pin of a component.
 func (p Pins) image(component string) (ImagePin, bool) {
 	i := slices.IndexFunc(p.Images, func(x ImagePin) bool { return x.Name == component })
 	if i < 0 {
@@ -129,7 +129,7 @@ func (p Pins) image(component string) (ImagePin, bool) {
 	return p.Images[i], true
 }
 
-// chart finds a pin; an empty version means the first one written.
+// chart returns the pin of a chart; an empty version selects the first.
 func (p Pins) chart(chart, version string) (ChartPin, bool) {
 	i := slices.IndexFunc(p.Charts, func(x ChartPin) bool { return x.Name == chart && (version == "" || x.Version == version) })
 	if i < 0 {

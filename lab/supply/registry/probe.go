@@ -14,16 +14,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// ProbeTimeout is how long registries may take to answer before `auto` goes on without them.
+// ProbeTimeout is how long mode auto waits for registries.
 const ProbeTimeout = 3 * time.Second
 
-// Answer is what a probe found.
+// Answer is the result of a probe.
 type Answer struct {
 	OK  bool
-	Why string // one line: who answered, or who did not and how
+	Why string // one line: who answered, or who did not and why
 }
 
-// Probe asks every registry and repository that would be needed whether it is there, all at once and within ProbeTimeout. It pulls nothing.
+// Probe checks all required registries and repositories concurrently, within ProbeTimeout. It pulls nothing.
 func (r *Registry) Probe(ctx context.Context) Answer {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (r *Registry) Probe(ctx context.Context) Answer {
 	return Answer{Why: fmt.Sprintf("%s, and %d more", problems[0], len(problems)-1)}
 }
 
-// targets are the hosts that are needed, each with an address that costs it next to nothing to serve.
+// targets returns the required hosts, each with an address that is cheap to serve.
 func (r *Registry) targets() (map[string]string, error) {
 	out := map[string]string{}
 	addRegistry := func(repository string) error {
@@ -98,7 +98,7 @@ func (r *Registry) targets() (map[string]string, error) {
 	return out, nil
 }
 
-// ask wants a registry's own answer. A proxy that stands between may well answer with a page or a refusal of its own, which is not that.
+// ask requires a registry's own answer, not an error page of a proxy.
 func (r *Registry) ask(ctx context.Context, u string) error {
 	isRegistry := strings.HasSuffix(u, "/v2/")
 	method := http.MethodHead

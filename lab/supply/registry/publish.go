@@ -25,8 +25,8 @@ import (
 	"homelab/lab/supply/meter"
 )
 
-// pinsRepository is where a mirror that Publish filled says what it holds. Its versions and digests are its own: an image that went through an archive has
-// another manifest than upstream's, and one built from source was never upstream's.
+// pinsRepository is where a published mirror stores its pins. They differ from upstream's: manifests change with the
+// archive format, and images built from source have other digests.
 const pinsRepository = "lab/pins:latest"
 
 const (
@@ -35,8 +35,7 @@ const (
 	maxPins                        = 1 << 20
 )
 
-// Publish fills a mirror: images under upstream's names, charts under charts/, and last of all the pins that say what it now holds. It adds to what was there
-// before.
+// Publish adds images, under upstream's names, charts under charts/, and finally pins to a mirror.
 func Publish(ctx context.Context, mirror string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
 	if mirror == "" {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no registry was named to publish to"}
@@ -86,7 +85,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	return nil
 }
 
-// put replaces what matches, or adds.
+// put replaces the matching item or appends.
 func put[T any](list []T, x T, same func(T) bool) []T {
 	for i := range list {
 		if same(list[i]) {
@@ -127,7 +126,7 @@ func publishImage(mirror string, image lab.Image, pack *packer, opts []remote.Op
 	return pin, nil
 }
 
-// archived opens an image's docker-archive: by its name, or as the only image that there is.
+// archived opens a docker-archive's image: by name, or the only one.
 func archived(image lab.Image) (v1.Image, error) {
 	tag, err := name.NewTag(image.Ref)
 	if err != nil {
@@ -171,7 +170,7 @@ func publishChart(mirror string, c lab.Chart, opts []remote.Option) (ChartPin, e
 	return ChartPin{Name: c.Name, Version: c.Version, From: "oci://" + mirror + "/charts", Digest: c.Digest}, nil
 }
 
-// writeArtifact writes one file to a registry.
+// writeArtifact writes a single file to a registry.
 func writeArtifact(ref string, configType types.MediaType, config []byte, fileType types.MediaType, file []byte, opts []remote.Option) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {
@@ -184,7 +183,7 @@ func writeArtifact(ref string, configType types.MediaType, config []byte, fileTy
 	return remote.Write(tag, artifact{img, configType, config}, opts...)
 }
 
-// artifact is an image whose configuration is the artifact's own, as Helm has it for charts, instead of a container's.
+// artifact is an image with an artifact's configuration, as Helm stores charts.
 type artifact struct {
 	v1.Image
 	configType types.MediaType

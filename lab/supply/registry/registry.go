@@ -1,5 +1,5 @@
-// Package registry takes images and charts from upstream's registries, or from a mirror that holds them under upstream's names. Versions and digests are
-// pinned in pins.yaml.
+// Package registry pulls images and charts from upstream's registries, or from a mirror with upstream's names. Versions
+// and digests are pinned in pins.yaml.
 package registry
 
 import (
@@ -29,19 +29,19 @@ import (
 	"homelab/lab/supply/meter"
 )
 
-// Options say where things come from and where they go.
+// Options configure a Registry.
 type Options struct {
-	Dir      string // where archives are kept; made where it is missing
-	Mirror   string // host:port[/path] of a registry that holds everything under upstream's names; empty for upstream's own registries
+	Dir      string // of archives; created if missing
+	Mirror   string // host:port[/path] of a registry with upstream's names; empty for upstream
 	Platform string // "linux/amd64"; empty for the machine's
 
-	Patience time.Duration // how long a mirror may take to say what it holds; 0 for askPatience
+	Patience time.Duration // timeout for a mirror's pins; 0 for askPatience
 }
 
-// askPatience is long for a list of some hundred bytes, so that a mirror that wakes up is waited for.
+// askPatience is generous for a few hundred bytes: a mirror may have to wake up.
 const askPatience = 10 * time.Second
 
-// Registry pulls what is pinned. Its methods may be called at the same time.
+// Registry pulls pinned images and charts. It is safe for concurrent use.
 type Registry struct {
 	dir      string
 	mirror   string
@@ -50,11 +50,11 @@ type Registry struct {
 	patience time.Duration
 
 	mu    sync.Mutex // guards asked and pins
-	asked bool       // the mirror was asked for pins of its own
+	asked bool       // the mirror's pins were requested
 	pins  Pins
 }
 
-// New returns a registry that takes what lab pins, or what the mirror says that it holds.
+// New returns a Registry with lab's pins, or those of the mirror.
 func New(o Options) (*Registry, error) {
 	pins, err := Embedded()
 	if err != nil {
@@ -95,7 +95,7 @@ func checkMirror(mirror string) error {
 	return nil
 }
 
-// Pins are what is taken from where: with a mirror that says what it holds, that.
+// Pins returns the pins in effect: the mirror's, if it has any.
 func (r *Registry) Pins(ctx context.Context) (Pins, error) {
 	if r.mirror == "" {
 		return r.pins, nil
@@ -115,7 +115,7 @@ func (r *Registry) Pins(ctx context.Context) (Pins, error) {
 	return r.pins, nil
 }
 
-// mirrored is where the mirror keeps what upstream calls ref: under its host as a path.
+// mirrored returns the mirror's name for ref: the host becomes part of the path.
 func mirrored(mirror, ref string) (name.Tag, error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {
@@ -123,7 +123,7 @@ func mirrored(mirror, ref string) (name.Tag, error) {
 	}
 	host := tag.RegistryStr()
 	if host == name.DefaultRegistry {
-		host = "docker.io" // what everybody but the protocol calls it
+		host = "docker.io" // its usual name
 	}
 	return name.NewTag(mirror + "/" + strings.ReplaceAll(host, ":", "-") + "/" + tag.RepositoryStr() + ":" + tag.TagStr())
 }
@@ -135,12 +135,12 @@ func (r *Registry) options(ctx context.Context) []remote.Option {
 func options(ctx context.Context) []remote.Option {
 	return []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		// Between attempts go-containerregistry sleeps without a look at the context, by default for seconds.
+		// The default backoff sleeps for seconds and ignores the context.
 		remote.WithRetryBackoff(remote.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Steps: 3}),
 	}
 }
 
-// Image brings a component's image to disk as a docker-archive. One that was pulled before and whose pin is unchanged is not asked for again.
+// Image pulls a component's image as a docker-archive, unless it was pulled before with the same pin.
 func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) (lab.Image, error) {
 	pins, err := r.Pins(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) 
 	return out, nil
 }
 
-// HasImage returns what a pin names where it was pulled before. Nobody is asked.
+// HasImage returns a pinned image that was pulled before. It makes no requests.
 func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
 	_, key, err := r.place(pin)
 	var out lab.Image
@@ -179,7 +179,7 @@ func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
 	return out, err == nil && info.Size() == out.Size
 }
 
-// place is where an image is taken from, and the name of its files.
+// place returns the source of an image and the name of its files.
 func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
 	if tag, err = name.NewTag(pin.Ref); err == nil && r.mirror != "" {
 		tag, err = mirrored(r.mirror, pin.Ref)
@@ -187,12 +187,12 @@ func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
 	return tag, fileName(pin.Name, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String()), err
 }
 
-// resolve finds the image for the platform and holds it against the pin.
+// resolve finds the platform's image and checks it against the pin.
 func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.Image, error) {
 	var ref name.Reference = tag
 	want := pin.digest(r.platform.String())
 	if want != "" {
-		// By digest: what comes is that or nothing, whatever the tag names by now.
+		// By digest, whatever the tag refers to now.
 		ref = tag.Context().Digest(want)
 	}
 	desc, err := remote.Get(ref, r.options(ctx)...)
@@ -212,14 +212,14 @@ func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.
 	if err != nil {
 		return nil, err
 	}
-	// A tag that names one image instead of an index is taken as it is, whatever it was made for.
+	// A tag may refer to a single image instead of an index.
 	if got := config.Platform(); got != nil && got.Architecture != "" && got.Architecture != r.platform.Architecture {
 		return nil, fmt.Errorf("it is made for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
 	}
 	return img, nil
 }
 
-// download writes the image as an archive and what it is beside it.
+// download writes the image as an archive, and its metadata beside it.
 func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v1.Image, p lab.Progress) (lab.Image, error) {
 	digest, err := img.ConfigName()
 	if err != nil {
@@ -273,7 +273,7 @@ func (r *Registry) keep(key string, v any) error {
 	return disk.WriteFile(filepath.Join(r.dir, key+".json"), data)
 }
 
-// failed is an error of a pull, told to a user. One that is told already, or that the user asked for, goes as it is.
+// failed wraps the error of a pull. Cancellations and errors with a code are returned unchanged.
 func failed(ctx context.Context, message string, err error) error {
 	err = disk.Explain(err, os.TempDir(), disk.CacheCure)
 	var told *lab.Error

@@ -32,7 +32,7 @@ func TestEmbeddedPins(t *testing.T) {
 	}
 }
 
-func TestPinsAreStrict(t *testing.T) {
+func TestPinsStrict(t *testing.T) {
 	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for text, want := range map[string]string{
 		"images: [{name: a, ref: 'h.test/a:1', digest: '" + digest + "'}]":                                       "",
@@ -164,7 +164,7 @@ func TestPullTwiceAsksOnce(t *testing.T) {
 		t.Errorf("after the file broke: %+v, %v, %d requests", again, err, requests)
 	}
 
-	digest = strings.Repeat("0", 64) // the index lies
+	digest = strings.Repeat("0", 64) // a wrong index
 	if err := os.Remove(got.Archive); err != nil {
 		t.Fatal(err)
 	}
@@ -172,12 +172,12 @@ func TestPullTwiceAsksOnce(t *testing.T) {
 	wantCode(t, err, "registry")
 
 	digest = ""
-	if data, err = os.ReadFile(makeChart(t, "podinfo", "6.9.3").Archive); err != nil { // another chart in its place
+	if data, err = os.ReadFile(makeChart(t, "podinfo", "6.9.3").Archive); err != nil { // another chart
 		t.Fatal(err)
 	}
 	_, err = pull(pin)
 	wantCode(t, err, "digest_changed")
-	pin.Digest = sum(data) // even where it is pinned it must be what it says that it is
+	pin.Digest = sum(data) // the pin matches, but the chart's metadata does not
 	_, err = pull(pin)
 	wantCode(t, err, "registry")
 	if err == nil || !strings.Contains(err.Error(), "it holds podinfo 6.9.3") {
@@ -190,7 +190,7 @@ func TestPullTwiceAsksOnce(t *testing.T) {
 	}
 }
 
-func TestPublishRefusesWhatIsNotAsSaid(t *testing.T) {
+func TestPublishInvalid(t *testing.T) {
 	image := makeImage(t, "redis", "example.test/redis:8")
 	image.Digest = "sha256:" + strings.Repeat("0", 64)
 	s := httptest.NewServer(http.NotFoundHandler())

@@ -11,16 +11,16 @@ import (
 	"homelab/lab"
 )
 
-// board is the one account of everything that a builder has yet to make, whoever asked for it: compilations take turns, so who waits for a small image
-// waits for the large one before it.
+// board tracks all pending builds of a builder, whoever requested them: compilations are serialized, so a small image
+// waits for a large one before it.
 type board struct {
 	mu       sync.Mutex
 	start    time.Time
 	total    int
-	left     map[string]*Component // not made yet
-	doing    []activity            // the last one is told
-	rested   time.Time             // since when nothing is being done
-	shown    span                  // what was built here so far
+	left     map[string]*Component // not built yet
+	doing    []activity            // the last one is shown
+	rested   time.Time             // idle since
+	shown    span                  // what was built on this machine
 	watchers map[*watcher]struct{}
 }
 
@@ -30,7 +30,7 @@ type activity struct {
 	since     time.Time
 }
 
-// watcher is one caller who is told how far the builds are, until it stops.
+// watcher is a caller that receives progress.
 type watcher struct {
 	board    *board
 	progress lab.Progress
@@ -42,10 +42,10 @@ func newBoard() *board {
 	return &board{left: map[string]*Component{}, watchers: map[*watcher]struct{}{}}
 }
 
-// tellEvery is how often a line about unchanged work is repeated with new times.
+// tellEvery is the interval of updates about the same activity.
 const tellEvery = 5 * time.Second
 
-// expect adds what will be asked for.
+// expect adds pending components.
 func (d *board) expect(missing map[string]*Component) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *board) expect(missing map[string]*Component) {
 	}
 }
 
-// forget takes off what need not be made after all. What is needed for something else is expected again when that is asked for.
+// forget removes components that need not be built. Their dependencies shared with others are added again later.
 func (d *board) forget(missing map[string]*Component) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *board) forget(missing map[string]*Component) {
 	}
 }
 
-// watch tells p what goes on, until the watcher is stopped.
+// watch reports progress to p until the watcher is stopped.
 func (d *board) watch(p lab.Progress) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{board: d, progress: p, end: cancel, ended: make(chan struct{})}
@@ -109,7 +109,7 @@ func (w *watcher) stop() {
 	delete(w.board.watchers, w)
 }
 
-// say notes what is being done for a component.
+// say sets the current activity of a component.
 func (d *board) say(c *Component, what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *board) say(c *Component, what string) {
 	}
 }
 
-// learn notes how long a component took on this machine.
+// learn records the build time of a component on this machine.
 func (d *board) learn(c *Component, seconds float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,13 +131,13 @@ func (d *board) learn(c *Component, seconds float64) {
 	}
 }
 
-// made notes that a component was built, and how long that took.
+// made records a finished build.
 func (d *board) made(c *Component, seconds float64) {
 	d.learn(c, seconds)
 	d.done(c)
 }
 
-// done notes that a component is at hand, or was given up.
+// done removes a component that is present or failed.
 func (d *board) done(c *Component) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,10 +158,10 @@ func (d *board) drop(c *Component) {
 	d.doing = kept
 }
 
-// restless is how long nothing is being done between one component and the next, where there is one.
+// restless is how long the board may be idle between components before it counts as stopped.
 const restless = 10 * time.Second
 
-// due is how long all that is left will take, and 0 where nobody goes on with it; the caller holds the lock.
+// due returns the estimated time left, or 0 while idle. d.mu is held.
 func (d *board) due(now time.Time) time.Duration {
 	if len(d.left) == 0 || len(d.doing) == 0 && now.Sub(d.rested) > restless {
 		return 0
@@ -169,7 +169,7 @@ func (d *board) due(now time.Time) time.Duration {
 	return d.time()
 }
 
-// line says what is being done, empty for nothing; the caller holds the lock. A compilation is told before anything that goes on beside it.
+// line returns the current activity, or "". Compilations take precedence. d.mu is held.
 func (d *board) line() string {
 	if len(d.doing) == 0 {
 		return ""
@@ -183,7 +183,7 @@ func (d *board) line() string {
 	return fmt.Sprintf("%s, %d of %d made, %s so far%s", now.what, d.total-len(d.left), d.total, round(time.Since(d.start)), d.remaining())
 }
 
-// remaining is how long all that is left will take, in words; the caller holds the lock.
+// remaining formats the time left. d.mu is held.
 func (d *board) remaining() string {
 	left := d.time()
 	if left < time.Second {
@@ -192,7 +192,7 @@ func (d *board) remaining() string {
 	return ", about " + round(left) + " left"
 }
 
-// time is how long all that is left will take; the caller holds the lock.
+// time estimates the time left. d.mu is held.
 func (d *board) time() time.Duration {
 	var doing []span
 	var fetching float64 // the longest download
@@ -207,7 +207,7 @@ func (d *board) time() time.Duration {
 		doing = append(doing, span{float64(c.Seconds), here})
 		delete(todo, c.Name)
 	}
-	if len(doing) == 0 { // else it goes on beside what takes longer
+	if len(doing) == 0 { // otherwise concurrent with something longer
 		doing = append(doing, span{0, fetching})
 	}
 	seconds := 0.0
@@ -217,7 +217,7 @@ func (d *board) time() time.Duration {
 	return time.Duration(remaining(d.shown, doing, seconds) * float64(time.Second))
 }
 
-// fetches reports whether the activity is one that no recipe has a time for, and that waits for a turn when it has ended.
+// fetches reports whether the activity is a download, which has no estimate.
 func (a activity) fetches() bool { return strings.HasPrefix(a.what, "downloading ") }
 
 func round(d time.Duration) string {

@@ -16,30 +16,31 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// Builder builds components and keeps them in a store. Its methods may be called at the same time: what two callers need is built once, one compilation
-// after the other in the order of the recipes, while the modules of the next are downloaded and a root file system is installed.
+// Builder builds components into a store. It is safe for concurrent use: shared dependencies are built once,
+// compilations are serialized in the order of the recipes, and run concurrently with downloads and the installation of
+// a root file system.
 type Builder struct {
 	recipes *Recipes
 	store   *store.Store
-	engine  *docker.Docker // nil for none
+	engine  *docker.Docker // may be nil
 
 	builds, downloads, roots *turn
 	board                    *board
 
-	learnt sync.Once // from what is in the store
+	learnt sync.Once // guards learn
 	mu     sync.Mutex
-	making map[string]*turn // by key of what is being made: within one process nobody need wait for a file lock
+	making map[string]*turn // builds in progress by key: within a process, no file lock is needed
 }
 
-// Option of a builder.
+// Option configures a builder.
 type Option func(*Builder)
 
-// WithEngine lets the builder take an image that a container engine already has, where it was made by the same recipe.
+// WithEngine lets the builder take images from a container engine if they were built from the same recipe.
 func WithEngine(d *docker.Docker) Option {
 	return func(b *Builder) { b.engine = d }
 }
 
-// New returns a builder of the given recipes.
+// New returns a builder.
 func New(r *Recipes, s *store.Store, options ...Option) *Builder {
 	b := &Builder{recipes: r, store: s, builds: newTurn(), downloads: newTurn(), roots: newTurn(), board: newBoard(), making: map[string]*turn{}}
 	for _, o := range options {
@@ -48,8 +49,8 @@ func New(r *Recipes, s *store.Store, options ...Option) *Builder {
 	return b
 }
 
-// Ref is the name under which a component's image is known: the recipe's, except that an image below lab/ carries the first characters of its key, since
-// nobody else's image has that name and a new one must not be taken for an old one.
+// Ref returns the name of a component's image. Below lab/, it includes the start of the key: such images have no
+// upstream tag, and a new one must not be taken for an old one.
 func (r *Recipes) Ref(c *Component) (string, error) {
 	if !strings.HasPrefix(c.Ref, "lab/") {
 		return c.Ref, nil
@@ -58,7 +59,7 @@ func (r *Recipes) Ref(c *Component) (string, error) {
 	return c.Ref + "-" + key[:min(12, len(key))], err
 }
 
-// Image returns the image of a component, building it and what it needs where they are not in the store.
+// Image returns a component's image and builds it if missing.
 func (b *Builder) Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
 	c, ok := b.recipes.Get(name)
 	if !ok || (c.Kind != KindImage && c.Kind != KindNode) {
@@ -71,7 +72,7 @@ func (b *Builder) Image(ctx context.Context, name string, p lab.Progress) (lab.I
 	return image(e)
 }
 
-// Program returns the path of a program, building it where it is not in the store.
+// Program returns the path of a program and builds it if missing.
 func (b *Builder) Program(ctx context.Context, component, program string, p lab.Progress) (string, error) {
 	c, ok := b.recipes.Get(component)
 	if !ok || c.Kind != KindPrograms {
@@ -116,7 +117,7 @@ func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (sto
 	return b.make(ctx, c)
 }
 
-// Expect names images that will be asked for, so that how far the builds are is told of all of them. What is unknown or at hand counts for nothing.
+// Expect announces images, so that progress covers them all. Unknown and present ones are ignored.
 func (b *Builder) Expect(names ...string) error {
 	missing := map[string]*Component{}
 	for _, name := range names {
@@ -131,14 +132,14 @@ func (b *Builder) Expect(names ...string) error {
 	return nil
 }
 
-// Left is how long everything that is expected will take; 0 while nothing is being built.
+// Left returns the estimated time left; 0 while idle.
 func (b *Builder) Left() time.Duration {
 	b.board.mu.Lock()
 	defer b.board.mu.Unlock()
 	return b.board.due(time.Now())
 }
 
-// learn tells the board what was built on this machine before. What cannot be read teaches nothing.
+// learn tells the board the build times in the store. Errors are ignored.
 func (b *Builder) learn() {
 	b.learnt.Do(func() {
 		items, _ := b.Items()
@@ -150,7 +151,7 @@ func (b *Builder) learn() {
 	})
 }
 
-// missing collects c and everything it needs that is not in the store.
+// missing collects c and its dependencies that are not in the store.
 func (b *Builder) missing(c *Component, into map[string]*Component) error {
 	if _, ok := into[c.Name]; ok {
 		return nil
@@ -173,10 +174,10 @@ func (b *Builder) missing(c *Component, into map[string]*Component) error {
 	return nil
 }
 
-// keepVersions is how many results of one component stay in the store: this lab's, and that of one that is newer or older.
+// keepVersions is how many versions of a component stay in the store.
 const keepVersions = 2
 
-// make builds what c needs, side by side, and then c.
+// make builds the dependencies of c concurrently, then c.
 func (b *Builder) make(ctx context.Context, c *Component) (store.Entry, error) {
 	key, err := b.recipes.key(c)
 	if err != nil {
@@ -258,16 +259,16 @@ func (b *Builder) build(ctx context.Context, c *Component, made map[string]store
 	return store.Meta{}, errors.ErrUnsupported
 }
 
-// Item is one component as `lab bundle ls` shows it.
+// Item is a line of `lab bundle ls`.
 type Item struct {
 	Component *Component
 	Key       string
 	Ref       string
-	Entry     store.Entry // what is in the store
+	Entry     store.Entry // the stored result
 	AtHand    bool
 }
 
-// Items lists every component, in the order of the recipes.
+// Items returns all components in the order of the recipes.
 func (b *Builder) Items() ([]Item, error) {
 	var items []Item
 	for _, c := range b.recipes.Components {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// goProxy serves one module from a folder, so that programs are built without a network.
+// goProxy serves a module from a folder, so that builds need no network.
 func goProxy(t *testing.T, module, version string, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func goProxy(t *testing.T, module, version string, files map[string]string) {
 		}
 	}
 	cache := t.TempDir()
-	t.Cleanup(func() { // the go command takes the write bits away
+	t.Cleanup(func() { // the go command makes the files read-only
 		_ = filepath.WalkDir(cache, func(p string, _ fs.DirEntry, _ error) error { return os.Chmod(p, 0o755) })
 	})
 	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(dir))
@@ -56,7 +56,7 @@ const helloRecipes = `components:
 - {name: b, kind: image, ref: "b:1", contents: [{from: hello, paths: [hello], to: /hello}]}
 `
 
-func TestProgramsAreBuiltOnceForAll(t *testing.T) {
+func TestProgramsBuiltOnce(t *testing.T) {
 	if Possible() != nil {
 		t.Skip("nothing is built here")
 	}
@@ -110,7 +110,7 @@ func TestProgramsAreBuiltOnceForAll(t *testing.T) {
 	}
 }
 
-func TestBuildFailureNamesTheComponentAndTheCause(t *testing.T) {
+func TestBuildFailure(t *testing.T) {
 	if Possible() != nil {
 		t.Skip("nothing is built here")
 	}
@@ -140,7 +140,7 @@ func TestUnknownImage(t *testing.T) {
 	}
 }
 
-// Between one component and the next nothing is being done for a moment; where a build has failed, nobody goes on.
+// Between components the board is idle for a moment; after a failure it stays idle.
 func TestTimeLeftBetweenComponents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := &Component{Name: "one", Seconds: 100}, &Component{Name: "other", Seconds: 100}
@@ -159,7 +159,7 @@ func TestTimeLeftBetweenComponents(t *testing.T) {
 	})
 }
 
-func TestTheBoardTellsTimes(t *testing.T) {
+func TestBoardTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := Parse("recipes.yaml", []byte(strings.ReplaceAll(helloRecipes, "module: example.com/hello, ", "module: example.com/hello, seconds: 100, ")))
 		if err != nil {
@@ -177,7 +177,7 @@ func TestTheBoardTellsTimes(t *testing.T) {
 		var said, other []string
 		w := b.board.watch(func(s string) { said = append(said, s) })
 		b.board.say(hello, "compiling hello")
-		late := b.board.watch(func(s string) { other = append(other, s) }) // waits for b, and is told of what is before it
+		late := b.board.watch(func(s string) { other = append(other, s) }) // waits for b and sees its progress
 		time.Sleep(31 * time.Second)
 		if left := b.Left(); left != 69*time.Second {
 			t.Errorf("%s left of 100s after 31s", left)

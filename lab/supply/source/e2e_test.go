@@ -13,8 +13,8 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// TestBuild builds the images named in LAB_BUILD (comma separated; all without it) into the user's own cache, and then again: the second time nothing
-// may be built.
+// TestBuild builds the images in LAB_BUILD (comma-separated; default all) into the user's cache, twice: the second run
+// must build nothing.
 func TestBuild(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// fromEngine takes an image out of the container engine, where that has one which says that it was made by this very recipe. An engine that does not
-// answer, or has something else under that name, is no failure: the image is built then.
+// fromEngine takes an image from the container engine if its label has the same key. Errors of the engine are ignored:
+// the image is built instead.
 func (b *Builder) fromEngine(ctx context.Context, c *Component, key string) (store.Entry, bool, error) {
 	if b.engine == nil || (c.Kind != KindImage && c.Kind != KindNode) {
 		return store.Entry{}, false, nil

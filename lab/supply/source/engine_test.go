@@ -9,7 +9,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// fakeDocker puts a docker command on PATH that has one image: made by the given recipe, and saved as the given archive.
+// fakeDocker puts a docker command on PATH that has one image with the given key and archive.
 func fakeDocker(t *testing.T, key, archive string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,7 +20,7 @@ func fakeDocker(t *testing.T, key, archive string) {
 	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
-func TestImageThatTheEngineHas(t *testing.T) {
+func TestImageFromEngine(t *testing.T) {
 	r, err := Parse("recipes.yaml", []byte(imageRecipes))
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestImageThatTheEngineHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	fakeDocker(t, r.keys["img"], built.Archive)
-	s := newStore(t) // nothing that the image needs is in it
+	s := newStore(t) // none of the dependencies
 	got, err := New(r, s, WithEngine(docker.New())).Image(t.Context(), "img", func(line string) { t.Errorf("something was built: %s", line) })
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestImageThatTheEngineHas(t *testing.T) {
 	}
 }
 
-func TestImageOfAnotherRecipeInTheEngineIsNotTaken(t *testing.T) {
+func TestImageFromEngineOtherRecipe(t *testing.T) {
 	r, err := Parse("recipes.yaml", []byte(imageRecipes))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestImageOfAnotherRecipeInTheEngineIsNotTaken(t *testing.T) {
 			t.Errorf("key %q: %+v, %v", key, got, err)
 		}
 	}
-	fakeDocker(t, r.keys["img"], "/nonexistent") // and an engine that fails is no failure
+	fakeDocker(t, r.keys["img"], "/nonexistent") // errors of the engine are ignored
 	if got, err := New(r, made(t, r), WithEngine(docker.New())).Image(t.Context(), "img", nil); err != nil || got.Origin != lab.OriginSource {
 		t.Errorf("%+v, %v", got, err)
 	}

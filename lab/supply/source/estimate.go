@@ -1,17 +1,17 @@
 package source
 
-// span is how long work takes, in seconds: on the machine that the recipes were measured on, and on this one.
+// span is a duration in seconds: on the machine of the recipes' measurements, and on this one.
 type span struct{ recipe, here float64 }
 
-// doubt is how much longer work is taken to go on that has reached its estimate, as a part of the time that it has taken.
+// doubt is the share of the elapsed time by which overdue work is extended.
 const doubt = 0.25
 
-// telling is the shortest span that says something of a machine.
+// telling is the shortest span to judge a machine by.
 const telling = 5 // seconds of a recipe
 
-// remaining estimates how many seconds are left. What was done here says how much slower or faster than the recipes this machine is. What is under way takes as
-// long as that makes it, or longer by a part of what it has taken; so it never comes to an end before it does, and what goes slower than expected slows the rest
-// down in proportion.
+// remaining estimates the seconds left. Finished work gives this machine's pace. Work in progress takes its scaled
+// estimate or, if overdue, doubt longer than so far: the estimate never reaches zero early, and overdue work slows down
+// the rest in proportion.
 func remaining(done span, doing []span, todo float64) float64 {
 	all, pace := done, done.pace()
 	left := 0.0
@@ -26,7 +26,7 @@ func remaining(done span, doing []span, todo float64) float64 {
 	return left + todo*all.pace()
 }
 
-// pace is how many seconds of this machine a second of the recipes is.
+// pace returns seconds on this machine per second of the recipes.
 func (s span) pace() float64 {
 	if s.recipe == 0 {
 		return 1

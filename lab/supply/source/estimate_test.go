@@ -12,7 +12,7 @@ import (
 	"homelab/lab/supply/store"
 )
 
-func TestEstimateFollowsThisMachine(t *testing.T) {
+func TestEstimate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		done  span
 		doing []span
@@ -41,8 +41,8 @@ func TestEstimateFollowsThisMachine(t *testing.T) {
 	}
 }
 
-// Second by second, over a part that takes four times as long as it should, the estimate moves, without a jump, and covers what is under way.
-func TestEstimateNeverStandsStill(t *testing.T) {
+// For work that takes four times its estimate, the estimate changes steadily and covers the work in progress.
+func TestEstimateMoves(t *testing.T) {
 	for name, done := range map[string]span{"first": {}, "slow machine": {100, 250}, "fast machine": {250, 100}} {
 		const predicted, todo = 100, 900
 		before := remaining(done, []span{{predicted, 0}}, todo)
@@ -67,8 +67,8 @@ func TestEstimateNeverStandsStill(t *testing.T) {
 	}
 }
 
-// What the store holds was built here: how long that took is known before anything is built in this run.
-func TestTheBoardKnowsWhatWasBuiltHereBefore(t *testing.T) {
+// Build times of stored results are known before the first build of a run.
+func TestBoardLearnsFromStore(t *testing.T) {
 	const recipes = `components:
 - {name: slow, kind: programs, module: example.com/slow, version: v1, packages: [.], seconds: 100}
 - {name: brought, kind: programs, module: example.com/brought, version: v1, packages: [.], seconds: 100}
@@ -98,10 +98,10 @@ func TestTheBoardKnowsWhatWasBuiltHereBefore(t *testing.T) {
 		w := b.board.watch(func(line string) { said = append(said, line) })
 		next, _ := r.Get("next")
 		b.board.say(next, "downloading next")
-		time.Sleep(30 * time.Second) // with nothing else under way, a download too moves the estimate
+		time.Sleep(30 * time.Second) // on its own, a download moves the estimate too
 		b.board.say(next, "compiling next")
 		time.Sleep(100 * time.Second)
-		b.board.made(next, 100) // faster than thought: in all 350 s for what the recipes have 300 s for
+		b.board.made(next, 100) // 350 s for 300 s of the recipes
 		last, _ := r.Get("last")
 		b.board.say(last, "compiling last")
 		w.stop()

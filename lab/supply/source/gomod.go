@@ -11,16 +11,16 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// buildModule is the prefix of the modules that programs are built in. A module of their own is needed because `go install module@version` refuses a
-// module whose go.mod has replace directives, and most of those built here do.
+// buildModule is the prefix of wrapper modules. `go install module@version` rejects modules with replace directives,
+// which most of these have.
 const buildModule = "lab.build/"
 
-// goMod returns the go.mod of a module that builds the component's programs: upstream's own requirements and replacements, so that the programs are
-// what upstream tested, and the module itself as one requirement more. Replacements by folders of upstream's repository cannot hold outside it: they
-// become the published version that the recipe names, or go.
+// goMod returns the go.mod of a wrapper module: upstream's requirements and replacements, to build what upstream
+// tested, plus the module itself. Replacements by local folders become the published version that the recipe names, or
+// are dropped.
 //
-// Versions, where there are any, are those of another build: what both use is then compiled once. They have to be the versions that Go selects, since those
-// are what a package is compiled as, so what asks for a newer one is not heard: excluded are the newer ones that are known of.
+// versions are those of another build, so that shared dependencies are compiled once. To have Go select exactly these,
+// newer known versions are excluded.
 func goMod(c *Component, upstream []byte, versions map[string]string, excluded []module.Version) ([]byte, error) {
 	f, err := modfile.Parse(c.Module+"/go.mod", upstream, nil)
 	if err != nil {
@@ -41,7 +41,7 @@ func goMod(c *Component, upstream []byte, versions map[string]string, excluded [
 	for _, r := range f.Require {
 		required[r.Mod.Path] = r.Mod.Version
 	}
-	f.Cleanup() // or AddReplace stumbles over what was dropped
+	f.Cleanup() // otherwise AddReplace trips over dropped lines
 	for _, old := range local {
 		was, ok := required[old.Path]
 		if c.Local == "" || !ok {
@@ -50,7 +50,7 @@ func goMod(c *Component, upstream []byte, versions map[string]string, excluded [
 		if err := f.AddRequire(old.Path, c.Local); err != nil {
 			return nil, err
 		}
-		if err := f.AddReplace(old.Path, was, old.Path, c.Local); err != nil { // what upstream requires, and was never published
+		if err := f.AddReplace(old.Path, was, old.Path, c.Local); err != nil { // a requirement of upstream that was never published
 			return nil, err
 		}
 	}
@@ -86,7 +86,7 @@ func goMod(c *Component, upstream []byte, versions map[string]string, excluded [
 	return f.Format()
 }
 
-// newer returns the modules in a graph, as `go mod graph` prints it, that are newer than versions has them.
+// newer returns the modules in the output of `go mod graph` that are newer than versions.
 func newer(graph []byte, versions map[string]string) []module.Version {
 	var list []module.Version
 	for at := range strings.FieldsSeq(string(graph)) {
@@ -99,7 +99,8 @@ func newer(graph []byte, versions map[string]string) []module.Version {
 	return slices.Compact(list)
 }
 
-// versionsOf returns the versions that a component is built with, by module, from its upstream's go.mod. Modules that it replaces by others are left out.
+// versionsOf returns the versions of a component's dependencies from upstream's go.mod, without modules replaced by
+// others.
 func versionsOf(c *Component, upstream []byte) (map[string]string, error) {
 	f, err := modfile.Parse(c.Module+"/go.mod", upstream, nil)
 	if err != nil {

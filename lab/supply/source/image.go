@@ -20,13 +20,13 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// archiveFile is the image as a docker-archive in its folder.
+// archiveFile is the docker-archive in an image's folder.
 const archiveFile = "image.tar"
 
-// defaultPath is what an image's programs find others with where the recipe gives no PATH.
+// defaultPath is the default PATH of an image.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// image puts an image together from what was built before it.
+// image assembles an image from built components.
 func (b *Builder) image(ctx context.Context, c *Component, made map[string]store.Entry, dir string, say func(string)) (store.Meta, error) {
 	say("packing " + c.Name)
 	work, err := store.WorkDir(dir)
@@ -97,11 +97,11 @@ func (c *Component) config() v1.Config {
 	return cfg
 }
 
-// assembly is one image on its way.
+// assembly is an image being assembled.
 type assembly struct {
 	builder   *Builder
 	component *Component
-	made      map[string]store.Entry // what the component needs
+	made      map[string]store.Entry // built dependencies
 	work      string
 	base      *index // nil for an image from scratch
 	layer     layer
@@ -150,7 +150,8 @@ func (a *assembly) inBase(name string) bool {
 	return ok
 }
 
-// path is where a path of the recipe lies in the image: a base may have links on the way (/sbin is usr/sbin in Debian), which a layer must not replace.
+// path resolves a path in the image: the base may have symlinks (in Debian, /sbin is usr/sbin) that a layer must not
+// replace.
 func (a *assembly) path(to string) string {
 	to = strings.Trim(path.Clean("/"+to), "/")
 	if a.base == nil {
@@ -215,7 +216,7 @@ func (a *assembly) text(to string, data []byte, mode int64, c Content) error {
 	return nil
 }
 
-// before returns what the image has at a path so far.
+// before returns the file at a path of the image so far.
 func (a *assembly) before(to string) ([]byte, fileHeader, error) {
 	if e, ok := a.layer[to]; ok && e.open != nil {
 		var buf strings.Builder
@@ -242,7 +243,7 @@ type fileHeader struct {
 	Uid, Gid int
 }
 
-// copyTree adds a file or a folder of the module cache, where nothing can be written and only folders have their execute bits.
+// copyTree adds a file or folder of the module cache, which is read-only and has no execute bits.
 func (a *assembly) copyTree(src, to string, c Content) error {
 	uid, gid, err := parseOwner(c.Owner)
 	if err != nil {
@@ -271,7 +272,7 @@ func (a *assembly) copyTree(src, to string, c Content) error {
 	})
 }
 
-// from adds programs, or files of a root file system with the libraries that they need.
+// from adds programs, or files of a root file system with their shared libraries.
 func (a *assembly) from(to string, mode int64, c Content) error {
 	entry := a.made[c.From]
 	component, ok := a.builder.recipes.Get(c.From)

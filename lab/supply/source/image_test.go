@@ -43,7 +43,7 @@ const imageRecipes = `components:
   stopsignal: SIGRTMIN+3
 `
 
-// made is a store in which everything that the image needs was made.
+// made returns a store with all dependencies of the image.
 func made(t *testing.T, r *Recipes) *store.Store {
 	t.Helper()
 	s := newStore(t)
@@ -176,7 +176,7 @@ func filesOf(t *testing.T, img v1.Image) map[string]inImage {
 	}
 }
 
-func TestAppendNeedsSomethingThere(t *testing.T) {
+func TestAppendMissingFile(t *testing.T) {
 	recipes := "components:\n- {name: img, kind: image, ref: 'x:1', contents: [{text: a, to: /etc/none, append: true}]}\n"
 	r, err := Parse("recipes.yaml", []byte(recipes))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type index struct {
 	file    string
 	entries map[string]indexed
-	libs    []string // folders in which the loader looks for shared libraries
+	libs    []string // the loader's search path
 }
 
 type indexed struct {
@@ -41,7 +41,7 @@ func openIndex(file string) (*index, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		at, err := f.Seek(0, io.SeekCurrent) // the reader reads no further than it must
+		at, err := f.Seek(0, io.SeekCurrent) // the reader does not read ahead
 		if err != nil {
 			return nil, err
 		}
@@ -55,10 +55,10 @@ func openIndex(file string) (*index, error) {
 	return x, nil
 }
 
-// maxLinks is how many symbolic links are followed before they are taken for a ring; Linux allows as many.
+// maxLinks is Linux's limit of symlinks in a path.
 const maxLinks = 40
 
-// resolve follows symbolic links in every part of a path; the path need not exist.
+// resolve follows all symlinks of a path, which need not exist.
 func (x *index) resolve(name string) string {
 	rest := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
 	at := ""
@@ -82,7 +82,7 @@ func (x *index) resolve(name string) string {
 	return at
 }
 
-// regular returns the regular file that a path leads to.
+// regular returns the regular file at a path.
 func (x *index) regular(name string) (indexed, bool) {
 	e, ok := x.entries[x.resolve(name)]
 	if ok && e.header.Typeflag == tar.TypeLink {
@@ -118,7 +118,7 @@ func (x *index) read(name string) ([]byte, bool, error) {
 	return data, err == nil, err
 }
 
-// take adds the files that a glob names to a layer, each under its own path, and the shared libraries that they need.
+// take adds the files that match a glob to a layer, with their shared libraries.
 func (x *index) take(l layer, glob string) error {
 	glob = strings.Trim(path.Clean("/"+glob), "/")
 	var found []string
@@ -166,7 +166,7 @@ func (x *index) takeFile(l layer, name string) error {
 	if loader == "" {
 		return nil
 	}
-	// The loader's path is compiled into the program; /lib and /lib64 are links in Debian, and so they are here.
+	// The loader's path is compiled in; /lib and /lib64 are symlinks in Debian, and here.
 	top, rest, _ := strings.Cut(strings.Trim(loader, "/"), "/")
 	if top == "lib" || top == "lib64" {
 		l.link(top, "usr/"+top)
@@ -176,7 +176,7 @@ func (x *index) takeFile(l layer, name string) error {
 	return x.takeFile(l, strings.Trim(loader, "/"))
 }
 
-// libraries says which loader and which shared libraries a file asks for; none where it is no ELF file.
+// libraries returns the loader and shared libraries of an ELF file, or nothing.
 func (x *index) libraries(e indexed) (loader string, libs []string, err error) {
 	f, err := os.Open(x.file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// builderVersion changes with everything in this package that changes what a recipe of that kind gives.
+// builderVersion must be raised when a change of this package changes results of that kind.
 func builderVersion(k Kind) int {
 	switch k {
 	case KindImage, KindNode:
@@ -20,8 +20,8 @@ func builderVersion(k Kind) int {
 	return 1
 }
 
-// Key returns the key of a component's result: a digest of its recipe, of lab's own files and source in it, of the keys of all it is made from, of the
-// processor's architecture and of the builder. Estimates are not part of it.
+// Key returns the key of a component's result: a digest of its recipe, lab's own files in it, the keys of its
+// dependencies, the architecture and the builder. Estimates are not part of it.
 func (r *Recipes) Key(name string) (string, error) {
 	key, ok := r.keys[name]
 	if !ok {
@@ -32,7 +32,7 @@ func (r *Recipes) Key(name string) (string, error) {
 
 func (r *Recipes) key(c *Component) (string, error) { return r.Key(c.Name) }
 
-// addKeys computes the key of every component; what one needs stands above it.
+// addKeys computes all keys; dependencies come first.
 func (r *Recipes) addKeys() error {
 	r.keys = make(map[string]string, len(r.Components))
 	for _, c := range r.Components {
@@ -79,7 +79,7 @@ func (r *Recipes) newKey(c *Component) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// write puts the length first, so that two parts never read as one.
+// write is length-prefixed, so that parts cannot run together.
 func write(h hash.Hash, s string) {
 	fmt.Fprintf(h, "%d:%s\n", len(s), s)
 }

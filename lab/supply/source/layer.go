@@ -18,16 +18,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// fixedTime is the time of every file in every layer, so that the same content is the same digest whenever it was made.
+// fixedTime is the mtime of all files in layers, for reproducible digests.
 var fixedTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// entry is one file, folder or link of a layer.
+// entry is a file, folder or link of a layer.
 type entry struct {
-	header tar.Header // Name without a leading slash; folders end in one
+	header tar.Header // Name has no leading slash; folders end in one
 	open   func() (io.ReadCloser, error)
 }
 
-// layer collects entries by path; a later one replaces an earlier one.
+// layer maps paths to entries; later ones replace earlier ones.
 type layer map[string]entry
 
 func (l layer) put(name string, h tar.Header, open func() (io.ReadCloser, error)) {
@@ -65,7 +65,7 @@ func (l layer) file(name, file string, mode int64, uid, gid int) error {
 	return nil
 }
 
-// parents adds the folders that nothing else gives, except those that the base has already.
+// parents adds missing parent folders, except those of the base.
 func (l layer) parents(has func(dir string) bool) {
 	for name := range l {
 		for dir := path.Dir(name); dir != "." && dir != "/"; dir = path.Dir(dir) {
@@ -77,13 +77,13 @@ func (l layer) parents(has func(dir string) bool) {
 	}
 }
 
-// write writes the layer as a tar stream: sorted by name, all times the same.
+// write writes the layer as a tar stream, sorted by name.
 func (l layer) write(w io.Writer) error {
 	names := make([]string, 0, len(l))
 	for name := range l {
 		names = append(names, name)
 	}
-	// Folder by folder, which is also the order of a walk through a tree: a hard link then comes after the file that it links to.
+	// Folder by folder, as in a tree walk: a hard link then follows its target.
 	slices.SortFunc(names, func(a, b string) int {
 		return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 	})
@@ -115,7 +115,7 @@ func copyFrom(w io.Writer, open func() (io.ReadCloser, error)) error {
 	return err
 }
 
-// writeFile writes the layer to a file and returns it as a layer of an image.
+// writeFile writes the layer to a file.
 func (l layer) writeFile(file string) (*fileLayer, error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -136,8 +136,8 @@ func sum(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
 }
 
-// fileLayer is a layer that lies in a file just as it is stored in an image: not compressed, or compressed already. The library's own layers from
-// files compress what is not, which costs time when written and again in every node.
+// fileLayer is a layer in a file, stored as is. go-containerregistry's own file layers compress on the fly, on every
+// write and again in every node.
 type fileLayer struct {
 	file   string
 	digest v1.Hash
@@ -146,7 +146,7 @@ type fileLayer struct {
 	media  types.MediaType
 }
 
-// openLayer returns the uncompressed layer in a file whose digest is known.
+// openLayer returns the uncompressed layer in a file with a known digest.
 func openLayer(file string, digest v1.Hash) (*fileLayer, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *fileLayer) Digest() (v1.Hash, error) { return l.digest, nil }
 // DiffID implements v1.Layer.
 func (l *fileLayer) DiffID() (v1.Hash, error) { return l.diffID, nil }
 
-// Compressed implements v1.Layer: the file as it is.
+// Compressed implements v1.Layer. It returns the file as is.
 func (l *fileLayer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 
 // Uncompressed implements v1.Layer.

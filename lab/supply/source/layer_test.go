@@ -26,7 +26,7 @@ func newStore(t testing.TB) *store.Store {
 	return s
 }
 
-// tree writes files below a new folder; a name that ends in a slash is a folder, content that begins with -> is a link.
+// tree writes files to a new folder; a trailing slash means a folder, content with the prefix -> a symlink.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -61,7 +61,7 @@ func written(t *testing.T, l layer) []byte {
 	return buf.Bytes()
 }
 
-func TestLayerIsTheSameWheneverItIsMade(t *testing.T) {
+func TestLayerReproducible(t *testing.T) {
 	files := map[string]string{"etc/passwd": "root", "a-b": "1", "a/c": "2", "usr/bin/x": "->../lib/x", "empty/": "", "dev/null": "", "proc/1/x": ""}
 	var tars [2][]byte
 	for i := range tars {
@@ -107,7 +107,7 @@ func namesIn(t *testing.T, data []byte) []string {
 	}
 }
 
-// A tar reader can only make a hard link to what it has seen: names sort differently with and without their slashes.
+// Hard links must follow their targets: names sort differently with and without slashes.
 func TestHardLinkFollowsItsFile(t *testing.T) {
 	root := tree(t, map[string]string{"a/z": "data", "a-b/": ""})
 	if err := os.Link(filepath.Join(root, "a/z"), filepath.Join(root, "a-b/link")); err != nil {
@@ -184,7 +184,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	x.resolve("/loop/x") // ends
+	x.resolve("/loop/x") // terminates
 	data, ok, err := x.read("/bin/awk")
 	if !ok || err != nil || string(data) != "awk!" {
 		t.Errorf("%q, %v, %v", data, ok, err)
@@ -194,7 +194,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A program is taken with its loader and its libraries, and those with theirs.
+// A program is taken with its loader and its libraries, recursively.
 func TestTake(t *testing.T) {
 	const program = "/bin/ls"
 	bin, err := elf.Open(program)

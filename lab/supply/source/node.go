@@ -24,9 +24,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// node adds what makes an image a node image for kind beyond files: the specification that containerd runs pods by, and the images that kubeadm wants,
-// in containerd's own store. kind's builder does both inside a container and commits it; here containerd runs on the machine for a moment, with folders
-// of its own, so that no container engine is needed to build.
+// node turns an image into a node image for Kind: it adds the runtime spec for pods and kubeadm's images in
+// containerd's store. Kind's builder does that in a container that it commits; here, a temporary containerd on the
+// machine does, and no container engine is needed.
 func (a *assembly) node(ctx context.Context) error {
 	spec, err := a.runtimeSpec(ctx)
 	if err != nil {
@@ -62,7 +62,8 @@ func (a *assembly) program(component, program string) string {
 	return a.made[component].Path(program)
 }
 
-// runtimeSpec is containerd's default specification with kind's hook and without limits, as kind's images/base/Dockerfile makes it with jq.
+// runtimeSpec returns containerd's default spec with Kind's hook and without limits, as Kind's images/base/Dockerfile
+// creates it with jq.
 func (a *assembly) runtimeSpec(ctx context.Context) ([]byte, error) {
 	out, err := run(ctx, a.work, nil, a.program(a.component.Containerd, "ctr"), "oci", "spec")
 	if err != nil {
@@ -89,8 +90,8 @@ func kindRuntimeSpec(defaults []byte) ([]byte, error) {
 	return json.MarshalIndent(spec, "", "  ")
 }
 
-// checkPreload compares what the recipe puts into the node with what its kubeadm will ask for: a difference would only show as a node that tries to
-// pull. The pause image is left out, its name is containerd's affair.
+// checkPreload compares the recipe's images with kubeadm's list: a missing one would only show as a node that tries to
+// pull. The pause image is containerd's and is skipped.
 func (a *assembly) checkPreload(ctx context.Context) error {
 	args := []string{"config", "images", "list", "--kubernetes-version", a.component.Version}
 	out, err := run(ctx, a.work, nil, a.program(a.component.Kubernetes, "kubeadm"), args...)
@@ -112,8 +113,8 @@ func (a *assembly) checkPreload(ctx context.Context) error {
 	return nil
 }
 
-// preload writes the images inside the node image as one OCI layout. Their layers are compressed with zstd: kind copies /var of the image into a
-// volume for every node, and that copy is then a quarter of the size, while unpacking zstd costs next to nothing.
+// preload writes the nested images as an OCI layout. Layers are compressed with zstd: Kind copies the image's /var into
+// a volume per node, which is then a quarter of the size, at hardly any cost to unpack.
 func (a *assembly) preload() (dir string, err error) {
 	dir = filepath.Join(a.work, "preload")
 	out, err := layout.Write(dir, empty.Index)
@@ -181,7 +182,7 @@ func (a *assembly) zstd(l v1.Layer) (*fileLayer, error) {
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
-	// One goroutine, so that the result does not depend on how many processors there are.
+	// Single-threaded, for output independent of the number of CPUs.
 	z, err := zstd.NewWriter(io.MultiWriter(f, h), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func (a *assembly) zstd(l v1.Layer) (*fileLayer, error) {
 	return &fileLayer{file: f.Name(), digest: sum(h), diffID: diffID, size: info.Size(), media: types.OCILayerZStd}, f.Close()
 }
 
-// containerdConfig runs containerd for its content store alone.
+// containerdConfig runs only containerd's content store.
 const containerdConfig = `version = 3
 root = %q
 state = %q
@@ -212,11 +213,11 @@ disabled_plugins = ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime
   address = %q
 `
 
-// containerdStart is how long containerd may take to answer.
+// containerdStart is the timeout of containerd's start.
 const containerdStart = 30 * time.Second
 
 func (a *assembly) importImages(ctx context.Context, images, root string) (err error) {
-	// A socket's path has room for 107 bytes, which a cache folder may exceed.
+	// Socket paths are limited to 107 bytes, which a cache folder may exceed.
 	state, err := os.MkdirTemp("", "lab-ctr-")
 	if err != nil {
 		return err
@@ -255,7 +256,7 @@ func (a *assembly) importImages(ctx context.Context, images, root string) (err e
 	go func() { ended <- cmd.Wait() }()
 	defer func() {
 		stop()
-		<-ended // it has closed its database
+		<-ended // its database is closed
 		if err != nil {
 			said, _ := os.ReadFile(log.Name())
 			err = fmt.Errorf("%w: %s", err, tail(string(said)))
@@ -273,7 +274,7 @@ func (a *assembly) importImages(ctx context.Context, images, root string) (err e
 	return err
 }
 
-// waitFor tries until it works or the time is over; then the last failure is returned.
+// waitFor retries until the limit and returns the last error.
 func waitFor(ctx context.Context, limit time.Duration, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/front"
 )
 
-// ownModule is a module of lab's own, which is to be had without a network.
+// ownModule is a module embedded in lab.
 type ownModule struct {
 	goMod  string
 	source fs.FS
@@ -25,10 +25,12 @@ func ownSource(module string) (ownModule, bool) {
 	return ownModule{}, false
 }
 
-// CodeNoGo is the code of the error that an image of lab's own cannot be built for want of Go; estates without spec.repositories do without.
+// CodeNoGo is the code of the error that lab's own image cannot be built without Go. Only estates with
+// spec.repositories need it.
 const CodeNoGo = "no_go"
 
-// Own reports whether a component is made of nothing but lab's own source, so that it can be made wherever Go is, and nowhere else is it to be had.
+// Own reports whether a component consists only of lab's own source: it can be built wherever Go is, and is not
+// available elsewhere.
 func (r *Recipes) Own(name string) bool {
 	c, ok := r.Get(name)
 	if !ok || c.Kind != KindImage || c.Base != "" {
@@ -42,7 +44,7 @@ func (r *Recipes) Own(name string) bool {
 	return len(c.Needs()) > 0
 }
 
-// possible says why a component cannot be built on this machine, where it cannot.
+// possible returns an error if a component cannot be built on this machine.
 func (b *Builder) possible(c *Component) error {
 	if !b.recipes.Own(c.Name) {
 		return Possible()
@@ -56,7 +58,7 @@ func (b *Builder) possible(c *Component) error {
 	return nil
 }
 
-// copyOwn writes the source of one of lab's own modules into a folder.
+// copyOwn writes the source of an embedded module into a folder.
 func copyOwn(module, dir string) error {
 	return eachOwn(module, func(name string, data []byte) error {
 		file := filepath.Join(dir, filepath.FromSlash(name))
@@ -75,7 +77,7 @@ func writeOwn(h hash.Hash, module string) error {
 	})
 }
 
-// eachOwn reads the files of one of lab's own modules, in a fixed order.
+// eachOwn visits the files of an embedded module in a fixed order.
 func eachOwn(module string, do func(name string, data []byte) error) error {
 	own, ok := ownSource(module)
 	if !ok {

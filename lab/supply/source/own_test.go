@@ -31,13 +31,13 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// With nothing but Go, and without a network, lab's own image is built, once.
-func TestOwnIsBuiltWithoutANetwork(t *testing.T) {
+// Needs Go, no network, and builds once.
+func TestOwnOffline(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no Go here")
 	}
 	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOFLAGS", "-mod=vendor") // a user's own has no say
+	t.Setenv("GOFLAGS", "-mod=vendor") // must be ignored
 	r, err := Builtin()
 	if err != nil {
 		t.Fatal(err)

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// group puts a program into a process group of its own, so that cancelling it reaches what it started. It does not outlive lab, however lab ends: the
-// next run would otherwise build beside it.
+// group starts a program in its own process group, so that cancelling reaches its children. It dies with lab, or the
+// next run would build beside it.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// isolate also gives the program mounts of its own: what debootstrap mounts inside the new root is gone with it, even when it is killed.
+// isolate also unshares mounts: those of debootstrap vanish even if it is killed.
 func isolate(cmd *exec.Cmd) {
 	group(cmd)
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS

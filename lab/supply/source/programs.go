@@ -20,14 +20,14 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// run runs a program and returns what it printed on standard output; what it printed on standard error ends up in the error. When ctx ends, the
-// program and what it started are interrupted together.
+// run runs a program and returns its stdout; stderr becomes part of the error. When ctx ends, the program and its
+// children are interrupted.
 func run(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
 	out, _, err := measured(ctx, dir, env, program, args...)
 	return out, err
 }
 
-// measured is run, with the processor time of the program and of what it started.
+// measured is run with the CPU time of the program and its children.
 func measured(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -50,7 +50,7 @@ func measured(ctx context.Context, dir string, env []string, program string, arg
 	return stdout.Bytes(), cpu, nil
 }
 
-// tail keeps the last lines of what a failed program said; the go command's notes on downloads say nothing about the failure.
+// tail returns the last lines of a failed program's output, without the go command's download messages.
 func tail(s string) string {
 	var lines []string
 	for line := range strings.Lines(s) {
@@ -61,9 +61,9 @@ func tail(s string) string {
 	return strings.Join(lines[max(0, len(lines)-12):], "\n")
 }
 
-// module returns the folder of a module in the module cache, downloading it first where it is missing.
+// module returns the folder of a module in the module cache and downloads it if missing.
 func (b *Builder) module(ctx context.Context, at string) (string, error) {
-	// Outside any module, so that the checkout that lab is started in has no say.
+	// Outside any module, so that the current checkout has no influence.
 	out, err := run(ctx, os.TempDir(), []string{"GOWORK=off"}, "go", "mod", "download", "-json", at)
 	var got struct{ Dir, Error string }
 	if jsonErr := json.Unmarshal(out, &got); jsonErr == nil && got.Error != "" {
@@ -116,7 +116,7 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 	return store.Meta{Version: c.Version, Seconds: took.Seconds(), CPU: cpu.Seconds()}, nil
 }
 
-// prepare writes the module that the programs are built in and downloads what it needs, so that the compiler never waits for the network.
+// prepare writes the wrapper module and downloads its dependencies, so that the compiler does not wait for the network.
 func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) error {
 	if len(c.Packages) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	return err
 }
 
-// versions returns the versions of libraries that a component is built with; none for no component.
+// versions returns the dependency versions of a component; none for "".
 func (b *Builder) versions(ctx context.Context, component string) (map[string]string, error) {
 	c, ok := b.recipes.Get(component)
 	if !ok {
@@ -180,7 +180,7 @@ func (b *Builder) versions(ctx context.Context, component string) (map[string]st
 	return versionsOf(c, upstream)
 }
 
-// compile returns the processor time that it took.
+// compile returns the CPU time.
 func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) (time.Duration, error) {
 	var total time.Duration
 	for program, file := range c.C {
@@ -195,7 +195,7 @@ func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir stri
 	}
 	args := []string{
 		"build", "-trimpath",
-		"-gcflags", "all=-dwarf=false", // -w leaves it out anyway
+		"-gcflags", "all=-dwarf=false", // -w omits it anyway
 		"-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
 		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
 	}
@@ -203,7 +203,7 @@ func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir stri
 	return total + cpu, err
 }
 
-// goEnv is what differs from the user's own Go environment; proxies, sum databases and caches stay theirs.
+// goEnv overrides the user's Go environment; proxies, sum databases and caches are kept.
 func (c *Component) goEnv() []string {
 	cgo := "0"
 	if c.CGO {
@@ -211,9 +211,9 @@ func (c *Component) goEnv() []string {
 	}
 	return []string{
 		"GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "CGO_ENABLED=" + cgo,
-		"GOOS=linux",     // what lab's own is built for on any machine
-		"CGO_CFLAGS=-O2", // debug information, which Go's default adds, is stripped anyway
-		"GOGC=400",       // compilers and linkers that live for seconds: 6 % of the processor time of a cold build
+		"GOOS=linux",     // lab's own is built on any OS
+		"CGO_CFLAGS=-O2", // without debug information, which is stripped anyway
+		"GOGC=400",       // short-lived compilers and linkers: saves 6 % CPU time of a cold build
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package source builds images from Go modules and Debian packages alone: no registry, no docker build. What to build is data, in recipes.yaml; this
-// package knows how to compile programs of a module, how to make a Debian root file system, and how to put files together into an image.
+// Package source builds images from Go modules and Debian packages, without a registry or docker build. recipes.yaml
+// says what to build; this package compiles programs, installs Debian root file systems and assembles images.
 package source
 
 import (
@@ -22,53 +22,52 @@ import (
 //go:embed recipes.yaml files
 var embedded embed.FS
 
-// RecipesFile is the name under which problems of the built-in recipes are told.
+// RecipesFile is the file name in errors of the built-in recipes.
 const RecipesFile = "recipes.yaml"
 
-// Kind is what a component is.
+// Kind is the kind of a component.
 type Kind string
 
-// The kinds of components.
 const (
 	KindPrograms Kind = "programs" // programs compiled from a Go module
 	KindRootFS   Kind = "rootfs"   // a Debian root file system as one layer
 	KindImage    Kind = "image"    // a container image
-	KindNode     Kind = "node"     // a node image for kind: an image with other images inside
+	KindNode     Kind = "node"     // a node image for Kind, with nested images
 )
 
-// Recipes is every component, in the order in which `lab up` needs them.
+// Recipes are all components, in the order in which `lab up` needs them.
 type Recipes struct {
 	Components []*Component `yaml:"components"`
 
 	keys map[string]string
 }
 
-// Component is one recipe. Which fields are read depends on its kind.
+// Component is a recipe. The fields in use depend on its kind.
 type Component struct {
 	Name    string `yaml:"name" json:"name"`
 	Kind    Kind   `yaml:"kind" json:"kind"`
-	Version string `yaml:"version" json:"version,omitempty"` // of the module, or of what the image holds
-	Seconds int    `yaml:"seconds" json:"-"`                 // measured once on two cores with empty caches; an estimate, so it is not part of the key
+	Version string `yaml:"version" json:"version,omitempty"` // of the module or of the image's content
+	Seconds int    `yaml:"seconds" json:"-"`                 // estimate, measured on two cores with empty caches; not part of the key
 
 	// Programs.
 	Module   string            `yaml:"module" json:"module,omitempty"`
-	Own      bool              `yaml:"own" json:"own,omitempty"`           // the module's source is lab's own, and in lab itself
+	Own      bool              `yaml:"own" json:"own,omitempty"`           // lab's own, embedded source
 	Packages []string          `yaml:"packages" json:"packages,omitempty"` // ./cmd/x, relative to the module
 	CGO      bool              `yaml:"cgo" json:"cgo,omitempty"`
 	Tags     []string          `yaml:"tags" json:"tags,omitempty"`
 	LDFlags  []string          `yaml:"ldflags" json:"ldflags,omitempty"`
-	Local    string            `yaml:"local" json:"local,omitempty"`     // version that stands for the module's `replace X => ./dir`; without it such lines are dropped
-	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, over the module's own
-	With     string            `yaml:"with" json:"with,omitempty"`       // a component whose versions of libraries are used, so that they are compiled once
-	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its one C file within the module
+	Local    string            `yaml:"local" json:"local,omitempty"`     // version for the module's `replace X => ./dir`; such lines are dropped without it
+	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, overrides the module's own
+	With     string            `yaml:"with" json:"with,omitempty"`       // component whose dependency versions are used, so that they are compiled once
+	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its only C file in the module
 
 	// RootFS.
 	Suite  string   `yaml:"suite" json:"suite,omitempty"`
 	Debian []string `yaml:"debian" json:"debian,omitempty"` // packages
-	Remove []string `yaml:"remove" json:"remove,omitempty"` // globs of what is left out of the layer
+	Remove []string `yaml:"remove" json:"remove,omitempty"` // globs of files to leave out
 
 	// Image and node.
-	Ref        string    `yaml:"ref" json:"ref,omitempty"` // name that manifests and charts use
+	Ref        string    `yaml:"ref" json:"ref,omitempty"` // name in manifests and charts
 	Base       string    `yaml:"base" json:"base,omitempty"`
 	Contents   []Content `yaml:"contents" json:"contents,omitempty"`
 	Entrypoint []string  `yaml:"entrypoint" json:"entrypoint,omitempty"`
@@ -79,32 +78,32 @@ type Component struct {
 	Ports      []string  `yaml:"ports" json:"ports,omitempty"`
 	Volumes    []string  `yaml:"volumes" json:"volumes,omitempty"`
 	StopSignal string    `yaml:"stopsignal" json:"stopsignal,omitempty"`
-	Charts     []string  `yaml:"charts" json:"-"` // charts whose pods run the image: "NAME", or "NAME VERSION" for that version alone
+	Charts     []string  `yaml:"charts" json:"-"` // charts whose pods run the image: "NAME", or "NAME VERSION" for one version
 
 	// Node.
-	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // images inside the node image
-	Containerd string   `yaml:"containerd" json:"containerd,omitempty"` // the component that imports them
-	Kubernetes string   `yaml:"kubernetes" json:"kubernetes,omitempty"` // the component whose kubeadm says which images it wants
+	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // nested images
+	Containerd string   `yaml:"containerd" json:"containerd,omitempty"` // component that imports them
+	Kubernetes string   `yaml:"kubernetes" json:"kubernetes,omitempty"` // component whose kubeadm lists the required images
 }
 
-// Content is one line of what an image holds: exactly one of From, Module, File, Text, Link and Dir says what.
+// Content is an entry of an image: exactly one of From, Module, File, Text, Link and Dir is set.
 type Content struct {
 	From   string   `yaml:"from" json:"from,omitempty"`     // a component: programs or rootfs
-	Paths  []string `yaml:"paths" json:"paths,omitempty"`   // of From: names of programs; or globs within the rootfs, taken with the shared libraries they need
-	Module string   `yaml:"module" json:"module,omitempty"` // module@version, with Path a file or folder within it
+	Paths  []string `yaml:"paths" json:"paths,omitempty"`   // of From: program names, or globs in the rootfs, with their shared libraries
+	Module string   `yaml:"module" json:"module,omitempty"` // module@version; Path is a file or folder in it
 	Path   string   `yaml:"path" json:"path,omitempty"`
 	File   string   `yaml:"file" json:"file,omitempty"` // one of lab's own files
 	Text   string   `yaml:"text" json:"text,omitempty"`
-	Link   string   `yaml:"link" json:"link,omitempty"` // target of a symbolic link
+	Link   string   `yaml:"link" json:"link,omitempty"` // target of a symlink
 	Dir    bool     `yaml:"dir" json:"dir,omitempty"`
 
-	To     string `yaml:"to" json:"to,omitempty"`         // absolute path in the image; a folder when it ends in a slash
-	Mode   string `yaml:"mode" json:"mode,omitempty"`     // octal; 0644, 0755 for folders and programs
+	To     string `yaml:"to" json:"to,omitempty"`         // absolute path in the image; a trailing slash means a folder
+	Mode   string `yaml:"mode" json:"mode,omitempty"`     // octal; default 0644, 0755 for folders and programs
 	Owner  string `yaml:"owner" json:"owner,omitempty"`   // uid:gid
-	Append bool   `yaml:"append" json:"append,omitempty"` // to what the image already has there
+	Append bool   `yaml:"append" json:"append,omitempty"` // to the image's existing file
 }
 
-// Builtin returns the recipes that lab comes with.
+// Builtin returns the built-in recipes.
 func Builtin() (*Recipes, error) {
 	data, err := embedded.ReadFile(RecipesFile)
 	if err != nil {
@@ -113,7 +112,7 @@ func Builtin() (*Recipes, error) {
 	return Parse(RecipesFile, data)
 }
 
-// Get returns the named component.
+// Get returns a component by name.
 func (r *Recipes) Get(name string) (*Component, bool) {
 	i := r.index(name)
 	if i < 0 {
@@ -126,7 +125,7 @@ func (r *Recipes) index(name string) int {
 	return slices.IndexFunc(r.Components, func(c *Component) bool { return c.Name == name })
 }
 
-// ImagesOf names the components whose images a chart's pods run.
+// ImagesOf returns the components whose images a chart's pods run.
 func (r *Recipes) ImagesOf(chart, version string) []string {
 	var names []string
 	for _, c := range r.Components {
@@ -137,7 +136,7 @@ func (r *Recipes) ImagesOf(chart, version string) []string {
 	return names
 }
 
-// Needs lists the components that c is made from.
+// Needs returns the dependencies of c.
 func (c *Component) Needs() []string {
 	var names []string
 	add := func(name string) {
@@ -157,7 +156,7 @@ func (c *Component) Needs() []string {
 	return names
 }
 
-// Parse reads recipes strictly. The error is lab.Problems with everything that is wrong, each with its line.
+// Parse reads recipes strictly. The error is lab.Problems with lines.
 func Parse(file string, data []byte) (*Recipes, error) {
 	var r Recipes
 	var problems lab.Problems
@@ -233,7 +232,7 @@ func componentLines(root *yaml.Node) []int {
 
 var componentName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
-// check says what is wrong with the component at i; what it needs must stand above it, so there are no cycles.
+// check returns the problems of component i. Dependencies must come first, so there are no cycles.
 func (r *Recipes) check(i int, c *Component) []string {
 	var msgs []string
 	wrong := func(format string, args ...any) { msgs = append(msgs, fmt.Sprintf(format, args...)) }

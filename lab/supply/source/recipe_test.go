@@ -48,7 +48,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// The bridge tells of the version before there is a node.
+// The bridge reports the version before there is a node.
 func TestNodeVersion(t *testing.T) {
 	r, err := Builtin()
 	if err != nil {
@@ -60,8 +60,8 @@ func TestNodeVersion(t *testing.T) {
 	}
 }
 
-// The storage class of the node image names two images; the node must have them inside.
-func TestNodeHoldsTheImagesOfItsManifests(t *testing.T) {
+// The node image must contain both images of its storage class.
+func TestNodeHasStorageImages(t *testing.T) {
 	r, err := Builtin()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNodeHoldsTheImagesOfItsManifests(t *testing.T) {
 	}
 }
 
-// Each file of testdata/recipes holds broken recipes and every problem that must be told of them.
+// Each file has invalid recipes and their expected problems.
 func TestProblems(t *testing.T) {
 	files, err := filepath.Glob("testdata/recipes/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -105,7 +105,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// golden compares what was got with the second file of an archive.
+// golden compares got with the archive's second file.
 func golden(t *testing.T, file string, a *txtar.Archive, got string) {
 	t.Helper()
 	if *update {
@@ -120,7 +120,7 @@ func golden(t *testing.T, file string, a *txtar.Archive, got string) {
 	}
 }
 
-// graph is as `go mod graph` prints it.
+// graph is output of `go mod graph`.
 const graph = `lab.build/dns example.com/net@v0.49.0
 lab.build/dns k8s.io/api@v0.36.3
 example.com/dns@v1.0.0 example.com/net@v0.51.0
@@ -178,7 +178,7 @@ replace (
 	}
 }
 
-func TestGoModRefusesWhatIsNone(t *testing.T) {
+func TestGoModInvalid(t *testing.T) {
 	c := &Component{Name: "x", Module: "example.com/x", Version: "v1.0.0"}
 	if _, err := goMod(c, []byte("this is no go.mod"), nil, nil); err == nil {
 		t.Error("no error")
@@ -210,16 +210,16 @@ func keysOf(t *testing.T, recipes string) map[string]string {
 	return r.keys
 }
 
-func TestKeysAreStable(t *testing.T) {
+func TestKeysStable(t *testing.T) {
 	want := keysOf(t, keyRecipes)
-	// Estimates, comments and what the image is of use for change nothing of what is built.
+	// Estimates, comments and charts are not part of the key.
 	same := "# a comment\n" + strings.Replace(keyRecipes, "seconds: 5", "seconds: 50", 1) + "  charts: [x]\n"
 	if diff := cmp.Diff(want, keysOf(t, same)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-func TestKeysAreSensitive(t *testing.T) {
+func TestKeysSensitive(t *testing.T) {
 	before := keysOf(t, keyRecipes)
 	tests := []struct {
 		old, new string
@@ -254,7 +254,7 @@ func TestKeysAreSensitive(t *testing.T) {
 	}
 }
 
-func TestNodeRefCarriesItsKey(t *testing.T) {
+func TestNodeRefHasKey(t *testing.T) {
 	r, err := Builtin()
 	if err != nil {
 		t.Fatal(err)

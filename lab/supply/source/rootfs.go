@@ -18,10 +18,10 @@ import (
 	"homelab/lab/supply/store"
 )
 
-// layerFile is the layer in a rootfs's or an image's folder.
+// layerFile is the layer in the folder of a rootfs or image.
 const layerFile = "layer.tar"
 
-// rootfs makes a Debian root file system and keeps it as one layer.
+// rootfs installs a Debian root file system and stores it as one layer.
 func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func(string)) (store.Meta, error) {
 	work, err := store.WorkDir(dir)
 	if err != nil {
@@ -31,7 +31,7 @@ func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func
 	root := filepath.Join(work, "root")
 	var start time.Time
 	install := func() error {
-		start = time.Now() // what was waited for before is no work
+		start = time.Now() // without the time spent waiting
 		say("installing Debian for " + c.Name)
 		return b.debootstrap(ctx, c, root)
 	}
@@ -70,14 +70,14 @@ func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) er
 	if mirror := aptMirror(ctx, c.Suite); mirror != "" {
 		args = append(args, mirror)
 	}
-	// A root shell opened by plain su has Debian's folders for the administrator's programs not on PATH, and debootstrap needs more from there.
+	// After plain su, PATH lacks /sbin and /usr/sbin, which debootstrap needs.
 	program, err := exec.LookPath("debootstrap")
 	if err != nil {
 		program = "/usr/sbin/debootstrap"
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C",
-		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", fixedTime.Unix())) // Debian's own tools write this instead of the day of the build
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", fixedTime.Unix())) // respected by Debian's tools
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 10 * time.Second
@@ -91,8 +91,7 @@ func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) er
 	return nil
 }
 
-// aptMirror returns the mirror of the suite that the machine's own apt is configured with. It is empty where there is none, and debootstrap then has
-// a default of its own.
+// aptMirror returns the mirror of a suite in apt's configuration. If empty, debootstrap uses its default.
 func aptMirror(ctx context.Context, suite string) string {
 	out, err := run(ctx, "", nil, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)")
 	if err != nil {
@@ -107,7 +106,8 @@ func aptMirror(ctx context.Context, suite string) string {
 	return ""
 }
 
-// tree adds a root file system with owners, links and hard links as they are. Devices, sockets, and what is mounted in every container stay out.
+// tree adds a root file system with owners, symlinks and hard links. Devices, sockets and container mount points are
+// skipped.
 func (l layer) tree(root string) error {
 	seen := map[inode]string{}
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -159,7 +159,7 @@ func (l layer) tree(root string) error {
 	})
 }
 
-// fileStat is what a layer keeps of a file beside its content.
+// fileStat is the metadata that a layer keeps.
 type fileStat struct {
 	mode     int64
 	uid, gid int

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// turn lets one work at a time. Of those that wait, the one with the lowest rank goes next, so that what is needed first is made first whoever asked
-// first.
+// turn serializes work. The waiter with the lowest rank goes next, so that what is needed first is built first.
 type turn struct {
 	mu      sync.Mutex
 	busy    bool
@@ -18,7 +17,7 @@ type turn struct {
 type waiter struct {
 	rank  int
 	ready chan struct{}
-	at    int // place in the heap; -1 once it was called
+	at    int // index in the heap; -1 once called
 }
 
 func newTurn() *turn { return &turn{} }
@@ -51,7 +50,7 @@ func (t *turn) acquire(ctx context.Context, rank int) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.at < 0 { // called in the same moment: it passes the turn on
+	if w.at < 0 { // called at the same moment: pass it on
 		t.next()
 		return ctx.Err()
 	}
@@ -65,7 +64,7 @@ func (t *turn) release() {
 	t.next()
 }
 
-// next calls the one who waits with the lowest rank; the caller holds the lock.
+// next calls the waiter with the lowest rank. t.mu is held.
 func (t *turn) next() {
 	if t.waiting.Len() == 0 {
 		t.busy = false

@@ -16,19 +16,19 @@ import (
 
 const faultKey = "0123456789abcdef0123456789abcdef"
 
-// whole puts two files.
+// whole writes two files.
 func whole(_ context.Context, dir string) (Meta, error) {
 	return Meta{}, errors.Join(os.WriteFile(filepath.Join(dir, "a"), []byte("aaaa"), 0o644), os.WriteFile(filepath.Join(dir, "b"), []byte("bb"), 0o644))
 }
 
-// Whatever fails on the way to a result, the next lab finds no result, and can make it.
-func TestAFaultLeavesNothingThatIsTakenForWhole(t *testing.T) {
+// After a failure at any step, there is no result, and it can be made again.
+func TestFaults(t *testing.T) {
 	full := func(path string) error { return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC} }
 	for name, broken := range map[string]func(*steps){
 		"the files are not on the disk": func(s *steps) { s.sync = full },
 		"the meta file is not written": func(s *steps) {
 			s.write = func(name string, data []byte) error {
-				_ = os.WriteFile(name, data[:len(data)/2], 0o644) // half of it got there
+				_ = os.WriteFile(name, data[:len(data)/2], 0o644) // partially written
 				return full(name)
 			}
 		},
@@ -79,7 +79,7 @@ func wantNoSpace(t *testing.T, err error, dir string) {
 	}
 }
 
-func TestAFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	dir := disktest.Tiny(t, 256<<10)
 	s, err := Open(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func TestAFullDisk(t *testing.T) {
 	if err := filler.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove(small); err != nil { // a full disk is no reason to keep what need not be there
+	if err := s.Remove(small); err != nil { // old results are removed even if the disk is full
 		t.Error(err)
 	}
 }

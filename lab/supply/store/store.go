@@ -1,5 +1,5 @@
-// Package store keeps what was made, or fetched, once: a folder for each result, named by what it is and by the key of what it was made from. A
-// result is there whole or not at all, and two processes that want the same one make it once.
+// Package store keeps built and fetched results: a folder per result, named by its name and key. Results are complete
+// or missing, and concurrent processes make each result once.
 package store
 
 import (
@@ -20,56 +20,56 @@ import (
 	"homelab/lab/supply/disk"
 )
 
-// lockPoll is how often a lock held by another process is tried again; flock(2) has no way to wait that a context can end.
+// lockPoll is the polling interval of locks; flock(2) cannot wait with a context.
 const lockPoll = 200 * time.Millisecond
 
-// metaFile is written last, inside the folder that is then renamed to its final name.
+// metaFile is written last, before the folder is renamed to its final name.
 const metaFile = "meta.json"
 
-// keyChars is how much of a key stands in a folder's name: 64 bits are far from colliding among a few dozen results.
+// keyChars is the length of a key in folder names: 64 bits do not collide among a few dozen results.
 const keyChars = 16
 
-// Meta is what is kept about a result, beside its files.
+// Meta is the metadata of a result.
 type Meta struct {
 	Name    string  `json:"name"`
 	Key     string  `json:"key"`
-	Ref     string  `json:"ref,omitempty"`     // image name, where the result is an image
+	Ref     string  `json:"ref,omitempty"`     // image name, for images
 	Digest  string  `json:"digest,omitempty"`  // sha256:... of an image's configuration or of a file
-	Version string  `json:"version,omitempty"` // of what was made
+	Version string  `json:"version,omitempty"` // of the content
 	Size    int64   `json:"size"`              // bytes of all files
-	Seconds float64 `json:"seconds"`           // how long it took to make
-	CPU     float64 `json:"cpu,omitempty"`     // seconds of processor time of the programs that made it, where that was measured
+	Seconds float64 `json:"seconds"`           // build time
+	CPU     float64 `json:"cpu,omitempty"`     // CPU time in seconds, if measured
 
-	Origin lab.Origin `json:"origin,omitempty"` // where it came from, if not from where the key says
+	Origin lab.Origin `json:"origin,omitempty"` // if not implied by the key
 	Made   time.Time  `json:"made"`
 }
 
-// Entry is a result at hand.
+// Entry is a stored result.
 type Entry struct {
 	Meta
 	Dir string
 }
 
-// Path of a file of the result.
+// Path returns the path of a file of the result.
 func (e Entry) Path(elem ...string) string {
 	return filepath.Join(append([]string{e.Dir}, elem...)...)
 }
 
-// Store is a folder of results. Its methods may be called at the same time, from several processes too.
+// Store is a folder of results. It is safe for concurrent use, also by several processes.
 type Store struct {
 	dir string
 	steps
 }
 
-// steps are those in which a result gets onto the disk; tests let them fail.
+// steps of writing a result; tests inject faults.
 type steps struct {
 	sync   func(dir string) error // the files below
 	write  func(name string, data []byte) error
 	rename func(from, to string) error
-	settle func(dir string) error // the folder's own list of names
+	settle func(dir string) error // the folder's own entries
 }
 
-// Open returns the store in dir, which is made where it is missing.
+// Open opens the store in dir, which is created if missing.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir, steps: steps{sync: disk.SyncTree, write: disk.WriteFile, rename: os.Rename, settle: disk.Sync}}
 	for _, d := range []string{s.dir, s.work(), s.locks()} {
@@ -82,7 +82,7 @@ func Open(dir string) (*Store, error) {
 
 func (s *Store) explain(err error) error { return disk.Explain(err, s.dir, disk.CacheCure) }
 
-// Dir is the store's folder.
+// Dir returns the store's folder.
 func (s *Store) Dir() string { return s.dir }
 
 func (s *Store) work() string  { return filepath.Join(s.dir, ".work") }
@@ -90,7 +90,7 @@ func (s *Store) locks() string { return filepath.Join(s.dir, ".locks") }
 
 func folder(name, key string) string { return name + "-" + key[:min(keyChars, len(key))] }
 
-// Lookup returns a result, and false where it is not at hand.
+// Lookup returns a result, or false.
 func (s *Store) Lookup(name, key string) (Entry, bool, error) {
 	dir := filepath.Join(s.dir, folder(name, key))
 	data, err := os.ReadFile(filepath.Join(dir, metaFile))
@@ -104,14 +104,14 @@ func (s *Store) Lookup(name, key string) (Entry, bool, error) {
 	if err := json.Unmarshal(data, &e.Meta); err != nil {
 		return Entry{}, false, fmt.Errorf("store: %s: %w", name, err)
 	}
-	if e.Key != key { // the names' first characters are the same, the keys are not
+	if e.Key != key { // keys with a common prefix
 		return Entry{}, false, nil
 	}
 	return e, true, nil
 }
 
-// Make returns the result and, where it is not at hand, lets build put its files into an empty folder first. While another process makes the same
-// result, waiting is called once (it may be nil) and Make goes on with what that process leaves. A build that fails, or is killed, leaves nothing.
+// Make returns a result. If it is missing, build writes its files into an empty folder. While another process makes the
+// same result, Make waits for it; waiting is called once and may be nil. A failed or killed build leaves nothing.
 func (s *Store) Make(ctx context.Context, name, key string, waiting func(), build func(ctx context.Context, dir string) (Meta, error)) (Entry, error) {
 	if e, ok, err := s.Lookup(name, key); ok || err != nil {
 		return e, err
@@ -180,7 +180,7 @@ func (s *Store) make(ctx context.Context, name, key string, build func(ctx conte
 	return Entry{Meta: meta, Dir: dir}, nil
 }
 
-// sweep removes what killed builds left: of the same result, whose lock the caller holds, and of any other whose lock nobody holds.
+// sweep removes leftovers of killed builds: of this result, whose lock is held, and of others whose locks are free.
 func (s *Store) sweep(name, key string) error {
 	left, err := os.ReadDir(s.work())
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Store) sweep(name, key string) error {
 		if of != folder(name, key) {
 			lock := flock.New(filepath.Join(s.locks(), of))
 			if ok, err := lock.TryLock(); err != nil || !ok {
-				continue // it is being made
+				continue // being made
 			}
 			defer func() { _ = lock.Unlock() }()
 		}
@@ -209,15 +209,15 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// WorkDir makes a folder for what a build needs for a while, beside the folder that Make gave it. The build removes it; after one that was killed, the
-// store does.
+// WorkDir creates a temporary folder for a build beside dir. The build removes it; after a kill, the store does.
 func WorkDir(dir string) (string, error) {
 	return os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+"-")
 }
 
-// Remove forgets a result.
+// Remove deletes a result.
 func (s *Store) Remove(e Entry) error {
-	// Renamed first, so that nobody finds half of it; to a name that is free, since a full disk may have no room for another folder.
+	// Renamed first, so that it disappears atomically; to a new name, since a full disk may have no room for another
+	// folder.
 	gone := filepath.Join(s.work(), fmt.Sprintf("%s.gone-%d", folder(e.Name, e.Key), time.Now().UnixNano()))
 	if err := os.Rename(e.Dir, gone); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -225,8 +225,8 @@ func (s *Store) Remove(e Entry) error {
 	return os.RemoveAll(gone)
 }
 
-// Prune forgets all results of that name but the newest ones. A program that is at another version of its recipes may have to make its own again; it
-// does not find half of one.
+// Prune deletes all results of a name but the newest. Another version of lab may have to rebuild its own; it never
+// finds a partial one.
 func (s *Store) Prune(name string, keep int) error {
 	all, err := s.Entries()
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Store) Prune(name string, keep int) error {
 	return nil
 }
 
-// Entries lists every result, in order of folder name.
+// Entries returns all results, sorted by folder name.
 func (s *Store) Entries() ([]Entry, error) {
 	dirs, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Store) Entries() ([]Entry, error) {
 		dir := filepath.Join(s.dir, d.Name())
 		data, err := os.ReadFile(filepath.Join(dir, metaFile))
 		if err != nil {
-			continue // not ours
+			continue // foreign
 		}
 		e := Entry{Dir: dir}
 		if json.Unmarshal(data, &e.Meta) == nil {

@@ -64,7 +64,7 @@ func TestMakeThenLookup(t *testing.T) {
 	}
 }
 
-func TestKeysThatBeginAlikeAreNotTheSame(t *testing.T) {
+func TestKeyPrefixCollision(t *testing.T) {
 	s := open(t)
 	if _, err := s.Make(t.Context(), "x", key, nil, writes("a")); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func work(t *testing.T, s *store.Store) []string {
 	return names
 }
 
-// A killed build cannot clean up: what it left must not be taken for a result, and must go when anything is made next. What is being made must stay.
+// Leftovers of a killed build are no result and are swept by the next build; builds in progress are kept.
 func TestKilledBuildIsSwept(t *testing.T) {
 	s := open(t)
 	for _, dead := range []string{"x-0123456789abcdef.123", "chart-a-1.2.3-ffffffffffffffff.9-77"} {
@@ -142,8 +142,8 @@ func TestKilledBuildIsSwept(t *testing.T) {
 	}
 }
 
-// The locks are those of open files, so goroutines stand for processes here.
-func TestManyWantTheSame(t *testing.T) {
+// Locks belong to open files, so goroutines can stand for processes.
+func TestConcurrentMake(t *testing.T) {
 	s := open(t)
 	var built, waited atomic.Int32
 	release := make(chan struct{})
@@ -170,7 +170,7 @@ func TestManyWantTheSame(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsWithTheContext(t *testing.T) {
+func TestWaitCancelled(t *testing.T) {
 	s := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Make(t.Context(), "x", key, nil, func(_ context.Context, dir string) (store.Meta, error) {
@@ -184,7 +184,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 
 func TestPruneKeepsTheNewest(t *testing.T) {
 	s := open(t)
-	keys := []string{"aaaaaaaaaaaaaaaaaaaa", "cccccccccccccccccccc", "bbbbbbbbbbbbbbbbbbbb"} // in the order in which they are made
+	keys := []string{"aaaaaaaaaaaaaaaaaaaa", "cccccccccccccccccccc", "bbbbbbbbbbbbbbbbbbbb"} // in creation order
 	for _, k := range keys {
 		if _, err := s.Make(t.Context(), "x", k, nil, writes("a")); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestBrokenMetaIsTold(t *testing.T) {
+func TestBrokenMeta(t *testing.T) {
 	s := open(t)
 	e, err := s.Make(t.Context(), "x", key, nil, writes("a"))
 	if err != nil {

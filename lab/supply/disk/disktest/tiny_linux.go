@@ -1,4 +1,4 @@
-// Package disktest makes disks that are soon full.
+// Package disktest provides small file systems for tests of full disks.
 package disktest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Tiny returns a folder on a file system of its own with room for so many bytes. It skips the test where none can be mounted.
+// Tiny mounts a file system of the given size and returns its folder. It skips the test if that is not possible.
 func Tiny(t testing.TB, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()

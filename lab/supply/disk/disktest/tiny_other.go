@@ -1,11 +1,11 @@
 //go:build !linux
 
-// Package disktest makes disks that are soon full.
+// Package disktest provides small file systems for tests of full disks.
 package disktest
 
 import "testing"
 
-// Tiny skips the test: file systems are mounted on Linux alone.
+// Tiny skips the test: mounting is implemented on Linux only.
 func Tiny(t testing.TB, _ int) string {
 	t.Skip("file systems are mounted on Linux alone")
 	return ""
