@@ -37,7 +37,8 @@ func (x *expander) matrix(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	return all, nil
 }
 
-// combine puts the parameters of both generators of a matrix together: with Go templates the first wins, without them they must not differ.
+// combine merges the parameters of a matrix's generators: with Go templates the first wins, otherwise they must not
+// conflict.
 func (x *expander) combine(first, second map[string]any) (map[string]any, error) {
 	out := map[string]any{}
 	if x.Spec.GoTemplate {
@@ -100,7 +101,8 @@ func (x *expander) merge(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	return out, nil
 }
 
-// byKey indexes parameters by the values of the merge keys; a key that is absent is null, and one of a nested value is always absent.
+// byKey indexes parameters by the values of the merge keys. A missing key is null; one with a nested value is always
+// missing.
 func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet, error) {
 	if len(keys) == 0 {
 		return nil, failed(node, "a merge needs mergeKeys")
@@ -123,7 +125,7 @@ func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet
 	return index, nil
 }
 
-// childParams are the parameters of a generator within a matrix or merge.
+// childParams returns the parameters of a generator within a matrix or merge.
 func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) ([]paramSet, error) {
 	g := Generator{Leaf: c.Leaf}
 	if c.Matrix != nil {

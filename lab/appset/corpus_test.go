@@ -14,7 +14,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// expand is what the package makes of a case, in the form of a recording.
+// expand returns the result of a case in the form of a recording.
 func expand(t *testing.T, c appsettest.Case) appsettest.Want {
 	t.Helper()
 	docs, problems := strict.Parse("set.yaml", c.Set)
@@ -49,10 +49,10 @@ func expand(t *testing.T, c appsettest.Case) appsettest.Want {
 	return w
 }
 
-// unknown are the cases that the controller works out and lab does not, which says so.
+// unknown are cases that only the controller supports; lab says so.
 var unknown = []string{"git-files-pathspec-magic"}
 
-// TestCorpus holds the package to what the real controller made of every case. `task record` records it.
+// TestCorpus compares all cases with the real controller's results. `task record` records them.
 func TestCorpus(t *testing.T) {
 	for _, c := range appsettest.Cases(t, "testdata") {
 		t.Run(c.Name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestCorpus(t *testing.T) {
 			if c.Want == nil {
 				t.Fatalf("not recorded: task record writes %s", filepath.Join(c.Dir, "want.yaml"))
 			}
-			// Words are the controller's own; that it failed, and where, are not.
+			// Messages may differ, but not failure and position.
 			same := got.Reason == c.Want.Reason || c.Want.Reason == appsettest.Undecided && got.Reason != ""
 			if (got.Refused == "") != (c.Want.Refused == "") || !same {
 				t.Errorf("got %q %s %s\nrecorded %q %s %s", got.Refused, got.Reason, got.Message, c.Want.Refused, c.Want.Reason, c.Want.Message)

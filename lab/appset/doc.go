@@ -1,5 +1,7 @@
-// Package appset expands ApplicationSets into Applications as the controller of Argo CD 3.2 does, without a cluster and without a network.
+// Package appset expands ApplicationSets into Applications like the controller of Argo CD 3.2, without cluster and
+// network.
 //
-// What it computes is held to recordings of the real controller: testdata/cases has a folder a case, and `task record` plays them on a real one.
-// The order of what happens is upstream's applicationset/generators, applicationset/utils and applicationset/controllers; where it is odd the code says so.
+// It is tested against recordings of the real controller: testdata/cases has a folder per case, and `task record`
+// records them. The order of operations follows upstream's applicationset/generators, applicationset/utils and
+// applicationset/controllers; oddities are commented.
 package appset

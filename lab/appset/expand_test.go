@@ -24,7 +24,7 @@ func parse(t testing.TB, text string) *appset.Set {
 	return set
 }
 
-// fleet registers n clusters in three environments, all of which want podinfo.
+// fleet registers n clusters in three environments, all with podinfo.
 func fleet(n int) appset.World {
 	w := appset.World{Namespace: "argocd"}
 	for i := range n {
@@ -89,7 +89,7 @@ func TestOrigins(t *testing.T) {
 			continue
 		}
 		o := got[1]
-		// A merge's later generators add the same annotations again; the last one is named.
+		// A merge's later generators add the same annotations again; the last is reported.
 		if at := o.Line; c.origin.Annotation == "" && at != c.at {
 			t.Errorf("%s: %s is given in line %d, want %d", c.path, o.Parameter, at, c.at)
 		}

@@ -14,26 +14,27 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// secretType is the label by which Argo CD finds the Secrets of clusters.
+// secretType is the label of Argo CD's cluster Secrets.
 const (
 	secretType  = "argocd.argoproj.io/secret-type"
 	typeCluster = "cluster"
 )
 
-// paramSet is what one Application is rendered with. The types of the values are those that the controller has, as templates and merges see them.
+// paramSet holds the parameters of one Application. Values have the controller's types, as seen by templates and
+// merges.
 type paramSet struct {
 	values map[string]any
-	from   []contribution // what gave the values; later ones win
+	from   []contribution // sources of the values; later ones win
 }
 
-// generate is one kind of generator, with its own template.
+// generate is a generator of one kind, with its template.
 type generate struct {
-	name     string // as the field is called
+	name     string // of the field
 	template Template
 	params   func(g *Generator, node *yaml.Node) ([]paramSet, error)
 }
 
-// kinds are the generators that g is, in their order.
+// kinds returns the generators of g in the controller's order.
 func (x *expander) kinds(g *Generator) []generate {
 	var kinds []generate
 	unknown := func(name string) {
@@ -71,7 +72,8 @@ func (x *expander) kinds(g *Generator) []generate {
 	return kinds
 }
 
-// transform is what a generator makes. Parameters of the first generator of a matrix are put into the second.
+// transform returns the results of a generator. The first generator's parameters are substituted in the second of a
+// matrix.
 func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer map[string]any) ([]result, error) {
 	selects, err := postSelector(g.Selector)
 	if err != nil {
@@ -150,9 +152,9 @@ func (x *expander) list(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	return sets, nil
 }
 
-// plainElement flattens an element for templates of the older form, which know strings alone.
+// plainElement flattens an element for fasttemplate, which only knows strings.
 func plainElement(element map[string]any) (map[string]any, error) {
-	var flat map[string]any // stays nil for an empty element
+	var flat map[string]any // remains nil for an empty element
 	for key, value := range element {
 		if flat == nil {
 			flat = map[string]any{}
@@ -186,7 +188,7 @@ func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	if err != nil {
 		return nil, failed(child(node, "selector"), "%w", err)
 	}
-	matching := map[string]Cluster{} // by name: of two of one name the last counts
+	matching := map[string]Cluster{} // by name: the last duplicate wins
 	for _, cluster := range x.Clusters {
 		if selector.Matches(labels.Set(cluster.Labels)) {
 			matching[cluster.Name] = cluster
@@ -253,7 +255,7 @@ func (x *expander) clusterParams(c Cluster) map[string]any {
 	return params
 }
 
-// addValues renders a generator's values with what it generated, and adds them.
+// addValues renders a generator's values and adds them to its parameters.
 func (x *expander) addValues(values map[string]string, p *paramSet, node *yaml.Node) error {
 	if len(values) == 0 {
 		return nil
@@ -276,5 +278,5 @@ func (x *expander) addValues(values map[string]string, p *paramSet, node *yaml.N
 	return nil
 }
 
-// yamlUnmarshal reads YAML 1.1, as the controller does.
+// yamlUnmarshal reads YAML 1.1, like the controller.
 func yamlUnmarshal(text string, into any) error { return sigsyaml.Unmarshal([]byte(text), into) }

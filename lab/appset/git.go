@@ -56,7 +56,7 @@ func (x *expander) gitDirectories(g *Git, node *yaml.Node, repository fs.FS) ([]
 	return sets, nil
 }
 
-// selected reports whether a folder is included and not excluded. A pattern that cannot be read matches nothing.
+// selected reports whether a folder is included and not excluded. Invalid patterns match nothing.
 func selected(items []GitItem, dir string) bool {
 	included := false
 	for _, item := range items {
@@ -119,7 +119,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 	return sets, nil
 }
 
-// parameters reads a file of parameters: a mapping, or a list of mappings. An empty file is one empty mapping.
+// parameters reads a parameter file: a mapping or a list of mappings. An empty file is an empty mapping.
 func parameters(data []byte) ([]map[string]any, error) {
 	one := map[string]any{}
 	if err := yamlUnmarshal(string(data), &one); err == nil {
@@ -132,7 +132,7 @@ func parameters(data []byte) ([]map[string]any, error) {
 	return many, nil
 }
 
-// addPath adds what is known of a folder, and of a file in it, under the prefix that the generator asks for.
+// addPath adds the parameters of a folder and a file in it, with the generator's prefix.
 func (x *expander) addPath(params map[string]any, prefix, dir, file string) {
 	base := path.Base(dir)
 	if x.Spec.GoTemplate {

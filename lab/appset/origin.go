@@ -12,16 +12,16 @@ import (
 	"homelab/lab"
 )
 
-// contribution is what one generator gave to a set of parameters.
+// contribution is one generator's part of a parameter set.
 type contribution struct {
 	node      *yaml.Node
 	generator string         // list, clusters, git
-	cluster   string         // the registration that a clusters generator saw
-	file      string         // the file or folder that a git generator saw
-	values    map[string]any // of a list's element or a file
+	cluster   string         // registration of a clusters generator
+	file      string         // file or folder of a git generator
+	values    map[string]any // of a list element or a file
 }
 
-// gives reports whether a parameter came from here, as far as its path tells.
+// gives reports whether a parameter comes from this generator, judging by its path.
 func (c contribution) gives(path []string) bool {
 	switch c.generator {
 	case "clusters":
@@ -32,7 +32,7 @@ func (c contribution) gives(path []string) bool {
 	return lookup(c.values, path)
 }
 
-// value is where a value is written: one of a generator's own, or of a list's element.
+// value returns the node of a value: from the generator's values, or a list element.
 func (c contribution) value(path []string) *yaml.Node {
 	if c.generator != "list" && path[0] != "values" {
 		return nil
@@ -60,23 +60,23 @@ func lookup(values map[string]any, path []string) bool {
 type origin struct {
 	set      *Set
 	params   paramSet
-	template *yaml.Node // of the generator; nil where it has none
+	template *yaml.Node // of the generator, or nil
 }
 
-// Origin is where one value of an Application comes from.
+// Origin is the source of a value of an Application.
 type Origin struct {
-	lab.Position        // the line that gives it, or the generator that does
-	Parameter    string // as a template refers to it: metadata.annotations.addons_repo_url; empty for the field itself
+	lab.Position        // of the value, or of its generator
+	Parameter    string // as in a template: metadata.annotations.addons_repo_url; empty for the field itself
 	Generator    string // list, clusters, git; empty for the field itself
 	Cluster      string // whose registration was read
-	Label        string // of it
-	Annotation   string // of it
-	File         string // that a git generator read, or the folder that it found
-	Exact        bool   // the value itself is written there, as a text without templates
+	Label        string // key of the label
+	Annotation   string // key of the annotation
+	File         string // file or folder of a git generator
+	Exact        bool   // the value is literally there, without templates
 }
 
-// Origins says where a field comes from: first the line of the template, then every parameter that it refers to. The path leads from the Application down,
-// with list indexes: "spec", "sources", "1", "targetRevision".
+// Origins returns the sources of a field: first the line in the template, then each parameter used there. The path
+// leads from the Application down, with list indexes: "spec", "sources", "1", "targetRevision".
 func (a *Application) Origins(path ...string) []Origin {
 	o := a.origin
 	node := templateNode(o.template, o.set.node, path)
@@ -113,7 +113,7 @@ func (o origin) of(ref Ref) Origin {
 	return out
 }
 
-// Selectors are what the set's clusters generators select by, within matrices and merges too.
+// Selectors returns the selectors of all clusters generators, nested ones included.
 func (s *Set) Selectors() []metav1.LabelSelector {
 	var list []metav1.LabelSelector
 	for _, g := range s.Spec.Generators {

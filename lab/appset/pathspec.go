@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// directories lists the folders of a repository, as the git generator sees them: those with a file in them, without hidden ones.
+// directories lists the folders that the git generator sees: with files, not hidden.
 func directories(repository fs.FS) ([]string, error) {
 	var list []string
 	err := fs.WalkDir(repository, ".", func(name string, e fs.DirEntry, err error) error {
@@ -26,7 +26,8 @@ func directories(repository fs.FS) ([]string, error) {
 	return list, err
 }
 
-// files reads the files of a repository that a pattern matches, as `git ls-files PATTERN` does: a star also stands for slashes, and a folder for what is in it.
+// files returns the files that match a pattern like `git ls-files PATTERN`: a star also matches slashes, and a folder
+// its content.
 func files(repository fs.FS, pattern string) (map[string][]byte, error) {
 	spec, err := cleanPathspec(pattern)
 	if err != nil {
@@ -43,10 +44,10 @@ func files(repository fs.FS, pattern string) (map[string][]byte, error) {
 	return found, err
 }
 
-// errMagic is of a pattern that says in Git's own words how it is meant: ":(glob)**/x.yaml".
+// errMagic is for patterns with magic: ":(glob)**/x.yaml".
 var errMagic = errors.New("pathspec magic is not worked out")
 
-// cleanPathspec normalises a pattern as Git does before it matches; "" matches everything.
+// cleanPathspec normalizes a pattern like Git; "" matches everything.
 func cleanPathspec(pattern string) (string, error) {
 	if strings.HasPrefix(pattern, ":") {
 		return "", errMagic
@@ -77,7 +78,7 @@ func matchPathspec(spec, name string) bool {
 	return strings.ContainsAny(spec, `*?[\`) && wildmatch(spec, name)
 }
 
-// wildmatch is Git's, without WM_PATHNAME: a slash is a character like others.
+// wildmatch is Git's without WM_PATHNAME: slashes are ordinary characters.
 func wildmatch(pattern, text string) bool {
 	for pattern != "" {
 		switch pattern[0] {
@@ -116,7 +117,7 @@ func wildmatch(pattern, text string) bool {
 	return text == ""
 }
 
-// classes are the named sets of characters within brackets.
+// classes are the named character classes.
 var classes = map[string]func(c byte) bool{
 	"alnum": func(c byte) bool { return isDigit(c) || isLower(c) || isUpper(c) },
 	"alpha": func(c byte) bool { return isLower(c) || isUpper(c) },
@@ -134,7 +135,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-// bracket matches the first byte of text with the set that pattern begins with, and returns what follows the set.
+// bracket matches the first byte of text with a bracket expression and returns the rest of the pattern.
 func bracket(pattern, text string) (rest string, ok bool) {
 	if text == "" {
 		return "", false
@@ -147,7 +148,7 @@ func bracket(pattern, text string) (rest string, ok bool) {
 	matched := false
 	for first := true; ; first = false {
 		if p == "" {
-			return "", false // without its end a set matches nothing
+			return "", false // an unterminated set matches nothing
 		}
 		if p[0] == ']' && !first {
 			return p[1:], matched != negated

@@ -11,14 +11,15 @@ import (
 	"homelab/lab"
 )
 
-// Ref is a parameter that a template refers to.
+// Ref is a reference to a parameter in a template.
 type Ref struct {
 	Path    []string // metadata, annotations, addons_repo_url
-	Guarded bool     // the template also says what is done without it
+	Guarded bool     // the template handles its absence
 	lab.Position
 }
 
-// Refs are the parameters that the set's templates, and those of its generators, refer to, in the order of the file, each place once.
+// Refs returns the references in the templates of a set and its generators, in the order of the file, once per
+// position.
 func (s *Set) Refs() []Ref {
 	return s.refs(child(s.node, "spec"))
 }
@@ -46,7 +47,7 @@ func eachScalar(n *yaml.Node, visit func(*yaml.Node)) {
 	}
 }
 
-// refs are the parameters of one text. One that is referred to in several ways is guarded where all of them are.
+// refs returns the references in a text. A parameter is guarded if all its references are.
 func (t *templates) refs(text string) []Ref {
 	if !strings.Contains(text, "{{") {
 		return nil
@@ -81,7 +82,7 @@ func (t *templates) refs(text string) []Ref {
 	return refs
 }
 
-// splitTag splits a plain tag; what follows metadata.labels is one key, dots and all.
+// splitTag splits a plain tag; what follows metadata.labels is a single key, dots included.
 func splitTag(tag string) []string {
 	for _, prefix := range []string{"metadata.labels.", "metadata.annotations."} {
 		if key, ok := strings.CutPrefix(tag, prefix); ok {
@@ -97,10 +98,10 @@ func splitTag(tag string) []string {
 	return strings.Split(tag, ".")
 }
 
-// guards are functions that have an answer for what is not there.
+// guards are functions that handle missing values.
 var guards = []string{"default", "coalesce", "hasKey", "dig", "get", "ternary", "or", "and", "not", "empty", "len"}
 
-// refWalker follows a template's dot. A nil path is one that is not known.
+// refWalker tracks a template's dot. A nil path is unknown.
 type refWalker struct {
 	add  func(path []string, guarded bool)
 	vars map[string][]string
@@ -134,7 +135,7 @@ func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
 	}
 }
 
-// pipe notes what a pipeline refers to, and returns the path that it stands for, where it is one.
+// pipe records the references of a pipeline and returns its path, if it is one.
 func (w *refWalker) pipe(p *parse.PipeNode, dot []string, guarded bool) []string {
 	for _, cmd := range p.Cmds {
 		guarded = guarded || isGuard(cmd)
@@ -170,7 +171,7 @@ func (w *refWalker) command(cmd *parse.CommandNode, dot []string, guarded bool) 
 			path = append(slices.Clone(path), s.Text)
 		}
 		if path != nil {
-			w.add(path, true) // a missing key is empty text
+			w.add(path, true) // a missing key is an empty string
 			return path
 		}
 	}
@@ -183,7 +184,7 @@ func (w *refWalker) command(cmd *parse.CommandNode, dot []string, guarded bool) 
 	return nil
 }
 
-// arg notes what an argument refers to, and returns its path.
+// arg records the references of an argument and returns its path.
 func (w *refWalker) arg(n parse.Node, dot []string, guarded bool) []string {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -205,7 +206,7 @@ func (w *refWalker) arg(n parse.Node, dot []string, guarded bool) []string {
 	return path
 }
 
-// path is the parameter that a field or a variable stands for; nil where it is none.
+// path returns the parameter of a field or variable, or nil.
 func (w *refWalker) path(n parse.Node, dot []string) []string {
 	switch n := n.(type) {
 	case *parse.DotNode:
@@ -226,7 +227,7 @@ func (w *refWalker) path(n parse.Node, dot []string) []string {
 	return nil
 }
 
-// unforeseeable finds a function in the set's templates whose result differs each time.
+// unforeseeable finds a nondeterministic function in the set's templates.
 func (s *Set) unforeseeable() (at *yaml.Node, what string) {
 	if !s.Spec.GoTemplate {
 		return nil, ""
@@ -244,7 +245,7 @@ func (s *Set) unforeseeable() (at *yaml.Node, what string) {
 	return at, what
 }
 
-// calls is the first of some functions that a template calls.
+// calls returns the first of the functions that a template calls.
 func calls(n parse.Node, names []string) (found string) {
 	look := func(children ...parse.Node) {
 		for _, c := range children {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fieldError is what failed in a field of a template, with its path.
+// fieldError is an error in a field of a template, with its path.
 type fieldError struct {
 	path []string // outermost last
 	err  error
@@ -21,7 +21,7 @@ type fieldError struct {
 func (e *fieldError) Error() string { return e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
 
-// within adds a step to the path of an error.
+// within adds a step to an error's path.
 func within(step string, err error) error {
 	var field *fieldError
 	if errors.As(err, &field) {
@@ -36,7 +36,7 @@ func within(step string, err error) error {
 	return &fieldError{path: []string{step}, err: err}
 }
 
-// renderAll copies a value with every string of it rendered, keys of maps included.
+// renderAll renders all strings in a value, map keys included.
 func renderAll[T any](t *templates, from T, params map[string]any) (T, error) {
 	var to T
 	err := t.copyValue(reflect.ValueOf(&to).Elem(), reflect.ValueOf(&from).Elem(), params)
@@ -114,7 +114,7 @@ func (t *templates) copyMap(to, from reflect.Value, params map[string]any) error
 	for it := from.MapRange(); it.Next(); {
 		from := it.Value()
 		if k := from.Kind(); (k == reflect.Interface || k == reflect.Map || k == reflect.Pointer || k == reflect.Slice) && from.IsNil() {
-			continue // a null in a values object is lost
+			continue // nulls in valuesObject are lost
 		}
 		key := it.Key().String()
 		value := reflect.New(from.Type()).Elem()
@@ -149,7 +149,7 @@ func (t *templates) renderJSON(raw []byte, params map[string]any) ([]byte, error
 	return json.Marshal(to)
 }
 
-// toJSON converts YAML; what begins with a brace is taken for JSON.
+// toJSON converts YAML; text that begins with a brace is taken as JSON.
 func toJSON(text []byte) ([]byte, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return text, nil

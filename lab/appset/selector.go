@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// flatten joins the keys of nested mappings and lists with dots. Mappings of strings, as labels and values are, stay one value.
+// flatten joins nested keys with dots. String maps, such as labels and values, stay one value.
 func flatten(params map[string]any) map[string]string {
 	flat := map[string]string{}
 	var walk func(prefix string, v any)
@@ -33,7 +33,7 @@ func flatten(params map[string]any) map[string]string {
 	return flat
 }
 
-// postSelector judges generated parameters. Values may be any text, unlike those of labels.
+// postSelector filters generated parameters. Unlike labels, values may be any text.
 func postSelector(s *metav1.LabelSelector) (func(map[string]string) bool, error) {
 	if s == nil {
 		return nil, nil

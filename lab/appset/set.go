@@ -17,7 +17,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// Set is an ApplicationSet with where it is written.
+// Set is an ApplicationSet with its position.
 type Set struct {
 	Name string
 	File string
@@ -27,7 +27,7 @@ type Set struct {
 	compiled *templates
 }
 
-// SetSpec are the fields of an ApplicationSet that decide what it generates.
+// SetSpec has the fields of an ApplicationSet that determine its result.
 type SetSpec struct {
 	GoTemplate        bool        `json:"goTemplate,omitempty"`
 	Generators        []Generator `json:"generators"`
@@ -37,13 +37,13 @@ type SetSpec struct {
 	TemplatePatch     *string     `json:"templatePatch,omitempty"`
 }
 
-// SetPolicy says what becomes of the Applications; those that a policy keeps from being updated are generated alike.
+// SetPolicy is the policy for the Applications. It does not affect what is generated.
 type SetPolicy struct {
 	PreserveResourcesOnDeletion bool    `json:"preserveResourcesOnDeletion,omitempty"`
 	ApplicationsSync            *string `json:"applicationsSync,omitempty"`
 }
 
-// Leaf are the generators that hold no others, and what all have. It is all that a matrix or merge within another may hold.
+// Leaf has the generators without children, and common fields. It is all that nested matrices and merges may contain.
 type Leaf struct {
 	List                    *List                 `json:"list,omitempty"`
 	Clusters                *Clusters             `json:"clusters,omitempty"`
@@ -55,14 +55,14 @@ type Leaf struct {
 	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// Generator is one of its fields, and at the top level even several.
+// Generator is one of its fields; at the top level, several.
 type Generator struct {
 	Leaf
 	Matrix *Matrix `json:"matrix,omitempty"`
 	Merge  *Merge  `json:"merge,omitempty"`
 }
 
-// Child is a generator within a matrix or a merge. A matrix or merge that it holds may hold no further one.
+// Child is a generator within a matrix or merge. A matrix or merge in it must not contain another.
 type Child struct {
 	Leaf
 	Matrix *JSON `json:"matrix,omitempty"`
@@ -108,7 +108,7 @@ type Merge struct {
 	Template   Template `json:"template,omitempty"`
 }
 
-// JSON is a value that is kept as it is written.
+// JSON is an undecoded value.
 type JSON struct {
 	Raw []byte `json:"-"`
 }
@@ -127,8 +127,8 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Parse reads an ApplicationSet from a document of file. Unknown fields are left out, as an API server leaves them out; a value that an API server would
-// refuse is a problem.
+// Parse reads an ApplicationSet from a document. Like an API server, it ignores unknown fields and reports invalid
+// values.
 func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 	var object struct {
 		Metadata struct {
@@ -144,7 +144,7 @@ func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 	return s, s.check()
 }
 
-// ParseApplication reads an Application that is written as such, from a document of file.
+// ParseApplication reads an Application from a document.
 func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
 	var t Template
 	if ps := decode(file, doc, &t); len(ps) > 0 {
@@ -153,7 +153,7 @@ func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
 	return &t, nil
 }
 
-// decode reads a document as an API server does.
+// decode decodes a document like an API server.
 func decode(file string, doc *yaml.Node, into any) lab.Problems {
 	text, err := yaml.Marshal(doc)
 	if err == nil {
@@ -169,10 +169,10 @@ func decode(file string, doc *yaml.Node, into any) lab.Problems {
 	return lab.Problems{{Position: strict.Position(file, at), Message: message}}
 }
 
-// syncPolicies are what becomes of generated Applications.
+// syncPolicies are the valid values of applicationsSync.
 var syncPolicies = []string{"create-only", "create-update", "create-delete", "sync"}
 
-// check finds what the schema of ApplicationSets refuses beyond a value's type.
+// check reports violations of the CRD's schema other than types.
 func (s *Set) check() lab.Problems {
 	spec := child(s.node, "spec")
 	if spec == nil {
@@ -190,7 +190,7 @@ func (s *Set) check() lab.Problems {
 	return ps
 }
 
-// required finds fields that are not there: those whose types do not say omitempty, as in the CRD.
+// required reports missing required fields: those without omitempty, as in the CRD.
 func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 	var ps lab.Problems
 	for t.Kind() == reflect.Pointer {
@@ -235,7 +235,7 @@ func (s *Set) at(n *yaml.Node) lab.Position {
 	return strict.Position(s.File, n)
 }
 
-// mistyped finds the value that a decoder could not take.
+// mistyped finds the value that failed to decode.
 func mistyped(doc *yaml.Node, err error) (*yaml.Node, string) {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
@@ -248,7 +248,7 @@ func mistyped(doc *yaml.Node, err error) (*yaml.Node, string) {
 	return doc, fmt.Sprintf("%s cannot be a %s", field, wrong.Value)
 }
 
-// locate finds the node of a JSON kind below a path that leaves indexes out.
+// locate finds a node of a JSON kind below a path without indexes.
 func locate(n *yaml.Node, path []string, kind string) *yaml.Node {
 	if n.Kind == yaml.SequenceNode && (len(path) > 0 || kind != "array") {
 		for _, c := range n.Content {
@@ -263,7 +263,7 @@ func locate(n *yaml.Node, path []string, kind string) *yaml.Node {
 		return n
 	case n.Kind != yaml.MappingNode:
 		return nil
-	case len(path) == 0: // a value of a map
+	case len(path) == 0: // a map value
 		for i := 1; i < len(n.Content); i += 2 {
 			if found := locate(n.Content[i], nil, kind); found != nil {
 				return found
@@ -291,7 +291,7 @@ func jsonKind(n *yaml.Node) string {
 	return "string"
 }
 
-// child is the value below keys and list indexes ("0"); nil where there is none.
+// child returns the value below keys and list indexes ("0"), or nil.
 func child(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		if n == nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templates are the strings of one ApplicationSet, parsed once. They are of one of two languages: Go's, or plain {{tag}}s.
+// templates are the parsed strings of an ApplicationSet: Go templates, or plain {{tag}}s.
 type templates struct {
 	goTemplate bool
 	options    []string
@@ -22,7 +22,7 @@ type templates struct {
 	funcs      template.FuncMap
 	root       *template.Template // holds the functions, which every new template would copy
 	parsed     map[string]rendering
-	decoded    map[string]any // JSON values, by their text
+	decoded    map[string]any // JSON values by text
 }
 
 type rendering struct {
@@ -31,7 +31,7 @@ type rendering struct {
 	err    error
 }
 
-// goOptions are the options that text/template knows; it panics at any other.
+// goOptions are text/template's options; it panics on others.
 var goOptions = regexp.MustCompile(`^missingkey=(default|invalid|zero|error)$`)
 
 func newTemplates(goTemplate bool, options []string) *templates {
@@ -77,7 +77,7 @@ func (t *templates) parse(text string) rendering {
 
 func (t *templates) parseGo(text string) rendering {
 	tmpl := t.root
-	if strings.Contains(text, "define") || strings.Contains(text, "block") { // what one text defines, others do not know
+	if strings.Contains(text, "define") || strings.Contains(text, "block") { // definitions are not shared between texts
 		tmpl = template.New("").Funcs(t.funcs)
 	}
 	if t.badOption != nil {
@@ -97,12 +97,12 @@ func (t *templates) parseGo(text string) rendering {
 	}}
 }
 
-// trimTemplate takes away what says nothing: the templates have no name.
+// trimTemplate removes the template's name, which is empty.
 func trimTemplate(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
 }
 
-// tagged is a text that is looked at for tags at all: both braces in one line.
+// tagged matches texts that may have tags: both braces on a line.
 var tagged = regexp.MustCompile(`{{.*}}`)
 
 func parseTags(text string) rendering {
@@ -117,20 +117,21 @@ func parseTags(text string) rendering {
 		return tmpl.ExecuteFuncString(func(w io.Writer, tag string) (int, error) {
 			value, ok := params[strings.TrimSpace(tag)].(string)
 			if !ok || strings.TrimSpace(tag) == "" {
-				value = "{{" + tag + "}}" // what nothing is known of stays as it is
+				value = "{{" + tag + "}}" // unknown tags are kept
 			}
 			return io.WriteString(w, value)
 		}), nil
 	}}
 }
 
-// unforeseeable are the functions whose result differs each time.
+// unforeseeable are the nondeterministic functions.
 var unforeseeable = []string{
 	"now", "ago", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES", "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randInt", "randBytes",
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
 }
 
-// functions are those of Argo CD's templates: sprig's, without what would tell of the controller's machine, and five of its own.
+// functions are Argo CD's template functions: sprig's, without those that reveal the controller's machine, and five of
+// its own.
 func functions() template.FuncMap {
 	f := sprig.TxtFuncMap()
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
@@ -155,7 +156,7 @@ func functions() template.FuncMap {
 
 var notInName = regexp.MustCompile(`[^-a-z0-9.]`)
 
-// normalize makes a DNS name of a text, of at most 253 bytes.
+// normalize converts a text to a DNS name of at most 253 bytes.
 func normalize(name string) string {
 	name = notInName.ReplaceAllString(strings.ToLower(name), "-")
 	return strings.Trim(name[:min(len(name), 253)], "-.")
@@ -163,7 +164,8 @@ func normalize(name string) string {
 
 var manyDashes = regexp.MustCompile(`-+`)
 
-// slugify makes a slug of its last argument; before it may stand the most bytes (50) and whether to cut between words (true).
+// slugify converts its last argument to a slug; optional arguments before are the length limit (50) and smart
+// truncation (true).
 func slugify(args ...any) (string, error) {
 	most, betweenWords, name := 50, true, ""
 	for i, arg := range args {

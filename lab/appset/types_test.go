@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is the part of a CRD's that says which fields there are.
+// schema is the part of a CRD's schema that lists fields.
 type schema struct {
 	Type                 string
 	Properties           map[string]schema
@@ -24,7 +24,8 @@ type schema struct {
 	IntOrString          bool `json:"x-kubernetes-int-or-string"`
 }
 
-// TestTypesMatchCRD holds the types to the CRD of the Argo CD that lab installs: a field that is missing here would be missing in what is computed.
+// TestTypesMatchCRD compares the types with the CRD of the Argo CD that lab installs: a missing field would be missing
+// in the result.
 func TestTypesMatchCRD(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	if err != nil {

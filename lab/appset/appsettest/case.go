@@ -1,4 +1,4 @@
-// Package appsettest reads the corpus of ApplicationSets: what goes in, and what the real controller made of it.
+// Package appsettest reads the corpus of ApplicationSets: inputs and recorded results of the real controller.
 package appsettest
 
 import (
@@ -16,23 +16,24 @@ import (
 	"homelab/lab/appset"
 )
 
-// Host is where the repositories of the corpus are said to be. The estate's own is Host + "estate.git"; those under repos/NAME are Host + "NAME.git".
+// Host is the nominal host of the corpus' repositories. The estate's is Host + "estate.git"; those in repos/NAME are
+// Host + "NAME.git".
 const Host = "https://git.example.com/"
 
-// Case is one ApplicationSet with the world that it is expanded against.
+// Case is an ApplicationSet with its environment.
 type Case struct {
 	Name         string
 	Dir          string
 	Set          []byte // set.yaml
 	Clusters     []Cluster
-	Projects     []string          // beside default
+	Projects     []string          // besides default
 	Repositories map[string]string // URL -> folder
 	Want         *Want             // nil before it is recorded
 }
 
-// Cluster is a registration, as clusters.yaml has it.
+// Cluster is a registration in clusters.yaml.
 type Cluster struct {
-	Secret      string            `json:"secret"` // name of the Secret; cluster-NAME where it is empty
+	Secret      string            `json:"secret"` // name of the Secret; default cluster-NAME
 	Name        string            `json:"name"`
 	Server      string            `json:"server"`
 	Project     string            `json:"project"`
@@ -40,18 +41,18 @@ type Cluster struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Want is what the controller made of a case, as want.yaml has it.
+// Want is the recorded result in want.yaml.
 type Want struct {
-	Refused      string           `json:"refused,omitempty"` // what the API server said, which took no ApplicationSet
+	Refused      string           `json:"refused,omitempty"` // the API server's error for the ApplicationSet
 	Reason       string           `json:"reason,omitempty"`  // of the condition ErrorOccurred
-	Message      string           `json:"message,omitempty"` // of it, in the controller's words
+	Message      string           `json:"message,omitempty"` // of the condition, in the controller's words
 	Applications []map[string]any `json:"applications,omitempty"`
 }
 
-// Undecided is the reason in a recording where the controller came to no end: it had panicked, and tries again for ever.
+// Undecided is the recorded reason if the controller panicked and retries forever.
 const Undecided = "Undecided"
 
-// Cases are those of a corpus, by name.
+// Cases returns the cases of a corpus, by name.
 func Cases(t testing.TB, corpus string) []Case {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(corpus, "cases", "*", "set.yaml"))
@@ -96,7 +97,7 @@ func Cases(t testing.TB, corpus string) []Case {
 	return cases
 }
 
-// World is what the case's ApplicationSet is expanded against.
+// World returns the environment of the case.
 func (c Case) World() appset.World {
 	w := appset.World{
 		Namespace: "argocd",
@@ -115,7 +116,7 @@ func (c Case) World() appset.World {
 	return w
 }
 
-// Stored is the part of an Application that an ApplicationSet decides, as an API server holds it.
+// Stored returns the part of an Application that an ApplicationSet determines, as stored by an API server.
 func Stored(application any) (map[string]any, error) {
 	data, err := json.Marshal(application)
 	if err != nil {
@@ -137,7 +138,7 @@ func Stored(application any) (map[string]any, error) {
 	return map[string]any{"metadata": metadata, "spec": object.Spec}, nil
 }
 
-// Marshal writes a recording.
+// Marshal encodes a recording.
 func (w Want) Marshal() ([]byte, error) { return yaml.Marshal(w) }
 
 func decode(t testing.TB, file string, into any) {
