@@ -15,9 +15,9 @@ import (
 	"homelab/lab"
 )
 
-// A broken estate is testdata/broken/NAME.txtar: files laid over testdata/base.txtar, and a last one, "problems", that holds what Load says.
-// Lines above the files do what files cannot: "link PATH -> TARGET", "remove PATH", "folder PATH", "unreadable PATH".
-// UPDATE_GOLDEN=1 writes the problems again.
+// Each testdata/broken/NAME.txtar has files that overlay testdata/base.txtar, and a last one, "problems", with the
+// expected problems. Lines above the files do what files cannot: "link PATH -> TARGET", "remove PATH", "folder PATH",
+// "unreadable PATH". UPDATE_GOLDEN=1 updates the problems.
 func TestBroken(t *testing.T) {
 	cases, err := filepath.Glob("testdata/broken/*.txtar")
 	if err != nil || len(cases) < 10 {
@@ -71,7 +71,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// build lays an archive over the base in a folder of its own, beside which lies a file that nothing may read.
+// build writes an overlaid base into a new folder, next to a file that must not be read.
 func build(t *testing.T, archive *txtar.Archive) (string, fs.FS) {
 	t.Helper()
 	base, err := txtar.ParseFile("testdata/base.txtar")
@@ -125,7 +125,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// denying refuses some files as a file system does to another user; permission bits would not stop root, as whom tests may run.
+// denying denies access to some files; permission bits would not stop root, who may run the tests.
 type denying struct {
 	fs.FS
 	names []string
@@ -142,7 +142,7 @@ func (d denying) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(d.FS,
 func (d denying) Stat(name string) (fs.FileInfo, error)  { return fs.Stat(d.FS, name) }
 func (d denying) ReadLink(name string) (string, error)   { return fs.ReadLink(d.FS, name) }
 
-// snapshot is every name below dir with its size and time.
+// snapshot lists all names below dir with size and time.
 func snapshot(t *testing.T, dir string) []byte {
 	t.Helper()
 	var b bytes.Buffer

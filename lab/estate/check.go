@@ -14,7 +14,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// hub checks that there is exactly one, as far as the roles could be read.
+// hub checks that there is exactly one hub, as far as roles are readable.
 func (l *loader) hub() {
 	hub, unread := "", false
 	for _, c := range l.estate.Clusters {
@@ -37,7 +37,7 @@ func (l *loader) at(p lab.Position, message, cure string) {
 	l.problems = append(l.problems, lab.Problem{Position: p, Message: message, Cure: cure})
 }
 
-// note tells of what is no fault.
+// note adds a remark, which is not an error.
 func (l *loader) note(p lab.Position, message, cure string) {
 	l.estate.Notes = append(l.estate.Notes, lab.Problem{Position: p, Message: message, Cure: cure})
 }
@@ -66,7 +66,7 @@ func (l *loader) cluster(c lab.Cluster) {
 	}
 }
 
-// environmentOf is the cluster's environment. ok is false when it should have one and has not.
+// environmentOf returns the cluster's environment. ok is false if a required one is missing.
 func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	var names []string
 	for _, e := range l.estate.Environments {
@@ -82,7 +82,7 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	switch {
 	case c.Environment == "" && c.Role == lab.RoleSpoke:
 		if _, written := c.Positions["spec.environment"]; written {
-			return lab.Environment{}, false // and was found wanting
+			return lab.Environment{}, false // already reported
 		}
 		l.at(c.Position("spec"), "a spoke without environment", there)
 		return lab.Environment{}, false
@@ -101,7 +101,7 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	return env, ok
 }
 
-// idle checks the environments that no cluster is in yet, as far as they stand on their own; the others were checked with their clusters.
+// idle checks environments without clusters; others are checked with their clusters.
 func (l *loader) idle() {
 	def, _ := l.estate.Environment(lab.DefaultEnvironment)
 	for _, e := range l.estate.Environments {
@@ -113,7 +113,7 @@ func (l *loader) idle() {
 	}
 }
 
-// nodeNames checks that the longest name of a node container is still a host name: kind makes them of lab, cluster and role.
+// nodeNames checks that node containers have valid host names: Kind derives them from lab, cluster and role.
 func (l *loader) nodeNames(c lab.Cluster) {
 	if c.Provider == lab.ProviderExisting {
 		return
@@ -132,7 +132,7 @@ func (l *loader) nodeNames(c lab.Cluster) {
 	}
 }
 
-// ports finds two clusters that want the same port of the machine.
+// ports finds conflicting host ports.
 func (l *loader) ports() {
 	taken := map[string]lab.Position{}
 	for _, c := range l.estate.Clusters {
@@ -142,7 +142,7 @@ func (l *loader) ports() {
 		}
 		for i, n := range doc.Nodes {
 			for j, m := range n.ExtraPortMappings {
-				if m.HostPort <= 0 { // a free one is found
+				if m.HostPort <= 0 { // chosen automatically
 					continue
 				}
 				protocol := m.Protocol
@@ -161,17 +161,18 @@ func (l *loader) ports() {
 	}
 }
 
-// Chart is a chart in a version that clusters of the estate get.
+// Chart is a chart version that clusters of the estate get.
 type Chart struct {
 	Name       string
 	Version    string
 	Repository string // as in lab.Addon: empty for the lab's own
 	Addon      string
 	Clusters   []string
-	At         lab.Position // where the version is written
+	At         lab.Position // position of the version
 }
 
-// Charts are the charts that the estate's clusters get, in the order of addons. Those that the running engine alone knows are left out.
+// Charts returns the charts of the estate's clusters, in the order of addons, without those that only the running
+// engine knows.
 func Charts(e *lab.Estate) []Chart {
 	var charts []Chart
 	for _, a := range e.Applications {
@@ -187,7 +188,7 @@ func Charts(e *lab.Estate) []Chart {
 	return charts
 }
 
-// CheckCharts finds the charts that cannot be had, each where its version is written.
+// CheckCharts reports unavailable charts at the positions of their versions.
 func CheckCharts(e *lab.Estate, have func(Chart) bool) lab.Problems {
 	var ps lab.Problems
 	for _, c := range Charts(e) {

@@ -12,14 +12,14 @@ import (
 	"homelab/lab/strict"
 )
 
-// reader decodes one document strictly: what it does not know, or what has the wrong type, is a problem with its position.
+// reader decodes a document strictly: unknown keys and wrong types are problems.
 type reader struct {
 	file     string
 	problems lab.Problems
-	at       map[string]lab.Position // path of a value -> where it stands
+	at       map[string]lab.Position // positions by path
 }
 
-// entry is one key that a mapping may have.
+// entry is a valid key of a mapping.
 type entry struct {
 	key  string
 	read func(n *yaml.Node, path string)
@@ -29,7 +29,7 @@ func (r *reader) fail(n *yaml.Node, message, cure string) {
 	r.problems = append(r.problems, lab.Problem{Position: strict.Position(r.file, n), Message: message, Cure: cure})
 }
 
-// mapping reads the keys of n that entries name; any other is a problem. A key without a value is as if it were not there.
+// mapping reads the known keys of n and reports others. A key without a value counts as missing.
 func (r *reader) mapping(n *yaml.Node, path string, entries ...entry) {
 	if !r.isMapping(n, path) {
 		return
@@ -49,7 +49,6 @@ func (r *reader) mapping(n *yaml.Node, path string, entries ...entry) {
 	}
 }
 
-// each reads every key of n.
 func (r *reader) each(n *yaml.Node, path string, read func(key string, n *yaml.Node, path string)) {
 	if !r.isMapping(n, path) {
 		return
@@ -81,7 +80,7 @@ func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 	if best := strict.Closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
 		if _, ok := r.at[join(path, best)]; !ok {
-			r.at[join(path, best)] = strict.Position(r.file, key) // it is there, if misspelt: one slip is one problem
+			r.at[join(path, best)] = strict.Position(r.file, key) // present but misspelled: report it only once
 		}
 	}
 	r.fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
@@ -115,7 +114,7 @@ func (r *reader) text(to *string) func(*yaml.Node, string) {
 	}
 }
 
-// word reads text that is one of a few.
+// word reads an enum value.
 func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		before := len(r.problems)
@@ -182,14 +181,14 @@ func (r *reader) truths(to *map[string]bool) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		*to = map[string]bool{}
 		r.each(n, path, func(key string, n *yaml.Node, path string) {
-			v := true // a switch that cannot be read counts as on: what hangs on it is checked in the same run
+			v := true // an unreadable switch counts as on, so that its dependants are checked too
 			r.truth(&v)(n, path)
 			(*to)[key] = v
 		})
 	}
 }
 
-// need notes the paths that the document lacks, at the mapping that should have held them.
+// need reports missing paths at the mappings that should contain them.
 func (r *reader) need(root *yaml.Node, paths ...string) {
 	for _, p := range paths {
 		if _, ok := r.at[p]; ok {
@@ -200,7 +199,7 @@ func (r *reader) need(root *yaml.Node, paths ...string) {
 			holder = inner
 		}
 		if inner := get(root, steps(keys)...); inner != nil && inner.Line > 0 {
-			holder = inner // the key is there, and nothing behind it
+			holder = inner // the key has no value
 		}
 		r.fail(holder, p+" is missing", "")
 	}

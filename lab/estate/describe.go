@@ -10,7 +10,7 @@ import (
 	"homelab/lab/appset"
 )
 
-// describe fills in what the Applications of an addon have in common, and what its environments pin.
+// describe sets what the Applications of an addon have in common, and the versions that environments pin.
 func (l *loader) describe() {
 	environments := []string{""}
 	for _, e := range l.estate.Environments {
@@ -23,7 +23,7 @@ func (l *loader) describe() {
 	}
 }
 
-// pin is a version with where it is written.
+// pin is a version and its position.
 type pin struct {
 	version string
 	at      lab.Position
@@ -36,7 +36,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	for _, env := range environments {
 		for _, app := range l.sample(a.Name, env) {
 			at := app.Origins("spec", "destination", "namespace")
-			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" }) // which is told of it
+			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" }) // which has it from the bridge
 			if len(at) > 0 && !fromBridge {
 				namespaces[app.Spec.Destination.Namespace] = at[0].Position
 			}
@@ -63,7 +63,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	}
 	a.Versions = map[string]string{}
 	base, ok := pins[""]
-	if !ok && len(pins) > 0 { // no cluster without environment gets it: what all share is the base
+	if !ok && len(pins) > 0 { // no cluster without environment gets it: use what all have in common
 		base = pins[slices.Sorted(maps.Keys(pins))[0]]
 		for _, p := range pins {
 			ok = p == base
@@ -82,7 +82,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	}
 }
 
-// sample is what the sets of an addon make for a cluster of an environment that has everything.
+// sample returns what an addon's sets generate for a cluster of an environment with all addons.
 func (l *loader) sample(addon, env string) []*appset.Application {
 	probe := everything(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
 	w := World(l.estate, []lab.Cluster{probe})
@@ -93,7 +93,7 @@ func (l *loader) sample(addon, env string) []*appset.Application {
 		}
 		x, err := s.Expand(w)
 		if err != nil {
-			continue // said of the real clusters
+			continue // reported for real clusters
 		}
 		for i := range x.Applications {
 			if x.Applications[i].Cluster == probe.Name {

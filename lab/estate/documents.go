@@ -12,10 +12,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// APIVersion of the documents that lab reads.
+// APIVersion is the apiVersion of lab's documents.
 const APIVersion = "lab/v1alpha1"
 
-// document reads the one document of a cluster.yaml or environment.yaml, whose spec is left to the caller.
+// document reads the only document of a cluster.yaml or environment.yaml. The caller decodes the spec.
 func (r *reader) document(data []byte, kind string, name *string, spec entry) *yaml.Node {
 	docs, problems := strict.Parse(r.file, data)
 	r.problems = append(r.problems, problems...)
@@ -47,7 +47,7 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 	return root
 }
 
-// name checks a document's name against its folder, which is what everything else goes by.
+// name checks a document's name against its folder, by which it is referred to.
 func (r *reader) name(name, folder string) {
 	at, ok := r.at["metadata.name"]
 	if !ok || name == "" && len(r.problems) > 0 {
@@ -69,7 +69,8 @@ func (r *reader) name(name, folder string) {
 
 func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// readCluster decodes a cluster.yaml. dir is where relative mounts of spec.kind start; empty where the estate is not on disk.
+// readCluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind; empty for an estate that is not
+// on disk.
 func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	c := lab.Cluster{File: file, ControlPlanes: 1}
@@ -132,7 +133,6 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	return c, append(r.problems, existing(c)...)
 }
 
-// readEnvironment decodes an environment.yaml.
 func readEnvironment(file string, data []byte) (lab.Environment, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	e := lab.Environment{File: file}
@@ -172,7 +172,7 @@ func (r *reader) cloud(c *lab.Cloud) func(*yaml.Node, string) {
 	}
 }
 
-// values reads Helm values as they are.
+// values reads Helm values verbatim.
 func (r *reader) values(to *map[string]any) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		if !r.isMapping(n, at) {

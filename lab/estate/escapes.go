@@ -17,7 +17,8 @@ func inRepository(p string) bool {
 	return p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// outside reports whether a path of a source leads out of its repository. It starts at folder, or with $REF/ at the root of the repository that carries the ref.
+// outside reports whether a source's path leaves its repository. It is relative to folder or, with $REF/, to the root
+// of the repository with that ref.
 func outside(p, folder string) bool {
 	if strings.Contains(p, "://") {
 		return false
@@ -33,7 +34,7 @@ func leaves(at lab.Position, p string) lab.Problem {
 	return lab.Problem{Position: at, Message: fmt.Sprintf("path %s leaves the repository", p), Cure: "a path starts at the root of the repository"}
 }
 
-// escapes finds the paths of a manifest that leave the repository.
+// escapes reports paths in a manifest that leave the repository.
 func escapes(file string, doc *yaml.Node) lab.Problems {
 	var ps lab.Problems
 	check := func(n *yaml.Node, folder string) {
@@ -59,7 +60,7 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 	return ps
 }
 
-// strays finds the paths of a generated Application that leave the repository.
+// strays reports paths in a generated Application that leave the repository.
 func (l *loader) strays(app *appset.Application) {
 	check := func(p, folder string, field ...string) {
 		if at := app.Origins(field...); len(at) > 0 && outside(p, folder) {
@@ -77,7 +78,7 @@ func (l *loader) strays(app *appset.Application) {
 	}
 }
 
-// sourceField is the path of a field of an Application's source.
+// sourceField returns the path of a field of an Application's source.
 func sourceField(app *appset.Application, i int, field ...string) []string {
 	if len(app.Spec.Sources) > 0 {
 		return append([]string{"spec", "sources", fmt.Sprint(i)}, field...)

@@ -11,7 +11,7 @@ import (
 	"homelab/lab"
 )
 
-// existing checks what a cluster.yaml says of a cluster that lab did not make.
+// existing checks the cluster.yaml of an existing cluster.
 func existing(c lab.Cluster) lab.Problems {
 	var problems lab.Problems
 	fail := func(path, message, cure string) {
@@ -55,7 +55,7 @@ func existing(c lab.Cluster) lab.Problems {
 	return problems
 }
 
-// unservable says why a field cannot be where the engine reaches an API.
+// unservable returns why the engine cannot reach an API at field.
 func unservable(server, field string) (why, cure string) {
 	const example = "the URL of the API, as the hub knows it: https://edge.example.com:6443"
 	u, err := url.Parse(server)
@@ -72,7 +72,7 @@ func unservable(server, field string) (why, cure string) {
 	return "", ""
 }
 
-// servers checks that no two clusters are at one address: Argo CD knows a cluster by it.
+// servers reports clusters that share an address, by which Argo CD identifies them.
 func (l *loader) servers() {
 	seen := map[string]string{}
 	for _, c := range l.estate.Clusters {
@@ -90,7 +90,7 @@ func (l *loader) servers() {
 	}
 }
 
-// pulled notes the clusters that lab cannot load images into.
+// pulled remarks on clusters that lab cannot load images into.
 func (l *loader) pulled() {
 	for _, c := range l.estate.Clusters {
 		if c.Provider == lab.ProviderExisting && slices.ContainsFunc(l.estate.Applications, func(a lab.Generated) bool { return a.Cluster == c.Name && len(a.Charts) > 0 }) {

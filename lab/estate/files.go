@@ -12,14 +12,14 @@ import (
 	"homelab/lab/strict"
 )
 
-// files reads an estate's files, and notes what cannot be read once for each file.
+// files reads an estate's files and reports unreadable ones once.
 type files struct {
 	fsys     fs.FS
 	problems lab.Problems
-	beyond   func(file string) (fs.FS, string) // the repository that has a file, and the file in it; nil for the estate's own
+	beyond   func(file string) (fs.FS, string) // resolves files of mounted repositories; nil for the estate's own
 }
 
-// within is a file of a repository as messages name it, from the estate on; nil is the estate.
+// within returns the path of a repository's file in messages, relative to the estate; nil is the estate.
 func within(r *lab.Repository, file string) string {
 	if r == nil {
 		return file
@@ -27,7 +27,7 @@ func within(r *lab.Repository, file string) string {
 	return path.Join(r.Dir, file)
 }
 
-// at is where a file is to be read.
+// at resolves the file system of a file.
 func (f *files) at(file string) (fs.FS, string) {
 	if f.beyond != nil {
 		if fsys, name := f.beyond(file); fsys != nil {
@@ -41,10 +41,11 @@ func (f *files) fail(file, message, cure string) {
 	f.problems = append(f.problems, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
 }
 
-// read returns a file's bytes; nil when it cannot be read, which is then noted. A file beyond the bound is cut just after it, for parse to refuse.
+// read returns a file's content, or nil with a problem. A file over the limit is cut just behind it, for parse to
+// reject.
 func (f *files) read(file string) []byte {
 	if !f.inside(file) {
-		return nil // the walk notes the link
+		return nil // reported by walk
 	}
 	fsys, name := f.at(file)
 	src, err := fsys.Open(name)
@@ -79,7 +80,8 @@ func (f *files) exists(file string) bool {
 	return err == nil || !errors.Is(err, fs.ErrNotExist)
 }
 
-// folders lists the folders within dir, links to folders included and hidden ones not. there is false when dir does not exist.
+// folders lists the folders in dir, without hidden ones, including symlinks to folders. there is false if dir does not
+// exist.
 func (f *files) folders(dir string) (names []string, there bool) {
 	entries, err := fs.ReadDir(f.fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +107,7 @@ func (f *files) folders(dir string) (names []string, there bool) {
 	return names, true
 }
 
-// manifests are the YAML files directly in dir.
+// manifests returns the YAML files directly in dir.
 func (f *files) manifests(dir string) []string {
 	entries, _ := fs.ReadDir(f.fsys, dir)
 	var names []string
@@ -117,7 +119,7 @@ func (f *files) manifests(dir string) []string {
 	return names
 }
 
-// walk visits every file below the folders of the estate, and notes links that lead out of it and folders that cannot be read.
+// walk visits every file in the estate's folders, and reports symlinks that leave it and unreadable folders.
 func (f *files) walk(visit func(file string)) {
 	for _, dir := range []string{lab.ClustersDir, lab.EnvironmentsDir, lab.AddonsDir} {
 		if !f.exists(dir) {
@@ -156,9 +158,9 @@ func (f *files) inside(file string) bool {
 	return err == nil
 }
 
-// follow is where name leads when every link in it is followed, or an error when that is out of the repository.
+// follow resolves all symlinks of a name. Leaving the repository is an error.
 func follow(fsys fs.FS, name string, hops int) (string, error) {
-	if hops > 40 { // as Linux has it
+	if hops > 40 { // Linux's limit
 		return "", errors.New("goes round in circles")
 	}
 	done := ""

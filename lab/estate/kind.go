@@ -17,16 +17,16 @@ import (
 
 const kindAPIVersion = "kind.x-k8s.io/v1alpha4"
 
-// kind reads spec.kind: kind's own Cluster document, strictly, with its apiVersion and kind optional. A name in it is read and left out, so that an existing
-// document pastes in: lab names the cluster.
+// kind strictly reads spec.kind: Kind's Cluster document, with optional apiVersion and kind. Its name is ignored, so
+// that existing documents can be pasted: lab names the cluster.
 //
-// What kind checks lies in a package of its own (pkg/internal/apis/config) and knows no lines, so the checks stand here again.
+// Kind's validation is internal (pkg/internal/apis/config) and has no positions, so it is repeated here.
 func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		before := len(r.problems)
 		r.typed(n, reflect.TypeFor[v1alpha4.Cluster](), at)
 		if len(r.problems) > before {
-			return // what does not decode is not worth validating
+			return // no validation after decoding errors
 		}
 		var doc v1alpha4.Cluster
 		if err := n.Decode(&doc); err != nil {
@@ -38,7 +38,7 @@ func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 		doc.TypeMeta = v1alpha4.TypeMeta{APIVersion: kindAPIVersion, Kind: "Cluster"}
 		doc.Name = ""
 		c.ControlPlanes, c.Workers = k.count()
-		// Written from the decoded document, so that a comment or another order of keys is no other cluster.
+		// Encode the decoded document, so that comments and the order of keys do not matter.
 		canonical, err := yaml.Marshal(doc)
 		if err != nil {
 			r.fail(n, at+": "+err.Error(), "")
@@ -48,7 +48,7 @@ func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 	}
 }
 
-// typed walks n along a Go type with yaml tags, as a strict decoder would, and goes on after a problem.
+// typed checks n against a Go type with yaml tags, like a strict decoder, but continues after problems.
 func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
 	if strict.IsNull(n) {
 		return
@@ -86,7 +86,7 @@ func (r *reader) typedStruct(n *yaml.Node, t reflect.Type, at string) {
 	if len(r.problems) > before {
 		return
 	}
-	// Some of kind's types decode themselves and refuse words then: MountPropagation, PortMappingProtocol.
+	// Some of Kind's types decode themselves and may reject values: MountPropagation, PortMappingProtocol.
 	if _, ok := reflect.New(t).Interface().(interface {
 		UnmarshalYAML(func(any) error) error
 	}); ok {
@@ -110,7 +110,7 @@ func (r *reader) structEntries(t reflect.Type) []entry {
 	return entries
 }
 
-// kindCheck is what kind's Validate checks, with positions, and what lab asks beyond it.
+// kindCheck repeats Kind's Validate with positions, and adds lab's rules.
 type kindCheck struct {
 	*reader
 	root *yaml.Node
@@ -118,7 +118,7 @@ type kindCheck struct {
 	dir  string
 }
 
-// fail notes a problem at a path below spec.kind, or at the nearest thing above it that is written.
+// fail reports a problem at a path below spec.kind, or its nearest existing parent.
 func (k *kindCheck) fail(message, cure string, path ...any) {
 	for len(path) > 0 && get(k.root, path...) == nil {
 		path = path[:len(path)-1]
@@ -214,7 +214,7 @@ func (k *kindCheck) node(i int) {
 			}
 		}
 		if m.ListenAddress == "" {
-			m.ListenAddress = "127.0.0.1" // kind's own default is every address of the machine
+			m.ListenAddress = "127.0.0.1" // Kind's default is every address of the machine
 		}
 		if net.ParseIP(m.ListenAddress) == nil {
 			k.fail(fmt.Sprintf("%q is no address", m.ListenAddress), "", "nodes", i, "extraPortMappings", j, "listenAddress")
@@ -225,7 +225,7 @@ func (k *kindCheck) node(i int) {
 	}
 }
 
-// mount makes a relative host path one that starts at the estate, wherever lab was started, and keeps it there.
+// mount resolves a relative host path against the estate's folder and keeps it inside.
 func (k *kindCheck) mount(m *v1alpha4.Mount, path ...any) {
 	if filepath.IsAbs(m.HostPath) {
 		return

@@ -16,12 +16,12 @@ import (
 	"homelab/lab/bridge"
 )
 
-// WithRepositories has the estate's mounted repositories read from where another reading of it found them: fsys alone does not lead there.
+// WithRepositories uses the mounted repositories of an earlier reading, as fsys alone does not lead to them.
 func WithRepositories(mounted []lab.Repository) Option {
 	return func(l *loader) { l.mounted = mounted }
 }
 
-// mounts finds the repositories beside the estate, which the hub names.
+// mounts finds the mounted repositories, which the hub lists.
 func (l *loader) mounts() {
 	for _, c := range l.estate.Clusters {
 		if c.Role != lab.RoleHub {
@@ -33,7 +33,7 @@ func (l *loader) mounts() {
 	}
 }
 
-// Mount finds the folders of repositories as seen from an estate in dir, which need not be there yet.
+// Mount resolves the folders of repositories relative to an estate in dir, which need not exist yet.
 func Mount(dir string, repositories []lab.Repository) ([]lab.Repository, error) {
 	l := &loader{estate: &lab.Estate{Dir: dir}}
 	for _, r := range repositories {
@@ -71,7 +71,7 @@ func (l *loader) mount(address, folder string, at lab.Position) {
 	l.estate.Repositories = append(l.estate.Repositories, r)
 }
 
-// open returns the folder of a repository.
+// open opens the folder of a repository.
 func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 	for _, m := range l.mounted {
 		if m.Dir == r.Dir && m.Dir != "." {
@@ -107,7 +107,7 @@ func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 	return root.FS(), where, nil
 }
 
-// plainly is a file system's error without the path that the message has already.
+// plainly strips the path from a file system's error.
 func plainly(err error) error {
 	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // as os returns it
 		return pe.Err
@@ -115,7 +115,7 @@ func plainly(err error) error {
 	return err
 }
 
-// mirrorName is a name in the forge that no other repository has.
+// mirrorName returns a unique name in the forge.
 func (l *loader) mirrorName(key string) string {
 	base := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(path.Base(key), "-"), "-")
 	const longest = 50
@@ -127,10 +127,10 @@ func (l *loader) mirrorName(key string) string {
 	return name
 }
 
-// branchOf is the branch that is checked out in a repository's folder; main where that is not to be told.
+// branchOf returns the branch that is checked out in a repository, or main if unknown.
 func branchOf(r lab.Repository) string {
 	head, err := fs.ReadFile(r.FS, ".git/HEAD")
-	if link, lerr := fs.ReadFile(r.FS, ".git"); err != nil && lerr == nil && r.Path != "" { // of a work tree or a submodule
+	if link, lerr := fs.ReadFile(r.FS, ".git"); err != nil && lerr == nil && r.Path != "" { // a work tree or submodule
 		if dir, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir: "); ok {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(r.Path, dir)
@@ -144,7 +144,7 @@ func branchOf(r lab.Repository) string {
 	return bridge.Branch
 }
 
-// mountOf finds the mounted repository that has a file.
+// mountOf returns the mounted repository of a file.
 func (l *loader) mountOf(file string) (fs.FS, string) {
 	for _, r := range l.estate.Repositories {
 		if rel, ok := strings.CutPrefix(file, r.Dir+"/"); ok && r.Dir != "." {
@@ -154,7 +154,7 @@ func (l *loader) mountOf(file string) (fs.FS, string) {
 	return nil, ""
 }
 
-// source is the repository that an address leads to: nil for the estate itself. ok is false for others.
+// source returns the repository of an address; nil is the estate itself. ok is false for others.
 func (l *loader) source(address string) (r *lab.Repository, ok bool) {
 	if address == l.inputs().RepoURL {
 		return nil, true
@@ -165,7 +165,7 @@ func (l *loader) source(address string) (r *lab.Repository, ok bool) {
 	return r, ok
 }
 
-// served is source for what the engine reads. What it reads by the address of a mounted repository is noted; there is no mirror for an address of SSH.
+// served is source for what the engine reads, and records it. SSH addresses cannot be mirrored.
 func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	if r, ok = l.source(address); !ok {
 		return nil, false
@@ -189,7 +189,7 @@ func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	return r, true
 }
 
-// world is what the estate's ApplicationSets are expanded against, and notes what their generators read.
+// world returns the environment for expanding the estate's ApplicationSets. It records what generators read.
 func (l *loader) world() appset.World {
 	w := World(l.estate, l.estate.Clusters)
 	read := w.Repository
@@ -200,5 +200,5 @@ func (l *loader) world() appset.World {
 	return w
 }
 
-// inputs are what the lab itself puts on every cluster of the estate.
+// inputs are what lab sets on every cluster of the estate.
 func (l *loader) inputs() bridge.Inputs { return bridge.InputsOf(l.estate) }

@@ -17,7 +17,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// Whatever a file holds, reading it ends, and what it finds lies within the file.
+// Reading any file terminates, and positions are inside the file.
 func FuzzDocuments(f *testing.F) {
 	cases, err := filepath.Glob("testdata/broken/*.txtar")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestMergeKeys(t *testing.T) {
 	}
 }
 
-// An existing kind document pastes in, and what is written for kind is the same however it was written.
+// An existing Kind document can be pasted, and is canonicalized.
 func TestKindDocument(t *testing.T) {
 	read := func(kind string) lab.Cluster {
 		t.Helper()
@@ -232,7 +232,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("an empty folder now holds %v, %v", entries, err)
 	}
 
-	// What cannot be read whole is not written in part.
+	// An incomplete read writes nothing.
 	dir = filepath.Join(t.TempDir(), "estate")
 	if err := Write(denying{FS: source, names: []string{"environments/prod/environment.yaml"}}, dir); err == nil {
 		t.Error("an unreadable source was written")

@@ -22,8 +22,8 @@ import (
 	"homelab/lab/strict"
 )
 
-// The ApplicationSets of the default estate, expanded, and rendered by Helm with the layers in Argo CD's order. The real engine is met in the end-to-end test;
-// this one needs no cluster.
+// These tests expand the default estate's ApplicationSets and render them with Helm, with layers in Argo CD's order,
+// without a cluster. The end-to-end test uses the real engine.
 
 func generate(t *testing.T, e *lab.Estate, file string) map[string]appset.Application {
 	t.Helper()
@@ -52,7 +52,7 @@ func generate(t *testing.T, e *lab.Estate, file string) map[string]appset.Applic
 
 func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// evaluate is what an application's chart makes of its layers: manifests by kind and name.
+// evaluate renders an application's chart with its layers: manifests by kind and name.
 func evaluate(t *testing.T, e *lab.Estate, app appset.Application, c *chart.Chart) map[string]map[string]any {
 	t.Helper()
 	source := app.Spec.Sources[1]
@@ -114,7 +114,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// moduleChart loads a chart that lies in a Go module, if that module was downloaded on this machine.
+// moduleChart loads a chart from a Go module, if the module was downloaded.
 func moduleChart(t *testing.T, module, dir string) *chart.Chart {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
@@ -241,7 +241,7 @@ func TestIdentityRendered(t *testing.T) {
 	}
 
 	prod := slices.IndexFunc(e.Clusters, func(c lab.Cluster) bool { return c.Name == "prod" })
-	e.Clusters[prod].Cloud = lab.Cloud{Provider: "aws", Region: "eu-central-1"} // an edit of the region reaches the role
+	e.Clusters[prod].Cloud = lab.Cloud{Provider: "aws", Region: "eu-central-1"} // a changed region shows in the role
 	if account, _ = identity(); at(account, "metadata", "annotations", "eks.amazonaws.com/role-arn") != "arn:aws:iam::210987654321:role/homelab-prod-identity-eu-central-1" {
 		t.Errorf("after the region's edit: %v", account["metadata"])
 	}

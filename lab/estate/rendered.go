@@ -13,7 +13,7 @@ import (
 	"homelab/lab/render"
 )
 
-// Bounds on all that is rendered for one estate: a chart may make an Application of itself, under another name each time.
+// Limits of all renderings of an estate: a chart may generate an Application of itself under another name, and so on.
 const (
 	maxRenderings = 200
 	maxRendering  = time.Minute
@@ -22,10 +22,10 @@ const (
 // rendering is how an Application's folder is rendered.
 type rendering struct {
 	render.Source
-	root *lab.Position // where the root's Application is written that syncs it; nil for others
+	root *lab.Position // position of the root's Application that syncs it, or nil
 }
 
-// rendering notes how a folder is rendered, and returns the key of that.
+// rendering records how a folder is rendered and returns a key for it.
 func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
 	x := rendering{root: root, Source: render.Source{
 		FS: fsys, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
@@ -40,14 +40,14 @@ func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Sourc
 			return nil
 		},
 	}}
-	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // of strings, and what came as JSON
+	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // strings, and what was decoded from JSON
 	if _, known := l.renderings[string(key)]; !known {
 		l.renderings[string(key)] = x
 	}
 	return string(key)
 }
 
-// syncRendered is sync for a chart or a kustomization. What an addon is made of is not looked at: it leads to nothing.
+// syncRendered is sync for a chart or a kustomization. Addons are not rendered: they lead to nothing.
 func (l *loader) syncRendered(t tree) []tree {
 	x := l.renderings[t.rendering]
 	if x.root == nil && x.Namespace != NamespaceOf(l.estate) && !render.Mentions(x.Source, "argoproj.io") {
@@ -74,8 +74,8 @@ func (l *loader) syncRendered(t tree) []tree {
 	return found
 }
 
-// unrendered tells why a folder could not be rendered. What is only not at hand is no fault, and what is wrong below the root is the engine's to say: it knows
-// the cluster, and may see it otherwise.
+// unrendered reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
+// engine, which knows the cluster.
 func (l *loader) unrendered(t tree, x rendering, err error) {
 	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}
 	var known *render.Error
@@ -83,7 +83,7 @@ func (l *loader) unrendered(t tree, x rendering, err error) {
 		p = known.Problem
 	}
 	if p.File = within(t.repo, p.File); p.Line == 0 && x.root != nil && p.File == within(t.repo, t.dir) {
-		p.Position = *x.root // what it says of the folder is at fault
+		p.Position = *x.root // its reference to the folder is wrong
 	}
 	p.Line = max(p.Line, 1)
 	switch {
@@ -100,12 +100,12 @@ func (l *loader) unrendered(t tree, x rendering, err error) {
 	}
 }
 
-// unknown tells of what the root leads to and the files do not hold.
+// unknown remarks on something that the root leads to and the files do not contain.
 func (l *loader) unknown(at lab.Position, what, cure string) {
 	l.note(at, "what "+what+" makes is known to the running engine alone", cure)
 }
 
-// inChart reports whether a file is a chart's own: a template, or of a chart in it.
+// inChart reports whether a file is a template or part of a subchart.
 func (l *loader) inChart(file string) bool {
 	for dir := path.Dir(file); dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if base := path.Base(dir); (base == "templates" || base == "charts") && l.exists(path.Join(path.Dir(dir), "Chart.yaml")) {

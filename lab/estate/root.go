@@ -11,17 +11,17 @@ import (
 	"homelab/lab/strict"
 )
 
-// rootKinds are what the app of apps may be made of: everything else comes from the folders that it syncs.
+// rootKinds are the kinds allowed in the app of apps; everything else comes from the folders that it syncs.
 var rootKinds = []string{"Application", "ApplicationSet", "AppProject"}
 
-// root checks the app of apps, which the engine is given late in a run: what is wrong with it would cost minutes there.
+// root checks the app of apps, which is applied late in a run: errors would cost minutes there.
 func (l *loader) root() {
 	if !l.exists(lab.RootFile) {
 		l.fail(lab.RootFile, "is not there", "it holds the Application that syncs "+lab.AddonsDir+"/*/applicationset.yaml; lab init DIR writes one to start from")
 		return
 	}
 	if !l.inside(lab.RootFile) {
-		return // the walk notes the link
+		return // reported by walk
 	}
 	before := len(l.problems)
 	defer func() { l.badRoot = len(l.problems) > before }()
@@ -42,7 +42,7 @@ func (l *loader) root() {
 	}
 }
 
-// rootDocument checks one object of the app of apps, and reports whether it leads to others.
+// rootDocument checks an object of the app of apps and reports whether it leads to others.
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := text(doc, "kind")
@@ -63,8 +63,8 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	return kind != "AppProject"
 }
 
-// pointed are the root's objects as the engine is given them: what they read from the estate, which stands at the address that the first Git source of the first
-// Application says, they read from the forge, and so what they read from mounted repositories.
+// pointed returns the root's objects as applied: references to the estate's address (that of the first Git source of
+// the first Application) and to mounted repositories are replaced by addresses in the forge.
 func (l *loader) pointed() []*yaml.Node {
 	in := l.inputs()
 	estate, known := "", false
@@ -107,7 +107,7 @@ func (l *loader) pointed() []*yaml.Node {
 	return docs
 }
 
-// sources visits the sources of Applications in a document, and what Git generators read, with the key of their revision.
+// sources visits the sources of Applications and Git generators in a document, with the key of their revision.
 func sources(n *yaml.Node, visit func(source *yaml.Node, revision string)) {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 1 {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Each file of testdata/roots is a shape of estate, laid over the base, with what lab makes of it: the Applications that it asks for, its addons with what they
-// read, and what is told. UPDATE_GOLDEN=1 writes that again.
+// Each file of testdata/roots overlays the base with a variant of an estate and the expected Applications, addons and
+// remarks. UPDATE_GOLDEN=1 updates these.
 func TestRoots(t *testing.T) {
 	cases, err := filepath.Glob("testdata/roots/*.txtar")
 	if err != nil || len(cases) < 8 {

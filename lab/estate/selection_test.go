@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// selectionEstate is laid over the smallest estate: prod wants the addon x, dev and the hub do not.
+// selectionEstate overlays the base: prod wants addon x, dev and the hub do not.
 const selectionEstate = `
 -- clusters/hub/cluster.yaml --
 apiVersion: lab/v1alpha1
@@ -40,12 +40,12 @@ spec:
   template: {metadata: {name: '{{name}}-x'}, spec: {project: default, destination: {name: '{{name}}'}, source: {repoURL: 'https://git.example.com/x.git', path: x}}}
 `
 
-// An addon is had by the clusters that its ApplicationSets select, whatever else than its label they ask for; where that cannot be told, by its label.
+// Clusters have an addon if its ApplicationSets select them by any criteria or, if that is unknown, by its label.
 func TestSelected(t *testing.T) {
 	const enabled = `clusters: {selector: {matchLabels: {enable_x: "true"}}}`
 	for _, tc := range []struct {
 		name, generators string
-		want             []string // of prod, where the label is "true", dev, where it is "false", and hub, which has none
+		want             []string // for prod, with label "true", dev, with "false", and hub, without
 	}{
 		{"the label", "[" + enabled + "]", []string{"prod"}},
 		{"the label and the kind of Secret", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster, enable_x: "true"}}}]`, []string{"prod"}},

@@ -17,8 +17,7 @@ const gitignore = `# what a lab keeps beside its estate stays out of Git, and so
 /repositories/
 `
 
-// Write writes the estate in fsys, with a .gitignore, to dir, which must be absent or empty. It is written aside and moved into place, so that it appears whole
-// or not at all.
+// Write writes the estate in fsys, with a .gitignore, to dir, which must be missing or empty, atomically.
 func Write(fsys fs.FS, dir string) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -32,7 +31,8 @@ func Write(fsys fs.FS, dir string) (err error) {
 	case !there && !errors.Is(err, fs.ErrNotExist):
 		return occupied(dir, "it cannot be read as a folder")
 	}
-	// An empty folder is kept and filled, because a shell may stand in it (lab init .); an absent one appears by one rename.
+	// An empty folder is kept and filled, as it may be a shell's working directory (lab init .); a missing one is
+	// created by a rename.
 	aside := filepath.Dir(dir)
 	if there {
 		aside = dir
@@ -75,7 +75,7 @@ func stage(fsys fs.FS, dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(gitignore), 0o644)
 }
 
-// moveInto moves everything from one folder to another, and back out again when one of them cannot be moved.
+// moveInto moves all entries of a folder, or none.
 func moveInto(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// get returns the value under a path of keys (string) and indexes (int); nil where there is none.
+// get returns the value at a path of keys (string) and indexes (int), or nil.
 func get(n *yaml.Node, path ...any) *yaml.Node {
 	for _, step := range path {
 		if n == nil {
@@ -32,7 +32,7 @@ func get(n *yaml.Node, path ...any) *yaml.Node {
 	return n
 }
 
-// text is the value of a scalar under a path; empty where there is none.
+// text returns the scalar at a path, or "".
 func text(n *yaml.Node, path ...any) string {
 	if n = get(n, path...); n == nil || n.Kind != yaml.ScalarNode || strict.IsNull(n) {
 		return ""
