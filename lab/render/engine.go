@@ -17,18 +17,19 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// engine executes a chart's templates as helm.sh/helm/v3/pkg/engine does, which can be stopped by nothing: a tpl that calls itself overflows the stack, and a
-// range over a large number never ends. Here every template that is entered, every turn of a range and every value that a function makes counts.
+// engine executes a chart's templates like helm.sh/helm/v3/pkg/engine, which cannot be interrupted: a recursive tpl
+// overflows the stack, and a range over a large number never ends. Here, every template entered, every iteration and
+// every function result counts against a limit.
 type engine struct {
 	deadline time.Time
-	depth    int // templates that are being executed in one another
-	written  int // bytes of all output, what is only included too
-	made     int // bytes and values of all that functions made
+	depth    int // current nesting of templates
+	written  int // bytes of all output, included templates too
+	made     int // bytes and values of all function results
 	names    map[string]int
-	trace    *trace // of the file that is executed; nil within what it includes
+	trace    *trace // of the current file; nil within includes
 }
 
-// maxNested is how many templates may be executed in one another. Helm has it for one name.
+// maxNested is the maximum nesting of templates. Helm applies it per name.
 const maxNested = 1000
 
 var (
@@ -37,16 +38,16 @@ var (
 	errNested  = fmt.Errorf("templates call one another more than %d deep", maxNested)
 )
 
-// ofTpl is the name of the texts that templates give to tpl.
+// ofTpl is the name of templates passed to tpl.
 const ofTpl = "gotpl"
 
-// output is what one template of a file of the chart made.
+// output is the result of a template file.
 type output struct {
 	name, text string
-	lines      []int // of the file, for each line of the text; nil when it is the file as it stands
+	lines      []int // line in the file for each line of text; nil if identical
 }
 
-// templateError is an error of a template, with its place.
+// templateError is an error in a template, with its position.
 type templateError struct {
 	file    string
 	line    int
@@ -55,13 +56,13 @@ type templateError struct {
 
 func (e *templateError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.message) }
 
-// source is a template with what it sees.
+// source is a template with its scope.
 type source struct {
 	text, base string
 	vals       map[string]any
 }
 
-// render executes every template of a chart and of those in it, in the order of their names.
+// render executes all templates of a chart and its subcharts in the order of their names.
 func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
 	e.names = map[string]int{}
 	sources := map[string]source{}
@@ -72,7 +73,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 	for name := range sources {
 		names = append(names, name)
 	}
-	// Where two define the same name the last one wins: a chart has its say after those in it.
+	// The last definition of a name wins: a chart overrides its subcharts.
 	slices.SortFunc(names, func(a, b string) int {
 		if x, y := strings.Count(a, "/"), strings.Count(b, "/"); x != y {
 			return y - x
@@ -113,7 +114,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 	return list, nil
 }
 
-// collect finds the templates of a chart and of those in it, each with the values of its chart.
+// collect finds the templates of a chart and its subcharts, with their values.
 func collect(c *chart.Chart, into map[string]source, above map[string]any) map[string]any {
 	subcharts := map[string]any{}
 	scope := map[string]any{
@@ -141,7 +142,7 @@ func collect(c *chart.Chart, into map[string]source, above map[string]any) map[s
 	return scope
 }
 
-// execute runs a template within another, bounded.
+// execute runs a nested template within the limits.
 func (e *engine) execute(t *template.Template, vals any) (string, error) {
 	outer := e.trace
 	defer func() { e.trace = outer }()
@@ -153,18 +154,18 @@ func (e *engine) execute(t *template.Template, vals any) (string, error) {
 	return plain(b.String()), nil
 }
 
-// plain is output without what missingkey=zero leaves where no type is known.
+// plain removes what missingkey=zero prints for untyped values.
 func plain(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
 
-// counter stops a template that writes too much, or for too long.
+// counter aborts a template that writes too much or takes too long.
 type counter struct {
 	to    io.Writer
 	e     *engine
-	trace *trace // nil where nobody asks
+	trace *trace // may be nil
 }
 
 func (c *counter) Write(p []byte) (int, error) {
-	if c.e.written += len(p); c.e.written > 4*maxOutput { // what is included counts at each level
+	if c.e.written += len(p); c.e.written > 4*maxOutput { // included text counts once per level
 		return 0, errHuge
 	}
 	if err := c.e.late(); err != nil {
@@ -181,7 +182,7 @@ func (e *engine) late() error {
 	return nil
 }
 
-// guard has the templates of a set call enter and leave around all that they do, and write something, if only nothing, at every turn of a range.
+// guard makes all templates of a set call enter and leave, and write at every iteration of a range.
 func guard(set *template.Template) {
 	for _, t := range set.Templates() {
 		if t.Tree == nil || t.Tree.Root == nil || guarded(t.Tree.Root) {
@@ -192,10 +193,10 @@ func guard(set *template.Template) {
 	}
 }
 
-// guarded reports whether a template is one that was guarded before: clones share their trees.
+// guarded reports whether a template already has guards: clones share their trees.
 func guarded(l *parse.ListNode) bool { return len(l.Nodes) > 0 && l.Nodes[0].String() == "{{__enter}}" }
 
-// tick puts an empty text in front of the body of every range.
+// tick prepends an empty text to the body of every range.
 func tick(n parse.Node) {
 	branch := func(b *parse.BranchNode) {
 		for _, l := range []*parse.ListNode{b.List, b.ElseList} {
@@ -219,13 +220,13 @@ func tick(n parse.Node) {
 	}
 }
 
-// at is how text/template begins a message: "template: chart/templates/x.yaml:3:14: ".
+// at is the prefix of text/template's messages: "template: chart/templates/x.yaml:3:14: ".
 var at = regexp.MustCompile(`^(?:template|parse error at|execution error at): ?\(?([^:()]+):(\d+)(?::\d+)?\)?: `)
 
-// calls is what it puts before the message of a function.
+// calls is the prefix of errors from functions.
 var calls = regexp.MustCompile(`^(?:executing ".*?" at <.*?>: )?(?:error calling [A-Za-z_]+: )?`)
 
-// placed finds the innermost place in an error of a template, and what is said of it.
+// placed returns the innermost position in a template error, and its message.
 func placed(name string, err error) error {
 	for _, own := range []error{errEndless, errHuge, errNested} {
 		if errors.Is(err, own) {

@@ -20,8 +20,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// functions are those of Helm's templates, bounded: sprig's without what would tell of the machine, and Helm's own. lookup finds nothing, as for
-// `helm template`.
+// functions are Helm's template functions with limits: sprig's, except those that reveal the machine, and Helm's own.
+// As in `helm template`, lookup finds nothing.
 func (e *engine) functions(root *template.Template) template.FuncMap {
 	funcs := sprig.TxtFuncMap()
 	delete(funcs, "env")
@@ -58,7 +58,7 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 		"fromJsonArray": func(s string) []any { return decodedList(s, json.Unmarshal) },
 		"getHostByName": func(string) string { return "" },
 		"lookup":        func(string, string, string, string) map[string]any { return map[string]any{} },
-		"print":         fmt.Sprint, // the language's own, for the bounds alone
+		"print":         fmt.Sprint, // built-in, wrapped for the limits
 		"printf":        fmt.Sprintf,
 		"println":       fmt.Sprintln,
 		"html":          template.HTMLEscaper,
@@ -92,7 +92,7 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 	return funcs
 }
 
-// calling are the functions that execute templates, which are those of one set.
+// calling are the functions that execute templates of a set.
 func (e *engine) calling(set *template.Template) template.FuncMap {
 	return template.FuncMap{
 		"include": func(name string, vals any) (string, error) {
@@ -115,7 +115,7 @@ func (e *engine) calling(set *template.Template) template.FuncMap {
 			if err != nil {
 				return "", err
 			}
-			t.Option("missingkey=zero") // which a clone does not take along: https://github.com/golang/go/issues/43022
+			t.Option("missingkey=zero") // clones lose it: https://github.com/golang/go/issues/43022
 			t.Funcs(e.calling(t))
 			if t, err = t.New(set.Name()).Parse(text); err != nil {
 				return "", fmt.Errorf("cannot parse template %q: %w", oneLine(text), err)
@@ -128,7 +128,7 @@ func (e *engine) calling(set *template.Template) template.FuncMap {
 
 func unmarshalYAML(data []byte, into any) error { return sigsyaml.Unmarshal(data, into) }
 
-// decoded reads a map. An error is a value of it: templates look for it there.
+// decoded decodes a map. Errors become a value, as templates expect.
 func decoded(s string, unmarshal func([]byte, any) error) map[string]any {
 	m := map[string]any{}
 	if err := unmarshal([]byte(s), &m); err != nil {
@@ -153,13 +153,13 @@ func toYAML(v any) string {
 	return strings.TrimSuffix(string(data), "\n")
 }
 
-// maxValue is how many bytes and values something that a function makes may hold.
+// maxValue limits the bytes and values of a function's result.
 const maxValue = 4 << 20
 
-// maxMade is how many all of them may hold, those that nobody needs any more too.
+// maxMade limits the total of all results, garbage included.
 const maxMade = 2 << 30
 
-// bounded is a function that makes nothing larger than maxValue, where what it would make is large at once too.
+// bounded limits a function's result to maxValue, before it is computed if possible.
 func (e *engine) bounded(name string, f any) any {
 	fn := reflect.ValueOf(f)
 	t := fn.Type()
@@ -200,7 +200,7 @@ func (e *engine) bounded(name string, f any) any {
 	}).Interface()
 }
 
-// estimate is how much a function would make that can make much of little; 0 for others. A product that overflows is taken for too much.
+// estimate predicts the size of amplifying functions' results; 0 for others. An overflow counts as too much.
 func estimate(name string, args []reflect.Value) int {
 	product := func(a, b int) int {
 		if a > 0 && b > maxValue/a {
@@ -209,7 +209,7 @@ func estimate(name string, args []reflect.Value) int {
 		return a * b
 	}
 	switch name {
-	case "repeat", "indent", "nindent": // a count, and a text
+	case "repeat", "indent", "nindent": // a count and a text
 		s := text(args[1])
 		if name != "repeat" {
 			return product(number(args[0]), strings.Count(s, "\n")+1)
@@ -229,7 +229,7 @@ func estimate(name string, args []reflect.Value) int {
 		return product(strings.Count(text(args[2]), text(args[0])), len(text(args[1])))
 	case "regexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAll", "mustRegexReplaceAllLiteral": // expression, text, new
 		return product(len(text(args[1]))+1, len(text(args[2])))
-	case "join": // between, list
+	case "join": // separator, list
 		if list := concrete(args[1]); list.Kind() == reflect.Slice {
 			return product(list.Len(), len(text(args[0])))
 		}
@@ -260,10 +260,10 @@ func concrete(v reflect.Value) reflect.Value {
 	return v
 }
 
-// fits reports whether a value, written out, takes no more than what is left: a map may hold another twice, and that one another.
+// fits reports whether a value, written out, fits the limit: maps may share values.
 func fits(v reflect.Value, left *int, depth int) bool {
 	v = concrete(v)
-	if *left--; *left < 0 || depth > maxNested { // a map may hold itself
+	if *left--; *left < 0 || depth > maxNested { // a map may contain itself
 		return false
 	}
 	switch v.Kind() {
@@ -290,7 +290,7 @@ func fits(v reflect.Value, left *int, depth int) bool {
 	return true
 }
 
-// files are the files of a chart beside its templates, as .Files has them.
+// files is .Files: the files of a chart beside its templates.
 type files map[string][]byte
 
 func filesOf(c *chart.Chart) files {
@@ -301,13 +301,13 @@ func filesOf(c *chart.Chart) files {
 	return f
 }
 
-// GetBytes returns a file's bytes; none when it is not there.
+// GetBytes returns a file's content; empty if missing.
 func (f files) GetBytes(name string) []byte { return append([]byte{}, f[name]...) }
 
 // Get returns a file as text.
 func (f files) Get(name string) string { return string(f[name]) }
 
-// Glob returns the files that match, or all when the pattern is none, as Helm does.
+// Glob returns the matching files; all for an invalid pattern, like Helm.
 func (f files) Glob(pattern string) files {
 	g, err := glob.Compile(pattern, '/')
 	if err != nil {
@@ -322,12 +322,12 @@ func (f files) Glob(pattern string) files {
 	return found
 }
 
-// AsConfig writes the files as the data of a ConfigMap.
+// AsConfig formats the files as the data of a ConfigMap.
 func (f files) AsConfig() string {
 	return f.as(func(data []byte) string { return string(data) })
 }
 
-// AsSecrets writes the files as the data of a Secret.
+// AsSecrets formats the files as the data of a Secret.
 func (f files) AsSecrets() string { return f.as(base64.StdEncoding.EncodeToString) }
 
 func (f files) as(text func([]byte) string) string {

@@ -23,7 +23,7 @@ import (
 	"homelab/lab/appset"
 )
 
-// helm does what `helm template --include-crds` does with the options that Argo CD gives it.
+// helm renders like `helm template --include-crds` with Argo CD's options.
 func (s Source) helm() (docs []Document, err error) {
 	o := appset.Helm{}
 	if s.Helm != nil {
@@ -31,7 +31,7 @@ func (s Source) helm() (docs []Document, err error) {
 	}
 	at := path.Join(s.Path, "Chart.yaml")
 	defer func() {
-		if r := recover(); r != nil { // Helm and its libraries panic at some of what a chart may hold
+		if r := recover(); r != nil { // Helm and its libraries panic on some invalid charts
 			docs, err = nil, failed(at, fmt.Errorf("helm: %v", r))
 		}
 	}()
@@ -88,7 +88,7 @@ func (s Source) helm() (docs []Document, err error) {
 	return docs, nil
 }
 
-// scope is what the chart's templates see.
+// scope returns the templates' top-level values.
 func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chartutil.Values, error) {
 	release := chartutil.ReleaseOptions{Name: cmp.Or(o.ReleaseName, s.Application), Namespace: cmp.Or(o.Namespace, s.Namespace), Revision: 1, IsInstall: true}
 	if err := chartutil.ValidateReleaseName(release.Name); err != nil {
@@ -108,7 +108,7 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	if err := chartutil.ProcessDependenciesWithMerge(c, vals); err != nil {
 		return nil, err
 	}
-	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, vals, release, caps, true) // theirs would fetch what a schema refers to
+	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, vals, release, caps, true) // Helm's validation would fetch remote schemas
 	if err != nil || o.SkipSchemaValidation {
 		return top, err
 	}
@@ -116,7 +116,7 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	return top, validate(c, values)
 }
 
-// isTest reports whether an object is a hook of `helm test`.
+// isTest reports whether an object is a `helm test` hook.
 func isTest(d Document) bool {
 	var o struct {
 		Metadata struct {
@@ -130,8 +130,8 @@ func isTest(d Document) bool {
 	return strings.HasPrefix(hook, "test")
 }
 
-// origin is the file of the repository that Helm calls chart/templates/x.yaml. What came in an archive, or under another name, is told by the chart that holds
-// it, whose lines are others.
+// origin maps Helm's chart/templates/x.yaml to a file of the repository. For charts from archives or under other names,
+// it is the containing chart, without lines.
 func (s Source) origin(name string, lines []int) (string, []int) {
 	_, rel, _ := strings.Cut(name, "/")
 	if file := path.Join(s.Path, rel); isFile(s.FS, file) {
@@ -140,7 +140,7 @@ func (s Source) origin(name string, lines []int) (string, []int) {
 	return path.Join(s.Path, "Chart.yaml"), []int{}
 }
 
-// values merges what the Application gives beside the chart's own: files, values, parameters, files as parameters.
+// values merges the Application's values: files, values, parameters, file parameters.
 func (s Source) values(o appset.Helm, b *budget) (map[string]any, error) {
 	vals := map[string]any{}
 	for _, name := range o.ValueFiles {
@@ -184,7 +184,7 @@ func overlay(vals map[string]any, data []byte) (map[string]any, error) {
 	return vals, nil
 }
 
-// merge puts the values of one map over those of another. A null stays, to take away what the chart says, as `helm -f` has it.
+// merge merges maps. As with `helm -f`, null is kept to remove a default of the chart.
 func merge(into, from map[string]any) {
 	for key, v := range from {
 		if below, ok := v.(map[string]any); ok {
@@ -197,10 +197,10 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// unescapedComma is what Argo CD escapes in a parameter, so that Helm takes it for one value.
+// unescapedComma is escaped by Argo CD, so that Helm does not split the parameter.
 var unescapedComma = regexp.MustCompile(`([^\\]),`)
 
-// parameters sets values as --set, --set-string and --set-file do, in this order.
+// parameters applies --set, --set-string and --set-file, in this order.
 func (s Source) parameters(o appset.Helm, vals map[string]any, b *budget) error {
 	at := path.Join(s.Path, "Chart.yaml")
 	for _, asText := range []bool{false, true} {
@@ -233,7 +233,7 @@ func (s Source) parameters(o appset.Helm, vals map[string]any, b *budget) error 
 	return nil
 }
 
-// valueFile finds a file that an Application names: in the chart's folder, from the repository's root, or in the repository of a $ref.
+// valueFile resolves a value file: relative to the chart, from the repository's root, or in the repository of a $ref.
 func (s Source) valueFile(name string) (fs.FS, string, error) {
 	at := lab.Position{File: s.Path}
 	if ref, rest, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil {
@@ -261,10 +261,10 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 	return s.FS, file, nil
 }
 
-// schemaURL is where a chart's schema would stand.
+// schemaURL is the nominal location of a chart's schema.
 const schemaURL = "file:///values.schema.json"
 
-// validate holds values to the schemas of the chart and of those in it. A schema that refers to something outside of itself is not had here.
+// validate checks values against the schemas of a chart and its subcharts. External references fail.
 func validate(c *chart.Chart, values map[string]any) error {
 	if c.Schema != nil {
 		schema, err := jsonschema.UnmarshalJSON(strings.NewReader(string(c.Schema)))

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// kustomize does what `kustomize build` does after the edits that Argo CD makes for the source's options.
+// kustomize renders like `kustomize build` after Argo CD's edits for the source's options.
 func (s Source) kustomize() (docs []Document, err error) {
 	r := &repository{FS: s.FS, budget: &budget{files: maxFiles, bytes: maxBytes}, edited: map[string][]byte{}, read: map[string][]byte{}}
 	file := ""
@@ -32,14 +32,14 @@ func (s Source) kustomize() (docs []Document, err error) {
 		return nil, failed(s.Path, errors.New("holds no kustomization.yaml"))
 	}
 	defer func() {
-		if r := recover(); r != nil { // kustomize and its libraries panic at some of what a file may hold
+		if r := recover(); r != nil { // kustomize and its libraries panic on some invalid files
 			docs, err = nil, failed(file, fmt.Errorf("kustomize: %v", r))
 		}
 	}()
 	if err := s.edit(r, file); err != nil {
 		return nil, failed(file, err)
 	}
-	if err := (&scanner{repository: r}).folder(s.Path, nil); err != nil { // before, as kustomize would fetch and clone
+	if err := (&scanner{repository: r}).folder(s.Path, nil); err != nil { // first, as kustomize would fetch and clone
 		return nil, err
 	}
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(r, path.Join("/", s.Path))
@@ -64,7 +64,7 @@ func (s Source) kustomize() (docs []Document, err error) {
 	return docs, nil
 }
 
-// built is a resource that kustomize made, with the lines of what it made it from.
+// built converts a resource, with the line numbers of its source.
 func (s Source) built(r *repository, file string, res *resource.Resource, sources map[string][]*yaml.Node) (Document, int, error) {
 	origin, err := res.GetOrigin()
 	if err != nil {
@@ -91,7 +91,7 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 		return Document{}, 0, errors.Join(err, fmt.Errorf("%s %s: %d documents", res.GetKind(), res.GetName(), len(docs)))
 	}
 	candidates := []string{from}
-	if origin == nil || origin.Path == "" && origin.ConfiguredBy.Kind == "PatchTransformer" { // a patch that replaces all annotations takes the origin along
+	if origin == nil || origin.Path == "" && origin.ConfiguredBy.Kind == "PatchTransformer" { // a patch that replaces all annotations drops the origin
 		candidates = slices.Sorted(maps.Keys(r.read))
 	}
 	var best *yaml.Node
@@ -100,7 +100,7 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 			sources[name], _ = strict.Parse(name, r.read[name])
 		}
 		for _, n := range sources[name] {
-			// Prefixes and suffixes go around the name; kustomize forgets at the end which it was.
+			// Undo prefixes and suffixes: kustomize does not keep the original name.
 			was := scalar(n, "metadata", "name")
 			if was == "" || scalar(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
 				continue
@@ -116,11 +116,11 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 	return docs[0], len(text), nil
 }
 
-// place gives a node the lines of the one that it was made from; what is not in that has those of what holds it.
+// place sets a node's lines to those of its source; nodes not in the source get their parent's.
 func place(n, from *yaml.Node) {
 	n.Line, n.Column = from.Line, from.Column
 	if n.Kind != from.Kind || n.Value != from.Value {
-		n.Column = 0 // it is written elsewhere
+		n.Column = 0 // it has another column there
 	}
 	for i, c := range n.Content {
 		origin := &yaml.Node{Line: from.Line}
@@ -154,7 +154,7 @@ func scalar(n *yaml.Node, keys ...string) string {
 	return n.Value
 }
 
-// edit has the repository show the kustomization as Argo CD edits it, and keep track of where resources come from.
+// edit overlays the kustomization with Argo CD's edits and enables origin annotations.
 func (s Source) edit(r *repository, file string) error {
 	data, err := r.ReadFile(file)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s Source) edit(r *repository, file string) error {
 	return nil
 }
 
-// options writes a source's options into a kustomization, as `kustomize edit` does for Argo CD.
+// options applies a source's options to a kustomization, like `kustomize edit` in Argo CD.
 func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) error {
 	for key, value := range map[string]string{"namePrefix": o.NamePrefix, "nameSuffix": o.NameSuffix, "namespace": o.Namespace} {
 		if value != "" {
@@ -232,7 +232,7 @@ func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) er
 	return nil
 }
 
-// add puts pairs into a map of a kustomization, where none of the keys may be unless they are forced.
+// add adds entries to a map of a kustomization; existing keys are an error unless forced.
 func add(k map[string]any, field string, pairs map[string]string, force bool) error {
 	if len(pairs) == 0 {
 		return nil
@@ -251,7 +251,7 @@ func add(k map[string]any, field string, pairs map[string]string, force bool) er
 	return nil
 }
 
-// image reads how `kustomize edit set image` is told of one: name=new:tag@digest, in parts.
+// image parses an argument of `kustomize edit set image`: name=new:tag@digest.
 func image(text string) (name string, entry map[string]any) {
 	name, to, renamed := strings.Cut(text, "=")
 	if !renamed {

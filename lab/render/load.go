@@ -16,7 +16,7 @@ import (
 	"homelab/lab"
 )
 
-// maxDepth is how deep folders may lie in one another; links that go round in circles end there.
+// maxDepth limits the nesting of folders; it ends symlink loops.
 const maxDepth = 40
 
 // budget is what may still be read.
@@ -24,7 +24,6 @@ type budget struct{ files, bytes int }
 
 var errTooMuch = fmt.Errorf("more than %d files or %d MiB is too much to render", maxFiles, maxBytes>>20)
 
-// read returns a file's bytes.
 func (b *budget) read(fsys fs.FS, name string) ([]byte, error) {
 	if b.files--; b.files < 0 {
 		return nil, errTooMuch
@@ -47,7 +46,7 @@ func (b *budget) read(fsys fs.FS, name string) ([]byte, error) {
 	return data, nil
 }
 
-// chart loads the chart in the source's folder as `helm template` does, from the repository alone.
+// chart loads the source's chart like `helm template`, without network.
 func (s Source) chart(b *budget) (*chart.Chart, error) {
 	file := path.Join(s.Path, "Chart.yaml")
 	c, err := loadChart(s.FS, s.Path, b)
@@ -62,7 +61,7 @@ func (s Source) chart(b *budget) (*chart.Chart, error) {
 		if d == nil || vendored(c, d.Name) {
 			continue
 		}
-		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok { // as `helm dependency build` copies it
+		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok { // like `helm dependency build`
 			if dir := path.Join(s.Path, rel); !path.IsAbs(rel) && fs.ValidPath(dir) {
 				sub, err := loadChart(s.FS, dir, b)
 				if err != nil {
@@ -115,7 +114,7 @@ func loadChart(fsys fs.FS, dir string, b *budget) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// chartFiles reads the files below dir/rel that no rule ignores. Links are followed, as Helm follows them.
+// chartFiles reads the files below dir/rel that are not ignored. Like Helm, it follows symlinks.
 func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *budget, files *[]*loader.BufferedFile) error {
 	if strings.Count(rel, "/") > maxDepth {
 		return fmt.Errorf("folders lie deeper than %d in one another", maxDepth)

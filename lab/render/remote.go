@@ -15,24 +15,25 @@ import (
 	"homelab/lab/strict"
 )
 
-// maxBases is how many kustomizations one may be built of, each as often as it is taken in.
+// maxBases limits the number of bases, counted with repetitions.
 const maxBases = 1000
 
-// scanner walks what a kustomization is built of, and finds what kustomize would fetch or run.
+// scanner walks a kustomization's inputs and finds what kustomize would fetch or run.
 type scanner struct {
 	*repository
 	bases int
-	taken func(data []byte) // told of every file that is taken in
+	taken func(data []byte) // called for every file that is included
 }
 
-// folders are the fields of a kustomization that name others, or files; names those that name files, in it and in the plugins that it configures.
+// folders are the fields that name other kustomizations or files; names are those that name files, also in plugin
+// configurations.
 var (
 	folders = []string{"resources", "bases", "components", "generators", "transformers", "validators"}
 	names   = []string{"crds", "configurations", "path", "files", "env", "envs", "patchesStrategicMerge"}
 	charts  = []string{"helmCharts", "helmChartInflationGenerator"}
 )
 
-// folder looks at the kustomization in a folder.
+// folder scans the kustomization of a folder.
 func (s *scanner) folder(dir string, open []string) error {
 	if s.bases++; s.bases > maxBases {
 		return failed(dir, fmt.Errorf("is built of more than %d kustomizations", maxBases))
@@ -43,7 +44,7 @@ func (s *scanner) folder(dir string, open []string) error {
 			continue
 		}
 		open = append(slices.Clone(open), dir)
-		data, err := s.budget.read(s.FS, file) // as it is, whose lines count, before it is edited
+		data, err := s.budget.read(s.FS, file) // unedited, for line numbers
 		if err == nil {
 			err = s.file(file, data, open, true)
 		}
@@ -55,7 +56,7 @@ func (s *scanner) folder(dir string, open []string) error {
 	return nil
 }
 
-// Mentions reports whether what a source is rendered from holds a word. What is not at hand holds none.
+// Mentions reports whether the inputs of a source contain a word. Remote inputs are ignored.
 func Mentions(s Source, word string) bool {
 	s.Path = path.Clean(s.Path)
 	if !fs.ValidPath(s.Path) {
@@ -67,7 +68,7 @@ func Mentions(s Source, word string) bool {
 	if TypeOf(s.FS, s.Source) == Kustomize {
 		r := &repository{FS: s.FS, budget: b, read: map[string][]byte{}}
 		scan := &scanner{repository: r, taken: has}
-		_ = scan.folder(s.Path, nil) // what is wrong with it is for Render to say
+		_ = scan.folder(s.Path, nil) // Render reports its errors
 		return found
 	}
 	if h := s.Helm; h != nil {
@@ -91,7 +92,7 @@ func Mentions(s Source, word string) bool {
 	return found
 }
 
-// file looks at a kustomization, or at what configures a plugin of one.
+// file scans a kustomization or a plugin configuration.
 func (s *scanner) file(file string, data []byte, open []string, kustomization bool) error {
 	docs, problems := strict.Parse(file, data)
 	if len(problems) > 0 && len(docs) == 0 {
@@ -133,7 +134,7 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 	return nil
 }
 
-// named looks at the name of a file, or at a list of them, "key=name" among them.
+// named scans a file name or a list of them, possibly of the form "key=name".
 func (s *scanner) named(file string, n *yaml.Node) error {
 	for _, c := range append(slices.Clone(n.Content), n) {
 		_, name, found := strings.Cut(c.Value, "=")
@@ -149,7 +150,7 @@ func (s *scanner) named(file string, n *yaml.Node) error {
 	return nil
 }
 
-// entries looks at the folders and files that a kustomization takes in.
+// entries scans included folders and files.
 func (s *scanner) entries(file string, list *yaml.Node, open []string, field string) error {
 	for _, c := range list.Content {
 		entry := c.Value
@@ -162,7 +163,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 			if plugin {
 				err = s.file(file, []byte(entry), open, false)
 			}
-		case cloned(entry): // be there a folder of that name or not
+		case cloned(entry): // even if there is a folder of that name
 			err = remote(at, entry, "takes in "+entry)
 		case s.IsDir(local):
 			if slices.ContainsFunc(open, func(o string) bool { return local == "." || o == local || strings.HasPrefix(o, local+"/") }) {
@@ -194,13 +195,13 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 	return nil
 }
 
-// fetched reports whether kustomize takes a name for the address of a file.
+// fetched reports whether kustomize treats a name as a URL.
 func fetched(name string) bool {
 	scheme, _, ok := strings.Cut(strings.ToLower(name), "://")
 	return ok && slices.Contains([]string{"http", "https"}, scheme)
 }
 
-// address is how one begins that kustomize clones (git.NewRepoSpecFromURL), or that has a scheme at all.
+// address matches what kustomize clones (git.NewRepoSpecFromURL), and any other scheme.
 var address = regexp.MustCompile(`(?i)^(git::)?([a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
 func cloned(name string) bool { return address.MatchString(name) }

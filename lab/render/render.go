@@ -1,5 +1,5 @@
-// Package render makes manifests of a folder as Argo CD's repo-server does: a Helm chart, or a kustomization. It reads nothing but the fs.FS that it is
-// given. What would need a network ends in an Error that names it, and what is too large or does not end in one that says so.
+// Package render renders manifests like Argo CD's repo-server: Helm charts and kustomizations. It only reads the given
+// fs.FS. What would need network access is an Error that names it, and so is what exceeds a limit.
 package render
 
 import (
@@ -17,52 +17,51 @@ import (
 	"homelab/lab/strict"
 )
 
-// Bounds on one rendering: folders come from strangers.
+// Limits of a rendering: inputs are untrusted.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 32 << 20         // of files read
 	maxOutput = 16 << 20         // bytes of manifests
-	maxTime   = 20 * time.Second // unless a Source says otherwise
+	maxTime   = 20 * time.Second // default of Source.Within
 )
 
-// Type is what Argo CD takes a folder for.
+// Type is Argo CD's type of a source.
 type Type string
 
-// The types.
 const (
-	Plain     Type = "Directory" // manifests as they are; not rendered here
+	Plain     Type = "Directory" // plain manifests; not rendered here
 	Helm      Type = "Helm"
 	Kustomize Type = "Kustomize"
-	Plugin    Type = "Plugin" // runs beside the repo-server, so that nobody else can know what it makes
+	Plugin    Type = "Plugin" // runs beside the repo-server, so its output cannot be known
 )
 
-// Source is a folder with what an Application says of how to render it.
+// Source is a folder with the rendering options of an Application.
 type Source struct {
 	FS            fs.FS // the whole repository
-	appset.Source       // Path is the folder within FS
+	appset.Source       // Path is a folder in FS
 
-	Application string // its name is the default for the release's
+	Application string // default release name
 	Project     string
 	Namespace   string // of the destination
-	KubeVersion string // of the destination; empty for that of lab's own
+	KubeVersion string // of the destination; empty for lab's
 
-	Within time.Duration // how long templates may take; 0 for maxTime
+	Within time.Duration // timeout of templates; 0 for maxTime
 
-	// Ref returns the repository of the source that is called name, "values" for $values/values.yaml; nil where it is not at hand.
+	// Ref returns the repository of a named source, "values" for $values/values.yaml, or nil if it is not available.
 	Ref func(name string) fs.FS
 }
 
-// Document is a rendered object. Its node has the lines of File: where a template made a value, that of the action which wrote the line; where kustomize
-// changed one, that of the value before; 0 where nothing is known. Column is 0 but for what stands there as it is.
+// Document is a rendered object. Its nodes have lines of File: for a templated value, that of the action that wrote the
+// line; for one changed by kustomize, that of the original; 0 if unknown. Column is 0 unless the value is unchanged.
 type Document struct {
 	*yaml.Node
 	File string
 }
 
-// Error says why a folder cannot be rendered.
+// Error is the reason that a folder cannot be rendered.
 type Error struct {
 	lab.Problem
-	Remote string // address or chart that is not at hand; empty when the folder itself is at fault
+	Remote string // unavailable address or chart; empty if the folder itself is invalid
 }
 
 func (e *Error) Error() string { return e.String() }
@@ -84,10 +83,10 @@ func oneLine(s string) string {
 	return s
 }
 
-// kustomizations are the names by which kustomize knows its files.
+// kustomizations are the file names of kustomizations.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// TypeOf is what Argo CD takes a source for: what the Application says, or else what lies in the folder.
+// TypeOf returns the type of a source: the Application's, or else detected from the folder.
 func TypeOf(fsys fs.FS, s appset.Source) Type {
 	switch {
 	case s.Kustomize != nil:
@@ -100,7 +99,7 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 		return Plugin
 	}
 	dir := path.Clean(s.Path)
-	for _, name := range kustomizations { // Argo CD finds the chart first, and lets the kustomization win
+	for _, name := range kustomizations { // Argo CD finds the chart first, but the kustomization wins
 		if isFile(fsys, path.Join(dir, name)) {
 			return Kustomize
 		}
@@ -111,7 +110,7 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 	return Plain
 }
 
-// Render renders a folder that is a chart or a kustomization. Its error is an *Error.
+// Render renders a chart or a kustomization. Its errors are *Error.
 func Render(s Source) ([]Document, error) {
 	dir := path.Clean(s.Path)
 	if !fs.ValidPath(dir) {
@@ -133,7 +132,7 @@ func isFile(fsys fs.FS, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// substitute replaces the variables that Argo CD gives to tools. Which commit it will be is not known before.
+// substitute expands Argo CD's build environment. The commit is not known yet.
 func (s Source) substitute(text string) string {
 	return os.Expand(text, func(name string) string {
 		switch name {
@@ -156,10 +155,10 @@ func (s Source) substitute(text string) string {
 	})
 }
 
-// documents reads what a tool wrote. lines are those of the file, for each line of the text; nil when the text is the file as it stands.
+// documents parses a tool's output. lines maps the lines of text to those of the file; nil if identical.
 func documents(file, text string, lines []int) ([]Document, error) {
 	var docs []Document
-	line := 0 // of the text, before the chunk
+	line := 0 // lines before the chunk
 	for _, chunk := range split(text) {
 		nodes, problems := strict.Parse(file, []byte(chunk))
 		if len(nodes) == 0 && len(problems) > 0 {
@@ -167,7 +166,7 @@ func documents(file, text string, lines []int) ([]Document, error) {
 				nodes = []*yaml.Node{n}
 			}
 		}
-		if len(nodes) == 0 && len(problems) > 0 { // a key that stands there twice is none of Argo CD's problems
+		if len(nodes) == 0 && len(problems) > 0 { // Argo CD tolerates duplicate keys
 			p := problems[0]
 			if p.Line += line; lines != nil {
 				p.Line, p.Column, p.Message = lineOf(lines, p.Line), 0, "renders to what is "+p.Message
@@ -183,7 +182,7 @@ func documents(file, text string, lines []int) ([]Document, error) {
 	return docs, nil
 }
 
-// lineOf is the line of a file that a line of what it renders to comes from; 0 where that is not known.
+// lineOf maps a line of output to the file; 0 if unknown.
 func lineOf(lines []int, line int) int {
 	if line < 1 || line > len(lines) {
 		return 0
@@ -191,7 +190,7 @@ func lineOf(lines []int, line int) int {
 	return lines[line-1]
 }
 
-// move gives a node of a chunk, which begins after line, its place in the file.
+// move maps a node of a chunk that begins after line to the file.
 func move(n *yaml.Node, line int, lines []int) {
 	if n.Line += line; lines != nil {
 		n.Line, n.Column = lineOf(lines, n.Line), 0
@@ -201,7 +200,7 @@ func move(n *yaml.Node, line int, lines []int) {
 	}
 }
 
-// large reads a document that is more than a person would write, as some CRDs are; nil when it holds aliases, or is none.
+// large parses a document beyond the limits for handwritten files, such as a CRD; nil for invalid ones and aliases.
 func large(chunk string) *yaml.Node {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(chunk), &doc) != nil || len(doc.Content) == 0 || aliased(&doc) {
@@ -214,7 +213,7 @@ func aliased(n *yaml.Node) bool {
 	return n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, aliased)
 }
 
-// split cuts a stream before every line that begins with three dashes.
+// split splits a stream before lines that begin with three dashes.
 func split(text string) []string {
 	var chunks []string
 	for {

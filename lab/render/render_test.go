@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the cases of testdata render to")
 
-// Each file of testdata is a case: source.yaml, a repository, and what comes of it. Adding a case is adding a file.
+// Each file of testdata is a case: source.yaml, a repository, and the expected output.
 func TestRender(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil || len(cases) == 0 {
@@ -59,7 +59,7 @@ func TestRender(t *testing.T) {
 			if err := sigsyaml.UnmarshalStrict(source.Data, &s.Source); err != nil {
 				t.Fatal(err)
 			}
-			got := told(t, s)
+			got := dumpDocuments(t, s)
 			if *update {
 				want.Data = []byte(got)
 				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
@@ -74,8 +74,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// told writes what a source renders to, each line of a document with the line of its file.
-func told(t *testing.T, s Source) string {
+// dumpDocuments formats the documents of a source with the file and line of each line.
+func dumpDocuments(t *testing.T, s Source) string {
 	t.Helper()
 	docs, err := Render(s)
 	if err != nil {
@@ -124,7 +124,7 @@ func chartOf(files map[string]string) Source {
 	return Source{FS: repo, Source: appset.Source{Path: "c"}, Application: "app", Namespace: "ns", Within: time.Second}
 }
 
-// What does not end, or makes too much, is an error, soon.
+// Unbounded templates fail fast.
 func TestHostileCharts(t *testing.T) {
 	for name, template := range map[string]string{
 		"a tpl of itself":                `{{ tpl .Values.loop . }}`,
@@ -183,7 +183,7 @@ func TestTooManyFiles(t *testing.T) {
 	}
 }
 
-// What a chart renders to is what Helm's own engine makes of it.
+// Helm's own engine renders the same.
 func TestHelmAgrees(t *testing.T) {
 	cases, err := filepath.Glob("testdata/helm/*.txtar")
 	if err != nil {
@@ -204,7 +204,7 @@ func TestHelmAgrees(t *testing.T) {
 		}
 		s := Source{FS: repo, Source: appset.Source{Path: "chart"}, Application: "app", Namespace: "ns"}
 		agree := func() (ours []output, theirs map[string]string) {
-			for i := range 2 { // both change what they render
+			for i := range 2 { // both modify the chart
 				c, err := s.chart(&budget{files: maxFiles, bytes: maxBytes})
 				if err != nil {
 					return nil, nil
@@ -271,7 +271,7 @@ func TestTypeOf(t *testing.T) {
 	}
 }
 
-// CRDs are larger than what people write.
+// CRDs exceed the limits for handwritten files.
 func TestLargeDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: large\ndata:\n")
@@ -285,7 +285,7 @@ func TestLargeDocument(t *testing.T) {
 	}
 }
 
-func TestKustomizeIsBounded(t *testing.T) {
+func TestKustomizeLimits(t *testing.T) {
 	repo := fstest.MapFS{}
 	for i := range 12 {
 		var b strings.Builder

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// repository is an fs.FS as kustomize knows file systems, with its root at "/". It can be read alone; what edited holds stands in for what is there.
+// repository is a read-only filesys.FileSystem for kustomize with root "/"; edited files are overlaid.
 type repository struct {
 	fs.FS
 	budget *budget
@@ -31,14 +31,14 @@ func within(name string) string {
 	return name
 }
 
-// Create, Mkdir, MkdirAll, RemoveAll and WriteFile are refused.
+// Create returns an error, like the other methods that write.
 func (r *repository) Create(string) (filesys.File, error) { return nil, errReadOnly }
 func (r *repository) Mkdir(string) error                  { return errReadOnly }
 func (r *repository) MkdirAll(string) error               { return errReadOnly }
 func (r *repository) RemoveAll(string) error              { return errReadOnly }
 func (r *repository) WriteFile(string, []byte) error      { return errReadOnly }
 
-// Open is not what kustomize reads with.
+// Open is not used by kustomize.
 func (r *repository) Open(string) (filesys.File, error) { return nil, errReadOnly }
 
 // IsDir implements filesys.FileSystem.
@@ -101,7 +101,7 @@ func (r *repository) ReadFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// malformed is the first file read that is not YAML, as an error; nil when all are.
+// malformed returns an error for the first file that was not valid YAML.
 func (r *repository) malformed() error {
 	for _, name := range slices.Sorted(maps.Keys(r.read)) {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {

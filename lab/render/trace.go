@@ -6,10 +6,10 @@ import (
 	"text/template/parse"
 )
 
-// trace follows which line of a template each line of its output begins in.
+// trace maps lines of output to the lines of a template where they begin.
 type trace struct {
 	line  int
-	text  bool // what is written is the template's own text, which has lines
+	text  bool // the current text is literal and has lines
 	lines []int
 }
 
@@ -31,7 +31,7 @@ func (t *trace) wrote(p []byte) {
 	}
 }
 
-// mark has a file's template tell before all that it writes where that stands.
+// mark makes a template record the position before each write.
 func mark(l *parse.ListNode, source string) {
 	if l == nil {
 		return
@@ -58,12 +58,12 @@ func mark(l *parse.ListNode, source string) {
 	l.Nodes = nodes
 }
 
-// call is the action that calls a function of the engine's own.
+// call returns an action that calls a built-in function of the engine.
 func call(text string) parse.Node {
 	name, _, _ := strings.Cut(text, " ")
 	trees, err := parse.Parse(name, "{{"+text+"}}", "", "", map[string]any{name: name})
 	if err != nil {
-		panic(err) // the text is ours
+		panic(err) // a constant text
 	}
 	return trees[name].Root.Nodes[0]
 }
