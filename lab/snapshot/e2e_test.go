@@ -15,7 +15,7 @@ import (
 	"homelab/lab/snapshot/snapshottest"
 )
 
-// nodeRef is the node image to test with: LAB_E2E_NODE, or what the engine has.
+// nodeRef returns the node image to test with: LAB_E2E_NODE, or one in the engine.
 func nodeRef(t *testing.T, d *docker.Docker) string {
 	t.Helper()
 	if ref := os.Getenv("LAB_E2E_NODE"); ref != "" {
@@ -38,7 +38,8 @@ func output(t *testing.T, d *docker.Docker, args ...string) string {
 	return string(out)
 }
 
-// TestSnapshotsKeepTheContract runs the contract on containers such as kind and the forge make: an anonymous volume, and one with a name.
+// TestSnapshotsKeepTheContract runs the contract on containers like those of Kind and the forge: with an anonymous and
+// a named volume.
 func TestSnapshotsKeepTheContract(t *testing.T) {
 	const name, node, other = "e2e-snapshot", "e2e-snapshot-hub-control-plane", "lab-e2e-snapshot-forge"
 	d := docker.New()
@@ -79,7 +80,7 @@ func TestSnapshotsKeepTheContract(t *testing.T) {
 		}
 		return snapshottest.Bench{
 			Snapshots: s, Node: node, Other: other, Network: network, Remove: gone,
-			Write: func(t *testing.T, container, text string) { // a blob comes by a rename, as containerd has it
+			Write: func(t *testing.T, container, text string) { // renamed into place, as containerd does
 				for _, file := range places[container] {
 					output(t, d, "exec", container, "sh", "-c", `printf '%s' "$1" >"$2.new" && mv "$2.new" "$2"`, "sh", text, file)
 				}

@@ -15,7 +15,8 @@ import (
 	"homelab/lab/docker"
 )
 
-// Find returns the newest snapshot of a name; of any, where the name is empty. One that is absent is an error of code "no_snapshot".
+// Find returns the newest snapshot of a name, or of all if it is empty. A missing one is an error with code
+// "no_snapshot".
 func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 	return Snapshot{}, e
 }
 
-// CodeNone is the code of the error for a snapshot that is not there.
+// CodeNone is the code of the error for a missing snapshot.
 const CodeNone = "no_snapshot"
 
 func names(list []Snapshot) []string {
@@ -47,7 +48,8 @@ func names(list []Snapshot) []string {
 	return names
 }
 
-// Stage copies a snapshot's volumes beside those of the lab, which goes on. What needs room and time, ten minutes at most, is done here, while nothing is lost yet.
+// Stage copies a snapshot's volumes while the lab keeps running. It needs most of the space and time, ten minutes at
+// most, before anything is lost.
 func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
 	defer cancel()
@@ -82,7 +84,7 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 	return nil
 }
 
-// unstage removes what is unpacked, and a helper of a killed run that may still be at it.
+// unstage deletes staged volumes, and the helper of a killed run.
 func (s *Snapshots) unstage(ctx context.Context) error {
 	if err := s.stopHelper(ctx); err != nil {
 		return err
@@ -90,7 +92,8 @@ func (s *Snapshots) unstage(ctx context.Context) error {
 	return s.removeVolume(ctx, s.stage())
 }
 
-// Place makes the containers again, none of which may be there, gives them what Stage copied, and returns their ids by name. It starts none.
+// Place recreates the containers, none of which may exist, with the staged volumes, and returns their ids by name. It
+// starts none.
 func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[string]string, error) {
 	if _, err := s.docker.Output(ctx, nil, "volume", "inspect", s.stage()); err != nil {
 		return nil, fmt.Errorf("snapshot %s is not unpacked: %w", o.Name, err)
@@ -139,16 +142,16 @@ func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[
 	return ids, s.removeVolume(ctx, s.stage())
 }
 
-// makeNamed makes a volume that has a name of its own, labelled as it was.
+// makeNamed creates a named volume with its labels.
 func (s *Snapshots) makeNamed(ctx context.Context, v docker.Volume) error {
 	_, err := s.docker.Output(ctx, nil, append(append([]string{"volume", "create"}, docker.Labels(v.Labels)...), v.Name)...)
 	return err
 }
 
-// apiPort is a port that kind chose freely, and may choose again.
+// apiPort is published on a random port, which may change.
 const apiPort = "6443/tcp"
 
-// freed is a blueprint with another port of this machine for the API where something listens on the one that it had.
+// freed moves the API's host port if it is occupied.
 func freed(b docker.Blueprint) docker.Blueprint {
 	at := b.Publishes()[apiPort]
 	if at == "" {
@@ -164,7 +167,7 @@ func freed(b docker.Blueprint) docker.Blueprint {
 	return b
 }
 
-// listen returns the address at which a container could listen; empty where something else does.
+// listen returns an address to listen on, or "" if at is occupied.
 func listen(at string) string {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -174,11 +177,12 @@ func listen(at string) string {
 	return l.Addr().String()
 }
 
-// Start starts the containers, in the order of the addresses that they had: so they get them again, and with them the pods that kubelet makes from files stay the same.
+// Start starts the containers in the order of their former addresses, so that they get them again. The pods that
+// kubelet creates from files depend on that.
 func (s *Snapshots) Start(ctx context.Context, o Snapshot, network string) error {
 	list := slices.Clone(o.Made)
 	slices.SortStableFunc(list, func(a, b container) int {
-		x, _ := netip.ParseAddr(a.Address) // one that did not run has none, and comes first
+		x, _ := netip.ParseAddr(a.Address) // without one if it did not run: first
 		y, _ := netip.ParseAddr(b.Address)
 		return x.Compare(y)
 	})

@@ -1,6 +1,7 @@
-// Package snapshot puts the containers of a lab aside, with their file systems and volumes, and makes them again as they were.
+// Package snapshot saves and restores the containers of a lab with their file systems and volumes.
 //
-// A snapshot is one Docker volume and an image for each container. What the volume's document tells is written last: without it there is no snapshot.
+// A snapshot is a Docker volume and an image per container. The metadata in the volume is written last: without it,
+// there is no snapshot.
 package snapshot
 
 import (
@@ -25,15 +26,15 @@ import (
 const (
 	part         = "snapshot"
 	labelName    = "lab.homelab/snapshot"
-	labelHelper  = "lab.homelab/helper" // image that has what the scripts need
+	labelHelper  = "lab.homelab/helper" // image with the tools for the scripts
 	cleanUpLimit = time.Minute
-	workLimit    = 10 * time.Minute // to copy a whole lab, on a slow disk
+	workLimit    = 10 * time.Minute // to copy a whole lab on a slow disk
 )
 
-// errSlow is why a copy was given up.
+// errSlow is the cause of a copy's timeout.
 var errSlow = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
 
-// CheckName refuses a name that a snapshot cannot have.
+// CheckName validates the name of a snapshot.
 func CheckName(name string) error {
 	if lab.IsName(name) {
 		return nil
@@ -41,19 +42,19 @@ func CheckName(name string) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a snapshot", name), Cure: lab.NameRule}
 }
 
-// Contents is what a snapshot is made of, beside what the containers hold.
+// Contents describes a snapshot, without the containers' data.
 type Contents struct {
-	Clusters map[string][]string `json:"clusters"` // names of the containers that are nodes of each; there is one at least
-	Others   []string            `json:"others"`   // names of the other containers
-	Subnet   string              `json:"subnet"`   // of the network that they are in; empty where it is not known
-	Files    map[string][]byte   `json:"files"`    // lab's own, by path
+	Clusters map[string][]string `json:"clusters"` // node containers per cluster, at least one
+	Others   []string            `json:"others"`   // other containers
+	Subnet   string              `json:"subnet"`   // of their network; empty if unknown
+	Files    map[string][]byte   `json:"files"`    // lab's own files, by path
 }
 
-// Snapshot is one that is whole.
+// Snapshot is a complete snapshot.
 type Snapshot struct {
 	Name  string    `json:"name"`
 	Taken time.Time `json:"taken"`
-	Bytes int64     `json:"bytes"` // on disk, beyond what it has in common with the lab
+	Bytes int64     `json:"bytes"` // on disk, without what it shares with the lab
 	Contents
 	Made []container `json:"containers"`
 
@@ -61,7 +62,7 @@ type Snapshot struct {
 	helper string // image
 }
 
-// Containers are all of them, by name.
+// Containers returns all container names.
 func (c Contents) Containers() []string {
 	list := slices.Clone(c.Others)
 	for _, nodes := range c.Clusters {
@@ -71,13 +72,13 @@ func (c Contents) Containers() []string {
 	return list
 }
 
-// container is one container of a snapshot.
+// container is a container in a snapshot.
 type container struct {
 	docker.Blueprint
 	Ref string // image of its file system
 }
 
-// Snapshots are those of one lab.
+// Snapshots manages the snapshots of a lab.
 type Snapshots struct {
 	lab    string
 	docker *docker.Docker
@@ -86,11 +87,12 @@ type Snapshots struct {
 // New returns the snapshots of a lab.
 func New(labName string, d *docker.Docker) *Snapshots { return &Snapshots{lab: labName, docker: d} }
 
-// images is the repository of their images; a tag is "GENERATION-N".
+// images returns the repository of the images; a tag is "GENERATION-N".
 func (s *Snapshots) images() string { return "lab-" + s.lab + "-snapshot" }
 
-// Save puts containers aside. They are frozen while their volumes are copied, for a few seconds, and go on. A snapshot of the same name is an error of code "exists"; with
-// replace it goes once the new one is whole. It takes ten minutes at most.
+// Save saves containers, which are paused for a few seconds while their volumes are copied. An existing snapshot of the
+// same name is an error with code "exists"; with replace, it is removed once the new one is complete. It takes ten
+// minutes at most.
 func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Contents, p lab.Progress) (saved Snapshot, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
 	defer cancel()
@@ -154,7 +156,7 @@ func helps(b docker.Blueprint) bool {
 	return role == "control-plane"
 }
 
-// freeze copies file systems and volumes while nothing in them changes, and returns how many bytes that took.
+// freeze copies file systems and volumes of paused containers and returns their size in bytes.
 func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab.Progress) (size int64, err error) {
 	h := helper{image: image, volumes: []string{to.volume}}
 	var jobs []string
@@ -203,10 +205,10 @@ func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab
 	return size, group.Wait()
 }
 
-// within is a place in a volume for the Nth container's Mth volume, as the scripts have it: the volume's name, then the path.
+// within returns the path of container n's volume m in a volume, in the scripts' format: volume name, then path.
 func within(volume string, n, m int) string { return fmt.Sprintf("%s/%d/%d", volume, n, m) }
 
-// each does something for all containers side by side.
+// each runs do for all containers concurrently.
 func (s *Snapshots) each(list []container, do func(container) error) error {
 	var group errgroup.Group
 	for _, m := range list {
@@ -215,13 +217,13 @@ func (s *Snapshots) each(list []container, do func(container) error) error {
 	return group.Wait()
 }
 
-// List returns the whole snapshots, newest first, and the newest of each name.
+// List returns the newest complete snapshot of each name, newest first.
 func (s *Snapshots) List(ctx context.Context) ([]Snapshot, error) {
 	list, err := s.all(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var newest []Snapshot // of each name: a run may have been killed before it removed what it had replaced
+	var newest []Snapshot // a killed run may have left replaced ones
 	for _, o := range list {
 		if !slices.ContainsFunc(newest, func(n Snapshot) bool { return n.Name == o.Name }) {
 			newest = append(newest, o)
@@ -230,7 +232,7 @@ func (s *Snapshots) List(ctx context.Context) ([]Snapshot, error) {
 	return newest, nil
 }
 
-// all are the whole snapshots, newest first, those too that were replaced.
+// all returns the complete snapshots, replaced ones included, newest first.
 func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
 	volumes, err := s.volumes(ctx)
 	if err != nil {
@@ -239,7 +241,7 @@ func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
 	return s.read(ctx, volumes)
 }
 
-// read reads the documents of volumes.
+// read reads the metadata of volumes.
 func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, error) {
 	h := helper{reads: true}
 	var names []string
@@ -275,7 +277,7 @@ func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, erro
 	return list, nil
 }
 
-// Remove removes snapshots, and what runs that were killed left of others.
+// Remove removes snapshots, and leftovers of killed runs.
 func (s *Snapshots) Remove(ctx context.Context, names ...string) error {
 	list, err := s.tidy(ctx)
 	for _, o := range list {

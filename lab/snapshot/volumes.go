@@ -14,7 +14,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// store is a volume that holds a snapshot, or a part of one.
+// store is a volume with a snapshot or a part of one.
 type store struct {
 	name   string
 	helper string
@@ -33,7 +33,7 @@ func (s *Snapshots) makeVolume(ctx context.Context, name string, labels map[stri
 	return err
 }
 
-// volumes are those of the lab's snapshots, whole or not.
+// volumes lists the volumes of snapshots, complete or not.
 func (s *Snapshots) volumes(ctx context.Context) ([]store, error) {
 	out, err := s.docker.Output(ctx, nil, "volume", "ls", "--filter", "label="+lab.LabelName+"="+s.lab, "--filter", "label="+lab.LabelPart+"="+part,
 		"--format", `{{.Name}} {{.Label "`+labelHelper+`"}}`)
@@ -48,7 +48,7 @@ func (s *Snapshots) volumes(ctx context.Context) ([]store, error) {
 	return list, nil
 }
 
-// Names are those of snapshots as their volumes are labelled, sorted, those too that are not whole: a guess that takes no time.
+// Names returns the sorted names of snapshots from their volumes' labels. It is fast, but includes incomplete ones.
 func (s *Snapshots) Names(ctx context.Context) ([]string, error) {
 	out, err := s.docker.Output(ctx, nil, "volume", "ls", "--filter", "label="+lab.LabelName+"="+s.lab, "--filter", "label="+labelName, "--format", `{{.Label "`+labelName+`"}}`)
 	names := strings.Fields(string(out))
@@ -56,7 +56,7 @@ func (s *Snapshots) Names(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), err
 }
 
-// Has refuses a name that no snapshot has; an empty one is for the newest.
+// Has returns an error if there is no snapshot of a name; an empty name is the newest.
 func (s *Snapshots) Has(ctx context.Context, name string) error {
 	names, err := s.Names(ctx)
 	if err != nil || slices.Contains(names, name) || name == "" && len(names) > 0 {
@@ -66,9 +66,10 @@ func (s *Snapshots) Has(ctx context.Context, name string) error {
 	return err
 }
 
-// Suited names the newest snapshot that has all of these clusters; empty where there is none, or the container engine does not answer.
+// Suited returns the newest snapshot that has all of the clusters, or "" if there is none or the engine does not
+// answer.
 func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string, error) {
-	if _, err := s.docker.Info(ctx); err != nil { // the checks of the machine come later, and cure this
+	if _, err := s.docker.Info(ctx); err != nil { // reported by the checks that follow
 		return "", nil
 	}
 	list, err := s.List(ctx)
@@ -83,16 +84,16 @@ func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string,
 	return "", nil
 }
 
-// stage is the volume in which a snapshot is unpacked.
+// stage returns the volume of a staged snapshot.
 func (s *Snapshots) stage() string { return s.images() + "-stage" }
 
-// Clean removes what a run that was killed has left: its helper, volumes that hold no whole snapshot, and images of none.
+// Clean removes leftovers of killed runs: helpers, incomplete volumes and unused images.
 func (s *Snapshots) Clean(ctx context.Context) error {
 	_, err := s.tidy(ctx)
 	return err
 }
 
-// tidy is Clean, and returns the whole snapshots.
+// tidy is Clean, and returns the complete snapshots.
 func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 	if err := s.stopHelper(ctx); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 	return whole, nil
 }
 
-// stopHelper removes a helper that outlived its run.
+// stopHelper removes the helper of a killed run.
 func (s *Snapshots) stopHelper(ctx context.Context) error {
 	_, err := s.docker.Output(ctx, nil, "rm", "--force", s.images())
 	if docker.NotFound(err) || docker.Said(err, "is already in progress") {
@@ -135,7 +136,7 @@ func (s *Snapshots) stopHelper(ctx context.Context) error {
 	return err
 }
 
-// refs are a snapshot's images.
+// refs returns a snapshot's images.
 func (o Snapshot) refs() []string {
 	var refs []string
 	for _, m := range o.Made {
@@ -144,7 +145,7 @@ func (o Snapshot) refs() []string {
 	return refs
 }
 
-// remove removes a snapshot: its volume, without which it is none, and then its images.
+// remove deletes a snapshot: first its volume, which invalidates it, then its images.
 func (s *Snapshots) remove(ctx context.Context, o Snapshot) error {
 	if err := s.removeVolume(ctx, o.volume); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (s *Snapshots) removeVolume(ctx context.Context, name string) error {
 	return nil
 }
 
-// untag takes names from images, which go with them. One that a container was made from stays, until Clean finds it unused.
+// untag untags images, which deletes them. One in use by a container stays until Clean finds it unused.
 func (s *Snapshots) untag(ctx context.Context, refs ...string) error {
 	for _, ref := range refs {
 		if _, err := s.docker.Output(ctx, nil, "image", "rm", ref); err != nil && !docker.NotFound(err) && !docker.Said(err, "is using its referenced image") &&
@@ -175,11 +176,11 @@ type helper struct {
 	image   string
 	volumes []string
 	stdin   io.Reader
-	reads   bool // changes nothing
+	reads   bool // read-only
 }
 
-// help runs a script over volumes, each at /volumes/NAME/_data. Where the engine keeps them all in one folder, they are reached through it: within one mount,
-// files can be linked. One that changes something has a name, by which it is found where it outlives a killed run.
+// help runs a script on volumes at /volumes/NAME/_data. If the engine keeps all volumes in one folder, that is mounted:
+// within one mount, files can be hard-linked. A writing helper is named, so that it can be found after a kill.
 func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...string) ([]byte, error) {
 	mounts, err := s.mounts(ctx, h.volumes)
 	if err != nil {
@@ -228,15 +229,15 @@ func (s *Snapshots) mounts(ctx context.Context, volumes []string) ([]string, err
 	return each, nil
 }
 
-// readScript prints the documents of volumes, each on a line after the volume's name.
+// readScript prints the metadata of volumes, one per line, after the volume's name.
 const readScript = `for v; do [ ! -f "/volumes/$v/_data/snapshot.json" ] || { printf '%s ' "$v" && cat "/volumes/$v/_data/snapshot.json"; }; done`
 
-// writeScript writes the document of a volume, once all else is on disk.
+// writeScript writes the metadata of a volume after all else is synced.
 const writeScript = `set -e; cd "/volumes/$1/_data"; sync -f .; cat >new; sync new; mv new snapshot.json; sync .`
 
-// copyScript copies FROM TO FROM TO ..., each "VOLUME" or "VOLUME/PATH", side by side, and prints how many bytes that took. containerd never changes a blob, nor
-// a layer once it is unpacked: these are linked where that can be done. A container's own layer, which is among them, is never used again, as a node that boots
-// makes every container anew.
+// copyScript copies FROM TO FROM TO ..., each "VOLUME" or "VOLUME/PATH", concurrently, and prints the bytes used.
+// containerd never changes blobs and unpacked layers, so these are hard-linked if possible. That includes containers'
+// own layers, which are never reused: a booting node recreates every container.
 const copyScript = `
 at() { case $1 in */*) echo "/volumes/${1%%/*}/_data/${1#*/}" ;; *) echo "/volumes/$1/_data" ;; esac; }
 tree() { # ROOT FROM TO
@@ -270,7 +271,8 @@ blocks=0
 while read -r n; do blocks=$((blocks + n)); done < <(find "${made[@]}" -type f -links 1 -printf '%b\n')
 echo $((blocks * 512))`
 
-// moveScript moves what is in FROM TO FROM TO ..., as copyScript takes them, and gives TO the owner and the mode of FROM.
+// moveScript moves the content of FROM TO FROM TO ..., as in copyScript, and sets owner and mode of TO to those of
+// FROM.
 const moveScript = `set -e
 at() { case $1 in */*) echo "/volumes/${1%%/*}/_data/${1#*/}" ;; *) echo "/volumes/$1/_data" ;; esac; }
 while [ $# -gt 0 ]; do

@@ -11,15 +11,15 @@ import (
 	"homelab/lab/snapshot"
 )
 
-// Bench is a lab of containers that run, as the contract finds it before each case.
+// Bench is a lab with running containers.
 type Bench struct {
 	Snapshots Snapshots
 	Node      string // a node of cluster "hub"
-	Other     string // a container that is none
+	Other     string // a container that is not a node
 	Network   string
 	Write     func(t *testing.T, container, text string) // into a volume
 	Read      func(t *testing.T, container string) string
-	Remove    func(t *testing.T) // both containers, with what they hold
+	Remove    func(t *testing.T) // both containers and their data
 	Running   func(t *testing.T, container string) bool
 }
 
@@ -46,16 +46,16 @@ func code(err error) string {
 	return ""
 }
 
-// Run holds snapshots to their contract, on a bench for each case.
+// Run runs the contract suite with a new bench per case.
 func Run(t *testing.T, bench func(t *testing.T) Bench) {
 	cases := map[string]func(t *testing.T, b Bench){
-		"what was saved comes back":         comesBack,
-		"a name is taken once":              taken,
-		"what is absent is told":            absent,
-		"staging leaves the lab alone":      stagedBeside,
-		"what is not staged is not placed":  unstaged,
-		"interrupted, all goes on":          interrupted,
-		"a snapshot of a snapshot is whole": again,
+		"restored":                    comesBack,
+		"name exists":                 taken,
+		"missing snapshot":            absent,
+		"staging does not affect lab": stagedBeside,
+		"place without stage":         unstaged,
+		"interrupted save":            interrupted,
+		"snapshot of a restored lab":  again,
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) { cases[name](t, bench(t)) })
@@ -121,7 +121,7 @@ func comesBack(t *testing.T, b Bench) {
 	}
 	b.restore(t, "one")
 	b.wants(t, "first")
-	b.write(t, "third") // of no matter to the snapshot
+	b.write(t, "third") // irrelevant to the snapshot
 	b.restore(t, "one")
 	b.wants(t, "first")
 	must(t, b.Snapshots.Remove(t.Context(), "one"))
@@ -174,7 +174,7 @@ func stagedBeside(t *testing.T, b Bench) {
 	o := b.save(t, "one", false)
 	b.write(t, "second")
 	must(t, b.Snapshots.Stage(t.Context(), o, silent))
-	must(t, b.Snapshots.Stage(t.Context(), o, silent)) // a run may have been killed after it
+	must(t, b.Snapshots.Stage(t.Context(), o, silent)) // again, as after a kill
 	b.wants(t, "second")
 	must(t, b.Snapshots.Clean(t.Context()))
 	b.wants(t, "second")

@@ -1,4 +1,4 @@
-// Package snapshottest holds the contract of snapshots, and a fake that keeps it.
+// Package snapshottest provides a contract suite for snapshots, and a fake.
 package snapshottest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"homelab/lab/snapshot"
 )
 
-// Snapshots is what the contract is about.
+// Snapshots is the interface that the suite tests.
 type Snapshots interface {
 	Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error)
 	List(ctx context.Context) ([]snapshot.Snapshot, error)
@@ -25,9 +25,9 @@ type Snapshots interface {
 	Start(ctx context.Context, o snapshot.Snapshot, network string) error
 }
 
-// Machine is what the containers of a fake are on.
+// Machine is where a fake's containers run.
 type Machine interface {
-	// Take copies containers, given by name; the function that it returns makes them again, stopped, and returns their ids by name.
+	// Take copies containers; the returned function recreates them, stopped, and returns their ids by name.
 	Take(containers []string) (func() (map[string]string, error), error)
 	Wake(containers []string) error
 }
@@ -37,7 +37,7 @@ type Fake struct {
 	Machine Machine
 	Lab     string
 	saved   []entry
-	staged  string // name of the snapshot that is unpacked
+	staged  string // name of the staged snapshot
 }
 
 type entry struct {
@@ -74,7 +74,7 @@ func (f *Fake) List(context.Context) ([]snapshot.Snapshot, error) {
 	return list, nil
 }
 
-// Find returns a snapshot; the newest, where the name is empty.
+// Find returns a snapshot, or the newest if the name is empty.
 func (f *Fake) Find(_ context.Context, name string) (snapshot.Snapshot, error) {
 	var names []string
 	for _, e := range f.saved {
@@ -94,19 +94,19 @@ func (f *Fake) Remove(_ context.Context, names ...string) error {
 	return nil
 }
 
-// Clean removes what is unpacked.
+// Clean drops the staged snapshot.
 func (f *Fake) Clean(context.Context) error {
 	f.staged = ""
 	return nil
 }
 
-// Stage notes which snapshot is unpacked.
+// Stage records the staged snapshot.
 func (f *Fake) Stage(_ context.Context, o snapshot.Snapshot, _ lab.Progress) error {
 	f.staged = o.Name
 	return nil
 }
 
-// Place makes the containers again.
+// Place recreates the containers.
 func (f *Fake) Place(_ context.Context, o snapshot.Snapshot, _ lab.Progress) (map[string]string, error) {
 	i := slices.IndexFunc(f.saved, func(e entry) bool { return e.Name == o.Name })
 	if f.staged != o.Name || i < 0 {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// boxes are containers in memory.
+// boxes are in-memory containers.
 type boxes struct {
-	held    map[string]string // text, by name
+	held    map[string]string // data by name
 	running map[string]bool
 	ids     int
 }
