@@ -10,7 +10,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// patient is an engine that is not waited for without end: a stopped daemon accepts connections, and docker's client goes on waiting for an answer.
+// patient limits the time of calls: a stopped daemon accepts connections, and docker's client waits forever.
 type patient struct{ Docker }
 
 func (p patient) Info(ctx context.Context) (docker.Info, error) {
@@ -25,8 +25,8 @@ func (p patient) Output(ctx context.Context, stdin io.Reader, args ...string) ([
 	return ask(ctx, "docker "+args[0], func(ctx context.Context) ([]byte, error) { return p.Docker.Output(ctx, stdin, args...) })
 }
 
-// ask returns what a question is answered with, or an error that names it when patience is at an end. It does not wait for a client to end: one that was killed
-// may have left a child that keeps its output open.
+// ask returns the answer to a question, or an error that names it on timeout. It does not wait for the client to exit:
+// a killed one may leave a child that holds its output open.
 func ask[T any](ctx context.Context, what string, question func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -17,7 +17,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// silent is an engine that stops to answer at one kind of question, and whose client does not end when it is asked to.
+// silent is an engine that stops answering at one kind of question, with a client that ignores interrupts.
 type silent struct {
 	engineOf
 	at string // "info", or the first word of a docker command
@@ -27,7 +27,7 @@ const forEver = time.Hour
 
 func (s silent) Info(ctx context.Context) (docker.Info, error) {
 	if s.at == "info" {
-		time.Sleep(forEver) // synctest: no time passes outside
+		time.Sleep(forEver) // instant under synctest
 		return docker.Info{}, ctx.Err()
 	}
 	return s.engineOf.Info(ctx)
@@ -49,7 +49,7 @@ func (s silent) Output(ctx context.Context, stdin io.Reader, args ...string) ([]
 	return s.engineOf.Output(ctx, stdin, args...)
 }
 
-// doubtful is a machine on which privileged containers have to be tried.
+// doubtful returns a machine on which privileged containers must be probed.
 func doubtful(t *testing.T) *machine {
 	m := newMachine(t)
 	m.Info = docker.Info{ServerVersion: "28.3.0", NCPU: 2, MemTotal: 8 << 30, DefaultRuntime: "runc", CgroupVersion: "2", Architecture: "x86_64"}
@@ -60,10 +60,10 @@ func doubtful(t *testing.T) *machine {
 	return m
 }
 
-func TestASilentEngineIsNotWaitedForLong(t *testing.T) {
+func TestSilentEngine(t *testing.T) {
 	for at, want := range map[string]struct{ check, found string }{
 		"info":    {CheckDocker, "no answer at unix:///var/run/docker.sock within 10s"},
-		"context": {CheckDocker, "28.3.0 at , 2 cores"}, // the engine answers; its address alone is not known
+		"context": {CheckDocker, "28.3.0 at , 2 cores"}, // the engine answers, only its address is unknown
 		"ps":      {CheckPrivileged, "docker ps: no answer within 10s"},
 		"import":  {CheckPrivileged, "docker import: no answer within 10s"},
 		"run":     {CheckPrivileged, "docker run: no answer within 10s"},
@@ -96,8 +96,8 @@ func TestASilentEngineIsNotWaitedForLong(t *testing.T) {
 	}
 }
 
-// A client that was killed may leave a child that holds its output open, as docker's plug-ins do.
-func TestInterruptEndsTheDoctorOfASilentEngine(t *testing.T) {
+// A killed client may leave a child that holds its output open, such as a docker plug-in.
+func TestInterruptSilentEngine(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs sh")
 	}
@@ -116,7 +116,7 @@ func TestInterruptEndsTheDoctorOfASilentEngine(t *testing.T) {
 	}
 }
 
-func TestImagesThatCannotBeHadAreReported(t *testing.T) {
+func TestImagesUnavailable(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "")
 	m := doubtful(t)
 	d := m.doctor()

@@ -19,21 +19,22 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
-	// clusterMemory is what a one-node kind cluster takes when its pods are ready; engineMemory is Argo CD on top of it. Both were measured.
+	// clusterMemory is the measured need of a single-node Kind cluster with ready pods; engineMemory that of Argo CD on
+	// top.
 	clusterMemory = 520 * mib
 	engineMemory  = 1 * gib
 
-	// A node keeps a copy of its images in a volume of its own; the engine keeps the images they come from. Compiling Kubernetes, Argo CD and the
-	// rest fills Go's caches.
+	// Each node has a copy of its images in a volume, in addition to the engine's. Compiling Kubernetes, Argo CD and
+	// others fills Go's caches.
 	clusterDisk = 1200 * mib
 	imagesDisk  = 3 * gib
 	buildDisk   = 16 * gib
 
-	// kind's own advice: https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
+	// Kind's recommendation: https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
 	inotifyWatches   = 524288
 	inotifyInstances = 512
 
-	// oldestGo is the oldest Go that fetches by itself the toolchain that a module asks for.
+	// oldestGo is the first Go that downloads toolchains as needed.
 	oldestGo = "go1.21"
 )
 
@@ -67,7 +68,7 @@ func (d *Doctor) engine(ctx context.Context, s seen) Check {
 
 const cureSilence = "see what the engine waits for, or restart it"
 
-// refused reports whether the engine's socket is there but not for this user.
+// refused reports whether the user lacks permission for the engine's socket.
 func refused(ctx context.Context, socket string) bool {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err == nil {
@@ -144,7 +145,7 @@ func (d *Doctor) disk(_ context.Context, s seen) Check {
 		need += imagesDisk
 	}
 	if d.o.BuildFromSource {
-		// The caches may lie on another disk; what the engine and the build need together is then asked of each, which errs to the safe side.
+		// The caches may be on another disk; requiring the sum of each is conservative.
 		need += buildDisk
 	}
 	where := cmp.Or(s.info.DockerRootDir, "/var/lib/docker")
@@ -161,7 +162,7 @@ func (d *Doctor) disk(_ context.Context, s seen) Check {
 	return c.enough(got, need, "make room at "+where+": docker system df")
 }
 
-// enough compares what is free with what is needed: short of it is a warning, since the need is an estimate; short of half of it is a failure.
+// enough compares free with needed. Too little is a warning, as the need is an estimate; less than half is a failure.
 func (c Check) enough(got, need int64, cure string) Check {
 	found := size(got) + " free"
 	if need > 0 {
@@ -176,7 +177,7 @@ func (c Check) enough(got, need int64, cure string) Check {
 	return c.fail(found, cure, false)
 }
 
-// build looks for what images are made with.
+// build checks the requirements of builds.
 func (d *Doctor) build(ctx context.Context) Check {
 	c := Check{ID: CheckBuild, Title: "build"}
 	var present, missing, packages, byHand []string
@@ -207,7 +208,7 @@ func (d *Doctor) build(ctx context.Context) Check {
 	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", ")+"; or bring images along: --images bundle=FILE", false)
 }
 
-// String is what a user calls it.
+// String returns the name for users.
 func (n Need) String() string { return cmp.Or(n.Program, n.Package) }
 
 func (d *Doctor) apt() bool {
@@ -215,7 +216,7 @@ func (d *Doctor) apt() bool {
 	return err == nil && d.o.Host.OS == "linux"
 }
 
-// lacks says in what way a need is not met; empty when it is.
+// lacks describes an unmet need, or returns "".
 func (d *Doctor) lacks(ctx context.Context, n Need) string {
 	if n.Program == "" {
 		out, err := d.hostSays(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
@@ -230,7 +231,7 @@ func (d *Doctor) lacks(ctx context.Context, n Need) string {
 	if n.Program != "go" {
 		return ""
 	}
-	// Without GOTOOLCHAIN=local it would look for the toolchain of whatever module lies in the working folder, and may download it.
+	// With another GOTOOLCHAIN, go might download the toolchain of a module in the working folder.
 	out, err := d.hostSays(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
 	got := strings.TrimSpace(string(out))
 	if err != nil || version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
@@ -239,12 +240,12 @@ func (d *Doctor) lacks(ctx context.Context, n Need) string {
 	return ""
 }
 
-// hostSays is what a program of the host prints, one that has nothing to wait for.
+// hostSays returns the output of a host program that finishes at once.
 func (d *Doctor) hostSays(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
 	return ask(ctx, program, func(ctx context.Context) ([]byte, error) { return d.o.Host.Run(ctx, env, program, args...) })
 }
 
-// images reports why images cannot be had.
+// images reports why images are unavailable.
 func images(err error) Check {
 	c := Check{ID: CheckImages, Title: "images"}
 	var told *lab.Error
@@ -258,7 +259,7 @@ func images(err error) Check {
 	return c.fail(firstLine(found), told.Cure, false)
 }
 
-// elsewhere skips a check of the host where the engine is not on it.
+// elsewhere skips a host check if the engine is remote.
 func (c Check) elsewhere(s seen) (Check, bool) {
 	switch {
 	case s.local:
@@ -289,7 +290,7 @@ func (c Check) fail(found, cure string, fixable bool) Check {
 	return c
 }
 
-// size writes bytes as a user reads them: "21 GiB", "1.5 GiB", "300 MiB".
+// size formats bytes: "21 GiB", "1.5 GiB", "300 MiB".
 func size(n int64) string {
 	switch {
 	case n >= 10*gib:
@@ -307,7 +308,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// shortVersion drops what a distribution adds: "20.10.24+dfsg1" is 20.10.24.
+// shortVersion drops distribution suffixes: "20.10.24+dfsg1" is 20.10.24.
 func shortVersion(v string) string {
 	v, _, _ = strings.Cut(v, "+")
 	return v

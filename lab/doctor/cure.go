@@ -11,13 +11,13 @@ import (
 	"homelab/lab/docker"
 )
 
-// engineLimit bounds the question whether the container engine is still there.
+// engineLimit is the timeout of a check whether the engine still answers.
 const engineLimit = 5 * time.Second
 
-// Cure gives an error that has none a cure, where the machine is to blame: a disk is full, or the container engine has gone meanwhile.
+// Cure adds a cure to an error without one if the machine is the cause: a full disk or a lost container engine.
 func Cure(err error) error { return withEngine(withSpace(err)) }
 
-// withSpace is about a full disk, wherever the error comes from.
+// withSpace explains a full disk.
 func withSpace(err error) error {
 	var e *lab.Error
 	if errors.As(err, &e) && e.Cure != "" {
@@ -35,7 +35,7 @@ func withSpace(err error) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space is left on a disk", Cure: cure + ", then run the command again: it goes on where it ended", Err: err}
 }
 
-// withEngine is about a container engine that does not answer any more.
+// withEngine explains a lost container engine.
 func withEngine(err error) error {
 	var e *lab.Error
 	if err == nil || errors.As(err, &e) && e.Cure != "" || !strings.Contains(err.Error(), "docker") {

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-func TestAnEngineThatHasGoneHasACure(t *testing.T) {
+func TestCureLostEngine(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	engine := func(script string) {

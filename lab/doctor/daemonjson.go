@@ -9,10 +9,10 @@ import (
 	"reflect"
 )
 
-// daemonConfig is a daemon.json. Its values are kept as they were written, so that nothing that lab does not know is lost or rounded.
+// daemonConfig is a daemon.json. Raw values keep what lab does not know unchanged.
 type daemonConfig map[string]json.RawMessage
 
-// parseDaemonConfig reads a daemon.json. An empty one is an empty configuration, as it is for dockerd.
+// parseDaemonConfig parses a daemon.json. An empty file is an empty configuration, as for dockerd.
 func parseDaemonConfig(text []byte) (daemonConfig, error) {
 	config := daemonConfig{}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -27,10 +27,10 @@ func parseDaemonConfig(text []byte) (daemonConfig, error) {
 	return config, nil
 }
 
-// defaultRuntime is the name of the runtime that containers get which ask for none.
+// defaultRuntime returns the name of the default runtime.
 func (c daemonConfig) defaultRuntime() string {
 	name := ""
-	_ = json.Unmarshal(c["default-runtime"], &name) // absent, or not a string: program says so
+	_ = json.Unmarshal(c["default-runtime"], &name) // missing or not a string: program reports it
 	if name == "" {
 		return "runc"
 	}
@@ -50,7 +50,7 @@ func (c daemonConfig) runtimes() (map[string]json.RawMessage, error) {
 	return runtimes, nil
 }
 
-// program is what the default runtime runs, with the arguments that dockerd gives it.
+// program returns the default runtime's command and dockerd's arguments for it.
 func (c daemonConfig) program() (path string, args []string, err error) {
 	if raw, ok := c["default-runtime"]; ok {
 		var name string
@@ -66,7 +66,7 @@ func (c daemonConfig) program() (path string, args []string, err error) {
 	raw, ok := runtimes[name]
 	if !ok {
 		if name == "runc" || name == "io.containerd.runc.v2" {
-			return "runc", nil, nil // docker's own
+			return "runc", nil, nil // built-in
 		}
 		return "", nil, fmt.Errorf("its default runtime %s is not among its runtimes", name)
 	}
@@ -84,7 +84,7 @@ func (c daemonConfig) program() (path string, args []string, err error) {
 	return entry.Path, entry.RuntimeArgs, nil
 }
 
-// with returns the configuration with one more runtime, which is the default.
+// with returns the configuration with another runtime as the default.
 func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
 	runtimes, err := c.runtimes()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
 	return encode(merged)
 }
 
-// encode is json.MarshalIndent that leaves <, > and & as they are.
+// encode is json.MarshalIndent without HTML escaping.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -117,7 +117,7 @@ func encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// sameJSON reports whether two texts mean the same.
+// sameJSON reports whether two texts are equal as JSON.
 func sameJSON(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// detached gives a process a session of its own: an interrupt at the terminal does not reach it.
+// detached starts a process in its own session, out of reach of terminal interrupts.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// reload tells a process to read its configuration again.
+// reload makes a process reload its configuration.
 func reload(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

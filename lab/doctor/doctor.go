@@ -1,4 +1,4 @@
-// Package doctor reports whether this machine can run a lab, what is in the way, and how to cure it; asked to, it cures what can be cured safely.
+// Package doctor checks whether this machine can run a lab and, on request, applies the safe fixes.
 package doctor
 
 import (
@@ -13,10 +13,10 @@ import (
 	"homelab/lab/docker"
 )
 
-// Status is how a check ended.
+// Status is the result of a check.
 type Status string
 
-// The statuses. A warning lets a lab run, a failure does not; a skipped check could not be made here and says why.
+// Statuses. A warning does not prevent a lab, a failure does; a skipped check says why.
 const (
 	StatusOK   Status = "ok"
 	StatusWarn Status = "warn"
@@ -24,7 +24,7 @@ const (
 	StatusSkip Status = "skip"
 )
 
-// The ids of the checks, in the order of a report; they are part of the JSON contract.
+// Ids of the checks, in the order of a report; part of the JSON contract.
 const (
 	CheckDocker     = "docker"
 	CheckPrivileged = "privileged"
@@ -33,26 +33,26 @@ const (
 	CheckMemory     = "memory"
 	CheckDisk       = "disk"
 	CheckBuild      = "build"
-	CheckImages     = "images" // reported where they cannot be had
+	CheckImages     = "images" // only reported if unavailable
 )
 
-// Check is one thing that was looked at: what was found, and what cures it.
+// Check is the result of a check.
 type Check struct {
 	ID      string `json:"id"`
 	Title   string `json:"title"`
 	Status  Status `json:"status"`
-	Found   string `json:"found"`   // one line, at most 61 columns: it stands beside a title on 80
-	Cure    string `json:"cure"`    // one line; empty when nothing is to be done
-	Fixable bool   `json:"fixable"` // `lab doctor --fix`, as root, cures it
+	Found   string `json:"found"`   // one line of at most 61 columns, beside a title on 80
+	Cure    string `json:"cure"`    // one line; may be empty
+	Fixable bool   `json:"fixable"` // fixed by `lab doctor --fix`, as root
 }
 
-// Traits are what a cluster must know about the machine that it runs on.
+// Traits are properties of the machine that clusters must adapt to.
 type Traits struct {
-	CgroupV1    bool `json:"cgroupV1"`    // kubelet must be told to accept cgroup v1
-	NoOOMAdjust bool `json:"noOOMAdjust"` // CAP_SYS_RESOURCE is out of reach: no process may lower its OOM score
+	CgroupV1    bool `json:"cgroupV1"`    // kubelet must be configured to accept cgroup v1
+	NoOOMAdjust bool `json:"noOOMAdjust"` // CAP_SYS_RESOURCE is unavailable: OOM scores cannot be lowered
 }
 
-// Report is every check, in a fixed order. It is a stable contract: fields are added, never renamed.
+// Report lists all checks in a fixed order. It is a stable contract: fields are added, never renamed.
 type Report struct {
 	Checks []Check `json:"checks"`
 	Traits Traits  `json:"traits"`
@@ -60,10 +60,10 @@ type Report struct {
 	summary string
 }
 
-// Summary is the report in a few words for a line of its own: "docker 28.3, 8 cores, 21 GiB free".
+// Summary returns a short line: "docker 28.3, 8 cores, 21 GiB free".
 func (r Report) Summary() string { return r.summary }
 
-// Count returns how many checks ended with the status.
+// Count returns the number of checks with a status.
 func (r Report) Count(s Status) int {
 	n := 0
 	for _, c := range r.Checks {
@@ -74,7 +74,7 @@ func (r Report) Count(s Status) int {
 	return n
 }
 
-// Check returns the check with the id; its zero value where the report has none.
+// Check returns the check with an id, or the zero value.
 func (r Report) Check(id string) Check {
 	for _, c := range r.Checks {
 		if c.ID == id {
@@ -84,7 +84,7 @@ func (r Report) Check(id string) Check {
 	return Check{ID: id}
 }
 
-// Fixable reports whether `--fix` has anything to cure.
+// Fixable reports whether `--fix` has anything to do.
 func (r Report) Fixable() bool {
 	for _, c := range r.Checks {
 		if c.Fixable && c.Status != StatusOK {
@@ -94,7 +94,7 @@ func (r Report) Fixable() bool {
 	return false
 }
 
-// Err is nil when nothing failed; else it tells every failure with its cure. Warnings are not errors.
+// Err returns an error with all failures and their cures, or nil. Warnings are not errors.
 func (r Report) Err() error {
 	var failed []string
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "host_unfit"}
@@ -121,35 +121,35 @@ func (r Report) Err() error {
 	return e
 }
 
-// Docker is what the doctor asks of the container engine; lab/docker is the real one.
+// Docker is the doctor's view of the container engine, implemented by lab/docker.
 type Docker interface {
 	Info(ctx context.Context) (docker.Info, error)
 	Endpoint(ctx context.Context) (string, error)
 	Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error)
 }
 
-// Need is a program or library that building images from source takes.
+// Need is a program or library required to build images from source.
 type Need struct {
-	Program string // looked for on PATH; empty for a library, whose package is looked for
-	Package string // Debian's package that brings it; empty where Debian's is too old and a user must install it
+	Program string // on PATH; empty for a library, whose package is checked
+	Package string // Debian package; empty if Debian's is too old
 }
 
-// Options say what the machine must bear.
+// Options describe the intended use of the machine.
 type Options struct {
 	Docker          Docker
 	Host            Host   // zero: this machine
-	Clusters        int    // clusters still to be made: those that run already hold their memory
-	Engine          bool   // the hub's engine is still to be installed
-	BuildFromSource bool   // images must be built here
-	Needs           []Need // what building them takes
-	CacheDir        string // where built images are kept
-	Images          error  // why images cannot be had; nil where nothing is known against it
+	Clusters        int    // number of clusters to create; running ones already use their memory
+	Engine          bool   // the hub's engine is not installed yet
+	BuildFromSource bool   // images are built here
+	Needs           []Need // requirements of builds
+	CacheDir        string // of built images
+	Images          error  // why images are unavailable, or nil
 }
 
-// Doctor examines one machine.
+// Doctor checks a machine.
 type Doctor struct{ o Options }
 
-// New returns a doctor.
+// New returns a Doctor.
 func New(o Options) *Doctor {
 	o.Host = o.Host.withDefaults()
 	o.Docker = patient{o.Docker}
@@ -157,31 +157,31 @@ func New(o Options) *Doctor {
 }
 
 const (
-	// patience is how long all checks may take together. It is long for them, so that a busy machine is not called a broken one.
+	// Timeout of all checks, generous for a busy machine
 	patience = 10 * time.Second
-	// tidying is how long after that what a check has left may take to go.
+	// Further timeout for cleaning up
 	tidying = time.Second
 )
 
-// seen is what several checks rest on.
+// seen holds findings that several checks share.
 type seen struct {
 	endpoint string
 	info     docker.Info
 	err      error // why the engine does not answer
-	local    bool  // the engine runs on this machine, so that what holds here holds for it
+	local    bool  // the engine runs on this machine
 	memory   memory
 	caps     capabilities
 }
 
-// Run makes every check. The engine is asked first, since the others rest on it; the rest run side by side. It changes nothing on the host: all that it
-// may leave for a moment is a labelled image of some hundred bytes in the engine, and only where privileged containers are in doubt.
+// Run runs all checks: the engine's first, as others depend on it, then the rest concurrently. It does not change the
+// host. If privileged containers are in doubt, it creates a labelled temporary image of a few hundred bytes.
 func (d *Doctor) Run(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	var build Check
 	if d.o.BuildFromSource {
-		wg.Go(func() { build = d.build(ctx) }) // rests on no engine, and waits for none
+		wg.Go(func() { build = d.build(ctx) }) // independent of the engine
 	}
 	s := d.look(ctx)
 	checks := []func(context.Context, seen) Check{d.engine, d.privileged, d.cgroup, d.inotify, d.memory, d.disk}
@@ -199,7 +199,7 @@ func (d *Doctor) Run(ctx context.Context) Report {
 	return r
 }
 
-// look asks the engine and the host what every check wants to know.
+// look gathers the shared findings.
 func (d *Doctor) look(ctx context.Context) seen {
 	var s seen
 	var wg sync.WaitGroup
@@ -207,7 +207,7 @@ func (d *Doctor) look(ctx context.Context) seen {
 	wg.Go(func() { s.info, s.err = d.o.Docker.Info(ctx) })
 	wg.Wait()
 	if s.err == nil && s.info.ServerVersion == "" {
-		// Since 28 the client ends with 0 and an empty answer when no engine is there.
+		// Since 28 the client exits with 0 and an empty answer if there is no engine.
 		s.err = fmt.Errorf("no engine answers at %s", s.endpoint)
 	}
 	s.memory = d.o.Host.memory()
@@ -231,7 +231,8 @@ func summary(s seen) string {
 	return out
 }
 
-// here reports whether the engine is, or would be, on this machine. An engine in a virtual machine, or behind a forwarded socket, counts another memory.
+// here reports whether the engine is, or would be, on this machine. One in a virtual machine or behind a forwarded
+// socket has other resources.
 func (d *Doctor) here(s seen) bool {
 	if s.err != nil {
 		return s.endpoint == "" || localEndpoint(s.endpoint)

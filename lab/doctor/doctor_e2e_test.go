@@ -19,8 +19,8 @@ import (
 	"homelab/lab/docker"
 )
 
-// TestFixOnARealEngine starts a second dockerd, beside whatever runs here, the way Fix does, on a host that cannot give CAP_SYS_RESOURCE. It needs root
-// and dockerd.
+// TestFixOnARealEngine starts a second dockerd as Fix does, on a host without CAP_SYS_RESOURCE. It needs root and
+// dockerd.
 func TestFixOnARealEngine(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -56,7 +56,7 @@ func TestFixOnARealEngine(t *testing.T) {
 	var said []string
 	say := func(line string) { said = append(said, line); t.Log("fix: " + line) }
 	if d.o.Host.systemd() {
-		if err := d.startDockerd(ctx); err != nil { // Fix would start the system's own
+		if err := d.startDockerd(ctx); err != nil { // Fix would start the system's engine
 			t.Fatal(err)
 		}
 	} else if err := d.fixEngine(ctx, say); err != nil {
@@ -81,7 +81,7 @@ func TestFixOnARealEngine(t *testing.T) {
 	if lacks && strings.HasPrefix(r.Summary(), "docker 20.") && err == nil {
 		t.Fatal("this old engine was to refuse a privileged container on this host")
 	}
-	// On a host that lacks nothing the runtime is registered all the same, to see that it does no harm.
+	// Register the runtime even on a healthy host, to see that it does no harm.
 	if err := d.fixRuntime(ctx, say); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestFixOnARealEngine(t *testing.T) {
 
 	var after Report
 	took := time.Hour
-	for range 3 { // the best of three: the machine may be busy with other things
+	for range 3 { // best of three, on a busy machine
 		start := time.Now()
 		after = d.Run(ctx)
 		took = min(took, time.Since(start))
@@ -147,7 +147,7 @@ func privilegedRun(ctx context.Context, engine *docker.Docker) error {
 	return err
 }
 
-// importBox makes the image "box", which holds one static program.
+// importBox creates the image "box" with one static program.
 func importBox(t *testing.T, engine *docker.Docker) {
 	t.Helper()
 	root := t.TempDir()
@@ -174,7 +174,7 @@ func session(pid int) (int, error) {
 	return strconv.Atoi(strings.Fields(rest)[3])
 }
 
-// endDockerd ends this test's engine, by its id, and waits until it has let go of its folders.
+// endDockerd stops the test's engine and waits until it has released its folders.
 func endDockerd(t *testing.T, h Host) {
 	pid, ok := h.dockerd()
 	if !ok {
@@ -197,7 +197,7 @@ func endDockerd(t *testing.T, h Host) {
 	}
 }
 
-// only is a report of some checks alone.
+// only returns a report with some of the checks.
 func only(r Report, ids ...string) Report {
 	var out Report
 	for _, id := range ids {

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the tests got into their golden files")
 
-// TestReports reads machines from testdata/machines, one txtar each: machine.json, files of the host, and what is to be reported. A new machine is a
-// new file.
+// TestReports reads machines from testdata/machines, one txtar each: machine.json, host files and the expected report.
 func TestReports(t *testing.T) {
 	files, err := filepath.Glob("testdata/machines/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -50,7 +49,7 @@ func TestReports(t *testing.T) {
 					want[f.Name] = string(f.Data)
 				default:
 					write(t, m.path(f.Name), string(f.Data))
-					if err := os.Chmod(m.path(f.Name), 0o755); err != nil { // the trimmed runtime may be among them
+					if err := os.Chmod(m.path(f.Name), 0o755); err != nil { // possibly the trimmed runtime
 						t.Fatal(err)
 					}
 				}
@@ -85,7 +84,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// text is about how a terminal shows a report, and what running the checks did to the engine.
+// text formats a report like a terminal, and lists changes to the engine.
 func text(r Report, m *machine) string {
 	var b strings.Builder
 	var fixable []string
@@ -116,7 +115,7 @@ func indented(t *testing.T, r Report, m *machine) string {
 	return strings.ReplaceAll(string(out), m.dir, "") + "\n"
 }
 
-func TestHangingEngineIsGivenUp(t *testing.T) {
+func TestHangingEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t)
 		m.Error = "hangs"
@@ -127,7 +126,7 @@ func TestHangingEngineIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestErrTellsEveryFailure(t *testing.T) {
+func TestReportErr(t *testing.T) {
 	r := Report{Checks: []Check{
 		{ID: CheckDocker, Title: "docker", Status: StatusOK},
 		{ID: CheckPrivileged, Title: "privileged", Status: StatusFail, Found: "refused", Cure: "register", Fixable: true},

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// startPatience is how long a dockerd that was started may take to answer: on its first start it makes its folders and its network.
+	// Timeout of dockerd's start: the first one creates folders and a network
 	startPatience = 60 * time.Second
-	// reloadPatience is how long it may take to read its configuration again; it does so in milliseconds, or not at all.
+	// Timeout of a reload, which takes milliseconds or fails
 	reloadPatience = 10 * time.Second
-	// glance is how often a change outside of this process is looked for; the engine has no watch that could be opened before it runs.
+	// Polling interval: there is nothing to watch before the engine runs
 	glance = 100 * time.Millisecond
 )
 
-// fixEngine installs Debian's engine where there is none, and starts it where none runs.
+// fixEngine installs Debian's engine, if missing, and starts it.
 func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 	var packages []string
 	for program, pkg := range map[string]string{"dockerd": "docker.io", "docker": "docker-cli"} {
 		if _, err := d.o.Host.LookPath(program); err == nil {
 			continue
 		}
-		// Until Debian 12 docker.io holds the client; since 13 it is a package of its own, and only recommended.
+		// Up to Debian 12 docker.io includes the client; since 13 it is a recommended package.
 		if pkg == "docker-cli" && !d.hasPackage(ctx, pkg) {
 			pkg = "docker.io"
 		}
@@ -36,7 +36,7 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 	if err := d.install(ctx, say, packages); err != nil {
 		return err
 	}
-	if d.answers(ctx) == nil { // installing it starts it, where systemd runs
+	if d.answers(ctx) == nil { // under systemd, installing starts it
 		return nil
 	}
 	if d.o.Host.systemd() {
@@ -52,15 +52,16 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 	say("starting dockerd, which writes to " + d.o.Host.Log)
 	err := d.startDockerd(ctx)
 	if early := (final{}); errors.As(err, &early) {
-		// A dockerd that was killed leaves the process id of its containerd behind; where another process has that number now, the next dockerd waits for
-		// it in vain, clears it away and ends (seen with 20.10). The one after that starts.
+		// A killed dockerd leaves containerd's pid file. If another process has that pid now, the next dockerd times
+		// out waiting for it, removes the file and exits (seen with 20.10). The one after that starts.
 		say("dockerd ended: once more")
 		err = d.startDockerd(ctx)
 	}
 	return err
 }
 
-// clearPIDFile removes the pid file of a dockerd that was killed: a new one refuses to start while a process has that number, or had it a moment ago.
+// clearPIDFile removes the pid file of a killed dockerd: a new one refuses to start while the pid is, or recently was,
+// in use.
 func (d *Doctor) clearPIDFile(say func(string)) error {
 	if _, err := os.Stat(d.o.Host.PIDFile); err != nil {
 		return nil
@@ -72,13 +73,13 @@ func (d *Doctor) clearPIDFile(say func(string)) error {
 	return os.Remove(d.o.Host.PIDFile)
 }
 
-// hasPackage reports whether Debian's lists, as far as they are here, know a package.
+// hasPackage reports whether Debian's local package lists have a package.
 func (d *Doctor) hasPackage(ctx context.Context, pkg string) bool {
 	out, err := d.o.Host.Run(ctx, nil, "apt-cache", "pkgnames", pkg)
 	return err == nil && len(out) > 0
 }
 
-// answers is nil when the engine does.
+// answers returns an error if the engine does not answer.
 func (d *Doctor) answers(ctx context.Context) error {
 	info, err := d.o.Docker.Info(ctx)
 	if err == nil && info.ServerVersion == "" {
@@ -87,7 +88,7 @@ func (d *Doctor) answers(ctx context.Context) error {
 	return err
 }
 
-// startDockerd starts the engine by hand, in a session of its own, so that it lives on when lab ends or is interrupted.
+// startDockerd starts dockerd in its own session, so that it survives lab.
 func (d *Doctor) startDockerd(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(d.o.Host.Log), 0o755); err != nil {
 		return err
@@ -101,7 +102,8 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What containers get of the limit on open files is what dockerd has; a service gets far more than a shell's 1024, so it gets all it may have.
+	// Containers inherit dockerd's limit of open files. A service has far more than a shell's 1024, so raise it to the
+	// maximum.
 	raise := `ulimit -n "$(ulimit -Hn)" 2>/dev/null; exec "$@"`
 	cmd := exec.Command("/bin/sh", append([]string{"-c", raise, "sh", path}, d.o.Host.Dockerd[1:]...)...)
 	cmd.Env = withSbin(nil)
@@ -117,7 +119,8 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 		err := d.answers(ctx)
 		select {
 		case end := <-ended:
-			// Debian's init script may have started one as it was installed, and two do not share a pid file: then that one is waited for.
+			// Debian's init script may have started one during the installation. They exclude each other by pid file:
+			// wait for that one.
 			if _, other := d.o.Host.dockerd(); err == nil || other {
 				return err
 			}
@@ -133,12 +136,12 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 	return nil
 }
 
-// final is an error that further waiting does not cure.
+// final is an error that retrying does not cure.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// await asks until the answer is nil; when time is up it tells the last one.
+// await retries until the limit and returns the last error.
 func await(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"homelab/lab"
 )
 
-// Examine makes the checks, and with fix the cures that are safe. What an interrupt left unanswered says nothing about the machine.
+// Examine runs the checks and, with fix, the safe fixes. The results of an interrupted run are discarded.
 func (d *Doctor) Examine(ctx context.Context, fix bool, p lab.Progress) (Report, error) {
 	report := d.Run(ctx)
 	if ctx.Err() == nil && fix && report.Fixable() {

@@ -12,8 +12,8 @@ import (
 	"homelab/lab"
 )
 
-// Fix applies the cures of a report that are safe, and says each thing before it does it. It stops at the first cure that fails. What it did once it
-// does not do again. Whether the machine is fit afterwards, the next Run tells.
+// Fix applies the safe fixes of a report and announces each with say. It stops at the first error and does not repeat
+// what is already fixed. Run it again to see the result.
 func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 	if !r.Fixable() {
 		return nil
@@ -28,7 +28,7 @@ func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 		if err := d.fixEngine(ctx, say); err != nil {
 			return cannot("bring up a docker engine", err)
 		}
-		r = d.Run(ctx) // what rests on the engine could not be seen before
+		r = d.Run(ctx) // the engine was missing for some checks
 	}
 	if wanted(r, CheckPrivileged) {
 		if err := d.fixRuntime(ctx, say); err != nil {
@@ -61,7 +61,7 @@ func cannot(what string, err error) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "not_cured", Message: "could not " + what, Err: err}
 }
 
-// fixInotify raises the limits that are too low, now and for the next boot.
+// fixInotify raises limits that are too low, now and for the next boot.
 func (d *Doctor) fixInotify(say func(string)) error {
 	var lines []string
 	for _, limit := range []struct {
@@ -79,7 +79,7 @@ func (d *Doctor) fixInotify(say func(string)) error {
 		}
 	}
 	if info, err := os.Stat(d.o.Host.Sysctl); err != nil || !info.IsDir() {
-		return nil // nothing reads settings at boot here
+		return nil // no sysctl settings at boot
 	}
 	path := filepath.Join(d.o.Host.Sysctl, "60-lab.conf")
 	say("keeping them over a reboot in " + path)
@@ -87,7 +87,7 @@ func (d *Doctor) fixInotify(say func(string)) error {
 	return writeAtomic(path, []byte(text), 0o644)
 }
 
-// fixBuild installs the packages of the needs that are not met.
+// fixBuild installs the packages of unmet needs.
 func (d *Doctor) fixBuild(ctx context.Context, say func(string)) error {
 	var packages []string
 	for _, n := range d.o.Needs {
@@ -98,7 +98,7 @@ func (d *Doctor) fixBuild(ctx context.Context, say func(string)) error {
 	return d.install(ctx, say, packages)
 }
 
-// install installs Debian packages. The lists of packages are fetched first where there are none, and once more where they turn out to be stale.
+// install installs Debian packages. Package lists are fetched if missing, and again if stale.
 func (d *Doctor) install(ctx context.Context, say func(string), packages []string) error {
 	if len(packages) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (d *Doctor) install(ctx context.Context, say func(string), packages []strin
 	slices.Sort(packages)
 	packages = slices.Compact(packages)
 	apt := func(args ...string) error {
-		// Another apt may be at work: a fresh machine updates itself when it boots.
+		// A fresh machine may be running apt at boot.
 		args = append([]string{"-o", "DPkg::Lock::Timeout=300"}, args...)
 		_, err := d.o.Host.Run(ctx, []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", args...)
 		return err
@@ -132,7 +132,7 @@ func (d *Doctor) install(ctx context.Context, say func(string), packages []strin
 	return apt(installing...)
 }
 
-// writeAtomic writes a file so that a reader, or a crash, finds the old one or the new one. An existing file keeps its mode and a link stays a link.
+// writeAtomic replaces a file atomically. Mode and symlinks are preserved.
 func writeAtomic(path string, data []byte, mode os.FileMode) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// fix runs the checks and their cures, and returns what was said.
+// fix runs checks and fixes and returns what was announced.
 func fix(t *testing.T, m *machine) ([]string, error) {
 	t.Helper()
 	t.Setenv("DOCKER_HOST", "")
@@ -28,10 +28,10 @@ func fix(t *testing.T, m *machine) ([]string, error) {
 
 const engineInfo = `{"ServerVersion": "20.10.24", "DefaultRuntime": "runc", "CgroupVersion": "2", "Architecture": "x86_64"}`
 
-// serve is what the script of a dockerd ends with: the engine answers, and it runs until the test's folder is gone.
+// serve is the end of a fake dockerd: the engine answers until the test's folder is removed.
 const serve = `touch "$1"; while [ -e "$1" ]; do sleep 0.05; done`
 
-// bare is a machine without an engine. Its dockerd is a script that leaves a file, which is when the engine answers.
+// bare returns a machine without an engine. Its fake dockerd creates a file, after which the engine answers.
 func bare(t *testing.T, dockerd string) *machine {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs sh")
@@ -72,7 +72,7 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 		"fetching Debian's package lists: apt-get update",
 		"installing docker.io with apt-get",
 		"starting dockerd, which writes to /var/log/lab-dockerd.log",
-		"fetching Debian's package lists: apt-get update", // the fake left none
+		"fetching Debian's package lists: apt-get update", // none yet
 		"installing gcc, libseccomp-dev with apt-get",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
@@ -87,7 +87,7 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 	}
 }
 
-func TestFixTellsWhyDockerdEnded(t *testing.T) {
+func TestFixDockerdFails(t *testing.T) {
 	m := bare(t, "echo one; echo devices cgroup is not mounted; exit 3")
 	_, err := fix(t, m)
 	var e *lab.Error
@@ -101,7 +101,7 @@ func TestFixTellsWhyDockerdEnded(t *testing.T) {
 	}
 }
 
-func TestFixStartsDockerdOnceMore(t *testing.T) {
+func TestFixRetriesDockerd(t *testing.T) {
 	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; `+serve)
 	said, err := fix(t, m)
 	if err != nil || said[len(said)-1] != "dockerd ended: once more" {
@@ -109,8 +109,9 @@ func TestFixStartsDockerdOnceMore(t *testing.T) {
 	}
 }
 
-// Installing docker.io may start it, by Debian's init script: then ours ends, for the pid file is taken, and that one is waited for.
-func TestFixWaitsForAnEngineThatStartsMeanwhile(t *testing.T) {
+// Installing docker.io may start dockerd by Debian's init script. Then ours exits because of the pid file, and the
+// other is awaited.
+func TestFixConcurrentStart(t *testing.T) {
 	m := bare(t, "echo pid file found; exit 1")
 	m.runs(t)
 	asked := 0
@@ -204,7 +205,7 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 	}
 }
 
-// engineThatReloads is a machine whose engine refuses privileged containers. Told to reload, it reads daemon.json.
+// engineThatReloads returns a machine whose engine refuses privileged containers and supports reloading daemon.json.
 func engineThatReloads(t *testing.T, daemonJSON string) *machine {
 	m := newMachine(t)
 	decode(t, engineInfo, &m.Info)
@@ -291,7 +292,7 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	}
 }
 
-// An engine may have a default runtime of its own, which must still be run, also when the trimmed one has to be written again.
+// An existing default runtime must still be run, even if the trimmed one is rewritten.
 func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 	m := engineThatReloads(t, `{"default-runtime": "own", "runtimes": {"own": {"path": "/opt/o'wn", "runtimeArgs": ["--debug"]}}}`)
 	m.Info.DefaultRuntime = "own"
@@ -316,7 +317,7 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 	}
 }
 
-func TestFixReportsADaemonJSONItCannotRead(t *testing.T) {
+func TestFixInvalidDaemonJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"mtu": 1400,}`, `[]`, `null`, `{"runtimes": []}`, `{"default-runtime": 1}`, `{"default-runtime": "gone"}`,
 		`{"default-runtime": "runsc", "runtimes": {"runsc": {"runtimeType": "io.containerd.runsc.v1"}}}`,
@@ -336,8 +337,9 @@ func TestFixReportsADaemonJSONItCannotRead(t *testing.T) {
 	}
 }
 
-// An engine that does not take its new configuration, for a flag that contradicts it, say, must get the old one back: it would not start again.
-func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
+// If the engine rejects its configuration, for example because of a conflicting flag, the old one is restored: it would
+// not start again.
+func TestFixRestoresDaemonJSON(t *testing.T) {
 	for _, text := range []string{"", `{"mtu": 1400}`} {
 		m := engineThatReloads(t, text)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -346,7 +348,7 @@ func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
 		m.onReload = nil
 		m.onInfo = func(*docker.Info) error {
 			if asked++; asked == 3 {
-				cancel() // rather than wait out the patience
+				cancel() // instead of waiting for the timeout
 			}
 			return nil
 		}
@@ -365,7 +367,7 @@ func TestFixPutsBackWhatTheEngineRefuses(t *testing.T) {
 	}
 }
 
-func TestConfigFileOfARunningDockerd(t *testing.T) {
+func TestConfigFile(t *testing.T) {
 	for _, args := range [][]string{{"--config-file", "/else/daemon.json"}, {"-D", "--config-file=/else/daemon.json"}} {
 		m := newMachine(t)
 		m.runs(t, args...)
@@ -375,8 +377,8 @@ func TestConfigFileOfARunningDockerd(t *testing.T) {
 	}
 }
 
-// dockerd was killed: its number went to another, or nobody has waited for it yet.
-func TestPIDFileOfADeadDockerd(t *testing.T) {
+// The pid of a killed dockerd was reused, or is a zombie.
+func TestStalePIDFile(t *testing.T) {
 	for file, content := range map[string]string{"comm": "bash\n", "status": "Name:\tdockerd\nState:\tZ (zombie)\n"} {
 		m := newMachine(t)
 		m.runs(t)
@@ -388,8 +390,8 @@ func TestPIDFileOfADeadDockerd(t *testing.T) {
 	}
 }
 
-// A pid file that a killed dockerd left would keep the next from starting.
-func TestFixRemovesThePIDFileOfADeadDockerd(t *testing.T) {
+// The pid file of a killed dockerd would prevent the next one from starting.
+func TestFixRemovesStalePIDFile(t *testing.T) {
 	m := bare(t, serve)
 	write(t, m.path("run/docker.pid"), "4194304")
 	said, err := fix(t, m)

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Host says where things lie on the machine and how its programs are run. Empty fields mean the usual places; tests put everything elsewhere.
+// Host configures paths and programs of the machine. Empty fields are the defaults; tests replace them.
 type Host struct {
 	OS         string   // runtime.GOOS
 	Root       *bool    // whether lab runs as root
@@ -26,16 +26,16 @@ type Host struct {
 	DaemonJSON string   // /etc/docker/daemon.json
 	PIDFile    string   // /var/run/docker.pid
 	Socket     string   // /var/run/docker.sock
-	Log        string   // /var/log/lab-dockerd.log: what a dockerd started by lab says
+	Log        string   // /var/log/lab-dockerd.log: output of a dockerd started by lab
 	Runtime    string   // /usr/local/lib/lab/lab-runc
-	Dockerd    []string // how dockerd is started by hand: "dockerd" alone
+	Dockerd    []string // command of dockerd: "dockerd"
 
 	LookPath func(program string) (string, error)
-	// Run runs a program of the host and returns its standard output; the error holds what it printed on the other. Env is added to lab's own.
+	// Run runs a host program and returns its stdout; the error contains stderr. env is added to lab's environment.
 	Run func(ctx context.Context, env []string, program string, args ...string) ([]byte, error)
-	// Free returns how many bytes an unprivileged user may still write at path, or at the nearest folder above it that exists.
+	// Free returns the bytes available to unprivileged users at path or its nearest existing parent.
 	Free func(path string) (int64, error)
-	// Reload tells a running dockerd to read its configuration again.
+	// Reload makes a running dockerd reload its configuration.
 	Reload func(pid int) error
 }
 
@@ -76,7 +76,7 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
-// sbin is where Debian puts dockerd and debootstrap; a root shell opened by plain su has it not on PATH.
+// sbin has dockerd and debootstrap on Debian; after plain su, it is missing in PATH.
 const sbin = "/usr/local/sbin:/usr/sbin:/sbin"
 
 func lookPath(program string) (string, error) {
@@ -92,7 +92,7 @@ func lookPath(program string) (string, error) {
 	return "", err
 }
 
-// withSbin is an environment in which programs of the host find one another.
+// withSbin appends sbin to PATH.
 func withSbin(env []string) []string {
 	return append(append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+sbin), env...)
 }
@@ -130,7 +130,7 @@ func freeAbove(path string) (int64, error) {
 	}
 }
 
-// memory of the machine in bytes; zero where /proc does not tell.
+// memory in bytes; zero if unknown.
 type memory struct{ total, available int64 }
 
 func (h Host) memory() memory {
@@ -153,13 +153,14 @@ func (h Host) memory() memory {
 	return m
 }
 
-// capabilities that the host can give to a process.
+// capabilities available to processes of the host.
 type capabilities struct{ known, sysResource bool }
 
-// capSysResource is CAP_SYS_RESOURCE of linux/capability.h.
+// From linux/capability.h.
 const capSysResource = 24
 
-// capabilities reads the bounding set of the engine, which is what its containers can get; of lab itself where the engine's process cannot be read.
+// capabilities reads the bounding set of the engine's process, which limits its containers, or of lab if that is
+// unreadable.
 func (h Host) capabilities() capabilities {
 	status, err := os.ReadFile(filepath.Join(h.Proc, "self", "status"))
 	if pid, ok := h.dockerd(); ok {
@@ -179,8 +180,8 @@ func (h Host) capabilities() capabilities {
 	return capabilities{}
 }
 
-// dockerd returns the process id in the engine's pid file, when a dockerd has it that lives: the file outlives a dockerd that was killed, and for as long as nobody
-// has waited for it so does its entry in /proc.
+// dockerd returns the pid in the engine's pid file if it is a live dockerd. The file survives a killed dockerd, and so
+// does a zombie's entry in /proc.
 func (h Host) dockerd() (pid int, ok bool) {
 	data, err := os.ReadFile(h.PIDFile)
 	if err != nil {
@@ -198,10 +199,10 @@ func (h Host) dockerd() (pid int, ok bool) {
 	return pid, err != nil || !zombie.Match(status)
 }
 
-// zombie matches the status of a process that has ended and was not waited for: proc_pid_status(5).
+// zombie matches an exited process in proc_pid_status(5).
 var zombie = regexp.MustCompile(`(?m)^State:\s+[ZX]`)
 
-// number reads a kernel setting; false where the kernel has none.
+// number reads a kernel setting; false if missing.
 func (h Host) number(setting string) (int, bool) {
 	data, err := os.ReadFile(filepath.Join(h.Proc, "sys", filepath.FromSlash(strings.ReplaceAll(setting, ".", "/"))))
 	if err != nil {
@@ -211,13 +212,13 @@ func (h Host) number(setting string) (int, bool) {
 	return n, err == nil
 }
 
-// systemd reports whether systemd runs the machine.
+// systemd reports whether systemd is the init system.
 func (h Host) systemd() bool {
 	comm, _ := os.ReadFile(filepath.Join(h.Proc, "1", "comm"))
 	return strings.TrimSpace(string(comm)) == "systemd"
 }
 
-// localEndpoint reports whether an engine's address may mean this machine.
+// localEndpoint reports whether an engine's address may be this machine's.
 func localEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -232,7 +233,7 @@ func localEndpoint(endpoint string) bool {
 	return false
 }
 
-// lastLines is the end of what a program said, on one line.
+// lastLines joins the last n lines of a program's output.
 func lastLines(out []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) > n {

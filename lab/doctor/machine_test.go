@@ -16,14 +16,14 @@ import (
 	"homelab/lab/docker"
 )
 
-// machine is a host and an engine that exist on paper alone. Its files are real ones in a temporary folder.
+// machine is a fake host and engine. Its files are real ones in a temporary folder.
 type machine struct {
 	OS       string
 	Endpoint string
 	Info     docker.Info
-	Error    string // what docker info fails with
-	Refuses  string // what docker run --privileged fails with
-	Nodes    string // what docker ps tells of kind's nodes
+	Error    string // error of docker info
+	Refuses  string // error of docker run --privileged
+	Nodes    string // output of docker ps for Kind's nodes
 	Free     int64
 	Programs []string
 	Packages []string
@@ -35,11 +35,11 @@ type machine struct {
 	Needs           []Need
 
 	dir      string
-	ran      []string // docker commands and host programs that change something
+	ran      []string // docker commands and host programs with side effects
 	onRun    func(program string, args []string) error
 	onInfo   func(*docker.Info) error
-	onReload func() // nil: the engine takes no notice
-	reloaded []int  // whom lab told to reload
+	onReload func() // nil: the engine ignores it
+	reloaded []int  // reloaded pids
 	notRoot  bool
 	dockerds []string
 }
@@ -80,7 +80,7 @@ func (m *machine) doctor() *Doctor {
 	})
 }
 
-// run plays the host's programs.
+// run fakes the host's programs.
 func (m *machine) run(_ context.Context, env []string, program string, args ...string) ([]byte, error) {
 	switch program {
 	case "go":
@@ -91,13 +91,13 @@ func (m *machine) run(_ context.Context, env []string, program string, args ...s
 		}
 		return nil, errors.New("no packages found")
 	case "apt-cache":
-		return nil, nil // an older Debian, whose docker.io holds the client
+		return nil, nil // an older Debian, whose docker.io includes the client
 	}
 	if program == "apt-get" {
 		if !slices.Contains(env, "DEBIAN_FRONTEND=noninteractive") {
 			return nil, errors.New("it would ask a user")
 		}
-		args = args[2:] // the waiting for a lock
+		args = args[2:] // the lock timeout
 	}
 	m.ran = append(m.ran, strings.Join(append([]string{program}, args...), " "))
 	if m.onRun != nil {
@@ -146,7 +146,7 @@ func (e engineOf) Output(_ context.Context, stdin io.Reader, args ...string) ([]
 
 const dockerdPID = 4242
 
-// runs gives the machine a dockerd.
+// runs adds a dockerd process to the machine.
 func (m *machine) runs(t *testing.T, args ...string) {
 	t.Helper()
 	pid := strconv.Itoa(dockerdPID)

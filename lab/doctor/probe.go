@@ -15,11 +15,11 @@ import (
 	"homelab/lab/docker"
 )
 
-// runtimeName is what the trimmed runtime is called in daemon.json.
+// runtimeName is the name of the trimmed runtime in daemon.json.
 const runtimeName = "lab-runc"
 
-// privileged reports whether the engine starts privileged containers, as every kind node is. Starting one takes half a second, so it is done only where
-// there is doubt: the host cannot give CAP_SYS_RESOURCE, and the runtime is not the one that lab registered for just that.
+// privileged reports whether the engine can start privileged containers, such as Kind's nodes. A probe takes half a
+// second, so it only runs if in doubt: the host lacks CAP_SYS_RESOURCE, and lab's runtime is not registered.
 func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	c := Check{ID: CheckPrivileged, Title: "privileged"}
 	ours := s.info.DefaultRuntime == runtimeName
@@ -35,7 +35,7 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	case s.caps.sysResource || !s.caps.known:
 		return c.ok("the host holds back nothing that is needed")
 	}
-	// A kind node that runs is proof enough, and it is what the second `lab up` finds.
+	// A running Kind node is proof enough; that is the case at the second `lab up`.
 	nodes, err := d.o.Docker.Output(ctx, nil, "ps", "--quiet", "--filter", "label=io.x-k8s.kind.cluster")
 	if err == nil && len(nodes) > 0 {
 		return c.ok("kind's nodes run already")
@@ -59,18 +59,18 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	return c.fail("a container made to try it fails: "+firstLine(err.Error()), "see the log of the engine", false)
 }
 
-// silent is a check for which the engine was asked something that it did not answer.
+// silent is the result of a check that the engine did not answer.
 func (c Check) silent(err error) Check {
 	return c.fail(strings.TrimSuffix(firstLine(err.Error()), ": "+context.DeadlineExceeded.Error()), cureSilence, false)
 }
 
-// probe runs one privileged container. Its image is made on the spot and removed again: nothing is pulled, and nobody's image is needed.
+// probe runs a privileged container from a temporary image: nothing is pulled.
 func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
 	image, err := probeImage(arch)
 	if err != nil {
 		return err
 	}
-	// --quiet is not known to import; the id is all that it prints.
+	// import has no --quiet; it only prints the id.
 	label := "LABEL " + lab.LabelPart + "=doctor"
 	out, err := d.o.Docker.Output(ctx, bytes.NewReader(image), "import", "--change", label, "-")
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
 	}
 	id := strings.TrimSpace(string(out))
 	defer func() {
-		// The image goes even when the check ran out of time.
+		// Remove the image even after a timeout.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
 		defer cancel()
 		if _, rmErr := d.o.Docker.Output(ctx, nil, "image", "rm", "--force", id); rmErr != nil && err == nil {
@@ -90,7 +90,7 @@ func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
 	return err
 }
 
-// probeImage is the root file system of an image that holds one program, /true, which does nothing and succeeds.
+// probeImage returns the root file system of an image with one program, /true, which exits with 0.
 func probeImage(arch string) ([]byte, error) {
 	program, err := trueProgram(arch)
 	if err != nil {
@@ -98,7 +98,7 @@ func probeImage(arch string) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	tw := tar.NewWriter(&buf)
-	// The time makes each image one of its own, so that two probes at once do not remove one another's.
+	// The time makes the image unique, so that concurrent probes do not remove each other's.
 	header := &tar.Header{Name: "true", Mode: 0o755, Size: int64(len(program)), ModTime: time.Now(), Format: tar.FormatPAX}
 	if err := tw.WriteHeader(header); err != nil {
 		return nil, err
@@ -109,7 +109,8 @@ func probeImage(arch string) ([]byte, error) {
 	return buf.Bytes(), tw.Close()
 }
 
-// trueProgram is an ELF executable of one system call, exit(0). It is written out by hand since no compiler and no static program can be counted on.
+// trueProgram returns an ELF executable that calls exit(0). It is assembled by hand, as there may be no compiler and no
+// static program.
 func trueProgram(arch string) ([]byte, error) {
 	var machine uint16
 	var code []byte

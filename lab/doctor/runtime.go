@@ -15,21 +15,22 @@ import (
 	"homelab/lab"
 )
 
-// trimmedRuntime is the runtime, with @RUNC@ where the program stands that it wraps.
+// trimmedRuntime is the runtime; @RUNC@ is the path of the wrapped program.
 //
-// It is a shell script, and this was weighed. It runs for every container and for every `docker exec`, and kind makes hundreds of those, so its start-up
-// counts: measured over 100 starts, on a config.json of 6 KB, script with sed 4.0 ms, a small Go program 1.6 ms, a Python one 19.7 ms. The Go program would
-// have to be compiled on the host, which may have no compiler, or be a copy of lab itself, of about 100 MB; docker's client, of 43 MB, takes 29 ms. Its weakness, editing
-// JSON by pattern, is bounded: Docker and containerd write it with encoding/json, and TestTrimmedRuntime holds what must and must not be touched.
+// It runs for every container and every `docker exec`, of which Kind makes hundreds, so its start-up counts: measured
+// over 100 starts with a config.json of 6 KB, a script with sed takes 4.0 ms, a small Go program 1.6 ms, a Python one
+// 19.7 ms. A Go program would have to be compiled on the host, which may have no compiler, or be a copy of lab, of
+// about 100 MB; docker's client, of 43 MB, takes 29 ms. Editing JSON by pattern is safe enough: Docker and containerd
+// write it with encoding/json, and TestTrimmedRuntime covers what must and must not be changed.
 //
 //go:embed lab-runc.sh
 var trimmedRuntime string
 
-// backupSuffix names the copy of daemon.json as it was before lab first changed it.
+// backupSuffix is the suffix of the copy of daemon.json before lab's first change.
 const backupSuffix = ".before-lab"
 
-// fixRuntime registers the trimmed runtime as the engine's default and makes the engine read it. An engine that does not take it gets its old
-// configuration back, since with a bad one it would not start again.
+// fixRuntime registers the trimmed runtime as the engine's default and reloads the engine. If that fails, the old
+// configuration is restored, since the engine would not start with a bad one.
 func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 	host := d.o.Host
 	pid, ok := host.dockerd()
@@ -57,7 +58,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 		if err := writeAtomic(host.Runtime, script, 0o755); err != nil {
 			return err
 		}
-		if err := os.Chmod(host.Runtime, 0o755); err != nil { // a file that was there kept its mode
+		if err := os.Chmod(host.Runtime, 0o755); err != nil { // an existing file kept its mode
 			return err
 		}
 	}
@@ -89,8 +90,8 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 	return errors.Join(err, os.Remove(file))
 }
 
-// plan returns daemon.json as it should be, and the program that the trimmed runtime must wrap. Where the trimmed runtime is the default already, that
-// program is told by the copy of daemon.json from before.
+// plan returns the new daemon.json and the program to wrap. If the trimmed runtime already is the default, the program
+// is taken from the backup.
 func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err error) {
 	config, err := parseDaemonConfig(old)
 	if err != nil {
@@ -114,7 +115,7 @@ func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err 
 	return merged, program, err
 }
 
-// reloadInto makes the engine read its configuration and waits until its default runtime is the wanted one.
+// reloadInto reloads the engine and waits until its default runtime is want.
 func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
 	if err := d.o.Host.Reload(pid); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
 	})
 }
 
-// configFile is the configuration that a running dockerd reads.
+// configFile returns the configuration file of a running dockerd.
 func (h Host) configFile(pid int) string {
 	data, _ := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "cmdline"))
 	args := strings.Split(string(data), "\x00")

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// trim runs the trimmed runtime around a program that prints its arguments, each on a line that ends with a bar.
+// trim runs the trimmed runtime around a program that prints its arguments, one per line, each followed by a bar.
 func trim(t testing.TB, dir string, args ...string) (printed string) {
 	t.Helper()
 	inner, script := filepath.Join(dir, "inner"), filepath.Join(dir, "lab-runc")
@@ -34,7 +34,7 @@ func trim(t testing.TB, dir string, args ...string) (printed string) {
 	return string(out)
 }
 
-// spec is an OCI runtime configuration, as Docker writes it, whose process has the capabilities in every set.
+// spec returns an OCI runtime configuration as written by Docker, with the capabilities in every set.
 func spec(t testing.TB, caps []string, args ...string) map[string]any {
 	t.Helper()
 	process := map[string]any{
@@ -56,7 +56,7 @@ func compact(t testing.TB, v any) string {
 	return string(out)
 }
 
-// trimmed checks that the runtime turns the first document into the second, both for a bundle and for the process of an exec.
+// trimmed checks the runtime's change to a document, as a bundle and as the process of an exec.
 func trimmed(t testing.TB, had, want []string, args ...string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a bundle")
@@ -109,7 +109,7 @@ func TestTrimmedRuntime(t *testing.T) {
 	}
 }
 
-func TestTrimmedRuntimeReadsIndentedFiles(t *testing.T) {
+func TestTrimmedRuntimeIndented(t *testing.T) {
 	dir := t.TempDir()
 	text, err := json.MarshalIndent(spec(t, []string{"CAP_CHOWN", "CAP_SYS_RESOURCE"}), "", "  ")
 	if err != nil {
@@ -124,7 +124,7 @@ func TestTrimmedRuntimeReadsIndentedFiles(t *testing.T) {
 	}
 }
 
-func TestTrimmedRuntimeLeavesOtherCommandsAlone(t *testing.T) {
+func TestTrimmedRuntimeOtherCommands(t *testing.T) {
 	for _, args := range [][]string{{"--version"}, {"kill", "id", "9"}, {"create", "--bundle", "/nonexistent", "id"}, {"state", "an id", ""}} {
 		if printed := trim(t, t.TempDir(), args...); printed != strings.Join(args, "|\n")+"|\n" {
 			t.Errorf("%q became %q", args, printed)
@@ -132,7 +132,7 @@ func TestTrimmedRuntimeLeavesOtherCommandsAlone(t *testing.T) {
 	}
 }
 
-// What a container is told to run never changes, whatever it holds.
+// The container's command never changes.
 func FuzzTrimmedRuntime(f *testing.F) {
 	for _, seed := range []string{`"CAP_SYS_RESOURCE"`, `\"CAP_SYS_RESOURCE",`, `"capabilities":{"a":["CAP_SYS_RESOURCE"],`, `["CAP_SYS_RESOURCE"]`, "\x00\n,]", "é\\"} {
 		f.Add(seed)
@@ -142,7 +142,7 @@ func FuzzTrimmedRuntime(f *testing.F) {
 	})
 }
 
-// Whatever a daemon.json holds, registering the runtime keeps every other key as it was.
+// Registering the runtime keeps all other keys of daemon.json.
 func FuzzDaemonConfig(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"mtu":1400,"n":1e400}`, `{"runtimes":null,"a":{"b":[1,2,{}]}}`, `{"runtimes":{"x":{"path":"y"}},"default-runtime":"x"}`} {
 		f.Add(seed)
@@ -154,7 +154,7 @@ func FuzzDaemonConfig(f *testing.F) {
 		}
 		merged, err := config.with(runtimeName, "/lab-runc", nil)
 		if err != nil {
-			return // runtimes is no object
+			return // runtimes is not an object
 		}
 		got, err := parseDaemonConfig(merged)
 		if err != nil {
