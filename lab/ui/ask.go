@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Ask puts a question where somebody can answer it, beside what yes would lose; elsewhere the answer is no.
+// Ask asks a yes-no question and lists what yes would destroy. Without a terminal, the answer is no.
 func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, error) {
 	if u.opts.JSON || u.opts.In == nil {
 		return false, nil
@@ -19,7 +19,7 @@ func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, er
 	}
 	u.Say(question + " yes or no:")
 	answer := make(chan string, 1)
-	go func() { // a read cannot be cancelled; the process ends with it
+	go func() { // a read cannot be cancelled; it ends with the process
 		line, _ := bufio.NewReader(u.opts.In).ReadString('\n')
 		answer <- strings.TrimSpace(line)
 	}()
@@ -31,9 +31,9 @@ func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, er
 	}
 }
 
-// Enter returns what shows a prompt within a story and waits for enter. A standard input that ends is an interrupt.
+// Enter returns a function that shows a prompt within a story and waits for enter. EOF is an interrupt.
 func (u *UI) Enter() func(ctx context.Context, prompt string) error {
-	// One reader for all waits: a read cannot be cancelled, and must not swallow what the next one waits for.
+	// One reader for all waits: a read cannot be cancelled, and must not consume the input of the next one.
 	lines := make(chan error)
 	go func() {
 		in := bufio.NewReader(os.Stdin)

@@ -11,13 +11,13 @@ import (
 	"homelab/lab"
 )
 
-// The types of this file are the JSON contract, documented in docs/json.md: keys are added, never renamed nor removed; every key is always there; a
-// list without elements is []. Seconds have three decimals; times are RFC 3339 in UTC.
+// The types in this file are the JSON contract, documented in docs/json.md: keys are added, never renamed or removed;
+// all keys are always present; empty lists are []. Seconds have three decimals; times are RFC 3339 in UTC.
 
-// List is a slice that is [] in JSON when it is nil, never null.
+// List is a slice that is encoded as [] when nil.
 type List[T any] []T
 
-// MarshalJSON writes the list.
+// MarshalJSON implements json.Marshaler.
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	if l == nil {
 		return []byte("[]"), nil
@@ -25,7 +25,7 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return compact([]T(l))
 }
 
-// compact encodes without escaping <, > and &: results are not for HTML, and "a -> b" is to be read.
+// compact encodes without escaping <, > and &, for readability.
 func compact(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -43,40 +43,40 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Seconds are what results tell of a span of time: three decimals at most.
+// Seconds rounds a duration to three decimals.
 func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 // Status is `lab status -o json`.
 type Status struct {
 	Lab          string                `json:"lab"`
-	Engine       string                `json:"engine"`   // as an estate names it; empty where none is installed
-	Revision     string                `json:"revision"` // commit that the engine has compared with
+	Engine       string                `json:"engine"`   // as in an estate; empty if none is installed
+	Revision     string                `json:"revision"` // commit that the engine has compared
 	Clusters     List[StatusCluster]   `json:"clusters"`
 	Applications List[lab.Application] `json:"applications"`
 	Endpoints    List[Endpoint]        `json:"endpoints"`
-	Off          List[string]          `json:"off"`    // what exists and does not run or answer
-	Starts       string                `json:"starts"` // the command that starts it; empty where nothing is off
+	Off          List[string]          `json:"off"`    // what is stopped or does not answer
+	Starts       string                `json:"starts"` // command that starts it; empty if Off is
 }
 
-// StatusCluster is one cluster in Status.
+// StatusCluster is a cluster in Status.
 type StatusCluster struct {
 	Name        string `json:"name"`
 	Role        string `json:"role"`
-	Environment string `json:"environment"` // empty for a hub that belongs to none
-	Kubernetes  string `json:"kubernetes"`  // empty when the API does not answer
+	Environment string `json:"environment"` // may be empty for a hub
+	Kubernetes  string `json:"kubernetes"`  // empty if the API does not answer
 	Ready       bool   `json:"ready"`
 	State       string `json:"state"` // absent, stopped, paused, unreachable, not ready or ready; "1 of 3 nodes stopped"
 }
 
-// Endpoint is something of the lab that a user can reach.
+// Endpoint is an address of the lab.
 type Endpoint struct {
 	Name       string `json:"name"`
 	URL        string `json:"url"`
-	User       string `json:"user"` // whose password `lab creds NAME` prints; empty where none is needed
+	User       string `json:"user"` // whose password `lab creds NAME` prints; may be empty
 	PasswordBy string `json:"-"`    // command that prints the password
 }
 
-// StatusClusters turns what was seen of clusters into their contract.
+// StatusClusters converts observed clusters.
 func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 	var list List[StatusCluster]
 	for _, s := range states {
@@ -87,7 +87,7 @@ func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 	return list
 }
 
-// UpResult is `lab up -o json`; `changed` is empty when nothing was done.
+// UpResult is `lab up -o json`; `changed` is empty if nothing was done.
 type UpResult struct {
 	Lab     string           `json:"lab"`
 	Changed List[string]     `json:"changed"` // titles of the steps that changed something: "cluster dev", "bridge prod"
@@ -95,15 +95,15 @@ type UpResult struct {
 	Steps   List[StepResult] `json:"steps"`
 }
 
-// StepResult is one step in UpResult.
+// StepResult is a step in UpResult.
 type StepResult struct {
 	Name    string  `json:"name"`
-	Cluster string  `json:"cluster"` // empty for a step that is about none
+	Cluster string  `json:"cluster"` // empty for a step without cluster
 	Seconds float64 `json:"seconds"`
 	Result  string  `json:"result"`
 }
 
-// NewUpResult puts the result of `lab up` together.
+// NewUpResult returns the result of `lab up`.
 func NewUpResult(labName string, changed []string, took time.Duration, steps []lab.StepResult) UpResult {
 	return UpResult{Lab: labName, Changed: changed, Seconds: Seconds(took), Steps: stepResults(steps)}
 }
@@ -119,21 +119,21 @@ func stepResults(steps []lab.StepResult) List[StepResult] {
 // PlanResult is `lab up --dry-run -o json`.
 type PlanResult struct {
 	Lab   string         `json:"lab"`
-	Steps List[PlanStep] `json:"steps"` // each after those that it needs
+	Steps List[PlanStep] `json:"steps"` // dependencies come first
 }
 
-// PlanStep is one step in PlanResult.
+// PlanStep is a step in PlanResult.
 type PlanStep struct {
 	ID      string       `json:"id"`      // "engine", "cluster/hub"
 	Name    string       `json:"name"`    // as in StepResult
-	Cluster string       `json:"cluster"` // empty for a step that is about none
+	Cluster string       `json:"cluster"` // empty for a step without cluster
 	Action  string       `json:"action"`  // none, create, update, repair, recreate or delete
 	Reason  string       `json:"reason"`
-	Loses   string       `json:"loses"` // what the step destroys for good; empty when nothing
-	Needs   List[string] `json:"needs"` // ids of the steps that end before it starts
+	Loses   string       `json:"loses"` // data that the step destroys; may be empty
+	Needs   List[string] `json:"needs"` // ids of the steps to wait for
 }
 
-// NewPlanResult turns a plan into its contract.
+// NewPlanResult converts a plan.
 func NewPlanResult(labName string, steps []lab.Step) PlanResult {
 	res := PlanResult{Lab: labName}
 	for _, s := range steps {
@@ -142,7 +142,7 @@ func NewPlanResult(labName string, steps []lab.Step) PlanResult {
 	return res
 }
 
-// DownResult is `lab down -o json`; `removed` is empty when there was nothing.
+// DownResult is `lab down -o json`; `removed` is empty if there was nothing.
 type DownResult struct {
 	Lab     string       `json:"lab"`
 	Removed List[string] `json:"removed"` // "cluster dev", "container lab-homelab-forge", "network lab-homelab"
@@ -151,12 +151,12 @@ type DownResult struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// Snapshot is one snapshot of a lab.
+// Snapshot is a snapshot of a lab.
 type Snapshot struct {
 	Name     string       `json:"name"`
 	Taken    string       `json:"taken"`
 	Clusters List[string] `json:"clusters"`
-	Bytes    int64        `json:"bytes"` // on disk, beyond what it shares with the lab
+	Bytes    int64        `json:"bytes"` // on disk, without what it shares with the lab
 }
 
 // SnapshotSaveResult is `lab snapshot save -o json`.
@@ -178,21 +178,21 @@ type SnapshotRemoveResult struct {
 	Removed List[string] `json:"removed"`
 }
 
-// ErrorResult is what every command writes with -o json when it fails.
+// ErrorResult is the output of a failed command with -o json.
 type ErrorResult struct {
 	Error ErrorBody `json:"error"`
 }
 
 // ErrorBody is the content of ErrorResult.
 type ErrorBody struct {
-	Code     string             `json:"code"` // stable word
+	Code     string             `json:"code"` // stable
 	Message  string             `json:"message"`
 	Cure     string             `json:"cure"`
-	Details  List[string]       `json:"details"` // further lines for a user; their wording may change
+	Details  List[string]       `json:"details"` // further lines for users; wording may change
 	Problems List[ErrorProblem] `json:"problems"`
 }
 
-// ErrorProblem is one fault in a file. Line and column count from 1; 0 means unknown.
+// ErrorProblem is a problem in a file. Line and column count from 1; 0 is unknown.
 type ErrorProblem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -208,7 +208,7 @@ type DoctorResult struct {
 	Warnings int               `json:"warnings"`
 }
 
-// DoctorCheck is one check: status is ok, warning, failure or skipped.
+// DoctorCheck is a check; status is ok, warning, failure or skipped.
 type DoctorCheck struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -216,7 +216,7 @@ type DoctorCheck struct {
 	Cure   string `json:"cure"`
 }
 
-// NewDoctorResult turns the rows of a report into their contract.
+// NewDoctorResult converts a report.
 func NewDoctorResult(rows []Row) DoctorResult {
 	var res DoctorResult
 	for _, r := range rows {
@@ -238,7 +238,7 @@ func NewDoctorResult(rows []Row) DoctorResult {
 
 // DiagnoseResult is `lab diagnose -o json`.
 type DiagnoseResult struct {
-	File string `json:"file"` // the archive that was written
+	File string `json:"file"` // path of the archive
 }
 
 // BundleResult is `lab bundle ls|build|save|load -o json`.
@@ -246,14 +246,14 @@ type BundleResult struct {
 	Items List[BundleItem] `json:"items"`
 }
 
-// BundleItem is one image or chart.
+// BundleItem is an image or chart.
 type BundleItem struct {
 	Kind   string `json:"kind"`   // image or chart
 	Name   string `json:"name"`   // component or chart
-	Ref    string `json:"ref"`    // image reference; for a chart its version
-	Digest string `json:"digest"` // empty while not at hand
+	Ref    string `json:"ref"`    // image reference; version of a chart
+	Digest string `json:"digest"` // empty unless present
 	Bytes  int64  `json:"bytes"`  // of the archive on disk
-	Origin string `json:"origin"` // engine, bundle, registry or source: where it came from or would come from
+	Origin string `json:"origin"` // origin, actual or expected: engine, bundle, registry or source
 	AtHand bool   `json:"at_hand"`
 }
 
@@ -263,7 +263,7 @@ type BridgeResult struct {
 	Clusters List[BridgeCluster] `json:"clusters"`
 }
 
-// BridgeCluster is what one cluster's registration carries.
+// BridgeCluster is the registration of a cluster.
 type BridgeCluster struct {
 	Name        string            `json:"name"`
 	Server      string            `json:"server"`
@@ -271,7 +271,7 @@ type BridgeCluster struct {
 	Annotations List[BridgeValue] `json:"annotations"` // sorted by key
 }
 
-// BridgeValue is one label or annotation with where it came from; file is empty for what is written in none.
+// BridgeValue is a label or annotation with its origin; file may be empty.
 type BridgeValue struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -280,7 +280,7 @@ type BridgeValue struct {
 	Line   int    `json:"line"`
 }
 
-// NewBridgeResult turns registrations into their contract.
+// NewBridgeResult converts registrations.
 func NewBridgeResult(labName string, registrations []lab.Registration) BridgeResult {
 	res := BridgeResult{Lab: labName}
 	for _, r := range registrations {
@@ -305,7 +305,7 @@ type LogResult struct {
 	Commits List[LogCommit] `json:"commits"`
 }
 
-// LogCommit is one commit in the forge.
+// LogCommit is a commit in the forge.
 type LogCommit struct {
 	Commit  string    `json:"commit"` // full hash
 	Author  string    `json:"author"`
@@ -316,27 +316,27 @@ type LogCommit struct {
 // PushResult is `lab git push -o json`.
 type PushResult struct {
 	Commit  string `json:"commit"`
-	Changed bool   `json:"changed"` // false when the forge held this tree already
+	Changed bool   `json:"changed"` // false if the forge already had this tree
 }
 
 // PullResult is `lab git pull -o json`.
 type PullResult struct {
-	Commit    string          `json:"commit"`    // the forge's, which the working tree now has; empty where it has none
+	Commit    string          `json:"commit"`    // the forge's head, now in the working tree; may be empty
 	DryRun    bool            `json:"dry_run"`   // nothing was written
-	Commits   List[LogCommit] `json:"commits"`   // that were brought, newest first
+	Commits   List[LogCommit] `json:"commits"`   // pulled commits, newest first
 	Files     List[PullFile]  `json:"files"`     // sorted
-	Committed string          `json:"committed"` // commit in the repository around the estate; empty for none
-	Reason    string          `json:"reason"`    // why there is none; empty where there is no repository either
-	Next      string          `json:"next"`      // what to type then; may be empty
+	Committed string          `json:"committed"` // commit in the enclosing repository; may be empty
+	Reason    string          `json:"reason"`    // why there is none; empty without a repository
+	Next      string          `json:"next"`      // suggested command; may be empty
 }
 
-// PullFile is what a pull did to one file.
+// PullFile is the result for one file.
 type PullFile struct {
 	Path   string    `json:"path"`
 	Did    string    `json:"did"`    // took, merged, conflict or kept
-	Note   string    `json:"note"`   // why, where that is not plain
-	Lines  List[int] `json:"lines"`  // at which conflicts begin
-	Beside string    `json:"beside"` // where the forge's file is, which could not take its place
+	Note   string    `json:"note"`   // reason, if not obvious
+	Lines  List[int] `json:"lines"`  // line numbers of conflicts
+	Beside string    `json:"beside"` // path of a forge file that could not take its place
 }
 
 // URLResult is `lab git url -o json`.
@@ -351,19 +351,19 @@ type KubeconfigResult struct {
 	Clusters   List[KubeconfigFile] `json:"clusters"`
 }
 
-// KubeconfigFile is one cluster's kubeconfig.
+// KubeconfigFile is a cluster's kubeconfig.
 type KubeconfigFile struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"` // absolute
 	Context string `json:"context"`
 }
 
-// CredsResult is `lab creds -o json`; `lab creds SERVICE -o json` is one Credential.
+// CredsResult is `lab creds -o json`; `lab creds SERVICE -o json` is a Credential.
 type CredsResult struct {
 	Credentials List[Credential] `json:"credentials"`
 }
 
-// Credential opens one service of the lab.
+// Credential is the login of a service.
 type Credential struct {
 	Service  string `json:"service"` // an engine, or forge
 	URL      string `json:"url"`
@@ -373,14 +373,14 @@ type Credential struct {
 
 // InitResult is `lab init DIR -o json`.
 type InitResult struct {
-	Estate string    `json:"estate"` // absolute path of the folder that was written
-	Draft  DraftInfo `json:"draft"`  // of empty lists without --from
+	Estate string    `json:"estate"` // absolute path of the created folder
+	Draft  DraftInfo `json:"draft"`  // with empty lists unless --from is given
 }
 
 // VersionResult is `lab version -o json`.
 type VersionResult struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision"` // commit that lab was built from, where known
+	Revision string `json:"revision"` // commit that lab was built from, if known
 	Go       string `json:"go"`
 	Kind     string `json:"kind"`
 	Helm     string `json:"helm"`

@@ -9,7 +9,7 @@ type ScenarioList struct {
 	Scenarios List[ScenarioSummary] `json:"scenarios"`
 }
 
-// ScenarioSummary is one scenario of an estate; `lab scenario show -o json` is one ScenarioShow.
+// ScenarioSummary is a scenario of an estate.
 type ScenarioSummary struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -23,12 +23,12 @@ type ScenarioShow struct {
 	Title    string             `json:"title"`
 	Teaches  string             `json:"teaches"`
 	File     string             `json:"file"`
-	Engines  List[string]       `json:"engines"`  // that it is for; any when empty
-	Clusters List[string]       `json:"clusters"` // that it requires
+	Engines  List[string]       `json:"engines"`  // supported engines; empty for any
+	Clusters List[string]       `json:"clusters"` // required clusters
 	Steps    List[ScenarioStep] `json:"steps"`
 }
 
-// ScenarioStep is one step of a scenario.
+// ScenarioStep is a step of a scenario.
 type ScenarioStep struct {
 	Number int    `json:"number"`
 	ID     string `json:"id"`
@@ -41,26 +41,26 @@ type ScenarioStep struct {
 // ScenarioRun is `lab scenario run -o json`.
 type ScenarioRun struct {
 	Lab       string               `json:"lab"`
-	Verdict   string               `json:"verdict"` // the worst of the scenarios': passed, skipped, failed, timeout, error, interrupted
+	Verdict   string               `json:"verdict"` // the most severe: passed, skipped, failed, timeout, error, interrupted
 	Seconds   float64              `json:"seconds"`
 	Scenarios List[ScenarioResult] `json:"scenarios"`
 }
 
-// ScenarioResult is one played scenario.
+// ScenarioResult is the result of a scenario.
 type ScenarioResult struct {
 	Name     string                   `json:"name"`
 	Title    string                   `json:"title"`
 	Verdict  string                   `json:"verdict"`
-	Reason   string                   `json:"reason"` // why it was skipped, or what went wrong outside of a step
+	Reason   string                   `json:"reason"` // why it was skipped, or an error outside of steps
 	Began    time.Time                `json:"began"`
 	Seconds  float64                  `json:"seconds"`
 	Steps    List[ScenarioStepResult] `json:"steps"`
 	Measures List[ScenarioMeasure]    `json:"measures"`
-	Left     List[string]             `json:"left"`     // what is not as it was before
+	Left     List[string]             `json:"left"`     // remaining differences
 	Timeline string                   `json:"timeline"` // path of the HTML page
 }
 
-// ScenarioStepResult is one played step.
+// ScenarioStepResult is the result of a step.
 type ScenarioStepResult struct {
 	Number    int          `json:"number"`
 	ID        string       `json:"id"`
@@ -68,17 +68,17 @@ type ScenarioStepResult struct {
 	Verb      string       `json:"verb"`
 	Always    bool         `json:"always"`
 	Verdict   string       `json:"verdict"` // passed, failed, timeout, error, interrupted or not played
-	Since     float64      `json:"since"`   // seconds from the story's beginning to the step's
+	Since     float64      `json:"since"`   // seconds from the start of the story
 	Seconds   float64      `json:"seconds"`
 	Did       string       `json:"did"`
 	Error     string       `json:"error"`
-	Expected  string       `json:"expected"`  // of an expectation that was not met
-	LastSeen  string       `json:"last_seen"` // instead
-	Unchanged float64      `json:"unchanged"` // seconds that it had been so
+	Expected  string       `json:"expected"`  // unmet expectation
+	LastSeen  string       `json:"last_seen"` // actual state
+	Unchanged float64      `json:"unchanged"` // seconds since it last changed
 	Notes     List[string] `json:"notes"`
 }
 
-// ScenarioMeasure is a span of time from a change to what followed from it.
+// ScenarioMeasure is the time from a change to its effect.
 type ScenarioMeasure struct {
 	Name    string  `json:"name"`
 	From    string  `json:"from"`
@@ -93,8 +93,8 @@ type PromoteResult struct {
 	Was     string `json:"was"`
 	Version string `json:"version"`
 	File    string `json:"file"`
-	Changed bool   `json:"changed"` // false when there was nothing to promote
+	Changed bool   `json:"changed"` // false if there was nothing to promote
 	Written bool   `json:"written"` // false with --dry-run
 	Diff    string `json:"diff"`
-	Commit  string `json:"commit"` // in the forge; empty when nothing was pushed
+	Commit  string `json:"commit"` // in the forge; empty if nothing was pushed
 }

@@ -17,7 +17,7 @@ import (
 	"homelab/lab"
 )
 
-// contract is an example of every result, by the name of its golden file.
+// contract returns an example of every result, by golden file.
 func contract() map[string]any {
 	commit := "3f2c1d90a7b64e5f8c9d0e1f2a3b4c5d6e7f8091"
 	const kubeconfigs = "/home/me/.local/state/lab/homelab/kubeconfigs"
@@ -126,8 +126,8 @@ func TestContract(t *testing.T) {
 
 var example = regexp.MustCompile("(?s)<!-- ([a-z-]+) -->\n```json\n(.*?)```")
 
-// The document's examples are the golden files, and every golden file is in it.
-func TestContractIsDocumented(t *testing.T) {
+// The document contains all golden files.
+func TestContractDocumented(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "json.md")
 	doc, err := os.ReadFile(file)
 	if err != nil {
@@ -159,8 +159,7 @@ func TestContractIsDocumented(t *testing.T) {
 	}
 }
 
-// An empty result of every type has all its keys and no null.
-func TestEmptyResultsHaveEveryKeyAndNoNull(t *testing.T) {
+func TestEmptyResults(t *testing.T) {
 	for name, v := range contract() {
 		empty, err := encode(reflect.Zero(reflect.TypeOf(v)).Interface())
 		if err != nil {
@@ -185,7 +184,7 @@ func TestEmptyResultsHaveEveryKeyAndNoNull(t *testing.T) {
 	}
 }
 
-func TestJSONIsAloneOnOut(t *testing.T) {
+func TestJSONOutput(t *testing.T) {
 	var o, e bytes.Buffer
 	u := New(Options{Out: &o, Err: &e, JSON: true})
 	u.Begin(header, upSteps())

@@ -1,6 +1,6 @@
 package ui
 
-// DraftInfo is how an estate beside repositories was made.
+// DraftInfo describes an estate drafted from repositories.
 type DraftInfo struct {
 	Repositories List[DraftRepository] `json:"repositories"`
 	Clusters     List[string]          `json:"clusters"`
@@ -8,30 +8,30 @@ type DraftInfo struct {
 	Keys         List[DraftKey]        `json:"keys"`
 	Addons       List[DraftAddon]      `json:"addons"`
 	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
-	Beside       List[string]          `json:"beside"` // likewise of what nothing leads to, and is left out
+	Beside       List[string]          `json:"beside"` // same, of unreferenced manifests, which are left out
 }
 
-// DraftRepository is a repository that is mounted.
+// DraftRepository is a mounted repository.
 type DraftRepository struct {
 	URL    string `json:"url"`
 	Folder string `json:"folder"` // relative to the estate
-	Branch string `json:"branch"` // that is checked out, and served
+	Branch string `json:"branch"` // the checked-out branch, which is served
 }
 
 // DraftKey is a label or annotation that the repositories read.
 type DraftKey struct {
 	Kind  string `json:"kind"` // label or annotation
 	Key   string `json:"key"`
-	Value string `json:"value"` // empty where it is to be given
+	Value string `json:"value"` // empty if it must be set
 	How   string `json:"how"`   // found, made up, to be given
 	At    string `json:"at"`    // FILE:LINE:COLUMN where it is read
 }
 
-// DraftAddon is an addon that the repositories have.
+// DraftAddon is an addon of the repositories.
 type DraftAddon struct {
 	Addon string `json:"addon"`
 	On    bool   `json:"on"`
-	Why   string `json:"why"` // it is off; empty where it is on
+	Why   string `json:"why"` // why it is off; empty if on
 	At    string `json:"at"`
 }
 

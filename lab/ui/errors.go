@@ -8,8 +8,8 @@ import (
 	"homelab/lab"
 )
 
-// Error tells a failure, as text on Err or as JSON on Out, and returns the exit code of the program. It is the one place that maps errors to
-// either. A nil error says nothing and is ExitDone.
+// Error prints an error, as text on Err or as JSON on Out, and returns the exit code. No other code maps errors to
+// either. A nil error is ExitDone.
 func (u *UI) Error(err error) lab.Exit {
 	if err == nil {
 		return lab.ExitDone
@@ -17,7 +17,7 @@ func (u *UI) Error(err error) lab.Exit {
 	u.End()
 	told := toldErrors(err)
 	if u.opts.JSON {
-		// An error that cannot be written has nobody left to be told to.
+		// Nobody is left to report a failed write to.
 		_ = u.JSON(errorResult(told))
 		return told[0].Exit
 	}
@@ -31,7 +31,7 @@ func (u *UI) Error(err error) lab.Exit {
 	return told[0].Exit
 }
 
-// toldErrors takes apart what errors.Join put together. Of several, those that only say that the others stopped them are left out.
+// toldErrors splits joined errors. Those that were only cancelled because of others are left out.
 func toldErrors(err error) []lab.Error {
 	var all, real []lab.Error
 	for _, leaf := range leaves(err) {
@@ -62,7 +62,7 @@ func leaves(err error) []error {
 	return list
 }
 
-// told fills in what an error leaves open, with its cause within the message.
+// told completes an error; its cause becomes part of the message.
 func told(err error) lab.Error {
 	var e lab.Error
 	var known *lab.Error
@@ -70,7 +70,7 @@ func told(err error) lab.Error {
 	switch {
 	case errors.As(err, &known):
 		e = *known
-		// What was wrapped around it says where it happened.
+		// Wrapping texts give the place.
 		if around, ok := strings.CutSuffix(err.Error(), known.Error()); ok {
 			e.Message = around + e.Message
 		}
@@ -132,9 +132,9 @@ func errorResult(told []lab.Error) ErrorResult {
 	return ErrorResult{Error: body}
 }
 
-// errorText draws an error: what happened, its problems in a column or its details, and the cure at the end.
+// errorText formats an error: message, problems or details, cure.
 func errorText(e lab.Error, columns int, p paint) string {
-	// The first line of a long message is the message; Helm and Docker put more below.
+	// Helm and Docker put details below the first line.
 	message, rest, _ := strings.Cut(strings.TrimSpace(e.Message), "\n")
 	const label = "error: "
 	var b strings.Builder
@@ -177,7 +177,7 @@ func problemLines(problems lab.Problems, columns int, p paint) string {
 		place := clean(problem.Position.String())
 		prefix := spaces(2) + pad(place, at+2)
 		if columns > 0 && width(prefix) > columns/2 {
-			// Too little room beside the place: the text goes below it.
+			// Too narrow: put the text below the position.
 			b.WriteString(spaces(2) + p.text(bold, place) + "\n" + hang(spaces(4), clean(text), columns) + "\n")
 			continue
 		}

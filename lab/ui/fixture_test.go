@@ -33,7 +33,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// fits fails on lines that are wider than a screen.
+// fits fails on lines wider than a screen.
 func fits(t *testing.T, text string) {
 	t.Helper()
 	for l := range strings.SplitSeq(text, "\n") {
@@ -76,7 +76,7 @@ func event(s lab.Step, state lab.StepState, detail string, since, elapsed time.D
 
 const ms = time.Millisecond
 
-// halfWay is what happened until the middle of a first `lab up`, in order of time.
+// halfWay returns the events of the first half of a first `lab up`.
 func halfWay() []lab.Event {
 	s := upSteps()
 	const running, done = lab.StepRunning, lab.StepDone

@@ -21,7 +21,7 @@ func (u *UI) Log(res LogResult) error {
 	return nil
 }
 
-// Pushed prints `lab git push`; changes is what a user reads of them.
+// Pushed prints `lab git push`; changes is a summary for users.
 func (u *UI) Pushed(res PushResult, changes string) error {
 	if !res.Changed {
 		return u.Result(res, "the forge has this tree already: "+lab.Abbreviate(res.Commit))
@@ -64,7 +64,7 @@ func (u *UI) Pulled(res PullResult) error {
 	return nil
 }
 
-// remark is what there is to say about a pulled file.
+// remark returns the note on a pulled file.
 func (f PullFile) remark() string {
 	switch {
 	case f.Beside != "":

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPulledIsToldFileByFile(t *testing.T) {
+func TestPulled(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	brought := PullResult{
 		Commit: commit, Commits: []LogCommit{{Commit: commit, Author: "ann", Message: "two replicas\n\nwhy"}},

@@ -10,8 +10,8 @@ import (
 	"homelab/lab"
 )
 
-// After Ctrl-C the screen says what is waited for, and in the end what was stopped: nothing that was not done reads as if it were.
-func TestAfterAnInterruptTheScreenSaysWhatIsWaitedFor(t *testing.T) {
+// After Ctrl-C the screen says what is being waited for, then what was stopped; nothing unfinished looks done.
+func TestInterrupt(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		t.Run(fmt.Sprint("tty=", tty), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAfterAnInterruptTheScreenSaysWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAfterAnInterruptATallPlanStillSaysWhatIsWaitedFor(t *testing.T) {
+func TestInterruptTallPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 12)
 		u := New(Options{Err: v, TTY: true, Size: func() (int, int) { return 80, 12 }})

@@ -7,8 +7,8 @@ import (
 	"homelab/lab"
 )
 
-// What only leads to others is no column; when it is in disorder its own line says so.
-func TestStatusOfWhatLeads(t *testing.T) {
+// Applications that only generate others have no column; one that is unhealthy gets a line.
+func TestStatusRoot(t *testing.T) {
 	s := Status{Lab: "homelab", Clusters: []StatusCluster{{Name: "hub", Role: "hub", Ready: true}}}
 	s.Applications = []lab.Application{
 		{Name: "podinfo", Addon: "podinfo", Cluster: "hub", Version: "1.0.0", Sync: "Synced", Health: "Healthy"},

@@ -8,16 +8,16 @@ import (
 	"homelab/lab"
 )
 
-// narration is one long piece of work outside any plan: an archive that is written, an image that is built.
+// narration shows an operation outside a plan, such as writing an archive.
 type narration struct {
 	ui    *UI
 	drawn bool      // a line is on the terminal
-	about string    // plain mode: what was told last, without what only counts
-	said  time.Time // plain mode: when
+	about string    // plain mode: the last subject
+	said  time.Time // plain mode: time of the last line
 }
 
-// Narrate does such work and tells how far it is. On a terminal that is one line, drawn over and gone in the end; elsewhere lines stay, one when something new
-// begins and one every ten seconds while it lasts.
+// Narrate runs work and shows its progress: on a terminal as one line that is redrawn and finally removed; elsewhere as
+// a line per subject, repeated every ten seconds.
 func (u *UI) Narrate(work func(lab.Progress) error) error {
 	n := &narration{ui: u}
 	defer n.end()
@@ -51,7 +51,7 @@ func (n *narration) end() {
 
 var amount = regexp.MustCompile(`[0-9][0-9.]* ?[kMGT]?B\b`)
 
-// subject is a detail without its amounts and times, which change all the while: the words before them say when something new begins.
+// subject strips amounts and times from a detail; it changes when something new begins.
 func subject(detail string) string {
 	words, _, _ := strings.Cut(detail, ",")
 	return amount.ReplaceAllString(words, "")

@@ -13,7 +13,7 @@ import (
 	"homelab/lab"
 )
 
-// printed returns what do prints on Out and Err, on terminals of 80 columns or into files.
+// printed returns the output of do on Out and Err, on terminals of 80 columns or in files.
 func printed(terminal bool, do func(u *UI)) (out, err string) {
 	var o, e bytes.Buffer
 	do(New(Options{Out: &o, Err: &e, TTY: terminal, OutTTY: terminal}))
@@ -153,7 +153,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestManyAddonsGoBelow(t *testing.T) {
+func TestMatrixWraps(t *testing.T) {
 	s := summary()
 	for _, addon := range []string{"cert-manager", "external-dns", "ingress-nginx", "kube-prometheus-stack"} {
 		s.Applications = append(s.Applications, lab.Application{
@@ -165,7 +165,7 @@ func TestManyAddonsGoBelow(t *testing.T) {
 	golden(t, "many-addons.txt", out)
 }
 
-// Several applications of one addon share a cell; what is left out counts only where nothing else does.
+// Applications of one addon share a cell; disabled ones count only if there are no others.
 func TestCell(t *testing.T) {
 	well := lab.Application{Version: "1.0.0", Sync: "Synced", Health: "Healthy"}
 	waiting := lab.Application{Version: "1.0.0", Sync: "OutOfSync", Health: "Progressing"}
@@ -207,7 +207,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestColourOnlyWhereAsked(t *testing.T) {
+func TestColor(t *testing.T) {
 	everything := func(u *UI) {
 		u.Begin(header, upSteps())
 		u.Event(halfWay()[1])

@@ -8,15 +8,15 @@ import (
 	"homelab/lab"
 )
 
-// Row is one line of a report: a check with what it found, and below it the cure where one is needed.
+// Row is a line of a report: a check, its finding and a cure.
 type Row struct {
 	Symbol Symbol
 	Title  string
 	Text   string
-	Cure   string // may have several lines
+	Cure   string // possibly several lines
 }
 
-// Report prints checks and how many failed, as data.
+// Report prints checks and the number of failures as data.
 func (u *UI) Report(rows []Row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,15 +70,15 @@ type Summary struct {
 	Applications []lab.Application
 	Addons       []string // order of the columns; others follow by name
 	Endpoints    []Entry
-	Next         string // what to do next, without "next:"
+	Next         string // suggested command, without "next:"
 }
 
-// Entry is one thing to know: "forge", its address, and a note.
+// Entry is a fact: "forge", its address, and a note.
 type Entry struct {
 	Name, Text, Note string
 }
 
-// Summary prints the last screen of `lab up`; with -o json nothing, for the result is UpResult.
+// Summary prints the last screen of `lab up`; with -o json nothing, as the result is UpResult.
 func (u *UI) Summary(s Summary) {
 	if u.opts.JSON {
 		return
@@ -128,14 +128,14 @@ func entriesText(list []Entry, p paint) string {
 	return t.render(0, p)
 }
 
-// Entries prints names with their texts, aligned.
+// Entries prints aligned entries.
 func (u *UI) Entries(list []Entry) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.write(u.opts.Out, entriesText(list, paint(u.opts.OutColor)))
 }
 
-// UpToDate says that there was nothing to do; with -o json nothing.
+// UpToDate reports that nothing had to be done; with -o json nothing.
 func (u *UI) UpToDate(labName string, clusters, applications int, took time.Duration) {
 	if u.opts.JSON {
 		return
@@ -144,7 +144,7 @@ func (u *UI) UpToDate(labName string, clusters, applications int, took time.Dura
 		labName, Count(clusters, "cluster"), Count(applications, "application"), Duration(took)))
 }
 
-// Status prints `lab status`: JSON or the matrix, with what is wrong below.
+// Status prints `lab status`: JSON, or the matrix with problems below.
 func (u *UI) Status(s Status) error {
 	if u.opts.JSON {
 		return u.JSON(s)

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// Result prints what came of a command: JSON, or the one line that a user reads.
+// Result prints a result: as JSON, or one line for users.
 func (u *UI) Result(v any, line string) error {
 	if u.opts.JSON {
 		return u.JSON(v)
@@ -19,7 +19,7 @@ func (u *UI) Result(v any, line string) error {
 	return nil
 }
 
-// Bridge prints `lab bridge show`: every label and annotation, and where it came from.
+// Bridge prints `lab bridge show`: labels and annotations with their origins.
 func (u *UI) Bridge(labName string, list []lab.Registration) error {
 	if u.opts.JSON {
 		return u.JSON(NewBridgeResult(labName, list))
@@ -85,7 +85,7 @@ func (u *UI) Doctor(rows []Row) error {
 	return nil
 }
 
-// Plan prints `lab up --dry-run`; text is the plan as a user reads it.
+// Plan prints `lab up --dry-run`; text is the plan for users.
 func (u *UI) Plan(labName string, steps []lab.Step, text string) error {
 	if u.opts.JSON {
 		return u.JSON(NewPlanResult(labName, steps))
@@ -94,7 +94,7 @@ func (u *UI) Plan(labName string, steps []lab.Step, text string) error {
 	return nil
 }
 
-// Up prints what a run changed: for a machine alone, as a user saw it.
+// Up prints the result of a run as JSON; users have seen it already.
 func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult) error {
 	if !u.opts.JSON {
 		return nil
@@ -111,7 +111,7 @@ func (u *UI) Down(res DownResult, took time.Duration) error {
 	return u.Result(res, fmt.Sprintf("lab %s is gone: %d things removed   %s", res.Lab, len(res.Removed), Duration(took)))
 }
 
-// SnapshotSaved prints `lab snapshot save`; next is what brings it back.
+// SnapshotSaved prints `lab snapshot save`; next is the command to restore it.
 func (u *UI) SnapshotSaved(labName string, s Snapshot, took time.Duration, next string) error {
 	if u.opts.JSON {
 		return u.JSON(SnapshotSaveResult{Lab: labName, Snapshot: s, Seconds: Seconds(took)})
@@ -121,7 +121,7 @@ func (u *UI) SnapshotSaved(labName string, s Snapshot, took time.Duration, next 
 	return nil
 }
 
-// Snapshots prints `lab snapshot ls`; save is what makes one.
+// Snapshots prints `lab snapshot ls`; save is the command to create one.
 func (u *UI) Snapshots(res SnapshotListResult, save string) error {
 	if u.opts.JSON {
 		return u.JSON(res)
@@ -181,7 +181,7 @@ func (u *UI) Scenario(res ScenarioShow) error {
 	return nil
 }
 
-// Promotion prints what `lab promote` changes, before it does; summary is the line below the diff.
+// Promotion prints what `lab promote` is about to change; summary is the line below the diff.
 func (u *UI) Promotion(diff, summary string) {
 	if u.opts.JSON {
 		return
@@ -193,7 +193,7 @@ func (u *UI) Promotion(diff, summary string) {
 	u.Print(summary)
 }
 
-// Promoted prints `lab promote`; next is what brings in what was only written.
+// Promoted prints `lab promote`; next is the command to apply a change that was only written.
 func (u *UI) Promoted(res PromoteResult, next string) error {
 	switch {
 	case u.opts.JSON:

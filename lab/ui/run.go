@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	frameEvery = 100 * time.Millisecond // the spinner's step on a terminal
-	checkEvery = time.Second            // how often plain mode looks whether there is something to say
-	sayEvery   = 10 * time.Second       // how often plain mode tells what a running step does now, if that changed
-	sayAnyway  = time.Minute            // and if it did not: CI systems end jobs that are silent for long
+	frameEvery = 100 * time.Millisecond // spinner interval
+	checkEvery = time.Second            // plain mode: polling interval
+	sayEvery   = 10 * time.Second       // plain mode: interval of updates of a running step, if its detail changed
+	sayAnyway  = time.Minute            // and if not: CI systems kill jobs that are silent for long
 )
 
-// row is what is known of one step.
+// row is the state of a step.
 type row struct {
 	step    lab.Step
 	state   lab.StepState
 	detail  string
-	elapsed time.Duration // as of seen
-	seen    time.Time     // when the last event came
-	told    string        // plain mode: the detail that was printed last
+	elapsed time.Duration // at seen
+	seen    time.Time     // time of the last event
+	told    string        // plain mode: the last printed detail
 	toldAt  time.Time
 }
 
@@ -34,10 +34,10 @@ func (w *row) settled() bool {
 	return false
 }
 
-// underWay reports whether the step has begun and not ended, after an interrupt too.
+// underWay reports whether the step is running, or stopping after an interrupt.
 func (w *row) underWay() bool { return w.state == lab.StepRunning || w.state == lab.StepStopping }
 
-// took is how long the step has been running at now.
+// took returns the running time at now.
 func (w *row) took(now time.Time) time.Duration {
 	if w.underWay() {
 		return w.elapsed + now.Sub(w.seen)
@@ -45,7 +45,7 @@ func (w *row) took(now time.Time) time.Duration {
 	return w.elapsed
 }
 
-// run is one view of a running plan. All methods are called with the UI's lock held.
+// run is the view of a running plan. Its methods require u.mu.
 type run struct {
 	ui      *UI
 	header  string
@@ -54,14 +54,14 @@ type run struct {
 	byID    map[string]*row
 	stop    chan struct{}
 	stopped chan struct{}
-	shown   bool // the header is out
+	shown   bool // the header was printed
 	screen  screen
 
-	waits  string    // plain mode: what was said last to be waited for after an interrupt
-	waitAt time.Time // and when
+	waits  string    // plain mode: the last printed wait after an interrupt
+	waitAt time.Time // and its time
 }
 
-// Begin shows a plan that starts to run. Steps that change nothing stay off the screen. End must follow.
+// Begin shows a plan that starts. Steps without changes are hidden. End must follow.
 func (u *UI) Begin(header string, steps []lab.Step) {
 	u.End()
 	u.mu.Lock()
@@ -80,7 +80,7 @@ func (u *UI) Begin(header string, steps []lab.Step) {
 		every = frameEvery
 		r.draw(false)
 	}
-	// The one goroutine of this package: a spinner turns while nobody calls. End waits for it.
+	// The only goroutine of this package turns the spinner. End waits for it.
 	go u.tick(r, every)
 }
 
@@ -104,7 +104,7 @@ func (u *UI) tick(r *run, every time.Duration) {
 	}
 }
 
-// Event takes what happened to a step. It never blocks on the terminal longer than one write, and may be called from several goroutines.
+// Event shows an event of a step. It blocks for at most one write and is safe for concurrent use.
 func (u *UI) Event(e lab.Event) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,7 +117,7 @@ func (u *UI) Event(e lab.Event) {
 		w = r.add(e.Step)
 	}
 	if w.settled() {
-		return // progress that was under way when the step ended
+		return // late progress of a finished step
 	}
 	now := u.opts.Clock()
 	before := w.state
@@ -137,7 +137,7 @@ func (u *UI) Event(e lab.Event) {
 	}
 }
 
-// End leaves the last state on the screen and gives the cursor back. It may be called again.
+// End leaves the final state on the screen and restores the cursor. It is idempotent.
 func (u *UI) End() {
 	u.mu.Lock()
 	r := u.run
@@ -177,7 +177,7 @@ func (r *run) say(line string) {
 	r.ui.write(r.ui.opts.Err, line+"\n")
 }
 
-// visible reports whether a row is worth a line: what changes something, what fails, and on the screen what is being waited for just now.
+// visible reports whether a row is shown: changes, failures, and on the screen what is currently waited for.
 func (w *row) visible(final bool) bool {
 	switch {
 	case w.step.Action != lab.ActionNone, w.state == lab.StepFailed:
@@ -188,7 +188,7 @@ func (w *row) visible(final bool) bool {
 	return w.underWay()
 }
 
-// finishing says, after an interrupt, what the run still waits for; empty where it is for nothing.
+// finishing returns what an interrupted run still waits for, or "".
 func (r *run) finishing() string {
 	var titles []string
 	for _, w := range r.rows {
@@ -202,7 +202,7 @@ func (r *run) finishing() string {
 	return "finishing what cannot be stopped: " + strings.Join(titles, ", ")
 }
 
-// text is what stands beside the title.
+// text returns the text beside the title.
 func (r *run) text(w *row, final bool) string {
 	switch w.state {
 	case lab.StepStopped:
@@ -213,7 +213,7 @@ func (r *run) text(w *row, final bool) string {
 		}
 		return firstOf(w.detail, w.step.Reason)
 	case lab.StepDone:
-		// A change is shown by its reason; what is new or mended, by what it became.
+		// An update is described by its reason, other actions by their result.
 		if w.step.Action == lab.ActionUpdate || w.step.Action == lab.ActionDelete {
 			return firstOf(clean(w.step.Reason), w.detail)
 		}
@@ -236,7 +236,7 @@ func stoppedWhile(detail string) string {
 	return strings.TrimSuffix("stopped while: "+detail, " while: ")
 }
 
-// after names what a waiting step waits for: kinds that have not all ended, several of a kind as one word.
+// after names what a waiting step waits for; several steps of a kind become one word.
 func (r *run) after(s lab.Step) string {
 	type group struct {
 		titles []string
@@ -282,7 +282,7 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// titleWidth is the width of the title column: 18 as drawn, wider where a title is longer.
+// titleWidth is 18, or more for longer titles.
 func (r *run) titleWidth() int {
 	n := 18
 	for _, w := range r.rows {
@@ -293,7 +293,7 @@ func (r *run) titleWidth() int {
 	return min(n, 40)
 }
 
-// tell prints the line of a row whose state changed: plain mode, where whole lines are kept because a log is read later and can be searched.
+// tell prints a row whose state changed, in plain mode: whole lines, for logs.
 func (r *run) tell(w *row, since time.Duration, now time.Time) {
 	if w.state == lab.StepWaiting || w.state == lab.StepStopping || w.step.Action == lab.ActionNone && w.state != lab.StepFailed {
 		return
@@ -328,7 +328,7 @@ func (r *run) println(line string) {
 	r.ui.write(r.ui.opts.Err, strings.TrimRight(line, " ")+"\n")
 }
 
-// remind tells, in plain mode, what long-running steps do now.
+// remind prints what long-running steps are doing, in plain mode.
 func (r *run) remind() {
 	now := r.ui.opts.Clock()
 	if waits := r.finishing(); waits != "" && (waits != r.waits || now.Sub(r.waitAt) >= sayAnyway) {
@@ -348,7 +348,7 @@ func (r *run) remind() {
 	}
 }
 
-// tellStopped says, in plain mode, what was under way when the run ended early.
+// tellStopped prints what was running when the run was interrupted, in plain mode.
 func (r *run) tellStopped() {
 	now := r.ui.opts.Clock()
 	p := paint(r.ui.opts.Color)

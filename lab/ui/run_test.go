@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// play feeds events at the moments they carry.
+// play sends events at their times.
 func play(u *UI, began time.Time, events []lab.Event) {
 	for _, e := range events {
 		until(began, e.Since)
@@ -20,13 +20,13 @@ func play(u *UI, began time.Time, events []lab.Event) {
 	}
 }
 
-// until lets the bubble's clock reach d after began, and the view draw what is due then. No time passes outside the bubble.
+// until advances the synctest clock to d after began and lets the view draw.
 func until(began time.Time, d time.Duration) {
 	time.Sleep(time.Until(began.Add(d)))
 	synctest.Wait()
 }
 
-func TestHalfWayOnATerminal(t *testing.T) {
+func TestHalfWayTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 24)
 		u := New(Options{Err: v, TTY: true, Color: true, Width: 80})
@@ -55,7 +55,7 @@ func TestHalfWayOnATerminal(t *testing.T) {
 	})
 }
 
-func TestHalfWayElsewhere(t *testing.T) {
+func TestHalfWayPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
 		u := New(Options{Err: &b})
@@ -79,7 +79,7 @@ func TestHalfWayElsewhere(t *testing.T) {
 	})
 }
 
-func TestPlainSaysNowAndThenWhatTakesLong(t *testing.T) {
+func TestPlainReminds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
 		u := New(Options{Err: &b})
@@ -108,7 +108,7 @@ func TestOneEdit(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		t.Run(fmt.Sprint("tty=", tty), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				columns := map[bool]int{true: 80, false: 200}[tty] // a log has lines of any length
+				columns := map[bool]int{true: 80, false: 200}[tty] // lines in a log have any length
 				v := newVT(t, columns, 24)
 				u := New(Options{Err: v, TTY: tty, Width: 80})
 				began := time.Now()
@@ -126,7 +126,7 @@ func TestOneEdit(t *testing.T) {
 	}
 }
 
-func TestNothingToDoShowsNothing(t *testing.T) {
+func TestNothingToDo(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var b bytes.Buffer
@@ -143,7 +143,7 @@ func TestNothingToDoShowsNothing(t *testing.T) {
 	}
 }
 
-func TestAStepThatChangesNothingIsShownWhenItFails(t *testing.T) {
+func TestUnchangedStepFails(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			v := newVT(t, 80, 10)
@@ -160,7 +160,7 @@ func TestAStepThatChangesNothingIsShownWhenItFails(t *testing.T) {
 	}
 }
 
-func TestATallPlanIsFoldedAndEndsWhole(t *testing.T) {
+func TestTallPlan(t *testing.T) {
 	var steps []lab.Step
 	for i := range 40 {
 		steps = append(steps, step("cluster", fmt.Sprintf("c%02d", i), lab.ActionCreate))
@@ -199,7 +199,7 @@ func TestATallPlanIsFoldedAndEndsWhole(t *testing.T) {
 	}
 }
 
-func TestResizeLeavesNoRests(t *testing.T) {
+func TestResize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 30)
 		u := New(Options{Err: v, TTY: true, Size: func() (int, int) { return v.width, v.height }})
@@ -207,7 +207,7 @@ func TestResizeLeavesNoRests(t *testing.T) {
 		u.Begin(header, upSteps())
 		play(u, began, halfWay())
 		for _, w := range []int{60, 41, 30, 20} {
-			u.mu.Lock() // the ticker must not draw into a screen that is being resized
+			u.mu.Lock() // the ticker must not draw during the resize
 			v.resize(w)
 			u.mu.Unlock()
 			time.Sleep(2 * frameEvery)
@@ -220,7 +220,7 @@ func TestResizeLeavesNoRests(t *testing.T) {
 	})
 }
 
-func TestSayGoesAboveTheBlock(t *testing.T) {
+func TestSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 24)
 		u := New(Options{Err: v, TTY: true})
@@ -238,7 +238,7 @@ func TestSayGoesAboveTheBlock(t *testing.T) {
 	})
 }
 
-func TestHostileDetailsStayOnTheirLine(t *testing.T) {
+func TestHostileDetails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 24)
 		u := New(Options{Err: v, TTY: true})
@@ -253,7 +253,7 @@ func TestHostileDetailsStayOnTheirLine(t *testing.T) {
 	})
 }
 
-func TestEventsFromManyGoroutines(t *testing.T) {
+func TestConcurrentEvents(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			v := newVT(t, 80, 24)
@@ -281,7 +281,7 @@ func TestEventsFromManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestBeginEndsTheRunBefore(t *testing.T) {
+func TestBeginTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 24)
 		u := New(Options{Err: v, TTY: true})
@@ -313,9 +313,9 @@ func TestLongestWay(t *testing.T) {
 	}
 }
 
-func TestAWaitingStepNamesWhatHasNotEnded(t *testing.T) {
+func TestWaitingStep(t *testing.T) {
 	steps := upSteps()
-	steps[4].Action = lab.ActionNone // cluster dev is there already
+	steps[4].Action = lab.ActionNone // cluster dev exists
 	bridge := steps[8]
 	r := &run{byID: map[string]*row{}}
 	for _, s := range steps {
@@ -325,7 +325,7 @@ func TestAWaitingStepNamesWhatHasNotEnded(t *testing.T) {
 	for _, c := range []struct{ done, want string }{
 		{"", "engine, clusters"},
 		{"engine", "clusters"},
-		{"cluster/hub", "clusters"}, // others of them are under way
+		{"cluster/hub", "clusters"}, // others of them are running
 		{"cluster/staging", "clusters"},
 		{"cluster/prod", ""},
 	} {

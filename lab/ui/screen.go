@@ -12,11 +12,11 @@ import (
 const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
-	clearLine  = "\x1b[K" // from the cursor to the end of the line
-	clearBelow = "\x1b[J" // from the cursor to the end of the screen
+	clearLine  = "\x1b[K" // erase to the end of the line
+	clearBelow = "\x1b[J" // erase to the end of the screen
 )
 
-// maxRight is the column at which a block ends on a wide screen: further to the right the eye loses the line.
+// maxRight is the right edge of a block on a wide screen: wider lines are hard to follow.
 const maxRight = 100
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
@@ -27,7 +27,6 @@ type segment struct {
 	text  string
 }
 
-// line is one line on the screen.
 type line []segment
 
 func (l line) width() int {
@@ -38,13 +37,13 @@ func (l line) width() int {
 	return n
 }
 
-// render cuts the line to n columns and colours it.
+// render cuts the line to n columns and colors it.
 func (l line) render(n int, p paint) string {
 	var b strings.Builder
 	for i, s := range l {
 		rest := l[i:].width()
 		if rest > n {
-			// What follows does not fit as a whole: cut within this segment if it alone is too long, or in the next.
+			// The rest does not fit: cut here if this segment is too long, else in the next.
 			if w := width(s.text); w >= n {
 				b.WriteString(p.text(s.style, truncate(s.text+"…", n)))
 				return b.String()
@@ -56,7 +55,8 @@ func (l line) render(n int, p paint) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// screen is the block of lines that is redrawn in place. One frame is one write, so that a terminal never shows half of one.
+// screen is a block of lines that is redrawn in place. Each frame is a single write, so terminals never show partial
+// ones.
 type screen struct {
 	out    io.Writer
 	widths []int // columns of each line on the screen
@@ -64,7 +64,7 @@ type screen struct {
 	hidden bool
 }
 
-// home moves to the first line of the block. Terminals rewrap lines when they become narrower, so the lines are counted at today's width.
+// home moves to the first line of the block. Narrower terminals rewrap lines, so they are counted at the current width.
 func (s *screen) home(columns int) string {
 	rows := 0
 	for _, w := range s.widths {
@@ -79,7 +79,7 @@ func (s *screen) home(columns int) string {
 	return fmt.Sprintf("\r\x1b[%dA", rows)
 }
 
-// draw replaces the block by lines.
+// draw replaces the block.
 func (s *screen) draw(lines []line, columns int, p paint) {
 	if len(lines) == 0 && len(s.widths) == 0 {
 		return
@@ -87,7 +87,7 @@ func (s *screen) draw(lines []line, columns int, p paint) {
 	var frame strings.Builder
 	widths := make([]int, len(lines))
 	for i, l := range lines {
-		// One column stays free: at the very edge terminals differ in whether the cursor has wrapped.
+		// Leave one column free: terminals differ in wrapping at the edge.
 		frame.WriteString(l.render(columns-1, p) + clearLine + "\n")
 		widths[i] = min(l.width(), columns-1)
 	}
@@ -101,12 +101,12 @@ func (s *screen) draw(lines []line, columns int, p paint) {
 	_, _ = io.WriteString(s.out, b.String())
 }
 
-// above writes a line over the block, which moves down.
+// above writes a line above the block.
 func (s *screen) above(text string, columns int) {
 	_, _ = io.WriteString(s.out, s.home(columns)+clearBelow+text+"\n"+s.frame)
 }
 
-// leave gives the cursor back; the block stays.
+// leave restores the cursor; the block stays.
 func (s *screen) leave() {
 	if s.hidden {
 		_, _ = io.WriteString(s.out, "\n"+showCursor)
@@ -121,7 +121,7 @@ func (r *run) size() (columns, rows int) {
 	return r.ui.opts.Width, 0
 }
 
-// draw shows the current state; the final one has no spinner and is as tall as it needs, for it may scroll.
+// draw shows the current state; the final one has no spinner and any height, as it may scroll.
 func (r *run) draw(final bool) {
 	columns, height := r.size()
 	columns = max(columns, 8)
@@ -135,7 +135,7 @@ func (r *run) draw(final bool) {
 	}
 }
 
-// lines draws the block for a screen of the given size; height 0 means no limit.
+// lines returns the block for a screen size; height 0 is unlimited.
 func (r *run) lines(now time.Time, columns, height int, final bool) []line {
 	var rows []*row
 	for _, w := range r.rows {
@@ -150,7 +150,7 @@ func (r *run) lines(now time.Time, columns, height int, final bool) []line {
 	if r.header != "" {
 		head = []line{{{bold, r.header}}, {}}
 	}
-	room := height - 1 // the cursor stands below the block
+	room := height - 1 // the cursor is below the block
 	var foot []line
 	if waits := r.finishing(); waits != "" && !final && (height == 0 || room > 2) {
 		foot = []line{{}, {{plain, " "}, {SymbolWarning.style(), string(SymbolWarning)}, {plain, " interrupted, " + waits}}}
@@ -168,7 +168,7 @@ func (r *run) lines(now time.Time, columns, height int, final bool) []line {
 	return append(head, foot...)
 }
 
-// folded draws rows on a screen that is too small for them: what is under way or has failed in full, the rest as a number.
+// folded fits rows on a small screen: running and failed ones in full, the rest as a number.
 func (r *run) folded(rows []*row, now time.Time, columns, room int) []line {
 	var busy []line
 	done, waiting := 0, 0
@@ -201,7 +201,7 @@ func (r *run) count(symbol Symbol, n int, what string) line {
 	return line{{plain, " "}, {symbol.style(), string(symbol)}, {plain, fmt.Sprintf(" %d %s", n, what)}}
 }
 
-// line draws one row: symbol, title, text, and at the right edge the time.
+// line returns a row: symbol, title, text and time.
 func (r *run) line(w *row, now time.Time, columns int, final bool) line {
 	symbol, took := SymbolWaiting, ""
 	switch w.state {

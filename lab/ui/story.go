@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// StoryLine is one step of a scenario, as it is told.
+// StoryLine is a step of a scenario.
 type StoryLine struct {
 	Number int
 	Title  string
-	Symbol Symbol // empty while it is under way
+	Symbol Symbol // empty while it is running
 	Took   time.Duration
-	Since  time.Duration // since the story began; told where nothing redraws
-	Detail []Entry       // what was expected, and what was seen instead
+	Since  time.Duration // since the start of the story; shown in plain mode
+	Detail []Entry       // expected and actual state
 }
 
-// story is the view of a scenario that is being played: lines that stay, and the step under way below them.
+// story is the view of a scenario: finished steps, and the current one below.
 type story struct {
 	ui      *UI
 	screen  screen
 	current *StoryLine
-	began   time.Time // of the step under way
+	began   time.Time // of the current step
 	start   time.Time // for the spinner
-	prompt  string    // what is waited for instead of a step
+	prompt  string    // replaces the current step
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// storyColumns is how wide a story is told, as its steps' times stand at the right.
+// storyColumns is the width of a story, with times on the right.
 const storyColumns = screenWidth
 
-// StoryBegin shows a scenario that starts to be played. StoryEnd must follow.
+// StoryBegin shows a scenario that starts. StoryEnd must follow.
 func (u *UI) StoryBegin(head, right string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -48,7 +48,7 @@ func (u *UI) StoryBegin(head, right string) {
 	go s.tick()
 }
 
-// tick turns the spinner, or tells of a step that takes long. StoryEnd waits for it.
+// tick turns the spinner, or reports long steps. StoryEnd waits for it.
 func (s *story) tick() {
 	defer close(s.stopped)
 	every, show := frameEvery, s.draw
@@ -69,7 +69,7 @@ func (s *story) tick() {
 	}
 }
 
-// goesOn writes a line about a step that was under way the last time too.
+// goesOn reports a step that is still running.
 func (s *story) goesOn() {
 	if s.current == nil {
 		return
@@ -82,7 +82,7 @@ func (s *story) goesOn() {
 	}
 }
 
-// StoryStep tells of a step: that it is under way (no symbol), or how it ended.
+// StoryStep shows a step: running (no symbol), or its result.
 func (u *UI) StoryStep(l StoryLine) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,7 +110,7 @@ func (u *UI) StoryStep(l StoryLine) {
 	u.write(u.opts.Err, text)
 }
 
-// StoryPrompt says what is waited for, until the next step.
+// StoryPrompt shows a prompt until the next step.
 func (u *UI) StoryPrompt(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -124,7 +124,7 @@ func (u *UI) StoryPrompt(text string) {
 	}
 }
 
-// StoryEnd ends the view and prints the verdict as data; with -o json nothing is printed there.
+// StoryEnd ends the view and prints the verdict as data, unless -o json is given.
 func (u *UI) StoryEnd(verdict string) {
 	u.mu.Lock()
 	s := u.story
@@ -155,7 +155,7 @@ func (s *story) size() (int, int) {
 	return s.ui.opts.Width, 0
 }
 
-// draw shows the step under way.
+// draw shows the current step.
 func (s *story) draw() {
 	columns, _ := s.size()
 	columns = max(columns, 8)
@@ -176,7 +176,7 @@ func (s *story) draw() {
 	s.screen.draw(lines, columns, paint(s.ui.opts.Color))
 }
 
-// ended is the line of a step that ended, with its details.
+// ended formats a finished step with its details.
 func (s *story) ended(l StoryLine) string {
 	p := paint(s.ui.opts.Color)
 	left := fmt.Sprintf("%2d ", l.Number)

@@ -53,7 +53,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-func TestStoryLeavesOutToJSON(t *testing.T) {
+func TestStoryJSON(t *testing.T) {
 	var o, e bytes.Buffer
 	u := New(Options{Out: &o, Err: &e, JSON: true})
 	tellStory(u)
@@ -62,8 +62,7 @@ func TestStoryLeavesOutToJSON(t *testing.T) {
 	}
 }
 
-// Where nothing can be redrawn, a step that takes long is told of from time to time.
-func TestALongStepIsToldOf(t *testing.T) {
+func TestStoryReminds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e bytes.Buffer
 		u := New(Options{Err: &e})

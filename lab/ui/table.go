@@ -8,11 +8,11 @@ import (
 	"homelab/lab"
 )
 
-// Table is a head and rows of equal length.
+// Table has a head and rows of equal length.
 type Table struct {
 	Head  []string
 	Rows  [][]string
-	Right []int // columns that are aligned to the right: numbers
+	Right []int // right-aligned columns: numbers
 }
 
 const (
@@ -64,7 +64,7 @@ func (t Table) render(columns int, p paint) string {
 	return trimLines(b.String())
 }
 
-// columnWidths ignores the last cell of a shorter row, which may run on to the right.
+// columnWidths ignores the last cell of shorter rows, which may extend to the right.
 func columnWidths(rows [][]string) []int {
 	columns := 0
 	for _, cells := range rows {
@@ -81,7 +81,7 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// styled dims a head and colours the sign at the end of a cell.
+// styled dims a head and colors the symbol at the end of a cell.
 func styled(cell string, head bool, p paint) string {
 	if head {
 		return p.text(dim, cell)
@@ -105,7 +105,7 @@ func trimLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// matrix is clusters × addons. addons gives the order of the columns; those it does not name follow by name.
+// matrix formats clusters × addons. addons orders the columns; others follow by name.
 func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, kubernetes bool, columns int, p paint) string {
 	cells := map[[2]string][]lab.Application{}
 	var more []string
@@ -153,7 +153,7 @@ func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, k
 		}
 		addons = addons[n:]
 		if !first {
-			b.WriteString("\n") // further addons go below, beside the clusters' names alone
+			b.WriteString("\n") // more addons go below, with the cluster names repeated
 		}
 		b.WriteString(t.render(0, p))
 		head = head[:1]
@@ -186,7 +186,8 @@ func (t *Table) width() int {
 	return n
 }
 
-// cell is what a cluster has of an addon: the version and how it stands, or how many of several stand well. What is left out does not count where others do.
+// cell formats a cluster's applications of an addon: version and status, or how many are healthy. Disabled ones count
+// only if there are no others.
 func cell(apps []lab.Application) string {
 	counted := slices.DeleteFunc(slices.Clone(apps), func(a lab.Application) bool { return a.LeftOut != "" })
 	if len(counted) == 0 {

@@ -12,8 +12,8 @@ import (
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)`)
 
-// clean makes one printable line of text that others wrote (a pod's message, a commit's subject): it may hold newlines, escape sequences and
-// direction marks, each of which would break the screen or lie about what is on it.
+// clean makes foreign text (a pod's message, a commit's subject) one printable line. It may contain newlines, escape
+// sequences and direction marks, which break or falsify the screen.
 func clean(s string) string {
 	if strings.Contains(s, "\x1b") {
 		s = escapes.ReplaceAllString(s, "")
@@ -29,7 +29,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// wide are the ranges that terminals draw two columns wide (Unicode's East Asian Width W and F, and emoji).
+// wide are the ranges of double-width characters (East Asian Width W and F, and emoji).
 var wide = []struct{ from, to rune }{
 	{0x1100, 0x115f},
 	{0x231a, 0x231b},
@@ -65,7 +65,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// width is the number of columns that s takes.
+// width returns the number of columns of s.
 func width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -74,7 +74,7 @@ func width(s string) int {
 	return n
 }
 
-// truncate cuts s to at most n columns, the last one being … where something is missing.
+// truncate cuts s to n columns, the last one being … if anything is missing.
 func truncate(s string, n int) string {
 	if width(s) <= n {
 		return s
@@ -95,11 +95,11 @@ func truncate(s string, n int) string {
 
 func spaces(n int) string { return strings.Repeat(" ", max(0, n)) }
 
-// pad fills s up to n columns.
+// pad pads s to n columns.
 func pad(s string, n int) string { return s + spaces(n-width(s)) }
 
-// wrap breaks s between words into lines of at most n columns; 0 leaves it whole. A word longer than n keeps a line of its own, uncut: it is a
-// path or a command to copy.
+// wrap breaks s between words into lines of n columns; 0 does not wrap. Words longer than n are not cut: they are paths
+// or commands to copy.
 func wrap(s string, n int) []string {
 	if n <= 0 || width(s) <= n {
 		return []string{s}
@@ -120,7 +120,7 @@ func wrap(s string, n int) []string {
 	return append(lines, line)
 }
 
-// hang writes text after prefix, wrapped to n columns with further lines indented as far as the first.
+// hang writes text after prefix, wrapped to n columns with a hanging indent.
 func hang(prefix, text string, n int) string {
 	room := 0
 	if n > 0 {
@@ -129,7 +129,7 @@ func hang(prefix, text string, n int) string {
 	return prefix + strings.Join(wrap(text, room), "\n"+spaces(width(prefix)))
 }
 
-// hangLast wraps the last of a line's columns, which are set apart by two spaces or more, below its own beginning.
+// hangLast wraps the last of a line's columns, which are separated by at least two spaces, with a hanging indent.
 func hangLast(s string, n int) string {
 	at := strings.LastIndex(s, "  ") + 2
 	if at < 2 || width(s[:at]) > n-20 {
@@ -138,10 +138,10 @@ func hangLast(s string, n int) string {
 	return hang(s[:at], s[at:], n)
 }
 
-// Duration is lab.Duration, for those who draw.
+// Duration formats a duration; it is lab.Duration.
 func Duration(d time.Duration) string { return lab.Duration(d) }
 
-// Size is how a user reads the size of a file in bytes, in decimal units: 12 kB, 412 MB, 1.2 GB.
+// Size formats a file size in decimal units: 12 kB, 412 MB, 1.2 GB.
 func Size(bytes int64) string {
 	switch {
 	case bytes < 1e3:
@@ -156,7 +156,7 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
 }
 
-// Memory is how a user reads an amount of memory or disk in bytes, in binary units: 0.5 GiB, 21 GiB.
+// Memory formats an amount of memory or disk in binary units: 0.5 GiB, 21 GiB.
 func Memory(bytes int64) string {
 	g := float64(bytes) / (1 << 30)
 	if g < 9.95 {

@@ -1,5 +1,5 @@
-// Package ui is the only place that prints: events become a block that redraws on a terminal and plain lines elsewhere; results become tables or
-// JSON. stdout is data, stderr is narration.
+// Package ui does all printing: events become a block that is redrawn on a terminal, or plain lines; results become
+// tables or JSON. stdout is data, stderr is narration.
 package ui
 
 import (
@@ -14,21 +14,21 @@ import (
 	"golang.org/x/term"
 )
 
-// screenWidth is what every line is drawn for where nothing better is known.
+// screenWidth is the default width.
 const screenWidth = 80
 
-// Options says where to print and how. The zero value of every field is safe.
+// Options configure a UI. The zero value of every field is safe.
 type Options struct {
 	Out      io.Writer                  // data
 	Err      io.Writer                  // narration
-	In       io.Reader                  // where a person answers; nil where nobody is there to
-	TTY      bool                       // Err is a terminal on which the run view may redraw
-	OutTTY   bool                       // Out is a terminal: lines are fitted to its width; in a file they stay whole
-	Color    bool                       // colour on Err
-	OutColor bool                       // colour on Out
+	In       io.Reader                  // answers of a user; nil if not interactive
+	TTY      bool                       // Err is a terminal that can be redrawn
+	OutTTY   bool                       // Out is a terminal: lines are fitted to its width
+	Color    bool                       // color on Err
+	OutColor bool                       // color on Out
 	Width    int                        // columns; 0 means 80
-	Size     func() (width, height int) // asked before every frame, so that a resize is seen; nil means Width and no limit in height
-	JSON     bool                       // errors are told as JSON on Out, and the texts for a user are left out
+	Size     func() (width, height int) // called before every frame, to follow resizes; nil means Width and unlimited height
+	JSON     bool                       // errors are JSON on Out, and texts for users are left out
 	Clock    func() time.Time           // nil means time.Now
 }
 
@@ -36,13 +36,13 @@ type Options struct {
 type UI struct {
 	opts Options
 
-	mu    sync.Mutex // guards run and whatever is written
+	mu    sync.Mutex // guards run and all output
 	run   *run
-	story *story // a scenario being played
-	told  bool   // one was played before
+	story *story // scenario being played
+	told  bool   // a story was shown before
 }
 
-// New returns a UI that prints as opts says.
+// New returns a UI.
 func New(opts Options) *UI {
 	if opts.Out == nil {
 		opts.Out = io.Discard
@@ -59,8 +59,8 @@ func New(opts Options) *UI {
 	return &UI{opts: opts}
 }
 
-// Detect fills Options from what stdout and stderr are and from the environment: NO_COLOR (no-color.org), CLICOLOR_FORCE (bixense.com/clicolors),
-// TERM=dumb, and CI, whose logs keep every frame and so get plain lines.
+// Detect returns Options for stdout, stderr and the environment: NO_COLOR (no-color.org), CLICOLOR_FORCE
+// (bixense.com/clicolors), TERM=dumb, and CI, whose logs keep every frame and therefore get plain lines.
 func Detect(out, err *os.File, env func(string) string) Options {
 	outTerm, errTerm := term.IsTerminal(int(out.Fd())), term.IsTerminal(int(err.Fd()))
 	opts := Options{Out: out, Err: err}
@@ -104,28 +104,28 @@ func modes(outTerm, errTerm bool, env func(string) string) (tty, outTTY, color, 
 	return tty, outTTY, color, outColor
 }
 
-// Aside is a UI on the same screen for what is done on the way to a result: it narrates, and its own results are not shown.
+// Aside returns a UI on the same screen for intermediate work: it narrates, and does not print results.
 func (u *UI) Aside() *UI {
 	opts := u.opts
 	opts.Out, opts.JSON = io.Discard, false
 	return New(opts)
 }
 
-// Print writes one line of data.
+// Print writes a line of data.
 func (u *UI) Print(line string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.write(u.opts.Out, line+"\n")
 }
 
-// Raw writes data as it is: a diff, a completion script, a file.
+// Raw writes data as is: a diff, a completion script, a file.
 func (u *UI) Raw(data string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.write(u.opts.Out, data)
 }
 
-// Say writes one line of narration. While a run view is on the screen the line goes above it.
+// Say writes a line of narration, above a run view if there is one.
 func (u *UI) Say(line string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -136,7 +136,7 @@ func (u *UI) Say(line string) {
 	u.write(u.opts.Err, clean(line)+"\n")
 }
 
-// JSON writes v as indented JSON. See contract.go for what v should be.
+// JSON writes v as indented JSON. See contract.go for the types.
 func (u *UI) JSON(v any) error {
 	data, err := encode(v)
 	if err != nil {
@@ -148,13 +148,13 @@ func (u *UI) JSON(v any) error {
 	return err
 }
 
-// WantsJSON reports whether results are for a machine.
+// WantsJSON reports whether -o json is given.
 func (u *UI) WantsJSON() bool { return u.opts.JSON }
 
-// write ignores the error: a terminal or pipe that is gone must not undo what the run has done. JSON reports it, being the result itself.
+// write ignores errors: a closed terminal or pipe must not undo the run. JSON reports them, being the result.
 func (u *UI) write(w io.Writer, s string) { _, _ = io.WriteString(w, s) }
 
-// outWidth is the width that lines on Out are fitted to; 0 means that they stay whole.
+// outWidth returns the width for lines on Out; 0 does not fit them.
 func (u *UI) outWidth() int {
 	if !u.opts.OutTTY {
 		return 0
@@ -162,7 +162,7 @@ func (u *UI) outWidth() int {
 	return u.opts.Width
 }
 
-// errWidth is the same for Err.
+// errWidth returns the width for lines on Err.
 func (u *UI) errWidth() int {
 	if !u.opts.TTY {
 		return 0
@@ -183,7 +183,7 @@ const (
 	cyan   style = "36"
 )
 
-// paint colours text, or does not.
+// paint enables color.
 type paint bool
 
 func (p paint) text(st style, s string) string {
@@ -193,10 +193,9 @@ func (p paint) text(st style, s string) string {
 	return "\x1b[" + string(st) + "m" + s + "\x1b[0m"
 }
 
-// Symbol is the sign in front of a line.
+// Symbol is the sign at the beginning of a line.
 type Symbol string
 
-// The signs.
 const (
 	SymbolOK      Symbol = "✓"
 	SymbolFailed  Symbol = "✗"
@@ -218,7 +217,7 @@ func (s Symbol) style() style {
 	return cyan
 }
 
-// Count says "1 cluster", "2 clusters".
+// Count returns "1 cluster", "2 clusters".
 func Count(n int, noun string) string {
 	if n != 1 && !strings.HasSuffix(noun, "s") {
 		noun += "s"

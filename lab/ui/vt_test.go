@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// vt is a terminal of a fixed size that understands what the run view writes, and fails the test on anything else and on a line that wraps.
+// vt is a terminal of a fixed size that supports what the run view writes. Anything else, and wrapping lines, fail the
+// test.
 type vt struct {
 	t             *testing.T
 	mu            sync.Mutex
 	width, height int
 	cells         [][]rune // the screen
-	scrolled      []string // what has left it at the top
+	scrolled      []string // scrolled-out lines
 	row, col      int
 	hidden        bool
 	writes        int
@@ -107,7 +108,7 @@ func (v *vt) sequence(args string, final byte) {
 	}
 }
 
-// resize makes the terminal narrower as most do: lines that no longer fit are broken in two.
+// resize narrows the terminal; too long lines are broken, as most terminals do.
 func (v *vt) resize(width int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -135,7 +136,7 @@ func (v *vt) resize(width int) {
 	v.cells, v.width, v.row = lines, width, cursor
 }
 
-// screen is what a user sees, without blank lines at the end.
+// screen returns the visible text, without blank lines at the end.
 func (v *vt) screen() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -146,7 +147,7 @@ func (v *vt) screen() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// all is the same with what has scrolled away.
+// all returns the text including scrolled-out lines.
 func (v *vt) all() string {
 	return strings.Join(append(v.scrolled, v.screen()), "\n")
 }

@@ -7,14 +7,14 @@ import (
 	"homelab/lab"
 )
 
-// Leg is one step of the longest way through a plan.
+// Leg is a step of the critical path.
 type Leg struct {
 	Title string
 	Took  time.Duration
 }
 
-// LongestWay is the chain of steps, each needing the one before, that took longest: what has to become faster for the whole to become faster.
-// took holds how long each step ran, by its ID.
+// LongestWay returns the critical path of a run: the slowest chain of dependent steps. took holds the durations by step
+// ID.
 func LongestWay(steps []lab.Step, took map[string]time.Duration) []Leg {
 	byID := map[string]lab.Step{}
 	for _, s := range steps {
@@ -27,7 +27,7 @@ func LongestWay(steps []lab.Step, took map[string]time.Duration) []Leg {
 		if d, ok := best[id]; ok {
 			return d
 		}
-		best[id] = 0 // a step that is being visited needs nothing: ends a circle
+		best[id] = 0 // breaks cycles: a step being visited has no dependencies
 		longest := time.Duration(0)
 		for _, need := range byID[id].Needs {
 			if d := visit(need); d > longest {
