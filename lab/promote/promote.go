@@ -1,4 +1,5 @@
-// Package promote carries an addon's version from one environment to a later one, by changing the pin in the estate's files and nothing else in them.
+// Package promote promotes an addon's version from one environment to a later one by changing its pin in the estate's
+// files.
 package promote
 
 import (
@@ -15,7 +16,7 @@ import (
 	"homelab/lab/yamledit"
 )
 
-// Promotion is what a promotion changes.
+// Promotion is a planned change.
 type Promotion struct {
 	Addon, From, To string
 	Was, Version    string // pinned version of To before and after
@@ -23,7 +24,7 @@ type Promotion struct {
 	Before, After   []byte
 }
 
-// Plan works a promotion out. It changes nothing. An error is a *lab.Error.
+// Plan computes a promotion without writing it. Its errors are *lab.Error.
 func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	a, ok := est.Addon(addon)
 	if !ok {
@@ -70,7 +71,7 @@ func key(env string) string {
 	return "version." + env
 }
 
-// upwards checks that a promotion leads to a later environment: what dev has not seen must not come to dev from prod.
+// upwards checks that to is a later environment than from.
 func upwards(est *lab.Estate, from, to string) error {
 	orders := map[string]int{}
 	for _, name := range []string{from, to} {
@@ -104,7 +105,7 @@ func addonNames(est *lab.Estate) []string {
 	return names
 }
 
-// environmentNames are those that clusters are in, in the order of promotion.
+// environmentNames returns the environments with clusters, in the order of promotion.
 func environmentNames(est *lab.Estate) []string {
 	envs := slices.Clone(est.Environments)
 	slices.SortStableFunc(envs, func(a, b lab.Environment) int { return a.Order - b.Order })
@@ -117,10 +118,10 @@ func environmentNames(est *lab.Estate) []string {
 	return names
 }
 
-// Changes reports whether there is anything to do: not so where the environment has the version already.
+// Changes reports whether the version differs.
 func (p Promotion) Changes() bool { return string(p.Before) != string(p.After) }
 
-// Summary is the promotion in one line: "staging: podinfo 6.9.1 -> 6.9.2".
+// Summary returns "staging: podinfo 6.9.1 -> 6.9.2".
 func (p Promotion) Summary() string {
 	if !p.Changes() {
 		return fmt.Sprintf("%s: %s is at %s already, as %s", p.To, p.Addon, p.Version, p.From)
@@ -128,22 +129,22 @@ func (p Promotion) Summary() string {
 	return fmt.Sprintf("%s: %s %s -> %s", p.To, p.Addon, p.Was, p.Version)
 }
 
-// Message is what a commit of the promotion says.
+// Message returns the commit message.
 func (p Promotion) Message() string {
 	return fmt.Sprintf("promote %s %s from %s to %s", p.Addon, p.Version, p.From, p.To)
 }
 
-// Diff is what changes, as a unified diff; empty where nothing does.
+// Diff returns a unified diff, or "" without changes.
 func (p Promotion) Diff() string { return Diff(p.File, p.Before, p.After) }
 
-// Diff is a unified diff of one file.
+// Diff returns a unified diff of a file.
 func Diff(file string, before, after []byte) string {
 	const around = 3
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: difflib.SplitLines(string(before)), B: difflib.SplitLines(string(after)),
 		FromFile: "a/" + file, ToFile: "b/" + file, Context: around,
 	})
-	if err != nil { // it writes to memory
+	if err != nil { // cannot fail: it writes to memory
 		return ""
 	}
 	return text
@@ -154,7 +155,7 @@ func (p Promotion) Write(dir string) error {
 	if !p.Changes() {
 		return nil
 	}
-	root, err := os.OpenRoot(dir) // a link in the estate does not lead out of it
+	root, err := os.OpenRoot(dir) // symlinks must not leave the estate
 	if err != nil {
 		return fmt.Errorf("promote %s: %w", p.Addon, err)
 	}
@@ -180,7 +181,7 @@ func (p Promotion) Write(dir string) error {
 	return nil
 }
 
-// Standing says how the version does where it comes from, by what runs there: ", as dev runs it (healthy)"; empty where nothing of it runs.
+// Standing describes how the version does in From: ", as dev runs it (healthy)"; empty if nothing runs there.
 func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
 	for _, c := range est.Clusters {
 		if c.Environment != p.From || !c.Has(p.Addon) {

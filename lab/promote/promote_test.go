@@ -14,7 +14,7 @@ import (
 	"homelab/lab/estate"
 )
 
-// load reads the default estate, copied to a folder of its own, with replacements in podinfo's ApplicationSet.
+// load reads a copy of the default estate with replacements in podinfo's ApplicationSet.
 func load(t *testing.T, replace ...string) *lab.Estate {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-func TestWriteRefusesAFileThatChangedMeanwhile(t *testing.T) {
+func TestWriteConflict(t *testing.T) {
 	est := load(t)
 	p, err := Plan(est, "podinfo", "dev", "staging")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestWriteRefusesAFileThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestPlanRefuses(t *testing.T) {
+func TestPlanErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		addon, from, to string
 		replace         []string
@@ -136,8 +136,8 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// A line that a template writes is not the version's own.
-func TestPlanRefusesTemplates(t *testing.T) {
+// The version may not come from a template.
+func TestPlanTemplatedVersion(t *testing.T) {
 	est := load(t)
 	a, _ := est.Addon("podinfo")
 	pin := a.Positions["version.prod"]
@@ -150,8 +150,7 @@ func TestPlanRefusesTemplates(t *testing.T) {
 	}
 }
 
-// A cure names what there is, in the order in which promotions go.
-func TestRefusalsNameWhatThereIs(t *testing.T) {
+func TestErrorsListNames(t *testing.T) {
 	est := load(t)
 	for _, c := range []struct{ addon, from, to, cure string }{
 		{"podinf", "dev", "prod", "there are: identity, metrics-server, podinfo"},
@@ -166,8 +165,8 @@ func TestRefusalsNameWhatThereIs(t *testing.T) {
 	}
 }
 
-// Of two environments of one order neither is later.
-func TestEqualsArePromotedNeitherWay(t *testing.T) {
+// Environments of equal order cannot be promoted to each other.
+func TestPlanEqualOrder(t *testing.T) {
 	est := load(t)
 	for i := range est.Environments {
 		est.Environments[i].Order = 1

@@ -6,7 +6,7 @@ import (
 	"homelab/lab"
 )
 
-func TestStandingIsWhatRunsWhereItComesFrom(t *testing.T) {
+func TestStanding(t *testing.T) {
 	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "qa", Environment: "dev"}, {Name: "dev", Environment: "dev", Addons: map[string]bool{"podinfo": true}}, {Name: "prod", Environment: "prod", Addons: map[string]bool{"podinfo": true}}}}
 	p := Promotion{Addon: "podinfo", From: "dev", To: "staging", Version: "6.9.2"}
 	app := lab.Application{Cluster: "dev", Addon: "podinfo", Version: "6.9.2", Sync: "Synced", Health: "Healthy"}
