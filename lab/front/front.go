@@ -1,5 +1,5 @@
-// Package front is the engine's proxy on the hub for repositories that are mounted beside the estate: what it is told, and the objects that it is made of. The
-// program itself is in package proxy below; its source is here for whoever builds its image.
+// Package front deploys the engine's proxy on the hub for mounted repositories. The program is in package proxy; its
+// source is embedded here to build its image.
 package front
 
 import (
@@ -13,13 +13,13 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-// Name is what its objects are called, and Component its image.
+// Name of the objects, Component of the image.
 const (
 	Name      = "lab-front"
 	Component = "front"
 )
 
-// WebhookPath is the path of the address, on the node port, that the forge reports pushes to.
+// WebhookPath is the path on the node port that the forge sends webhooks to.
 const WebhookPath = proxy.WebhookPath
 
 const (
@@ -30,24 +30,24 @@ const (
 	secretsFile = "secrets.json"
 )
 
-// Config is all that a front is made from.
+// Config is the input of a front.
 type Config struct {
 	Lab       string
 	Namespace string
-	Image     string // ref of component front; it has to be in the hub's nodes, as no registry has it
-	NodePort  int    // for webhooks; 0 for one that the cluster chooses
-	Engine    string // URL of the engine's receiver of webhooks, as pods reach it
+	Image     string // ref of component front; it must be on the hub's nodes, as no registry has it
+	NodePort  int    // for webhooks; 0 lets the cluster choose
+	Engine    string // URL of the engine's webhook receiver, inside the cluster
 	Mirrors   []proxy.Mirror
 	Clusters  []proxy.Cluster
 	Secrets   proxy.Secrets
 }
 
-// MirrorOf is a mounted repository, served from an address in the forge.
+// MirrorOf returns the mirror of a mounted repository at an address in the forge.
 func MirrorOf(r lab.Repository, address string) proxy.Mirror {
 	return proxy.Mirror{Upstream: lab.RepositoryPage(r.URL), URL: address}
 }
 
-// ProxyURL is the proxy for pods of the cluster that it runs in.
+// ProxyURL returns the proxy's URL inside the cluster.
 func (c Config) ProxyURL() string {
 	return fmt.Sprintf("http://%s.%s.svc:%d", Name, c.Namespace, proxyPort)
 }

@@ -11,10 +11,10 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-// nobody is whom the program runs as.
+// nobody is the uid of the program.
 const nobody = int64(65532)
 
-// Objects are what a front is made of, in the order in which they are applied. Nothing of them is set that an API server would fill in.
+// Objects returns the objects of a front in the order of creation. Fields that the API server defaults are left out.
 func Objects(c Config) ([]*unstructured.Unstructured, error) {
 	config, secrets, err := c.Marshal()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c Config) webhook() map[string]any {
 	return p
 }
 
-// deployment is made anew when what the program reads is another, as it reads it once.
+// deployment is rolled out when the program's files change: it reads them once.
 func (c Config) deployment(inputs string) map[string]any {
 	return map[string]any{
 		"replicas": int64(1), "revisionHistoryLimit": int64(1),
@@ -94,7 +94,7 @@ func (c Config) container() map[string]any {
 	}
 	return map[string]any{
 		"name": Component, "image": c.Image,
-		"imagePullPolicy": "Never", // a registry that has an image of this name has somebody else's
+		"imagePullPolicy": "Never", // an image of this name in a registry would be a foreign one
 		"args":            []any{"-config=/etc/front/" + configFile, "-secrets=/etc/front-secrets/" + secretsFile},
 		"ports": []any{
 			map[string]any{"name": "proxy", "containerPort": int64(proxyPort), "protocol": "TCP"},

@@ -38,7 +38,7 @@ func TestObjects(t *testing.T) {
 	}
 	var got []byte
 	for _, o := range objects {
-		doc, err := yaml.Marshal(o.DeepCopy().Object) // a copy, as it panics where a number is none of JSON's
+		doc, err := yaml.Marshal(o.DeepCopy().Object) // a copy, as DeepCopy panics on numbers that JSON does not have
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,8 +59,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// Every field is one that Kubernetes knows, of the type that it has there.
-func TestObjectsAreWhatKubernetesReads(t *testing.T) {
+// Fields and types match those of Kubernetes.
+func TestObjectsStrict(t *testing.T) {
 	objects, err := Objects(example())
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestObjectsAreWhatKubernetesReads(t *testing.T) {
 	}
 }
 
-func TestAChangeRollsTheDeployment(t *testing.T) {
+func TestDeploymentRollout(t *testing.T) {
 	inputs := func(change func(*Config)) string {
 		c := example()
 		change(&c)
@@ -103,8 +103,8 @@ func TestAChangeRollsTheDeployment(t *testing.T) {
 	}
 }
 
-// The program reads what Marshal writes.
-func TestTheProgramReadsWhatIsMarshalled(t *testing.T) {
+// The program can read the output of Marshal.
+func TestMarshal(t *testing.T) {
 	c := example()
 	var err error
 	if c.Secrets.CA, err = proxy.NewAuthority(); err != nil {

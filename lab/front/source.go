@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-// Module is the path of the module that the program is compiled as, and GoMod its go.mod.
+// Module is the module path of the program, GoMod its go.mod.
 const (
 	Module = "homelab/lab/front"
 	GoMod  = "module " + Module + "\n\ngo 1.25\n"
@@ -14,5 +14,5 @@ const (
 //go:embed program/main.go proxy/authority.go proxy/config.go proxy/connect.go proxy/git.go proxy/server.go proxy/webhook.go
 var source embed.FS
 
-// Source is the module's source, without tests.
+// Source returns the module's source, without tests.
 func Source() fs.FS { return source }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheWholeSourceIsEmbedded(t *testing.T) {
+func TestSourceComplete(t *testing.T) {
 	var want []string
 	for _, dir := range []string{"program", "proxy"} {
 		files, err := os.ReadDir(dir)

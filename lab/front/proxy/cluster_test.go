@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A client that asks for the address that manifests have speaks to the API server itself, whose certificate names another host.
-func TestClusterIsReachedUnderAnotherAddress(t *testing.T) {
+// A client of the address in manifests gets the API server, whose certificate names another host.
+func TestClusterAlias(t *testing.T) {
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.Path+" with "+r.Header.Get("Authorization"))
 	}))
@@ -53,7 +53,7 @@ func TestClusterIsReachedUnderAnotherAddress(t *testing.T) {
 	}
 }
 
-func TestClustersAreChecked(t *testing.T) {
+func TestClustersInvalid(t *testing.T) {
 	for name, list := range map[string][]Cluster{
 		"plain HTTP":  {{Server: "http://192.0.2.7", URL: "https://a:6443"}},
 		"no URL":      {{Server: "https://192.0.2.7"}},

@@ -27,7 +27,7 @@ const (
 	password = "forge's"
 )
 
-// forge serves the bare repository lab/gitops.git as Gitea would: smart HTTP, for who has the password.
+// forge serves the bare repository lab/gitops.git like Gitea: smart HTTP with a password.
 func forge(t *testing.T) string {
 	t.Helper()
 	execPath, err := exec.Command("git", "--exec-path").Output()
@@ -76,7 +76,7 @@ func gitCommand(t *testing.T, env []string, args ...string) (string, error) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// start serves on loopback until the test ends, and returns the addresses of both ports.
+// start serves on loopback until the end of the test and returns both addresses.
 func start(t *testing.T, c Config, s Secrets) (git, webhooks string) {
 	t.Helper()
 	c.Proxy, c.Webhooks = "127.0.0.1:0", "127.0.0.1:0"
@@ -109,7 +109,7 @@ func mirrors(forge string) Config {
 	}}
 }
 
-func TestGitReadsTheMirror(t *testing.T) {
+func TestGitMirror(t *testing.T) {
 	ca, err := NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func TestGitReadsTheMirror(t *testing.T) {
 	}
 }
 
-// Without credentials of its own, the proxy leaves it to the forge whom to let in.
-func TestTheClientsCredentialsArePassedOn(t *testing.T) {
+// Without credentials, those of the client are forwarded.
+func TestGitClientCredentials(t *testing.T) {
 	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w"})
 	env := []string{"https_proxy=" + at, "GIT_SSL_NO_VERIFY=1"}
 	if out, err := gitCommand(t, env, "ls-remote", "https://"+user+":"+url.PathEscape(password)+"@github.test/acme/gitops"); err != nil {
@@ -171,8 +171,8 @@ func TestTheClientsCredentialsArePassedOn(t *testing.T) {
 	}
 }
 
-// As Argo CD lists a repository's branches, and as go-git does by itself.
-func TestGoGitListsTheMirror(t *testing.T) {
+// As Argo CD lists branches.
+func TestGoGitMirror(t *testing.T) {
 	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", User: user, Password: password})
 	const address = "https://github.test/acme/gitops"
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{address}})
@@ -202,7 +202,7 @@ func TestGoGitListsTheMirror(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotServed(t *testing.T) {
+func TestNotServed(t *testing.T) {
 	asked := 0
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	defer upstream.Close()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// payload is what matters of Gitea's for a push.
+// payload is the relevant part of Gitea's push webhook.
 const payload = `{
   "ref": "refs/heads/main",
   "compare_url": "http://lab-x-forge:3000/lab/gitops/compare/a...b",
@@ -28,7 +28,7 @@ const payload = `{
   "sender": {"avatar_url": "http://lab-x-forge:3000/avatars/1"}
 }`
 
-// receiver is an engine that remembers what it was told, and answers with one status after the other.
+// receiver is an engine that records webhooks and answers with a sequence of statuses.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -68,14 +68,14 @@ func push(t *testing.T, at, body string, header http.Header) int {
 	return res.StatusCode
 }
 
-// header is as Gitea sends it.
+// header returns Gitea's headers.
 func header(secret, body string) http.Header {
 	h := http.Header{"X-Gogs-Event": {"push"}, "X-Gitea-Event": {"push"}, "Content-Type": {"application/json"}, "Authorization": {"secret"}}
 	sign(h, secret, []byte(body))
 	return h
 }
 
-func TestAPushIsToldTwice(t *testing.T) {
+func TestWebhookForwarded(t *testing.T) {
 	e := engine(t, func(string) int { return http.StatusOK })
 	c := mirrors("http://lab-x-forge:3000")
 	c.Mirrors, c.Engine = c.Mirrors[:1], e.URL
@@ -120,7 +120,7 @@ func indent(t *testing.T, v any) string {
 	return string(b)
 }
 
-func TestTheWorseAnswerCounts(t *testing.T) {
+func TestWebhookWorstStatus(t *testing.T) {
 	status := map[bool]int{}
 	e := engine(t, func(body string) int { return status[body == payload] })
 	c := mirrors("http://lab-x-forge:3000")
@@ -138,7 +138,7 @@ func TestTheWorseAnswerCounts(t *testing.T) {
 	}
 }
 
-func TestWebhooksThatAreRefused(t *testing.T) {
+func TestWebhookRejected(t *testing.T) {
 	e := engine(t, func(string) int { return http.StatusOK })
 	c := mirrors("http://lab-x-forge:3000")
 	c.Engine = e.URL
@@ -203,7 +203,7 @@ func TestUpstreamOf(t *testing.T) {
 	}
 }
 
-func TestBadConfigurations(t *testing.T) {
+func TestConfigInvalid(t *testing.T) {
 	good := Mirror{Upstream: "https://github.test/acme/gitops", URL: "http://forge:3000/lab/gitops.git"}
 	other, err := NewAuthority()
 	if err != nil {
