@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// Cluster is lab's durable record of one cluster, written before its first container is made, when its containers are known, when it is whole, and before it
-// is removed. It is evidence that needs neither the cluster's API nor its containers.
+// Cluster is the durable record of a cluster. It is saved before the first container is created, when the containers
+// are known, when the cluster is complete, and before it is deleted. It needs neither the cluster's API nor its
+// containers.
 type Cluster struct {
-	Nodes    []string  `json:"nodes"`    // ids of its containers; empty while none is known
+	Nodes    []string  `json:"nodes"`    // container ids; empty until known
 	Whole    bool      `json:"whole"`    // it was complete once
-	Removing bool      `json:"removing"` // somebody asked for its removal, which has begun
-	Inputs   string    `json:"inputs"`   // digest of the document it is made from
+	Removing bool      `json:"removing"` // deletion was requested and has begun
+	Inputs   string    `json:"inputs"`   // digest of its document
 	Began    time.Time `json:"began"`
-	Attached bool      `json:"attached,omitempty"` // somebody else made it, and it outlives the lab
+	Attached bool      `json:"attached,omitempty"` // not created by lab, and outlives it
 }
 
 const clustersDir = "clusters"
 
 func clusterFile(name string) string { return filepath.Join(clustersDir, name+".json") }
 
-// Cluster reads the record of a cluster. One that is absent, or that cannot be read, is the zero record: it proves nothing.
+// Cluster reads the record of a cluster. A missing or unreadable one is the zero record, which proves nothing.
 func (d *Dir) Cluster(name string) Cluster {
 	var c Cluster
 	if err := d.read(clusterFile(name), &c); err != nil {
@@ -34,7 +35,7 @@ func (d *Dir) Cluster(name string) Cluster {
 	return c
 }
 
-// Attached names the clusters that are recorded as attached.
+// Attached returns the clusters recorded as attached.
 func (d *Dir) Attached() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.Path, clustersDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +58,7 @@ func (d *Dir) SaveCluster(name string, c Cluster) error {
 	return d.write(clusterFile(name), c)
 }
 
-// ForgetCluster removes the record of a cluster. One that is absent is no error.
+// ForgetCluster deletes the record of a cluster, if it exists.
 func (d *Dir) ForgetCluster(name string) error {
 	if err := os.Remove(filepath.Join(d.Path, clusterFile(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("state: %w", err)
@@ -65,13 +66,13 @@ func (d *Dir) ForgetCluster(name string) error {
 	return nil
 }
 
-// Forge is lab's durable record of what the forge held when it was last seen, so that a loss can be named.
+// Forge is the durable record of the forge's last known content, so that a loss can be reported.
 type Forge struct {
-	Head    string        `json:"head"`    // commit of the branch that engines follow
-	Commits []ForgeCommit `json:"commits"` // of others, which the working tree lacked
+	Head    string        `json:"head"`    // of the branch that engines follow
+	Commits []ForgeCommit `json:"commits"` // of others, missing in the working tree
 }
 
-// ForgeCommit is a commit that only the forge held.
+// ForgeCommit is a commit that only the forge had.
 type ForgeCommit struct {
 	Hash    string    `json:"hash"`
 	Author  string    `json:"author"`
@@ -81,7 +82,7 @@ type ForgeCommit struct {
 
 const forgeFile = "forge.json"
 
-// Forge reads the record of the forge; false when there is none that can be read.
+// Forge reads the record of the forge; false if it is missing or unreadable.
 func (d *Dir) Forge() (Forge, bool) {
 	var f Forge
 	err := d.read(forgeFile, &f)

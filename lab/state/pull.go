@@ -10,7 +10,7 @@ import (
 
 const pullFile = "pull.json"
 
-// LoadPull reads what is kept of a pull from the forge; where nothing is, into stays as it is.
+// LoadPull reads the state of a pull; without one, into is unchanged.
 func (d *Dir) LoadPull(into any) error {
 	err := d.read(pullFile, into)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -19,7 +19,7 @@ func (d *Dir) LoadPull(into any) error {
 	return err
 }
 
-// SavePull keeps v, or nothing where v is nil.
+// SavePull writes the state of a pull; nil deletes it.
 func (d *Dir) SavePull(v any) error {
 	if v != nil {
 		return d.write(pullFile, v)

@@ -12,12 +12,12 @@ import (
 
 const restoringFile = "restoring.json"
 
-// restoring is the durable note that the lab is being replaced by a snapshot.
+// restoring records that a restore is in progress.
 type restoring struct {
 	Snapshot string `json:"snapshot"`
 }
 
-// Restoring names the snapshot that a restore, which has not ended, puts in the lab's place; empty where there is none.
+// Restoring returns the snapshot of an incomplete restore, or "".
 func (d *Dir) Restoring() string {
 	var r restoring
 	if err := d.read(restoringFile, &r); err != nil {
@@ -26,7 +26,7 @@ func (d *Dir) Restoring() string {
 	return r.Snapshot
 }
 
-// SaveRestoring notes that a restore has begun; with an empty name, that it has ended.
+// SaveRestoring records the begin of a restore or, with an empty name, its end.
 func (d *Dir) SaveRestoring(snapshot string) error {
 	if snapshot != "" {
 		return d.write(restoringFile, restoring{Snapshot: snapshot})
@@ -37,10 +37,10 @@ func (d *Dir) SaveRestoring(snapshot string) error {
 	return nil
 }
 
-// kept are the files and folders that belong to what the lab is made of, and go with it into a snapshot; others are about the estate, or about one run.
+// kept are the files and folders that belong in a snapshot. Others are about the estate or a single run.
 var kept = []string{recordFile, credentialsFile, forgeFile, clustersDir, kubeconfigsDir}
 
-// Export reads the files that make a lab what it is, by slash-separated path.
+// Export reads the files of a snapshot, by slash-separated path.
 func (d *Dir) Export() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range kept {
@@ -66,12 +66,12 @@ func (d *Dir) Export() (map[string][]byte, error) {
 	return files, nil
 }
 
-// wholeFile leaves out locks, and what interrupted writes left.
+// wholeFile rejects locks and leftovers of interrupted writes.
 func wholeFile(within, name string) bool {
 	return within == name || slices.Contains([]string{".json", ".yaml"}, filepath.Ext(name)) && strings.Count(name, ".") == 1
 }
 
-// Import puts what Export read in the place of what there is.
+// Import replaces the state with exported files.
 func (d *Dir) Import(files map[string][]byte) error {
 	for _, name := range kept {
 		if err := os.RemoveAll(filepath.Join(d.Path, name)); err != nil {

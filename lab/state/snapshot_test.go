@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestExport takes what makes a lab, and no lock, page or torn file; Import puts it in the place of what there is, and leaves the rest.
+// Export skips locks, pages and torn files; Import replaces what it exports and keeps the rest.
 func TestExport(t *testing.T) {
 	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
 	write := func(name, text string) {

@@ -1,4 +1,4 @@
-// Package state keeps what a lab must remember between runs: one folder for each lab, readable by its owner alone.
+// Package state keeps a lab's state between runs: a private folder per lab.
 package state
 
 import (
@@ -24,20 +24,20 @@ import (
 	"homelab/lab"
 )
 
-// Dir is the folder of one lab. Nothing is created before Create.
+// Dir is the folder of a lab. It is created by Create.
 type Dir struct {
 	Lab  string
 	Path string
 }
 
-// Root is the folder that holds every lab's: $XDG_STATE_HOME/lab, or ~/.local/state/lab.
+// Root returns the folder of all labs: $XDG_STATE_HOME/lab, or ~/.local/state/lab.
 func Root() (string, error) { return xdg("XDG_STATE_HOME", ".local/state") }
 
-// CacheRoot is the folder for what can be made again: $XDG_CACHE_HOME/lab, or ~/.cache/lab.
+// CacheRoot returns the cache folder: $XDG_CACHE_HOME/lab, or ~/.cache/lab.
 func CacheRoot() (string, error) { return xdg("XDG_CACHE_HOME", ".cache") }
 
 func xdg(env, fallback string) (string, error) {
-	if dir := os.Getenv(env); filepath.IsAbs(dir) { // the XDG specification: relative paths are to be ignored
+	if dir := os.Getenv(env); filepath.IsAbs(dir) { // the XDG specification ignores relative paths
 		return filepath.Join(dir, "lab"), nil
 	}
 	home, err := os.UserHomeDir()
@@ -47,7 +47,7 @@ func xdg(env, fallback string) (string, error) {
 	return filepath.Join(home, fallback, "lab"), nil
 }
 
-// Open names the folder of a lab without making it.
+// Open returns the folder of a lab without creating it.
 func Open(labName string) (*Dir, error) {
 	root, err := Root()
 	if err != nil {
@@ -78,13 +78,13 @@ func List() ([]string, error) {
 	return names, nil
 }
 
-// Exists reports whether the lab was ever brought up here and not taken down since.
+// Exists reports whether the lab was brought up and not taken down since.
 func (d *Dir) Exists() bool {
 	_, err := os.Stat(filepath.Join(d.Path, recordFile))
 	return err == nil
 }
 
-// Kubeconfigs is the folder of the lab's kubeconfig files.
+// Kubeconfigs returns the folder of the lab's kubeconfigs.
 func (d *Dir) Kubeconfigs() string { return filepath.Join(d.Path, kubeconfigsDir) }
 
 const (
@@ -93,34 +93,34 @@ const (
 	credentialsFile = "credentials.json"
 )
 
-// Record is what a lab remembers of itself.
+// Record is the persistent configuration of a lab.
 type Record struct {
 	Lab       string         `json:"lab"`
 	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
 	Engine    lab.EngineType `json:"engine"`
-	Images    string         `json:"images"`              // where images come from, as asked for
-	Namespace string         `json:"namespace,omitempty"` // of the engine; empty for its usual one
+	Images    string         `json:"images"`              // requested origin of images
+	Namespace string         `json:"namespace,omitempty"` // of the engine; empty for its default
 	Ports     Ports          `json:"ports"`
 }
 
-// Ports are the ports on 127.0.0.1 that a lab took when it was first made.
+// Ports are the lab's ports on 127.0.0.1, chosen on its creation.
 type Ports struct {
 	Engine int `json:"argocd"`
 	Forge  int `json:"forge"`
 }
 
-// Credentials are random, made once for each lab, and never printed but on request.
+// Credentials are random, created once per lab, and only printed on request.
 type Credentials struct {
 	ForgeUser      string    `json:"forgeUser"`
 	ForgePassword  string    `json:"forgePassword"`
 	EngineUser     string    `json:"argocdUser"`
 	EnginePassword string    `json:"argocdPassword"`
-	EngineHash     string    `json:"argocdHash"` // bcrypt, kept so that Helm values do not change from run to run
+	EngineHash     string    `json:"argocdHash"` // bcrypt; stored so that Helm values are stable
 	EngineSince    time.Time `json:"argocdSince"`
 	WebhookSecret  string    `json:"webhookSecret"`
 }
 
-// Create makes the folder.
+// Create creates the folder.
 func (d *Dir) Create() error {
 	if err := os.MkdirAll(d.Kubeconfigs(), 0o700); err != nil {
 		return fmt.Errorf("state folder: %w", err)
@@ -128,7 +128,7 @@ func (d *Dir) Create() error {
 	return nil
 }
 
-// Load reads the record; a lab that has none yet gets an empty one.
+// Load reads the record, which is empty for a new lab.
 func (d *Dir) Load() (Record, error) {
 	var r Record
 	err := d.read(recordFile, &r)
@@ -141,7 +141,7 @@ func (d *Dir) Load() (Record, error) {
 // Save writes the record.
 func (d *Dir) Save(r Record) error { return d.write(recordFile, r) }
 
-// Credentials reads the lab's credentials, making them the first time.
+// Credentials reads the lab's credentials and creates them on first use.
 func (d *Dir) Credentials() (Credentials, error) {
 	var c Credentials
 	err := d.read(credentialsFile, &c)
@@ -160,7 +160,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 	return c, d.write(credentialsFile, c)
 }
 
-// password is 24 letters and digits, about 142 bits.
+// password returns 24 letters and digits, about 142 bits.
 func password() string {
 	const set = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 	b := make([]byte, 24)
@@ -174,17 +174,17 @@ func password() string {
 	return string(b)
 }
 
-// Remove deletes the folder and what it holds. The lock file goes with it.
+// Remove deletes the folder, including the lock file.
 func (d *Dir) Remove() error {
 	if err := os.RemoveAll(d.Path); err != nil {
 		return fmt.Errorf("state folder: %w", err)
 	}
-	// the folder above goes too when this was the last lab; it is not an error that it still holds others
+	// fails while there are other labs
 	_ = os.Remove(filepath.Dir(d.Path))
 	return nil
 }
 
-// Lock lets one lab command at a time change this lab. The kernel frees it when the process ends, however that happens.
+// Lock excludes other commands that change this lab. The kernel releases the lock when the process ends.
 func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	if err := d.Create(); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	defer cancel()
 	ok, err := l.TryLockContext(ctx, 100*time.Millisecond)
 	if ok {
-		_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) // tells the next one who holds it; only a hint
+		_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) // a hint for the error message of others
 		return func() { _ = l.Unlock() }, nil
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -208,10 +208,10 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// CodeGarbled is the code of the error that a state file is there and is no valid document.
+// CodeGarbled is the code of the error for an invalid state file.
 const CodeGarbled = "garbled"
 
-// SetAside renames the state files that cannot be read to NAME.garbled, and returns their new paths. What they held is made or found again by lab up.
+// SetAside renames invalid state files to NAME.garbled and returns the new paths. lab up recreates their content.
 func (d *Dir) SetAside() ([]string, error) {
 	var aside []string
 	for name, into := range map[string]any{recordFile: &Record{}, credentialsFile: &Credentials{}} {
@@ -254,13 +254,13 @@ func (d *Dir) write(name string, v any) error {
 	return d.put(name, append(data, '\n'))
 }
 
-// put writes a file whole or not at all.
+// put writes a file atomically.
 func (d *Dir) put(name string, data []byte) error {
 	file := filepath.Join(d.Path, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return unwritten(file, err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(name)+".*") // 0600
+	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(name)+".*") // mode 0600
 	if err != nil {
 		return unwritten(file, err)
 	}
@@ -275,7 +275,7 @@ func (d *Dir) put(name string, data []byte) error {
 	return syncDir(filepath.Dir(file))
 }
 
-// unwritten is the error for a file that could not be written; the one that it was to replace is as it was.
+// unwritten wraps the error of a write. The old file is unchanged.
 func unwritten(file string, err error) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot write " + file, Err: err}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -284,17 +284,17 @@ func unwritten(file string, err error) error {
 	return e
 }
 
-// syncDir makes a rename durable where the file system can.
+// syncDir makes a rename durable, if possible.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	_ = f.Sync() // not every file system can
+	_ = f.Sync() // not supported by every file system
 	return f.Close()
 }
 
-// FreePort returns prefer when nothing listens there on 127.0.0.1 and it is not in taken, else the next free port above it.
+// FreePort returns prefer if it is free on 127.0.0.1 and not in taken, else the next free port.
 func FreePort(prefer int, taken ...int) (int, error) {
 	for port := prefer; port < prefer+200; port++ {
 		if slices.Contains(taken, port) {
@@ -312,7 +312,7 @@ func FreePort(prefer int, taken ...int) (int, error) {
 	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1", prefer, prefer+199)}
 }
 
-// TakenPorts are those of all labs, which may be stopped at the moment.
+// TakenPorts returns the ports of all labs, running or not.
 func TakenPorts() []int {
 	names, err := List()
 	if err != nil {

@@ -22,7 +22,7 @@ func open(t *testing.T) *Dir {
 	return d
 }
 
-func TestOpenMakesNothing(t *testing.T) {
+func TestOpenCreatesNothing(t *testing.T) {
 	d := open(t)
 	if d.Exists() {
 		t.Error("a lab that was never made exists")
@@ -32,7 +32,7 @@ func TestOpenMakesNothing(t *testing.T) {
 	}
 }
 
-func TestRecordSurvives(t *testing.T) {
+func TestRecord(t *testing.T) {
 	d := open(t)
 	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: lab.EngineArgoCD, Ports: Ports{Engine: 8081, Forge: 3001}}
 	if err := d.Save(want); err != nil {
@@ -54,7 +54,7 @@ func TestRecordSurvives(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreStableAndPrivate(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	d := open(t)
 	first, err := d.Credentials()
 	if err != nil {
@@ -96,7 +96,7 @@ func TestLockIsExclusive(t *testing.T) {
 	again()
 }
 
-func TestBrokenRecordNamesTheCure(t *testing.T) {
+func TestBrokenRecord(t *testing.T) {
 	d := open(t)
 	if err := d.Create(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestBrokenRecordNamesTheCure(t *testing.T) {
 	}
 }
 
-func TestFreePortSkipsWhatIsTaken(t *testing.T) {
+func TestFreePort(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
