@@ -17,12 +17,12 @@ import (
 	"strings"
 )
 
-// Blueprint is what a container is made from, as the engine itself describes it, so that another one can be made just so.
+// Blueprint is a container's configuration as reported by the engine, sufficient to recreate it.
 type Blueprint struct {
 	Name    string
 	Image   string // id
-	Address string // in the network that it was made for; empty while it does not run
-	Running bool   // paused or not
+	Address string // in its original network; empty unless running
+	Running bool   // possibly paused
 	Paused  bool
 	Volumes []Volume
 	Config  map[string]any
@@ -34,11 +34,11 @@ type Volume struct {
 	Name        string
 	Destination string // in the container
 	Directory   string // on the engine's machine
-	Anonymous   bool   // made for the container alone, and removed with it
+	Anonymous   bool   // removed with the container
 	Labels      map[string]string
 }
 
-// Blueprints describe containers, in the order of names.
+// Blueprints inspects containers, sorted by name.
 func (d *Docker) Blueprints(ctx context.Context, names ...string) ([]Blueprint, error) {
 	out, err := d.Output(ctx, nil, append([]string{"container", "inspect"}, names...)...)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *Docker) Blueprints(ctx context.Context, names ...string) ([]Blueprint, 
 	return list, d.volumeLabels(ctx, list)
 }
 
-// volumeLabels fills in the labels of the volumes that have names of their own.
+// volumeLabels sets the labels of named volumes.
 func (d *Docker) volumeLabels(ctx context.Context, list []Blueprint) error {
 	for i := range list {
 		for j := range list[i].Volumes {
@@ -94,7 +94,7 @@ func (d *Docker) volumeLabels(ctx context.Context, list []Blueprint) error {
 	return nil
 }
 
-// names reports whether a volume was asked for by its name.
+// names reports whether the container's configuration names the volume.
 func (b Blueprint) names(volume string) bool {
 	binds, _ := b.Host["Binds"].([]any)
 	mounts, _ := b.Host["Mounts"].([]any)
@@ -107,7 +107,7 @@ func (b Blueprint) names(volume string) bool {
 	})
 }
 
-// Publishes are the ports of this machine that a blueprint takes: container port -> "127.0.0.1:3000".
+// Publishes returns the published ports: container port -> "127.0.0.1:3000".
 func (b Blueprint) Publishes() map[string]string {
 	ports := map[string]string{}
 	bindings, _ := b.Host["PortBindings"].(map[string]any)
@@ -122,7 +122,7 @@ func (b Blueprint) Publishes() map[string]string {
 	return ports
 }
 
-// WithPort is the blueprint with a container port published elsewhere, "127.0.0.1:3000".
+// WithPort returns a copy with a container port published elsewhere, "127.0.0.1:3000".
 func (b Blueprint) WithPort(port, elsewhere string) Blueprint {
 	b.Host = maps.Clone(b.Host)
 	bindings, _ := b.Host["PortBindings"].(map[string]any)
@@ -133,8 +133,9 @@ func (b Blueprint) WithPort(port, elsewhere string) Blueprint {
 	return b
 }
 
-// Make makes a container after a blueprint, from an image, and returns its id. Its anonymous volumes are new and empty, not filled from the image. The command
-// line has no way to hand a description back to the engine, so its API is spoken to, over the connection that the command line would use.
+// Make creates a container from a blueprint and an image and returns its id. Its anonymous volumes are new and empty,
+// not filled from the image. The docker command cannot take a configuration, so the engine's API is used, over the
+// command's connection.
 func (d *Docker) Make(ctx context.Context, b Blueprint, image string) (string, error) {
 	body := maps.Clone(b.Config)
 	host := maps.Clone(b.Host)
@@ -160,7 +161,7 @@ func (d *Docker) Make(ctx context.Context, b Blueprint, image string) (string, e
 	return made.ID, nil
 }
 
-// post sends a document to the engine's API.
+// post sends a request to the engine's API.
 func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 	version, err := d.Output(ctx, nil, "version", "--format", "{{.Server.APIVersion}}")
 	if err != nil {
@@ -175,8 +176,8 @@ func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Close = true // the engine ends the connection, and with it the command
-	// A pipe that stays open: at the end of its input the command would end the request.
+	req.Close = true // the engine closes the connection, which ends the command
+	// A pipe that stays open: at EOF, the command would abort the request.
 	in, wire, err := os.Pipe()
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		var said struct{ Message string }
-		_ = json.Unmarshal(answer, &said) // what is no document has no message
+		_ = json.Unmarshal(answer, &said) // not every error is JSON
 		if said.Message == "" {
 			said.Message = resp.Status
 		}
@@ -211,13 +212,13 @@ func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
-// Pause freezes the processes of a container.
+// Pause pauses a container.
 func (d *Docker) Pause(ctx context.Context, container string) error {
 	_, err := d.Output(ctx, nil, "pause", container)
 	return err
 }
 
-// Commit makes an image of what a container changed in its file system, volumes left out. The container goes on, or stays paused.
+// Commit creates an image from a container's file system, without volumes. A paused container stays paused.
 func (d *Docker) Commit(ctx context.Context, container, ref string) error {
 	_, err := d.Output(ctx, nil, "commit", "--pause=false", container, ref)
 	return err

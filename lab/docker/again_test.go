@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestMain is also the docker of these tests, as $LAB_DOCKER says.
+// TestMain also acts as the docker command, selected by $LAB_DOCKER.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("LAB_DOCKER"); dir != "" {
 		os.Exit(engine(dir, os.Args[1:]))
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// engine answers from files in a folder, and writes the request that it was sent beside them.
+// engine answers from files in a folder and writes the received request there.
 func engine(dir string, args []string) int {
 	switch args[0] {
 	case "version":
@@ -33,7 +33,7 @@ func engine(dir string, args []string) int {
 	case "volume":
 		fmt.Println(`{"lab.homelab/part":"forge"}`)
 	case "system":
-		req, err := http.ReadRequest(bufio.NewReader(os.Stdin)) // whose end is not that of standard input
+		req, err := http.ReadRequest(bufio.NewReader(os.Stdin)) // stdin itself does not end
 		if err != nil {
 			return 1
 		}
@@ -71,7 +71,7 @@ const inspected = `[{
   "NetworkSettings": {"Networks": {"lab-demo": {"IPAddress": "172.18.0.2"}}}
 }]`
 
-// TestMake hands a container's description back to the engine: all that it says, with an anonymous volume that is new and empty.
+// The request contains the whole configuration, with new anonymous volumes.
 func TestMake(t *testing.T) {
 	d, dir := fakeDocker(t, map[string]string{"inspect.json": inspected, "answer": "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"Id\":\"42\"}"})
 	list, err := d.Blueprints(t.Context(), "demo-hub-control-plane")
@@ -83,7 +83,7 @@ func TestMake(t *testing.T) {
 		b.Volumes[0].Labels["lab.homelab/part"] != "forge" {
 		t.Errorf("%+v", b)
 	}
-	for range 2 { // what is made from a description does not change it
+	for range 2 { // a blueprint can be reused
 		id, err := d.Make(t.Context(), b.WithPort("6443/tcp", "127.0.0.1:4712"), "saved:1")
 		if err != nil || id != "42" {
 			t.Fatalf("%q, %v", id, err)

@@ -1,5 +1,5 @@
-// Package docker is the one seam to the container engine. It drives the docker command line, as kind itself does, so that DOCKER_HOST, contexts and
-// remote engines mean for lab just what they mean for kind.
+// Package docker drives the docker command line, as Kind does: DOCKER_HOST, contexts and remote engines apply to lab as
+// they do to Kind.
 package docker
 
 import (
@@ -20,18 +20,18 @@ import (
 	"homelab/lab"
 )
 
-// Docker runs the docker command line.
+// Docker runs the docker command.
 type Docker struct {
 	program string
 }
 
-// New returns a seam that runs the program "docker" found on PATH.
+// New returns a Docker for the "docker" on PATH.
 func New() *Docker { return &Docker{program: "docker"} }
 
-// Error is a docker command that failed.
+// Error is a failed docker command.
 type Error struct {
 	Args   []string
-	Stderr string // what it printed, trimmed
+	Stderr string // trimmed
 	Err    error
 }
 
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotFound reports whether err is docker's word that an object does not exist.
+// NotFound reports whether err means that an object does not exist.
 func NotFound(err error) bool {
 	var de *Error
 	if !errors.As(err, &de) {
@@ -55,17 +55,16 @@ func NotFound(err error) bool {
 	return strings.Contains(s, "no such") || strings.Contains(s, "not found")
 }
 
-// Said reports whether err is that of a docker command which printed text.
+// Said reports whether err is a docker error that contains text.
 func Said(err error, text string) bool {
 	var de *Error
 	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
 }
 
-// taken is how engines of several ages say that a port cannot be published, with its address.
+// taken matches the error of an occupied port, in the words of engines of several ages.
 var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host port(?: for)?) (\d+\.\d+\.\d+\.\d+:\d+).*(?:port is already allocated|address already in use)`)
 
-// PortTaken is the error for a container that did not start because something else listens on a port that it publishes, as the text that docker printed tells;
-// nil for any other reason.
+// PortTaken returns an error if docker's output says that a published port is occupied, else nil.
 func PortTaken(text string) error {
 	m := taken.FindStringSubmatch(text)
 	if m == nil {
@@ -77,7 +76,7 @@ func PortTaken(text string) error {
 	}
 }
 
-// Start starts a container that was made for a network. Where that network was removed and made again meanwhile, the container is connected to the new one.
+// Start starts a container. If its network was recreated meanwhile, it is reconnected to the new one.
 func (d *Docker) Start(ctx context.Context, container, network string) error {
 	_, err := d.Output(ctx, nil, "start", container)
 	if Said(err, "network ") && Said(err, " not found") {
@@ -93,7 +92,7 @@ func (d *Docker) Start(ctx context.Context, container, network string) error {
 	return err
 }
 
-// reconnect connects a container to the network that now has the name of the one that it remembers.
+// reconnect connects a container to the current network of a name.
 func (d *Docker) reconnect(ctx context.Context, container, network string) error {
 	if _, err := d.Output(ctx, nil, "network", "disconnect", "--force", network, container); err != nil && !Said(err, "is not connected") {
 		return err
@@ -101,7 +100,7 @@ func (d *Docker) reconnect(ctx context.Context, container, network string) error
 	return d.Connect(ctx, container, network)
 }
 
-// Connect connects a container to a network, and does nothing where it is.
+// Connect connects a container to a network, if not connected yet.
 func (d *Docker) Connect(ctx context.Context, container, network string) error {
 	_, err := d.Output(ctx, nil, "network", "connect", network, container)
 	if Said(err, "already exists in network") {
@@ -110,20 +109,20 @@ func (d *Docker) Connect(ctx context.Context, container, network string) error {
 	return err
 }
 
-// Unpause lets a paused container go on.
+// Unpause unpauses a container.
 func (d *Docker) Unpause(ctx context.Context, container string) error {
 	_, err := d.Output(ctx, nil, "unpause", container)
 	return err
 }
 
-// Output runs docker with args and returns its standard output. stdin may be nil. A cancelled context ends the client, gently at first.
+// Output runs docker and returns its stdout. stdin may be nil. Cancelling ctx interrupts the client, then kills it.
 func (d *Docker) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := d.Run(ctx, stdin, &out, args...)
 	return out.Bytes(), err
 }
 
-// Run is Output with the standard output copied to stdout as it comes.
+// Run is like Output but streams stdout.
 func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, d.program, args...)
 	cmd.Stdin = stdin
@@ -140,7 +139,7 @@ func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, arg
 	return nil
 }
 
-// Info is what lab reads of `docker info`.
+// Info is the part of `docker info` that lab reads.
 type Info struct {
 	ServerVersion   string
 	CgroupVersion   string // "1" or "2"
@@ -155,7 +154,7 @@ type Info struct {
 	SecurityOptions []string
 }
 
-// Info asks the engine about itself.
+// Info queries the engine.
 func (d *Docker) Info(ctx context.Context) (Info, error) {
 	out, err := d.Output(ctx, nil, "info", "--format", "{{json .}}")
 	if err != nil {
@@ -168,7 +167,7 @@ func (d *Docker) Info(ctx context.Context) (Info, error) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		return Info{}, fmt.Errorf("docker info: %w", err)
 	}
-	if got.ServerVersion == "" && len(got.ServerErrors) == 0 { // since 28 the client ends with 0 and an empty answer when no engine is there
+	if got.ServerVersion == "" && len(got.ServerErrors) == 0 { // since 28 the client exits with 0 and an empty answer if there is no engine
 		got.ServerErrors = []string{"no engine answers"}
 	}
 	if len(got.ServerErrors) > 0 {
@@ -177,29 +176,29 @@ func (d *Docker) Info(ctx context.Context) (Info, error) {
 	return got.Info, nil
 }
 
-// Container is what lab reads of a container.
+// Container is an inspected container.
 type Container struct {
 	ID      string
 	Name    string
-	Running bool      // paused or not
+	Running bool      // possibly paused
 	Status  string    // created, running, paused, exited, ...
-	Started time.Time // when it was started last, by the engine's clock; zero if never
+	Started time.Time // last start, by the engine's clock; zero if never
 	ImageID string
 	Labels  map[string]string
-	// Ports maps a container port ("3000/tcp") to the host's ip:port; empty while the container does not run.
+	// Ports maps a container port ("3000/tcp") to the host's ip:port; empty unless running.
 	Ports map[string]string
-	// Published is what Ports was asked to be, whether or not the container runs.
+	// Published is the configured Ports, whether running or not.
 	Published map[string]string
-	// Addresses maps a network's name to the container's IPv4 address in it.
+	// Addresses maps networks to the container's IPv4 address.
 	Addresses map[string]string
-	// Network is the one that the container was made for, whether or not it is connected.
+	// Network is the network that the container was created in, connected or not.
 	Network string
 }
 
-// Paused reports whether the container runs with its processes frozen.
+// Paused reports whether the container is paused.
 func (c Container) Paused() bool { return c.Status == "paused" }
 
-// Containers lists containers, stopped ones too, that pass every filter ("label=k=v", "network=NAME", "name=^/NAME$").
+// Containers lists containers in any state that match all filters ("label=k=v", "network=NAME", "name=^/NAME$").
 func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container, error) {
 	args := []string{"ps", "--all", "--quiet", "--no-trunc"}
 	for _, f := range filters {
@@ -214,7 +213,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 		return nil, nil
 	}
 	out, err = d.Output(ctx, nil, append([]string{"container", "inspect"}, ids...)...)
-	if err != nil && !NotFound(err) { // one may have gone since it was listed; the others were printed
+	if err != nil && !NotFound(err) { // one may be gone by now; the others were printed
 		return nil, err
 	}
 	var raw []struct {
@@ -261,7 +260,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	return list, nil
 }
 
-// Answers is an error with a cure where the engine does not answer.
+// Answers returns an error with a cure if the engine does not answer.
 func (d *Docker) Answers(ctx context.Context) error {
 	if _, err := d.Info(ctx); err != nil {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
@@ -269,7 +268,7 @@ func (d *Docker) Answers(ctx context.Context) error {
 	return nil
 }
 
-// Published are the ports that the containers of a network were asked to listen on, by container and port ("3000/tcp"), whether or not they run.
+// Published returns the configured ports of a network's containers, by container and port ("3000/tcp"), running or not.
 func (d *Docker) Published(ctx context.Context, network string) (map[string]map[string]string, error) {
 	list, err := d.Containers(ctx, "network="+network)
 	if err != nil {
@@ -291,7 +290,7 @@ func (d *Docker) Exec(ctx context.Context, container string, stdin io.Reader, co
 	return d.Output(ctx, stdin, append(append(args, container), command...)...)
 }
 
-// LoadImage brings an image into the engine from its archive, unless it is there. One without an archive has to be there under its name.
+// LoadImage loads an image from its archive, unless present. An image without an archive must be present.
 func (d *Docker) LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error {
 	id, found, err := d.ImageID(ctx, image.Ref)
 	if err != nil || found && (id == image.Digest || image.Archive == "") {
@@ -307,7 +306,7 @@ func (d *Docker) LoadImage(ctx context.Context, image lab.Image, p lab.Progress)
 	return err
 }
 
-// File reads a file of a container, be it stopped, paused or running.
+// File reads a file of a container in any state.
 func (d *Docker) File(ctx context.Context, container, path string) ([]byte, error) {
 	out, err := d.Output(ctx, nil, "cp", container+":"+path, "-")
 	if err != nil {
@@ -324,12 +323,12 @@ func (d *Docker) File(ctx context.Context, container, path string) ([]byte, erro
 	return text, nil
 }
 
-// NoFile reports whether err is docker's word that a container, which exists, lacks a file.
+// NoFile reports whether err means that an existing container lacks a file.
 func NoFile(err error) bool {
 	return Said(err, "Could not find the file") || Said(err, "No such container:path") || Said(err, "no such file or directory")
 }
 
-// ImageID returns the id (sha256:...) of an image in the engine, and false where it has none.
+// ImageID returns the id (sha256:...) of an image, or false.
 func (d *Docker) ImageID(ctx context.Context, ref string) (string, bool, error) {
 	out, err := d.Output(ctx, nil, "image", "inspect", "--format", "{{.Id}}", ref)
 	if NotFound(err) {
@@ -341,7 +340,7 @@ func (d *Docker) ImageID(ctx context.Context, ref string) (string, bool, error) 
 	return strings.TrimSpace(string(out)), true, nil
 }
 
-// Labels turns a map into --label arguments.
+// Labels returns --label arguments.
 func Labels(labels map[string]string) []string {
 	var args []string
 	for k, v := range labels {

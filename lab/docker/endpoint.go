@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Endpoint returns where the command line finds its engine, "unix:///var/run/docker.sock", after DOCKER_HOST, DOCKER_CONTEXT and the chosen context.
-// It asks the client alone: the engine need not answer.
+// Endpoint returns the engine's address, "unix:///var/run/docker.sock", from DOCKER_HOST, DOCKER_CONTEXT or the current
+// context. It does not contact the engine.
 func (d *Docker) Endpoint(ctx context.Context) (string, error) {
 	out, err := d.Output(ctx, nil, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
 	if err != nil {
