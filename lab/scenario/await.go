@@ -50,7 +50,7 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 	for {
 		r.mu.Lock()
 		for {
-			if a.done && a.met && unknown && next < past && r.standsLocked(w, v, next, past) {
+			if a.done && a.met && unknown && next < past && r.holdsLocked(w, v, next, past) {
 				a = attempt{wish: w, over: true}
 			}
 			if a.done || next-r.first >= len(r.log) {
@@ -88,8 +88,8 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 	}
 }
 
-// standsLocked reports whether v stays met by the observations next to past, or until its subject becomes unknown.
-func (r *Recorder) standsLocked(w Wish, v View, next, past int) bool {
+// holdsLocked reports whether v stays met by the observations next to past, or until its subject becomes unknown.
+func (r *Recorder) holdsLocked(w Wish, v View, next, past int) bool {
 	v = maps.Clone(v)
 	for ; next < past; next++ {
 		o := r.log[next-r.first]

@@ -80,7 +80,7 @@ func fileAt(fsys fs.FS, name string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file in the forge", name)
+		return nil, fmt.Errorf("%s is not a regular file in the forge", name)
 	}
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *playing) restore(ctx context.Context, branch string) error {
 		p.recorder.note(Lane{Name: "git " + branch}, "lab: put back")
 	}
 	if len(theirs) > 0 {
-		return fmt.Errorf("somebody else changed %s meanwhile, which is left as they have it", strings.Join(theirs, ", "))
+		return fmt.Errorf("others changed %s meanwhile; their version is kept", strings.Join(theirs, ", "))
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // leave undoes the story and compares the lab with the snapshot. An interrupt is recorded but does not stop it.
 func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	now := time.Now()
-	r := StepResult{Number: len(p.steps()) + 1, Title: asItWas, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
+	r := StepResult{Number: len(p.steps()) + 1, Title: restoredTitle, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
 	for _, u := range slices.Backward(p.undos) {
 		r.Back = append(r.Back, u.title)
 	}
@@ -32,7 +32,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	if len(left) > 0 {
 		p.result.Left = left
 		r.Verdict = Failed
-		r.Unmet = &Unmet{Expected: asItWas, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
+		r.Unmet = &Unmet{Expected: restoredTitle, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
 	}
 	switch {
 	case ctx.Err() != nil: // second interrupt
@@ -48,11 +48,11 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 
 // undo runs the undos in reverse order. A failure is reported and the rest goes on; each has its own timeout.
 func (p *playing) undo(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeoutCause(ctx, undoWithin, fmt.Errorf("no time left after %s", Span(undoWithin)))
+	ctx, cancel := context.WithTimeoutCause(ctx, undoTimeout, fmt.Errorf("no time left after %s", Span(undoTimeout)))
 	defer cancel()
 	var left []string
 	for _, u := range slices.Backward(p.undos) {
-		_, err := within(ctx, undoEach, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
+		_, err := within(ctx, undoEachTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
 		if err != nil {
 			left = append(left, u.title+": "+err.Error())
 		}
@@ -74,7 +74,7 @@ func (p *playing) compare(ctx context.Context) []string {
 		left = append(left, err.Error())
 	}
 	left = append(left, p.before.askedChanged(now)...)
-	by := time.Now().Add(leaveWithin)
+	by := time.Now().Add(restoreTimeout)
 	switch {
 	case len(left) > 0: // already failed, do not wait
 		by = time.Now()
@@ -112,14 +112,14 @@ func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
 	return err
 }
 
-// remindEvery is how long an engine may take to notice the restored commit before it is refreshed.
-const remindEvery = 3 * time.Second
+// refreshAfter is how long an engine may take to notice the restored commit before it is refreshed.
+const refreshAfter = 3 * time.Second
 
 // remind refreshes an engine that lagged before the story until ctx ends. An engine that is notified of a commit while
 // it processes the previous one may miss it until its next poll, minutes later. The story's own expectations get no
 // such help.
 func (p *playing) remind(ctx context.Context) {
-	tick := time.NewTicker(remindEvery)
+	tick := time.NewTicker(refreshAfter)
 	defer tick.Stop()
 	for {
 		select {
@@ -131,8 +131,8 @@ func (p *playing) remind(ctx context.Context) {
 	}
 }
 
-// lacks returns the first unmet requirement, or "".
-func (p *playing) lacks() string {
+// missing returns the first unmet requirement, or "".
+func (p *playing) missing() string {
 	need := p.scenario.Requires
 	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
 		return fmt.Sprintf("it is for %s, and the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
@@ -191,7 +191,7 @@ func (p *playing) answers(ctx context.Context, cluster string) error {
 // changes could not be told from others, nor compared at the end.
 func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 	subjects = append([]Subject{Applications()}, subjects...)
-	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleWithin), Judge: func(v View) Judgement {
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleTimeout), Judge: func(v View) Judgement {
 		for _, s := range subjects {
 			if state := v.State(s); !state.Known && !unnamed(s) {
 				return Judgement{Seen: state.Unseen(s)}

@@ -14,9 +14,9 @@ func LoadAll(fsys fs.FS, names []string, verbs []Verb) ([]*Scenario, error) {
 	var problems lab.Problems
 	for _, name := range names {
 		one, err := Load(fsys, name, verbs)
-		var told *lab.Error
-		if errors.As(err, &told) && len(told.Problems) > 0 {
-			problems = append(problems, told.Problems...)
+		var labErr *lab.Error
+		if errors.As(err, &labErr) && len(labErr.Problems) > 0 {
+			problems = append(problems, labErr.Problems...)
 			continue
 		}
 		if err != nil {

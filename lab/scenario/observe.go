@@ -30,7 +30,7 @@ func (o *observer) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slow := time.AfterFunc(answerWithin, func() { stop(noAnswer{answerWithin}) })
+	slow := time.AfterFunc(callTimeout, func() { stop(noAnswer{callTimeout}) })
 	watcher, err := o.resource.Watch(ctx, o.options(list.GetResourceVersion()))
 	slow.Stop()
 	if err == nil {
@@ -44,7 +44,7 @@ func (o *observer) once(ctx context.Context) error {
 	}
 	o.recordAll(list)
 	o.looked()
-	beat := time.NewTicker(beatEvery)
+	beat := time.NewTicker(probeEvery)
 	defer beat.Stop()
 	for {
 		select {

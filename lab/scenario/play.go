@@ -14,16 +14,16 @@ import (
 
 // Timeouts of the player.
 const (
-	settleWithin = 90 * time.Second // before a story: the lab may just have come up
-	alwaysWithin = 2 * time.Minute
-	undoWithin   = 3 * time.Minute  // all undos together
-	undoEach     = 30 * time.Second // one undo
-	askEach      = 30 * time.Second // one query of state that is not watched
-	leaveWithin  = 2 * time.Minute  // the engine's convergence after the undos
+	settleTimeout   = 90 * time.Second // before a story: the lab may just have come up
+	alwaysWithin    = 2 * time.Minute
+	undoTimeout     = 3 * time.Minute  // all undos together
+	undoEachTimeout = 30 * time.Second // one undo
+	queryTimeout    = 30 * time.Second // one query of state that is not watched
+	restoreTimeout  = 2 * time.Minute  // the engine's convergence after the undos
 )
 
-// asItWas is the title of every story's last step.
-const asItWas = "the lab is as it was"
+// restoredTitle is the title of every story's last step.
+const restoredTitle = "the lab is as it was"
 
 // Player plays scenarios on a lab.
 type Player struct {
@@ -119,7 +119,7 @@ func (p *playing) ready(ctx context.Context) bool {
 		p.result.Verdict, p.result.Reason = Interrupted, "interrupted"
 		return false
 	}
-	if why := p.lacks(); why != "" {
+	if why := p.missing(); why != "" {
 		p.result.Verdict, p.result.Reason = Skipped, why
 		return false
 	}

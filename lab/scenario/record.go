@@ -56,8 +56,8 @@ func newRecorder(ctx context.Context, w World, began time.Time) *Recorder {
 	}
 }
 
-// closeWithin is how long Close waits for watches that ignore their context.
-const closeWithin = 5 * time.Second
+// closeTimeout is how long Close waits for watches that ignore their context.
+const closeTimeout = 5 * time.Second
 
 // Close stops all watches.
 func (r *Recorder) Close() {
@@ -67,7 +67,7 @@ func (r *Recorder) Close() {
 		defer close(ended)
 		r.done.Wait()
 	}()
-	timer := time.NewTimer(closeWithin)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

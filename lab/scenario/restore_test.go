@@ -152,7 +152,7 @@ func TestRestoreKeepsForeignChanges(t *testing.T) {
 			}
 		})
 		r := b.play()
-		if r.Verdict != scenario.Failed || r.Exit() != lab.ExitUnmet || len(r.Left) != 1 || !strings.Contains(r.Left[0], "somebody else changed "+file) {
+		if r.Verdict != scenario.Failed || r.Exit() != lab.ExitUnmet || len(r.Left) != 1 || !strings.Contains(r.Left[0], "others changed "+file) {
 			t.Error(story(r))
 		}
 		if log := b.Forge.Log(scenario.Branch); log[len(log)-1].Message != "theirs" {

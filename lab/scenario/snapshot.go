@@ -38,7 +38,7 @@ func ask[T any](a *asking, what, whom string, call func(context.Context) (T, err
 	var value T
 	err := a.silent[whom]
 	if err == nil {
-		value, err = within(a.ctx, askEach, call)
+		value, err = within(a.ctx, queryTimeout, call)
 	}
 	var none noAnswer
 	if errors.As(err, &none) {

@@ -14,10 +14,10 @@ import (
 
 // Timeouts of watches.
 const (
-	lookWithin   = 15 * time.Second // first list; later, the waiter reports what is missing
-	answerWithin = 10 * time.Second // one call to a cluster
-	beatEvery    = 5 * time.Second  // probe interval: the watch of a frozen cluster is merely silent
-	watchAgain   = time.Second      // pause before a watch is restarted
+	listTimeout = 15 * time.Second // first list; later, the waiter reports what is missing
+	callTimeout = 10 * time.Second // one call to a cluster
+	probeEvery  = 5 * time.Second  // probe interval: the watch of a frozen cluster is merely silent
+	watchRetry  = time.Second      // pause before a watch is restarted
 )
 
 type watching struct {
@@ -48,7 +48,7 @@ func (w *watching) isReady() bool {
 
 // watch starts watches and waits for their first lists.
 func (r *Recorder) watch(ctx context.Context, subjects []Subject) error {
-	timer := time.NewTimer(lookWithin)
+	timer := time.NewTimer(listTimeout)
 	defer timer.Stop()
 	var started []*watching
 	for _, s := range subjects {
@@ -135,7 +135,7 @@ func (r *Recorder) run(w *watching) error {
 		err := o.once(r.ctx)
 		if r.ctx.Err() == nil {
 			r.lose(w.tells, err)
-			r.pass(watchAgain)
+			r.pass(watchRetry)
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (r *Recorder) follow(w *watching) error {
 			return err
 		}
 		r.lose(w.tells, err)
-		r.pass(watchAgain)
+		r.pass(watchRetry)
 	}
 }
 
@@ -224,7 +224,7 @@ func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterfa
 		default: // queried for this call only
 			r.lose(w.tells, err)
 		}
-		if r.pass(watchAgain); r.ctx.Err() != nil {
+		if r.pass(watchRetry); r.ctx.Err() != nil {
 			return nil, r.ctx.Err()
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// heedWithin is the grace period of a cancelled call.
-const heedWithin = time.Second
+// cancelGrace is the grace period of a cancelled call.
+const cancelGrace = time.Second
 
 // noAnswer is the cause of a call's timeout.
 type noAnswer struct{ within time.Duration }
@@ -37,7 +37,7 @@ func within[T any](ctx context.Context, limit time.Duration, do func(context.Con
 		return out.value, because(ctx, out.err)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(heedWithin)
+	timer := time.NewTimer(cancelGrace)
 	defer timer.Stop()
 	select {
 	case out := <-done:
@@ -49,9 +49,9 @@ func within[T any](ctx context.Context, limit time.Duration, do func(context.Con
 	return none, context.Cause(ctx)
 }
 
-// answered makes one call to a cluster with a timeout of answerWithin.
+// answered makes one call to a cluster with a timeout of callTimeout.
 func answered(ctx context.Context, call func(context.Context) error) error {
-	within, cancel := context.WithTimeoutCause(ctx, answerWithin, noAnswer{answerWithin})
+	within, cancel := context.WithTimeoutCause(ctx, callTimeout, noAnswer{callTimeout})
 	defer cancel()
 	err := call(within)
 	if err != nil && within.Err() != nil {

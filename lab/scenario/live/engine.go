@@ -24,13 +24,13 @@ type Hub interface {
 type Engine struct {
 	Hub Hub
 
-	beat, answer time.Duration // probe interval and timeout; 0 for beatEvery and answerWithin
+	probe, answer time.Duration // probe interval and timeout; 0 for probeEvery and probeTimeout
 }
 
 // How long a silent hub goes unnoticed. A watch notices a broken connection, but not one on which nothing arrives.
 const (
-	beatEvery    = 5 * time.Second
-	answerWithin = 10 * time.Second
+	probeEvery   = 5 * time.Second
+	probeTimeout = 10 * time.Second
 )
 
 // Watch reports applications for as long as the hub answers.
@@ -56,15 +56,15 @@ var errSilent = errors.New("the hub does not answer")
 
 // ask probes the hub and stops the watch when it does not answer.
 func (e Engine) ask(ctx context.Context, stop context.CancelCauseFunc) {
-	beat := time.NewTicker(cmp.Or(e.beat, beatEvery))
-	defer beat.Stop()
+	probe := time.NewTicker(cmp.Or(e.probe, probeEvery))
+	defer probe.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-beat.C:
+		case <-probe.C:
 		}
-		within, cancel := context.WithTimeout(ctx, cmp.Or(e.answer, answerWithin))
+		within, cancel := context.WithTimeout(ctx, cmp.Or(e.answer, probeTimeout))
 		_, err := e.Hub.Applications(within)
 		cancel()
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"homelab/lab/scenario"
 )
 
-// hubWithin is the timeout of requests to the hub.
-const hubWithin = 30 * time.Second
+// hubTimeout is the timeout of requests to the hub.
+const hubTimeout = 30 * time.Second
 
 // Stage holds the parts of a running lab that stories need.
 type Stage struct {
@@ -32,7 +32,7 @@ type Stage struct {
 
 // World returns the lab as scenarios see it. It has the clusters that are up, which may be fewer than the estate's.
 func (s Stage) World(ctx context.Context) (scenario.World, error) {
-	look, cancel := context.WithTimeout(ctx, hubWithin)
+	look, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
 	seen, err := s.Engine.Observe(look)
 	if ctx.Err() != nil {

@@ -19,8 +19,8 @@ import (
 const (
 	compareTakes = 200 * time.Millisecond
 	rolloutTakes = 300 * time.Millisecond
-	patrolEvery  = 5 * time.Second        // polling beside the watches
-	restEvery    = 100 * time.Millisecond // polling of Converged
+	pollEvery    = 5 * time.Second        // polling beside the watches
+	settleEvery  = 100 * time.Millisecond // polling of Converged
 )
 
 // Engine reconciles the default estate's addons. Like Argo CD, it follows pins, values and labels, as far as the
@@ -104,7 +104,7 @@ func (e *Engine) poke() {
 
 // Run reconciles until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
-	tick := time.NewTicker(patrolEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if err := e.reconcile(ctx); err != nil {
@@ -122,8 +122,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// noticedAfter is how long a watch takes to notice silence.
-const noticedAfter = 10 * time.Second
+// watchTimeout is how long a watch takes to notice silence.
+const watchTimeout = 10 * time.Second
 
 // Watch reports applications until the engine restarts or stops answering.
 func (e *Engine) Watch(ctx context.Context, seen func(scenario.Application), ready func()) error {
@@ -155,7 +155,7 @@ func (e *Engine) Watch(ctx context.Context, seen func(scenario.Application), rea
 		return errors.New("the engine restarts")
 	case <-e.shutting():
 	}
-	if err := e.pass(ctx, noticedAfter); err != nil {
+	if err := e.pass(ctx, watchTimeout); err != nil {
 		return nil
 	}
 	return errors.New("the hub does not answer")
@@ -232,7 +232,7 @@ func (e *Engine) Follow(ctx context.Context, commit string, but []string) error 
 		if rest {
 			return nil
 		}
-		if err := e.pass(ctx, restEvery); err != nil {
+		if err := e.pass(ctx, settleEvery); err != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -340,7 +340,7 @@ func (e *Engine) Converged(ctx context.Context) error {
 		if ok {
 			return nil
 		}
-		if err := e.pass(ctx, restEvery); err != nil {
+		if err := e.pass(ctx, settleEvery); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	if missed {
 		tree = e.tree
 	}
-	told := tree.Commit
+	reported := tree.Commit
 	tree = e.heeds(tree)
 	if e.read == nil || e.tree.Commit != tree.Commit {
 		read, err := e.estate.read(e.forge.treeOf(tree.Commit), func() (*reading, error) { return readEstate(tree.FS, e.lab) })
@@ -45,7 +45,7 @@ func (e *Engine) reconcile(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := e.one(ctx, scenario.Tree{Commit: told, FS: tree.FS}, addon, e.read.sets[i], cluster, m); err != nil {
+			if err := e.one(ctx, scenario.Tree{Commit: reported, FS: tree.FS}, addon, e.read.sets[i], cluster, m); err != nil {
 				return err
 			}
 		}

@@ -65,7 +65,7 @@ func (l *label) Do(ctx context.Context, c *scenario.Call) error {
 	if err := c.Engine.Mark(ctx, l.Cluster, m); err != nil {
 		return err
 	}
-	did := append(told("label", was.Labels, m.Labels), told("annotation", was.Annotations, m.Annotations)...)
+	did := append(summarize("label", was.Labels, m.Labels), summarize("annotation", was.Annotations, m.Annotations)...)
 	c.Note(scenario.Lane{Cluster: l.Cluster, Name: "registration"}, did[0])
 	const most = 2
 	if len(did) > most {
@@ -87,7 +87,7 @@ func (l *label) bridged(c *scenario.Call, cluster lab.Cluster, m scenario.Marks)
 		changed.Addons = map[string]bool{}
 	}
 	maps.Copy(changed.Addons, l.Addons)
-	l.lay(&changed.Cloud)
+	l.overlay(&changed.Cloud)
 	in := bridge.InputsOf(c.Estate)
 	def, _ := c.Estate.Environment(lab.DefaultEnvironment)
 	env, _ := c.Estate.Environment(cluster.Environment)
@@ -102,8 +102,8 @@ func (l *label) bridged(c *scenario.Call, cluster lab.Cluster, m scenario.Marks)
 	difference(before.Annotations, after.Annotations, m.Annotations, touched, "annotation ")
 }
 
-// lay overlays the given cloud fields.
-func (l *label) lay(over *lab.Cloud) {
+// overlay overlays the given cloud fields.
+func (l *label) overlay(over *lab.Cloud) {
 	if l.Cloud == nil {
 		return
 	}
@@ -150,7 +150,7 @@ func inverse(was, change map[string]*string) map[string]*string {
 	return back
 }
 
-func told(what string, was, change map[string]*string) []string {
+func summarize(what string, was, change map[string]*string) []string {
 	var lines []string
 	for _, k := range slices.Sorted(maps.Keys(inverse(was, change))) {
 		lines = append(lines, fmt.Sprintf("%s %s: %s -> %s", what, k, orNone(was[k]), orNone(change[k])))

@@ -56,8 +56,8 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	return p.promote(ctx, c, plan)
 }
 
-// lookWithin is how long the state of the gate may be unknown.
-const lookWithin = 30 * time.Second
+// gateTimeout is how long the state of the gate may be unknown.
+const gateTimeout = 30 * time.Second
 
 // refused expects a closed gate. An unknown gate is neither open nor closed.
 func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.Promotion, gate func(scenario.View) scenario.Judgement) error {
@@ -66,7 +66,7 @@ func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.
 		_, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
 			seen = gate(v)
 			return scenario.Judgement{Met: !seen.Unknown, Expected: seen.Expected + ", or not", Seen: seen.Seen, Subject: seen.Subject}
-		}, lookWithin, 0, "")
+		}, gateTimeout, 0, "")
 		if err != nil {
 			return err
 		}
