@@ -251,7 +251,7 @@ func (r Remote) Ahead(ctx context.Context, tree Tree) ([]Commit, error) {
 	if err != nil || head == last {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, shareLimit)
+	limited, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	if own := tree.own(limited); own != nil {
 		if commits, err := r.ahead(limited, tree, own); err == nil {

@@ -117,9 +117,9 @@ func regions(base, ours, theirs []string) []region {
 	return append(list, region{same, same, same})
 }
 
-// diffMost bounds the work of a diff: texts that differ in more lines count as changed from the first difference to the
+// maxDiff bounds the work of a diff: texts that differ in more lines count as changed from the first difference to the
 // last.
-const diffMost = 2000
+const maxDiff = 2000
 
 // diff is the Myers algorithm: http://www.xmailserver.org/diff2.pdf.
 func diff(a, b []string) []hunk {
@@ -146,7 +146,7 @@ func myers(a, b []string) []hunk {
 	if len(a) == 0 || len(b) == 0 {
 		return whole
 	}
-	most := min(len(a)+len(b), diffMost)
+	most := min(len(a)+len(b), maxDiff)
 	furthest := make([]int, 2*most+2) // by diagonal, from -most
 	var trace [][]int                 // furthest before each step
 	for d := 0; d <= most; d++ {

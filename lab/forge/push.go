@@ -53,7 +53,7 @@ func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult
 
 // share pushes with the history of the estate's repository if possible, else without.
 func (r Remote) share(ctx context.Context, tree Tree, message string) (PushResult, error) {
-	limited, cancel := context.WithTimeout(ctx, shareLimit)
+	limited, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	if own := tree.own(limited); own != nil {
 		res, err := r.push(limited, tree, message, own)

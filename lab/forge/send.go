@@ -18,8 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport/client"
 )
 
-// sendMost limits the bytes of objects in a push, which are held in memory.
-const sendMost = 256 << 20
+// maxSend limits the bytes of objects in a push, which are held in memory.
+const maxSend = 256 << 20
 
 // send updates branch and lastRef, unless they moved since they were seen. go-git's Push is not used: it reads the
 // whole history each time, and hangs if an object is unreadable while it sends.
@@ -157,7 +157,7 @@ func (p *packing) add(h plumbing.Hash) error {
 	if err != nil {
 		return err
 	}
-	if p.size += size; p.size > sendMost {
+	if p.size += size; p.size > maxSend {
 		return errors.New("too much to send at once")
 	}
 	p.there[h] = true

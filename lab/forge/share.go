@@ -13,9 +13,9 @@ import (
 
 const (
 	// Timeout of a push with the estate's history; then it is retried without
-	shareLimit = 20 * time.Second
+	shareTimeout = 20 * time.Second
 	// Limit of commits: all are read on every push
-	shareMost = 5000
+	maxShared = 5000
 )
 
 // ownRef is the head of the estate's repository in memory, so that a fetch skips known objects.
@@ -49,7 +49,7 @@ func (t Tree) own(ctx context.Context) *ownHistory {
 	}
 	n := 0
 	err = object.NewCommitPreorderIter(head, nil, nil).ForEach(func(*object.Commit) error {
-		if n++; n > shareMost {
+		if n++; n > maxShared {
 			return errors.New("too long")
 		}
 		return ctx.Err()

@@ -20,8 +20,8 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// startLimit is the timeout of a start on a slow and busy machine.
-const startLimit = 2 * time.Minute
+// startTimeout is the timeout of a start on a slow and busy machine.
+const startTimeout = 2 * time.Minute
 
 // Start creates the forge, or recreates its container if image or settings changed (the volume is kept), starts it, and
 // returns when the admin can access the estate's repository. It listens on 127.0.0.1:port; port 0 selects the previous
@@ -30,7 +30,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	if p == nil {
 		p = func(string) {}
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s, container, err := g.inspect(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
 		if looks++; looks%20 == 0 { // every second: still running?
 			now, cerr := g.container(ctx)
 			if cerr == nil && !now.Running {
-				return g.unwell(ctx, "stopped", nil)
+				return g.startError(ctx, "stopped", nil)
 			}
 		}
 		select {
@@ -218,7 +218,7 @@ func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return context.Cause(ctx)
 			}
-			return g.unwell(ctx, "does not answer", err)
+			return g.startError(ctx, "does not answer", err)
 		case <-again.C:
 		}
 	}
@@ -240,8 +240,8 @@ func health(ctx context.Context, client *http.Client, base string) error {
 	return nil
 }
 
-// unwell adds Gitea's last log lines.
-func (g *Gitea) unwell(ctx context.Context, how string, err error) error {
+// startError adds Gitea's last log lines.
+func (g *Gitea) startError(ctx context.Context, how string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	e := &lab.Error{

@@ -13,7 +13,7 @@ import (
 
 // Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
 func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s, err := g.running(ctx)
 	if err != nil {
