@@ -17,8 +17,8 @@ func TestChoose(t *testing.T) {
 	if err != nil || len(some) != 2 || some[0].Name != "node" {
 		t.Errorf("%v, %v", some, err)
 	}
-	var told *lab.Error
-	if _, err := s.Choose(t.Context(), []string{"node", "nothing"}); !errors.As(err, &told) || told.Exit != lab.ExitInvalid {
+	var labErr *lab.Error
+	if _, err := s.Choose(t.Context(), []string{"node", "nothing"}); !errors.As(err, &labErr) || labErr.Exit != lab.ExitInvalid {
 		t.Errorf("%v", err)
 	}
 }

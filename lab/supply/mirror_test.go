@@ -170,8 +170,8 @@ func TestLoadBundleOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told *lab.Error
-	if err := s.auto(t.Context(), func() error { return errors.New("not on this machine") }); !errors.As(err, &told) || told.Code != "no_images" {
+	var labErr *lab.Error
+	if err := s.auto(t.Context(), func() error { return errors.New("not on this machine") }); !errors.As(err, &labErr) || labErr.Code != "no_images" {
 		t.Errorf("got %v", err)
 	}
 	if s, err = Load(t.Context(), o, save(t, g), nil); err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// reachPatience is the timeout per host.
-const reachPatience = 3 * time.Second
+// reachTimeout is the timeout per host.
+const reachTimeout = 3 * time.Second
 
 // Unreachable returns the chart and Git repositories that are not reachable, with the reasons. Any response of a host
 // counts; each host is contacted once.
@@ -75,7 +75,7 @@ func hostOf(repository string) (scheme, host string) {
 }
 
 func reach(ctx context.Context, scheme, host string) error {
-	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	var err error
 	if scheme == "ssh" {

@@ -171,8 +171,8 @@ func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
 	if s.HasChart("podinfo", "0.0.1") || s.AtHand("nothing", "", "") {
 		t.Error("what is nowhere is said to be there")
 	}
-	var told *lab.Error
-	if _, err := s.Chart(t.Context(), "podinfo", "0.0.1", nil); !errors.As(err, &told) || told.Cure == "" {
+	var labErr *lab.Error
+	if _, err := s.Chart(t.Context(), "podinfo", "0.0.1", nil); !errors.As(err, &labErr) || labErr.Cure == "" {
 		t.Errorf("a chart that is not there: %v, want an error with a cure", err)
 	}
 }
@@ -260,12 +260,12 @@ func fillSource(t *testing.T, dir string, components ...string) goods {
 func TestModes(t *testing.T) {
 	for mode, code := range map[Mode]string{"": "", "source": "", "registry": "registry", "bundle=": "usage", "bundle": "usage", "docker": "usage", "bundle=/nonexistent": "bad_bundle"} {
 		_, err := Open(t.Context(), Options{Mode: mode, CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
-		var told *lab.Error
+		var labErr *lab.Error
 		exit := lab.ExitInvalid
 		if code == "registry" { // valid, but nobody answers
 			exit = lab.ExitFailed
 		}
-		if got := errors.As(err, &told); got != (code != "") || got && (told.Code != code || told.Exit != exit) {
+		if got := errors.As(err, &labErr); got != (code != "") || got && (labErr.Code != code || labErr.Exit != exit) {
 			t.Errorf("%q: %v, want code %q", mode, err, code)
 		}
 	}

@@ -162,9 +162,9 @@ func bad(ctx context.Context, file string, err error) error {
 		return ctx.Err()
 	}
 	err = disk.Explain(err, filepath.Dir(file), disk.CacheCure)
-	var told *lab.Error
-	if errors.As(err, &told) {
-		return told
+	var labErr *lab.Error
+	if errors.As(err, &labErr) {
+		return labErr
 	}
 	var broken *fs.PathError
 	if errors.As(err, &broken) { // a disk error is not the bundle's fault

@@ -35,11 +35,11 @@ type Options struct {
 	Mirror   string // host:port[/path] of a registry with upstream's names; empty for upstream
 	Platform string // "linux/amd64"; empty for the machine's
 
-	Patience time.Duration // timeout for a mirror's pins; 0 for askPatience
+	Patience time.Duration // timeout for a mirror's pins; 0 for askTimeout
 }
 
-// askPatience is generous for a few hundred bytes: a mirror may have to wake up.
-const askPatience = 10 * time.Second
+// askTimeout is generous for a few hundred bytes: a mirror may have to wake up.
+const askTimeout = 10 * time.Second
 
 // Registry pulls pinned images and charts. It is safe for concurrent use.
 type Registry struct {
@@ -79,7 +79,7 @@ func newRegistry(o Options, pins Pins) (*Registry, error) {
 	}
 	return &Registry{
 		dir: o.Dir, mirror: o.Mirror, platform: *platform, pins: pins, client: &http.Client{Transport: remote.DefaultTransport},
-		patience: cmp.Or(o.Patience, askPatience),
+		patience: cmp.Or(o.Patience, askTimeout),
 	}, nil
 }
 
@@ -276,10 +276,10 @@ func (r *Registry) keep(key string, v any) error {
 // failed wraps the error of a pull. Cancellations and errors with a code are returned unchanged.
 func failed(ctx context.Context, message string, err error) error {
 	err = disk.Explain(err, os.TempDir(), disk.CacheCure)
-	var told *lab.Error
+	var labErr *lab.Error
 	switch {
-	case errors.As(err, &told):
-		return told
+	case errors.As(err, &labErr):
+		return labErr
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}

@@ -42,8 +42,8 @@ func newBoard() *board {
 	return &board{left: map[string]*Component{}, watchers: map[*watcher]struct{}{}}
 }
 
-// tellEvery is the interval of updates about the same activity.
-const tellEvery = 5 * time.Second
+// reportEvery is the interval of updates about the same activity.
+const reportEvery = 5 * time.Second
 
 // expect adds pending components.
 func (d *board) expect(missing map[string]*Component) {
@@ -85,7 +85,7 @@ func (d *board) watch(p lab.Progress) *watcher {
 
 func (w *watcher) tell(ctx context.Context) {
 	defer close(w.ended)
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -125,7 +125,7 @@ func (d *board) say(c *Component, what string) {
 func (d *board) learn(c *Component, seconds float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c.Seconds >= telling && seconds > 0 {
+	if c.Seconds >= minSpan && seconds > 0 {
 		d.shown.recipe += float64(c.Seconds)
 		d.shown.here += seconds
 	}
@@ -158,12 +158,12 @@ func (d *board) drop(c *Component) {
 	d.doing = kept
 }
 
-// restless is how long the board may be idle between components before it counts as stopped.
-const restless = 10 * time.Second
+// idleLimit is how long the board may be idle between components before it counts as stopped.
+const idleLimit = 10 * time.Second
 
 // due returns the estimated time left, or 0 while idle. d.mu is held.
 func (d *board) due(now time.Time) time.Duration {
-	if len(d.left) == 0 || len(d.doing) == 0 && now.Sub(d.rested) > restless {
+	if len(d.left) == 0 || len(d.doing) == 0 && now.Sub(d.rested) > idleLimit {
 		return 0
 	}
 	return d.time()

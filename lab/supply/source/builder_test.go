@@ -152,7 +152,7 @@ func TestTimeLeftBetweenComponents(t *testing.T) {
 		if left := b.Left(); left != 100*time.Second {
 			t.Errorf("%s left between two components", left)
 		}
-		time.Sleep(restless + time.Second)
+		time.Sleep(idleLimit + time.Second)
 		if left := b.Left(); left != 0 {
 			t.Errorf("%s left, and nobody goes on", left)
 		}

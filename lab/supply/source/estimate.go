@@ -6,8 +6,8 @@ type span struct{ recipe, here float64 }
 // doubt is the share of the elapsed time by which overdue work is extended.
 const doubt = 0.25
 
-// telling is the shortest span to judge a machine by.
-const telling = 5 // seconds of a recipe
+// minSpan is the shortest span to judge a machine by.
+const minSpan = 5 // seconds of a recipe
 
 // remaining estimates the seconds left. Finished work gives this machine's pace. Work in progress takes its scaled
 // estimate or, if overdue, doubt longer than so far: the estimate never reaches zero early, and overdue work slows down
@@ -18,7 +18,7 @@ func remaining(done span, doing []span, todo float64) float64 {
 	for _, s := range doing {
 		whole := max(s.recipe*pace, s.here*(1+doubt))
 		left += whole - s.here
-		if s.recipe >= telling {
+		if s.recipe >= minSpan {
 			all.recipe += s.recipe
 			all.here += whole
 		}

@@ -79,8 +79,8 @@ func TestOwnWithoutGo(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	_, err = New(r, newStore(t)).Image(t.Context(), "front", nil)
-	var told *lab.Error
-	if !errors.As(err, &told) || told.Code != "no_go" || told.Cure == "" {
+	var labErr *lab.Error
+	if !errors.As(err, &labErr) || labErr.Code != "no_go" || labErr.Cure == "" {
 		t.Errorf("got %v, want an error with a cure", err)
 	}
 }
