@@ -115,7 +115,7 @@ func failed(at *yaml.Node, format string, args ...any) error {
 // Expand works out which Applications the set makes. The error is an *Error where it makes none for a fault of its own, and an *UnknownError where that
 // cannot be told here; anything else is of w.Repository.
 func (s *Set) Expand(w World) (*Expansion, error) {
-	if n, what := s.unforeseeable(); n != nil {
+	if n, what := s.nondeterministic(); n != nil {
 		return nil, &UnknownError{Position: s.at(n), What: what}
 	}
 	x := expander{Set: s, World: w}

@@ -227,8 +227,8 @@ func (w *refWalker) path(n parse.Node, dot []string) []string {
 	return nil
 }
 
-// unforeseeable finds a nondeterministic function in the set's templates.
-func (s *Set) unforeseeable() (at *yaml.Node, what string) {
+// nondeterministic finds a nondeterministic function in the set's templates.
+func (s *Set) nondeterministic() (at *yaml.Node, what string) {
 	if !s.Spec.GoTemplate {
 		return nil, ""
 	}
@@ -237,7 +237,7 @@ func (s *Set) unforeseeable() (at *yaml.Node, what string) {
 			return
 		}
 		if r := s.compiled.parse(n.Value); r.tree != nil {
-			if name := calls(r.tree.Root, unforeseeable); name != "" {
+			if name := calls(r.tree.Root, nondeterministic); name != "" {
 				at, what = n, "template function "+name
 			}
 		}

@@ -124,8 +124,8 @@ func parseTags(text string) rendering {
 	}}
 }
 
-// unforeseeable are the nondeterministic functions.
-var unforeseeable = []string{
+// nondeterministic lists template functions with varying results.
+var nondeterministic = []string{
 	"now", "ago", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES", "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randInt", "randBytes",
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
 }
