@@ -38,8 +38,8 @@ var (
 	errNested  = fmt.Errorf("templates call one another more than %d deep", maxNested)
 )
 
-// ofTpl is the name of templates passed to tpl.
-const ofTpl = "gotpl"
+// tplName is the name of templates passed to tpl.
+const tplName = "gotpl"
 
 // output is the result of a template file.
 type output struct {
@@ -67,7 +67,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 	e.names = map[string]int{}
 	sources := map[string]source{}
 	collect(c, sources, top)
-	root := template.New(ofTpl).Option("missingkey=zero")
+	root := template.New(tplName).Option("missingkey=zero")
 	root.Funcs(e.functions(root))
 	var names []string
 	for name := range sources {
@@ -239,7 +239,7 @@ func placed(name string, err error) error {
 		if m == nil {
 			break
 		}
-		if m[1] != ofTpl {
+		if m[1] != tplName {
 			f.file = m[1]
 			f.line, _ = strconv.Atoi(m[2])
 		}

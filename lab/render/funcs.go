@@ -156,8 +156,8 @@ func toYAML(v any) string {
 // maxValue limits the bytes and values of a function's result.
 const maxValue = 4 << 20
 
-// maxMade limits the total of all results, garbage included.
-const maxMade = 2 << 30
+// maxTotal limits the total of all results, garbage included.
+const maxTotal = 2 << 30
 
 // bounded limits a function's result to maxValue, before it is computed if possible.
 func (e *engine) bounded(name string, f any) any {
@@ -190,7 +190,7 @@ func (e *engine) bounded(name string, f any) any {
 		}
 		left := maxValue
 		whole := fits(out[0], &left, 0)
-		if e.made += maxValue - left; !whole || e.made > maxMade {
+		if e.made += maxValue - left; !whole || e.made > maxTotal {
 			return failed(errHuge)
 		}
 		if len(out) == 1 {
