@@ -51,7 +51,7 @@ func names(list []Snapshot) []string {
 // Stage copies a snapshot's volumes while the lab keeps running. It needs most of the space and time, ten minutes at
 // most, before anything is lost.
 func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, workTimeout, errTimeout)
 	defer cancel()
 	if err := s.unstage(ctx); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[
 					}
 				}
 			}
-			list[i], err = s.docker.Make(ctx, freed(m.Blueprint), m.Ref)
+			list[i], err = s.docker.Make(ctx, withFreePort(m.Blueprint), m.Ref)
 			return err
 		})
 	}
@@ -151,8 +151,8 @@ func (s *Snapshots) makeNamed(ctx context.Context, v docker.Volume) error {
 // apiPort is published on a random port, which may change.
 const apiPort = "6443/tcp"
 
-// freed moves the API's host port if it is occupied.
-func freed(b docker.Blueprint) docker.Blueprint {
+// withFreePort moves the API's host port if it is occupied.
+func withFreePort(b docker.Blueprint) docker.Blueprint {
 	at := b.Publishes()[apiPort]
 	if at == "" {
 		return b

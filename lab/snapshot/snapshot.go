@@ -28,11 +28,11 @@ const (
 	labelName    = "lab.homelab/snapshot"
 	labelHelper  = "lab.homelab/helper" // image with the tools for the scripts
 	cleanUpLimit = time.Minute
-	workLimit    = 10 * time.Minute // to copy a whole lab on a slow disk
+	workTimeout  = 10 * time.Minute // to copy a whole lab on a slow disk
 )
 
-// errSlow is the cause of a copy's timeout.
-var errSlow = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
+// errTimeout is the cause of a copy's timeout.
+var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
 
 // CheckName validates the name of a snapshot.
 func CheckName(name string) error {
@@ -94,7 +94,7 @@ func (s *Snapshots) images() string { return "lab-" + s.lab + "-snapshot" }
 // same name is an error with code "exists"; with replace, it is removed once the new one is complete. It takes ten
 // minutes at most.
 func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Contents, p lab.Progress) (saved Snapshot, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, workLimit, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, workTimeout, errTimeout)
 	defer cancel()
 	have, err := s.tidy(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 	if err != nil {
 		return saved, err
 	}
-	helping := slices.IndexFunc(blueprints, helps)
+	helping := slices.IndexFunc(blueprints, hasTools)
 	if helping < 0 {
 		return saved, errors.New("snapshot: no container has the tools for it")
 	}
@@ -149,8 +149,8 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 	return saved, nil
 }
 
-// helps reports whether a container is a node, whose image has bash, tar and coreutils.
-func helps(b docker.Blueprint) bool {
+// hasTools reports whether a container is a node, whose image has bash, tar and coreutils.
+func hasTools(b docker.Blueprint) bool {
 	labels, _ := b.Config["Labels"].(map[string]any)
 	role, _ := labels["io.x-k8s.kind.role"].(string)
 	return role == "control-plane"

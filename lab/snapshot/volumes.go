@@ -196,8 +196,8 @@ func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...s
 		stdin = bytes.NewReader(nil)
 	}
 	out, err := s.docker.Output(ctx, stdin, append(run, args...)...)
-	if errors.Is(context.Cause(ctx), errSlow) {
-		return nil, errSlow
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return nil, errTimeout
 	}
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
