@@ -33,7 +33,7 @@ func ask[T any](ctx context.Context, what string, question func(context.Context)
 		err   error
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	answers := make(chan answer, 1)
 	go func() {

@@ -47,7 +47,7 @@ func (d *Doctor) engine(ctx context.Context, s seen) Check {
 	usual := s.endpoint == "" && os.Getenv("DOCKER_HOST") == "" || s.endpoint == "unix://"+d.o.Host.Socket
 	switch {
 	case errors.Is(s.err, context.DeadlineExceeded):
-		return c.fail(fmt.Sprintf("no answer at %s within %s", cmp.Or(s.endpoint, "the engine"), patience), cureSilence, false)
+		return c.fail(fmt.Sprintf("no answer at %s within %s", cmp.Or(s.endpoint, "the engine"), checkTimeout), cureSilence, false)
 	case !usual:
 		return c.fail("no engine answers at "+s.endpoint, "start that engine, or unset DOCKER_HOST and DOCKER_CONTEXT", false)
 	case refused(ctx, d.o.Host.Socket):
@@ -92,7 +92,7 @@ func (d *Doctor) cgroup(_ context.Context, s seen) Check {
 
 func (d *Doctor) inotify(_ context.Context, s seen) Check {
 	c := Check{ID: CheckInotify, Title: "inotify"}
-	if c, ok := c.elsewhere(s); ok {
+	if c, ok := c.skipRemote(s); ok {
 		return c
 	}
 	watches, ok1 := d.o.Host.number("fs.inotify.max_user_watches")
@@ -125,7 +125,7 @@ func (d *Doctor) inotify(_ context.Context, s seen) Check {
 
 func (d *Doctor) memory(_ context.Context, s seen) Check {
 	c := Check{ID: CheckMemory, Title: "memory"}
-	if c, ok := c.elsewhere(s); ok {
+	if c, ok := c.skipRemote(s); ok {
 		return c
 	}
 	need := int64(d.o.Clusters) * clusterMemory
@@ -137,7 +137,7 @@ func (d *Doctor) memory(_ context.Context, s seen) Check {
 
 func (d *Doctor) disk(_ context.Context, s seen) Check {
 	c := Check{ID: CheckDisk, Title: "disk"}
-	if c, ok := c.elsewhere(s); ok {
+	if c, ok := c.skipRemote(s); ok {
 		return c
 	}
 	need := int64(d.o.Clusters) * clusterDisk
@@ -182,7 +182,7 @@ func (d *Doctor) build(ctx context.Context) Check {
 	c := Check{ID: CheckBuild, Title: "build"}
 	var present, missing, packages, byHand []string
 	for _, n := range d.o.Needs {
-		lack := d.lacks(ctx, n)
+		lack := d.unmet(ctx, n)
 		switch {
 		case lack == "":
 			present = append(present, n.String())
@@ -216,10 +216,10 @@ func (d *Doctor) apt() bool {
 	return err == nil && d.o.Host.OS == "linux"
 }
 
-// lacks describes an unmet need, or returns "".
-func (d *Doctor) lacks(ctx context.Context, n Need) string {
+// unmet describes an unmet need, or returns "".
+func (d *Doctor) unmet(ctx context.Context, n Need) string {
 	if n.Program == "" {
-		out, err := d.hostSays(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
+		out, err := d.hostOutput(ctx, nil, "dpkg-query", "--show", "--showformat", "${db:Status-Status}", n.Package)
 		if err != nil || string(out) != "installed" {
 			return n.Package
 		}
@@ -232,7 +232,7 @@ func (d *Doctor) lacks(ctx context.Context, n Need) string {
 		return ""
 	}
 	// With another GOTOOLCHAIN, go might download the toolchain of a module in the working folder.
-	out, err := d.hostSays(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
+	out, err := d.hostOutput(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
 	got := strings.TrimSpace(string(out))
 	if err != nil || version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
 		return "a newer go than " + strings.TrimPrefix(got, "go")
@@ -240,27 +240,27 @@ func (d *Doctor) lacks(ctx context.Context, n Need) string {
 	return ""
 }
 
-// hostSays returns the output of a host program that finishes at once.
-func (d *Doctor) hostSays(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
+// hostOutput returns the output of a host program that finishes at once.
+func (d *Doctor) hostOutput(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
 	return ask(ctx, program, func(ctx context.Context) ([]byte, error) { return d.o.Host.Run(ctx, env, program, args...) })
 }
 
 // images reports why images are unavailable.
 func images(err error) Check {
 	c := Check{ID: CheckImages, Title: "images"}
-	var told *lab.Error
-	if !errors.As(err, &told) {
+	var labErr *lab.Error
+	if !errors.As(err, &labErr) {
 		return c.fail(firstLine(err.Error()), "", false)
 	}
-	found := told.Message
-	if told.Err != nil {
-		found += ": " + told.Err.Error()
+	found := labErr.Message
+	if labErr.Err != nil {
+		found += ": " + labErr.Err.Error()
 	}
-	return c.fail(firstLine(found), told.Cure, false)
+	return c.fail(firstLine(found), labErr.Cure, false)
 }
 
-// elsewhere skips a host check if the engine is remote.
-func (c Check) elsewhere(s seen) (Check, bool) {
+// skipRemote skips a host check if the engine is remote.
+func (c Check) skipRemote(s seen) (Check, bool) {
 	switch {
 	case s.local:
 		return c, false

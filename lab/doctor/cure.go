@@ -11,8 +11,8 @@ import (
 	"homelab/lab/docker"
 )
 
-// engineLimit is the timeout of a check whether the engine still answers.
-const engineLimit = 5 * time.Second
+// engineTimeout is the timeout of a check whether the engine still answers.
+const engineTimeout = 5 * time.Second
 
 // Cure adds a cure to an error without one if the machine is the cause: a full disk or a lost container engine.
 func Cure(err error) error { return withEngine(withSpace(err)) }
@@ -41,7 +41,7 @@ func withEngine(err error) error {
 	if err == nil || errors.As(err, &e) && e.Cure != "" || !strings.Contains(err.Error(), "docker") {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	if _, gone := docker.New().Info(ctx); gone == nil {
 		return err

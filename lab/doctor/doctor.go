@@ -158,9 +158,9 @@ func New(o Options) *Doctor {
 
 const (
 	// Timeout of all checks, generous for a busy machine
-	patience = 10 * time.Second
+	checkTimeout = 10 * time.Second
 	// Further timeout for cleaning up
-	tidying = time.Second
+	cleanupTimeout = time.Second
 )
 
 // seen holds findings that several checks share.
@@ -176,7 +176,7 @@ type seen struct {
 // Run runs all checks: the engine's first, as others depend on it, then the rest concurrently. It does not change the
 // host. If privileged containers are in doubt, it creates a labelled temporary image of a few hundred bytes.
 func (d *Doctor) Run(ctx context.Context) Report {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	var build Check

@@ -13,11 +13,11 @@ import (
 
 const (
 	// Timeout of dockerd's start: the first one creates folders and a network
-	startPatience = 60 * time.Second
+	startTimeout = 60 * time.Second
 	// Timeout of a reload, which takes milliseconds or fails
-	reloadPatience = 10 * time.Second
+	reloadTimeout = 10 * time.Second
 	// Polling interval: there is nothing to watch before the engine runs
-	glance = 100 * time.Millisecond
+	pollEvery = 100 * time.Millisecond
 )
 
 // fixEngine installs Debian's engine, if missing, and starts it.
@@ -44,7 +44,7 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 		if _, err := d.o.Host.Run(ctx, nil, "systemctl", "start", "docker"); err != nil {
 			return fmt.Errorf("%w (journalctl -u docker tells more)", err)
 		}
-		return await(ctx, startPatience, d.answers)
+		return await(ctx, startTimeout, d.answers)
 	}
 	if err := d.clearPIDFile(say); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	err = await(ctx, startPatience, func(ctx context.Context) error {
+	err = await(ctx, startTimeout, func(ctx context.Context) error {
 		err := d.answers(ctx)
 		select {
 		case end := <-ended:
@@ -145,7 +145,7 @@ func (f final) Unwrap() error { return f.error }
 func await(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ticker := time.NewTicker(glance)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		err := ask(waiting)

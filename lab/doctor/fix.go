@@ -26,23 +26,23 @@ func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 	}
 	if c := r.Check(CheckDocker); c.Status == StatusFail && c.Fixable {
 		if err := d.fixEngine(ctx, say); err != nil {
-			return cannot("bring up a docker engine", err)
+			return fixError("bring up a docker engine", err)
 		}
 		r = d.Run(ctx) // the engine was missing for some checks
 	}
 	if wanted(r, CheckPrivileged) {
 		if err := d.fixRuntime(ctx, say); err != nil {
-			return cannot("register the trimmed runtime", err)
+			return fixError("register the trimmed runtime", err)
 		}
 	}
 	if wanted(r, CheckInotify) {
 		if err := d.fixInotify(say); err != nil {
-			return cannot("set the inotify limits", err)
+			return fixError("set the inotify limits", err)
 		}
 	}
 	if wanted(r, CheckBuild) {
 		if err := d.fixBuild(ctx, say); err != nil {
-			return cannot("install what images are built with", err)
+			return fixError("install what images are built with", err)
 		}
 	}
 	return nil
@@ -53,9 +53,9 @@ func wanted(r Report, id string) bool {
 	return c.Fixable && (c.Status == StatusFail || c.Status == StatusWarn)
 }
 
-func cannot(what string, err error) error {
-	var told *lab.Error
-	if errors.As(err, &told) {
+func fixError(what string, err error) error {
+	var labErr *lab.Error
+	if errors.As(err, &labErr) {
 		return err
 	}
 	return &lab.Error{Exit: lab.ExitFailed, Code: "not_cured", Message: "could not " + what, Err: err}
@@ -91,7 +91,7 @@ func (d *Doctor) fixInotify(say func(string)) error {
 func (d *Doctor) fixBuild(ctx context.Context, say func(string)) error {
 	var packages []string
 	for _, n := range d.o.Needs {
-		if n.Package != "" && d.lacks(ctx, n) != "" {
+		if n.Package != "" && d.unmet(ctx, n) != "" {
 			packages = append(packages, n.Package)
 		}
 	}

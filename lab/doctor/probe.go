@@ -79,7 +79,7 @@ func (d *Doctor) probe(ctx context.Context, arch string) (err error) {
 	id := strings.TrimSpace(string(out))
 	defer func() {
 		// Remove the image even after a timeout.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		if _, rmErr := d.o.Docker.Output(ctx, nil, "image", "rm", "--force", id); rmErr != nil && err == nil {
 			err = rmErr

@@ -120,7 +120,7 @@ func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
 	if err := d.o.Host.Reload(pid); err != nil {
 		return err
 	}
-	return await(ctx, reloadPatience, func(ctx context.Context) error {
+	return await(ctx, reloadTimeout, func(ctx context.Context) error {
 		info, err := d.o.Docker.Info(ctx)
 		if err == nil && info.DefaultRuntime != want {
 			err = fmt.Errorf("the default runtime is still %s (its log tells why; a flag of dockerd may forbid it)", info.DefaultRuntime)
