@@ -30,7 +30,7 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	if !ok {
 		return Promotion{}, refuse("the estate has no addon "+addon, oneOf(addonNames(est)))
 	}
-	if err := upwards(est, from, to); err != nil {
+	if err := checkOrder(est, from, to); err != nil {
 		return Promotion{}, err
 	}
 	version, at := a.Version(from)
@@ -71,8 +71,8 @@ func key(env string) string {
 	return "version." + env
 }
 
-// upwards checks that to is a later environment than from.
-func upwards(est *lab.Estate, from, to string) error {
+// checkOrder checks that to is a later environment than from.
+func checkOrder(est *lab.Estate, from, to string) error {
 	orders := map[string]int{}
 	for _, name := range []string{from, to} {
 		env, ok := est.Environment(name)
