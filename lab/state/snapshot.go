@@ -48,7 +48,7 @@ func (d *Dir) Export() (map[string][]byte, error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
-			if err != nil || e.IsDir() || !wholeFile(name, e.Name()) {
+			if err != nil || e.IsDir() || !exportable(name, e.Name()) {
 				return err
 			}
 			data, err := os.ReadFile(path)
@@ -66,8 +66,8 @@ func (d *Dir) Export() (map[string][]byte, error) {
 	return files, nil
 }
 
-// wholeFile rejects locks and leftovers of interrupted writes.
-func wholeFile(within, name string) bool {
+// exportable rejects locks and leftovers of interrupted writes.
+func exportable(within, name string) bool {
 	return within == name || slices.Contains([]string{".json", ".yaml"}, filepath.Ext(name)) && strings.Count(name, ".") == 1
 }
 

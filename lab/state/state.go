@@ -258,25 +258,25 @@ func (d *Dir) write(name string, v any) error {
 func (d *Dir) put(name string, data []byte) error {
 	file := filepath.Join(d.Path, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return unwritten(file, err)
+		return writeError(file, err)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(name)+".*") // mode 0600
 	if err != nil {
-		return unwritten(file, err)
+		return writeError(file, err)
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(data)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return unwritten(file, err)
+		return writeError(file, err)
 	}
 	if err := os.Rename(tmp.Name(), file); err != nil {
-		return unwritten(file, err)
+		return writeError(file, err)
 	}
 	return syncDir(filepath.Dir(file))
 }
 
-// unwritten wraps the error of a write. The old file is unchanged.
-func unwritten(file string, err error) error {
+// writeError wraps the error of a write. The old file is unchanged.
+func writeError(file string, err error) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot write " + file, Err: err}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		e.Cure = "free space there, then run the command again: it goes on where it ended"
