@@ -45,8 +45,8 @@ func contract() map[string]any {
 			Lab: "homelab", Snapshots: []Snapshot{{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}, Bytes: 120586240}},
 		},
 		"snapshot-rm": SnapshotRemoveResult{Lab: "homelab", Removed: []string{"ready"}},
-		"error":       errorResult(toldErrors(brokenEstate())),
-		"error-plain": errorResult(toldErrors(
+		"error":       errorResult(splitErrors(brokenEstate())),
+		"error-plain": errorResult(splitErrors(
 			errors.New("write /var/lib/lab/x: no space left on device"))),
 		"doctor": NewDoctorResult(doctorRows()),
 		"bundle": BundleResult{Items: []BundleItem{

@@ -15,27 +15,27 @@ func (u *UI) Error(err error) lab.Exit {
 		return lab.ExitDone
 	}
 	u.End()
-	told := toldErrors(err)
+	list := splitErrors(err)
 	if u.opts.JSON {
 		// Nobody is left to report a failed write to.
-		_ = u.JSON(errorResult(told))
-		return told[0].Exit
+		_ = u.JSON(errorResult(list))
+		return list[0].Exit
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	texts := make([]string, len(told))
-	for i, e := range told {
+	texts := make([]string, len(list))
+	for i, e := range list {
 		texts[i] = errorText(e, u.errWidth(), paint(u.opts.Color))
 	}
 	u.write(u.opts.Err, strings.Join(texts, "\n"))
-	return told[0].Exit
+	return list[0].Exit
 }
 
-// toldErrors splits joined errors. Those that were only cancelled because of others are left out.
-func toldErrors(err error) []lab.Error {
+// splitErrors splits joined errors. Those that were only cancelled because of others are left out.
+func splitErrors(err error) []lab.Error {
 	var all, real []lab.Error
 	for _, leaf := range leaves(err) {
-		e := told(leaf)
+		e := complete(leaf)
 		all = append(all, e)
 		if e.Exit != lab.ExitInterrupted {
 			real = append(real, e)
@@ -62,8 +62,8 @@ func leaves(err error) []error {
 	return list
 }
 
-// told completes an error; its cause becomes part of the message.
-func told(err error) lab.Error {
+// complete fills in missing fields of an error; its cause becomes part of the message.
+func complete(err error) lab.Error {
 	var e lab.Error
 	var known *lab.Error
 	var problems lab.Problems
@@ -115,10 +115,10 @@ func codeOf(exit lab.Exit) string {
 	return "failed"
 }
 
-func errorResult(told []lab.Error) ErrorResult {
-	body := ErrorBody{Code: told[0].Code}
+func errorResult(list []lab.Error) ErrorResult {
+	body := ErrorBody{Code: list[0].Code}
 	var messages, cures []string
-	for _, e := range told {
+	for _, e := range list {
 		messages = append(messages, e.Message)
 		if e.Cure != "" {
 			cures = append(cures, e.Cure)

@@ -17,13 +17,13 @@ const (
 
 // row is the state of a step.
 type row struct {
-	step    lab.Step
-	state   lab.StepState
-	detail  string
-	elapsed time.Duration // at seen
-	seen    time.Time     // time of the last event
-	told    string        // plain mode: the last printed detail
-	toldAt  time.Time
+	step      lab.Step
+	state     lab.StepState
+	detail    string
+	elapsed   time.Duration // at seen
+	seen      time.Time     // time of the last event
+	printed   string        // plain mode: the last printed detail
+	printedAt time.Time
 }
 
 func (w *row) settled() bool {
@@ -34,12 +34,12 @@ func (w *row) settled() bool {
 	return false
 }
 
-// underWay reports whether the step is running, or stopping after an interrupt.
-func (w *row) underWay() bool { return w.state == lab.StepRunning || w.state == lab.StepStopping }
+// active reports whether the step is running, or stopping after an interrupt.
+func (w *row) active() bool { return w.state == lab.StepRunning || w.state == lab.StepStopping }
 
 // took returns the running time at now.
 func (w *row) took(now time.Time) time.Duration {
-	if w.underWay() {
+	if w.active() {
 		return w.elapsed + now.Sub(w.seen)
 	}
 	return w.elapsed
@@ -124,7 +124,7 @@ func (u *UI) Event(e lab.Event) {
 	switch {
 	case e.Elapsed > 0:
 		w.elapsed = e.Elapsed
-	case w.underWay():
+	case w.active():
 		w.elapsed += now.Sub(w.seen)
 	}
 	w.state, w.detail, w.seen = e.State, clean(e.Detail), now
@@ -185,7 +185,7 @@ func (w *row) visible(final bool) bool {
 	case final:
 		return false
 	}
-	return w.underWay()
+	return w.active()
 }
 
 // finishing returns what an interrupted run still waits for, or "".
@@ -298,7 +298,7 @@ func (r *run) tell(w *row, since time.Duration, now time.Time) {
 	if w.state == lab.StepWaiting || w.state == lab.StepStopping || w.step.Action == lab.ActionNone && w.state != lab.StepFailed {
 		return
 	}
-	w.told, w.toldAt = w.detail, now
+	w.printed, w.printedAt = w.detail, now
 	p := paint(r.ui.opts.Color)
 	symbol, text := SymbolWaiting, r.text(w, false)
 	switch w.state {
@@ -341,8 +341,8 @@ func (r *run) remind() {
 		if w.state != lab.StepRunning || w.step.Action == lab.ActionNone {
 			continue
 		}
-		quiet := now.Sub(w.toldAt)
-		if quiet >= sayEvery && w.told != w.detail || quiet >= sayAnyway {
+		quiet := now.Sub(w.printedAt)
+		if quiet >= sayEvery && w.printed != w.detail || quiet >= sayAnyway {
 			r.tell(w, now.Sub(r.began), now)
 		}
 	}
@@ -353,7 +353,7 @@ func (r *run) tellStopped() {
 	now := r.ui.opts.Clock()
 	p := paint(r.ui.opts.Color)
 	for _, w := range r.rows {
-		if w.underWay() && w.step.Action != lab.ActionNone {
+		if w.active() && w.step.Action != lab.ActionNone {
 			r.println(fmt.Sprintf("%6.1fs %s %s%s", now.Sub(r.began).Seconds(), p.text(SymbolWarning.style(), string(SymbolWarning)),
 				pad(clean(w.step.Title()), r.titleWidth()), r.text(w, true)))
 		}

@@ -38,10 +38,10 @@ func (u *UI) StoryBegin(head, right string) {
 	p := paint(u.opts.Color)
 	head, right = clean(head), clean(right)
 	gap := max(3, storyColumns-width(head)-width(right))
-	if u.told {
+	if u.shown {
 		u.write(u.opts.Err, "\n")
 	}
-	u.told = true
+	u.shown = true
 	u.write(u.opts.Err, p.text(bold, head)+spaces(gap)+p.text(dim, right)+"\n\n")
 	s := &story{ui: u, screen: screen{out: u.opts.Err}, start: u.opts.Clock(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	u.story = s

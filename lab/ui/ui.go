@@ -39,7 +39,7 @@ type UI struct {
 	mu    sync.Mutex // guards run and all output
 	run   *run
 	story *story // scenario being played
-	told  bool   // a story was shown before
+	shown bool   // a story was shown before
 }
 
 // New returns a UI.
