@@ -84,7 +84,7 @@ func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 			err = fmt.Errorf("it is a file")
 		}
 		if err != nil {
-			return nil, "", plainly(err)
+			return nil, "", plainError(err)
 		}
 		sub, err := fs.Sub(l.fsys, r.Dir)
 		where := ""
@@ -102,13 +102,13 @@ func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 	}
 	root, err := os.OpenRoot(where)
 	if err != nil {
-		return nil, "", plainly(err)
+		return nil, "", plainError(err)
 	}
 	return root.FS(), where, nil
 }
 
-// plainly strips the path from a file system's error.
-func plainly(err error) error {
+// plainError strips the path from a file system's error.
+func plainError(err error) error {
 	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // as os returns it
 		return pe.Err
 	}
