@@ -17,7 +17,8 @@ import (
 	"homelab/lab/estate"
 )
 
-// A case is testdata/NAME.txtar: "repositories" lists addresses and folders, which follow, and "want" is the draft, as printed here. UPDATE_GOLDEN=1 writes it again.
+// Each testdata/NAME.txtar has "repositories", a list of addresses and folders, the folders' files, and "want", the
+// expected draft. UPDATE_GOLDEN=1 updates it.
 func TestNew(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(cases) < 5 {

@@ -15,14 +15,14 @@ import (
 	"homelab/lab/gitcommand"
 )
 
-// cloneDir is the folder of an estate in which lab keeps what it cloned.
+// cloneDir is the estate's folder for clones.
 const cloneDir = "repositories"
 
-// cloneLimit is how long one clone may take.
+// cloneLimit is the timeout of a clone.
 const cloneLimit = 10 * time.Minute
 
-// Write drafts an estate for dir, which must be absent or empty, beside repositories: folders, which stay as they are, or addresses, which are cloned into the
-// estate. It is written whole or not at all.
+// Write drafts an estate in dir, which must be missing or empty, from repositories: folders, which are not changed, or
+// addresses, which are cloned into the estate. It writes all or nothing.
 func Write(ctx context.Context, name, dir string, from []string, p lab.Progress) (*Draft, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 	return d, nil
 }
 
-// emptied takes back what was written to a folder that was absent or empty.
+// emptied undoes a write to a missing or empty folder.
 func emptied(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -77,7 +77,7 @@ func emptied(dir string) error {
 	return err
 }
 
-// filed is a folder as the estate's cluster.yaml names it: relative to the estate.
+// filed returns a folder relative to the estate, as in cluster.yaml.
 func filed(folder, dir, staged string) (string, error) {
 	if rel, ok := strings.CutPrefix(folder, filepath.ToSlash(staged)+"/"); ok {
 		return rel, nil
@@ -86,7 +86,7 @@ func filed(folder, dir, staged string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// locate finds a repository's folder and its address.
+// locate returns a repository's folder and address.
 func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repository, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -116,7 +116,7 @@ func usage(message string) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: "name the folder of a clone, or an address to clone: lab init --from DIR|URL NEW"}
 }
 
-// addressOf is where a clone came from; for one that came from nowhere, the address that its manifests have of it, or one that is made up.
+// addressOf returns the origin of a clone. Without one, it is the address in its manifests, or a made-up one.
 func addressOf(ctx context.Context, dir string) string {
 	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err == nil && filepath.Clean(top) == dir {
 		if url, err := git(ctx, dir, "remote", "get-url", "origin"); err == nil && !filepath.IsAbs(url) {
@@ -129,7 +129,7 @@ func addressOf(ctx context.Context, dir string) string {
 	return "https://git.lab.invalid/local/" + filepath.Base(dir)
 }
 
-// ownAddress is the address of which most written paths exist in a folder.
+// ownAddress returns the address for which most paths in manifests exist in a folder.
 func ownAddress(dir string) string {
 	mounted, err := estate.Mount(dir, []lab.Repository{{URL: "https://git.lab.invalid/local/x", Dir: "."}})
 	if err != nil {

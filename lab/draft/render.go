@@ -11,11 +11,11 @@ import (
 	"homelab/lab/render"
 )
 
-// deepest is how far charts may lead to charts.
+// deepest limits the nesting of charts that generate Applications of charts.
 const deepest = 5
 
-// render adds what charts and kustomizations hold that Applications sync to the hub, and reports whether it found anything. What cannot be rendered here is told
-// when the estate is read.
+// render adds the content of charts and kustomizations that Applications sync to the hub, and reports whether there was
+// any. Rendering errors are reported when the estate is loaded.
 func (d *drafting) render() bool {
 	found := false
 	for _, doc := range d.docs {
@@ -50,7 +50,7 @@ func (d *drafting) render() bool {
 	return found
 }
 
-// ref finds the tree of a source that others of an Application refer to.
+// ref resolves the named sources of an Application.
 func (d *drafting) ref(app *appset.Template) func(string) fs.FS {
 	return func(name string) fs.FS {
 		for _, s := range app.Spec.All() {
@@ -62,7 +62,7 @@ func (d *drafting) ref(app *appset.Template) func(string) fs.FS {
 	}
 }
 
-// applications are what a document is, or makes.
+// applications returns the Applications that a document is or generates.
 func (d *drafting) applications(doc *document) []*appset.Template {
 	if doc.set == nil {
 		return []*appset.Template{doc.app}

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/estate"
 )
 
-// roots finds the documents that lead to the others, and what stands beside those. Where none leads anywhere, all are roots.
+// roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots.
 func (d *drafting) roots() {
 	leads := map[*document][]*document{}
 	below := map[*document]bool{}
@@ -26,14 +26,14 @@ func (d *drafting) roots() {
 		if doc.from != nil {
 			below[doc] = true
 			leads[doc.from] = append(leads[doc.from], doc)
-			for _, same := range d.docs { // as it is written
+			for _, same := range d.docs { // same position
 				below[same] = below[same] || same.repo == doc.repo && same.file == doc.file
 			}
 		}
 	}
 	for doc, list := range leads {
 		for _, to := range list {
-			if !slices.Contains(leads[to], doc) || path.Dir(doc.file) < path.Dir(to.file) { // of two that lead to each other, one
+			if !slices.Contains(leads[to], doc) || path.Dir(doc.file) < path.Dir(to.file) { // break cycles of two
 				below[to] = true
 			}
 		}
@@ -56,7 +56,7 @@ func (d *drafting) roots() {
 	}
 }
 
-// leadsTo are the documents in the folders that a document's Applications sync to the hub.
+// leadsTo returns the documents in the folders that a document's Applications sync to the hub.
 func (d *drafting) leadsTo(doc *document) []*document {
 	var list []*document
 	for _, app := range d.applications(doc) {
@@ -78,7 +78,8 @@ func (d *drafting) leadsTo(doc *document) []*document {
 	return list
 }
 
-// takes reports whether a source brings a file. What a chart or kustomize makes of a folder is taken to be all of it.
+// takes reports whether a source includes a file. Charts and kustomizations count as including all files of their
+// folder.
 func takes(source appset.Source, file string) bool {
 	switch {
 	case source.Directory != nil:
@@ -89,7 +90,7 @@ func takes(source appset.Source, file string) bool {
 	return estate.Takes(path.Clean(source.Path), file, appset.Directory{})
 }
 
-// missingProjects are the AppProjects that nobody has, by name.
+// missingProjects returns the names of referenced but missing AppProjects.
 func (d *drafting) missingProjects() []string {
 	missing := map[string]bool{}
 	want := func(name string) {
@@ -112,7 +113,7 @@ func (d *drafting) missingProjects() []string {
 	return slices.Sorted(maps.Keys(missing))
 }
 
-// source is a folder that the root syncs, with the files of it that are taken.
+// source is a folder that the root syncs, with the included files.
 type source struct {
 	repo  *lab.Repository
 	dir   string
