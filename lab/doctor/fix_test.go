@@ -16,7 +16,6 @@ import (
 	"homelab/lab/docker"
 )
 
-// fix runs checks and fixes and returns what was announced.
 func fix(t *testing.T, m *machine) ([]string, error) {
 	t.Helper()
 	t.Setenv("DOCKER_HOST", "")
@@ -109,8 +108,7 @@ func TestFixRetriesDockerd(t *testing.T) {
 	}
 }
 
-// Installing docker.io may start dockerd by Debian's init script. Then ours exits because of the pid file, and the
-// other is awaited.
+// Debian's init script may have started a dockerd. Then ours exits because of the pid file.
 func TestFixConcurrentStart(t *testing.T) {
 	m := bare(t, "echo pid file found; exit 1")
 	m.runs(t)
@@ -337,8 +335,7 @@ func TestFixInvalidDaemonJSON(t *testing.T) {
 	}
 }
 
-// If the engine rejects its configuration, for example because of a conflicting flag, the old one is restored: it would
-// not start again.
+// An engine that rejects its configuration would not start again.
 func TestFixRestoresDaemonJSON(t *testing.T) {
 	for _, text := range []string{"", `{"mtu": 1400}`} {
 		m := engineThatReloads(t, text)
@@ -390,7 +387,6 @@ func TestStalePIDFile(t *testing.T) {
 	}
 }
 
-// The pid file of a killed dockerd would prevent the next one from starting.
 func TestFixRemovesStalePIDFile(t *testing.T) {
 	m := bare(t, serve)
 	write(t, m.path("run/docker.pid"), "4194304")
