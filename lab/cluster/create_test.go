@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"homelab/lab"
+
+	"sigs.k8s.io/kind/pkg/exec"
+)
+
+// Nothing is taken away from a Create that nobody cancelled, and its error is its own.
+func TestKindCreate(t *testing.T) {
+	for name, want := range map[string]error{"done": nil, "failed": errors.New("no space left on device")} {
+		synctest.Test(t, func(t *testing.T) {
+			remove := func(context.Context) error { t.Errorf("%s: removed", name); return nil }
+			err := kindCreate(t.Context(), remove, func() error { time.Sleep(time.Minute); return want })
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// A cancelled Create is waited for no longer than it takes to end, and where it does not, that is told beside why.
+func TestKindCreateThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		busy := errors.New("busy")
+		began := time.Now()
+		goOn := make(chan struct{})
+		defer close(goOn)
+		err := kindCreate(ctx, func(context.Context) error { return busy }, func() error { <-goOn; return nil })
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, busy) || !strings.Contains(err.Error(), "did not come to an end") || time.Since(began) != cleanUpLimit {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		began = time.Now()
+		err = kindCreate(ctx, func(context.Context) error { return nil }, func() error { time.Sleep(time.Second); return nil })
+		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "did not come to an end") || time.Since(began) != time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A port that is taken is told with a cure of its own, whatever else docker printed.
+func TestExplainPortTaken(t *testing.T) {
+	text := "docker: driver failed programming external connectivity on endpoint demo-dev-control-plane: Bind for 127.0.0.1:80 failed: port is already allocated.\n"
+	var e *lab.Error
+	err := explain(&exec.RunError{Command: []string{"docker", "run"}, Output: []byte(text), Inner: errors.New("exit status 125")})
+	if !errors.As(err, &e) || e.Code != "port_taken" || e.Cure == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestExplainTellsWhatACommandPrinted(t *testing.T) {
+	var e *lab.Error
+	err := explain(&exec.RunError{Command: []string{"kubeadm", "init"}, Output: []byte("[preflight]\nno route to host\n"), Inner: errors.New("exit status 1")})
+	if !errors.As(err, &e) || e.Code != "kind" || !slices.Equal(e.Details, []string{"[preflight]", "no route to host"}) {
+		t.Errorf("%v", err)
+	}
+	if err := explain(nil); err != nil {
+		t.Errorf("%v of nothing", err)
+	}
+	plain := errors.New("another")
+	if err := explain(plain); err != plain {
+		t.Errorf("%v", err)
+	}
+}
+
+// A line that fits is not cut.
+func TestLastLinesThatFit(t *testing.T) {
+	line := strings.Repeat("x", 80)
+	if got := lastLines(line+"\n"+line+"x\n", 2); got[0] != line || got[1] != line[:79]+"…" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/state"
+)
+
+// engineOf puts a program in docker's place, which notes its arguments in the file it returns and then does what the script says.
+func engineOf(t *testing.T, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\necho \"$*\" >>"+calls+"\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return calls
+}
+
+// told are the calls so far.
+func told(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" })
+}
+
+// Exactly a cluster's own containers are removed, with their volumes; one that is gone, or going, is no error, and is not tried again.
+func TestRemoval(t *testing.T) {
+	nodes := []docker.Container{{ID: "1"}, {ID: "2"}}
+	for said, ends := range map[string]bool{
+		"":                                    true,
+		"Error: No such container: 1":         true,
+		"removal of 1 is already in progress": true,
+		"Could not kill: tried to kill container, but did not receive an exit event": false,
+	} {
+		exit := "exit 0"
+		if said != "" {
+			exit = "echo '" + said + "' >&2; exit 1"
+		}
+		calls := engineOf(t, exit)
+		err := (&Kind{docker: docker.New(), lab: "demo"}).remove(t.Context(), nodes)
+		if (err == nil) != ends {
+			t.Errorf("%q: %v", said, err)
+		}
+		if got := told(t, calls); !slices.Equal(got, []string{"rm --force --volumes 1 2"}) {
+			t.Errorf("%q: %q", said, got)
+		}
+	}
+}
+
+// That a removal has begun is written down before it begins, with all that is to go: it cannot be undone once the first container is gone.
+func TestRemovalIsWrittenDownFirst(t *testing.T) {
+	nodes := []docker.Container{{ID: "2"}, {ID: "1"}}
+	for name, c := range map[string]struct{ had, want state.Cluster }{
+		"whole":     {state.Cluster{Whole: true, Nodes: []string{"old"}, Inputs: "i"}, state.Cluster{Whole: true, Nodes: []string{"1", "2"}, Inputs: "i"}},
+		"unknown":   {state.Cluster{}, state.Cluster{Nodes: []string{"1", "2"}}},
+		"half made": {state.Cluster{Nodes: []string{"1", "2", "3"}}, state.Cluster{Nodes: []string{"1", "2", "3"}}}, // it has lost one already
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := &state.Dir{Lab: "demo", Path: t.TempDir()}
+			if err := dir.SaveCluster("dev", c.had); err != nil {
+				t.Fatal(err)
+			}
+			seen := filepath.Join(t.TempDir(), "seen")
+			engineOf(t, "cat '"+filepath.Join(dir.Path, "clusters", "dev.json")+"' >"+seen)
+			if err := (&Kind{docker: docker.New(), lab: "demo", state: dir}).removeNodes(t.Context(), "dev", nodes); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(seen); err != nil || !strings.Contains(string(text), `"removing": true`) {
+				t.Errorf("when the engine was asked: %s, %v", text, err)
+			}
+			got := dir.Cluster("dev")
+			if !got.Removing || got.Whole != c.want.Whole || got.Inputs != c.want.Inputs || !slices.Equal(got.Nodes, c.want.Nodes) {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// A node that does not end is thawed and then removed: its cgroup is that of its own id, reached from its own image.
+func TestStuckNodeIsThawed(t *testing.T) {
+	marker := filepath.Join(t.TempDir(), "thawed")
+	calls := engineOf(t, `case $1 in
+run) touch `+marker+` ;;
+*) [ -e `+marker+` ] || { echo 'did not receive an exit event' >&2; exit 1; } ;;
+esac
+`)
+	k := &Kind{docker: docker.New(), lab: "demo", state: &state.Dir{Lab: "demo", Path: t.TempDir()}}
+	if err := k.removeNodes(t.Context(), "dev", []docker.Container{{ID: "1", Name: "demo-dev-control-plane", ImageID: "sha256:0"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := told(t, calls)
+	if len(got) != 3 || got[0] != "rm --force --volumes 1" || got[2] != got[0] {
+		t.Fatalf("%q", got)
+	}
+	for _, want := range []string{"run --rm --privileged --network=none", lab.LabelName + "=demo", "source=/sys/fs/cgroup/freezer", " sha256:0 -c ", " sh 1"} {
+		if !strings.Contains(got[1], want) {
+			t.Errorf("%q is not in %q", want, got[1])
+		}
+	}
+}
+
+// A full disk keeps nobody from freeing space, and is told where the removal failed, too.
+func TestRemovalThatCannotBeWrittenDown(t *testing.T) {
+	dir := &state.Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "file")}
+	if err := os.WriteFile(dir.Path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := &Kind{docker: docker.New(), lab: "demo", state: dir}
+	nodes := []docker.Container{{ID: "1", Name: "n"}}
+	calls := engineOf(t, "exit 0")
+	if err := k.removeNodes(t.Context(), "dev", nodes); err != nil || len(told(t, calls)) != 1 {
+		t.Errorf("%v", err)
+	}
+	engineOf(t, "echo 'did not receive an exit event' >&2; exit 1")
+	var e *lab.Error
+	if err := k.removeNodes(t.Context(), "dev", nodes); !errors.As(err, &e) || e.Code != "stuck" || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("%v", err)
+	}
+}
