@@ -275,11 +275,12 @@ func TestSetChoosesTheProvider(t *testing.T) {
 type recorder struct {
 	Networked
 	calls []string
+	fail  error
 }
 
 func (r *recorder) did(call, name string) error {
 	r.calls = append(r.calls, call+" "+name)
-	return nil
+	return r.fail
 }
 
 func (r *recorder) Observe(context.Context, ...string) ([]lab.ClusterState, error) {
