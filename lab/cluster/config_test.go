@@ -165,3 +165,47 @@ func TestImagesDigest(t *testing.T) {
 		t.Error("another image of the same name leaves the digest as it is")
 	}
 }
+
+// A node's name is as long as a label of DNS may be, and no longer.
+func TestLongestNameOfANode(t *testing.T) {
+	longest := maxHostname - len("demo-"+"-control-plane")
+	for length, code := range map[int]string{longest: "", longest + 1: "name_too_long"} {
+		spec := specOf("")
+		spec.Cluster.Name = strings.Repeat("x", length)
+		var e *lab.Error
+		if err := Check("demo", spec); (err == nil) != (code == "") || errors.As(err, &e) && e.Code != code {
+			t.Errorf("%d characters: %v", length, err)
+		}
+	}
+}
+
+// A port of this machine is published once, by the first of several control planes: the second could not have it.
+func TestPortsOfTheFirstControlPlane(t *testing.T) {
+	cfg, err := config("demo", Host{}, specOf("nodes: [{role: worker}, {role: control-plane}, {role: control-plane}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ports []int
+	for _, n := range cfg.Nodes {
+		ports = append(ports, len(n.ExtraPortMappings))
+	}
+	if !slices.Equal(ports, []int{0, 1, 0}) {
+		t.Errorf("nodes publish %d ports", ports)
+	}
+}
+
+// kind takes a document by its kind and version alone, and has phases of its own to leave out where there is no kube-proxy.
+func TestConfigForKind(t *testing.T) {
+	for doc, phases := range map[string]bool{"": true, "networking: {kubeProxyMode: none}": false} {
+		cfg, err := config("demo", Host{}, specOf(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.APIVersion != kindAPIVersion || cfg.Kind != "Cluster" {
+			t.Errorf("%q: %s %s", doc, cfg.APIVersion, cfg.Kind)
+		}
+		if got := slices.Contains(cfg.KubeadmConfigPatches, phasesV1beta4); got != phases {
+			t.Errorf("%q: lab's list of phases: %t, want %t", doc, got, phases)
+		}
+	}
+}

@@ -1,13 +1,17 @@
 package cluster_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"homelab/lab"
 	"homelab/lab/cluster"
 )
 
@@ -51,5 +55,71 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 	}
 	if after, err := os.ReadFile(theirs); err != nil || string(after) != string(before) {
 		t.Errorf("the lab's own file was written: %v", err)
+	}
+}
+
+// A file whose context is not lab's own leads to a cluster that somebody else runs: its owner's kubeconfig has it already.
+func TestMergeLeavesWhatItsOwnerHas(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", mine)
+	kubeconfig(t, filepath.Join(dir, "dev.yaml"), "kind-demo-dev")
+	kubeconfig(t, filepath.Join(dir, "edge.yaml"), "theirs")
+	if err := os.WriteFile(filepath.Join(dir, "torn.yaml"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := cluster.Kubeconfigs("demo", dir)
+	if err != nil || len(list) != 3 || list[1].Made || list[1].Context != "theirs" || !list[2].Made || list[2].Context != "kind-demo-torn" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if err := cluster.MergeKubeconfigs(list[2:]); err == nil || !strings.Contains(err.Error(), "cluster torn") {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+	if err := cluster.MergeKubeconfigs(list[:2]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Contexts["theirs"] != nil || got.Clusters["theirs"] != nil || got.Clusters["kind-demo-dev"] == nil || got.CurrentContext != "" {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(mine, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.MergeKubeconfigs(list[:1]); err == nil {
+		t.Error("a kubeconfig that cannot be read was written over")
+	}
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "{" {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestChooseKubeconfigs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"dev", "prod"} {
+		kubeconfig(t, filepath.Join(dir, name+".yaml"), "kind-demo-"+name)
+	}
+	for _, c := range []struct {
+		dir   string
+		names []string
+		want  []string
+		cure  string
+	}{
+		{dir, nil, []string{"dev", "prod"}, ""},
+		{dir, []string{"prod"}, []string{"prod"}, ""},
+		{dir, []string{"prod", "stage"}, nil, "there are: dev, prod"},
+		{t.TempDir(), nil, nil, "lab up makes them"},
+	} {
+		list, err := cluster.ChooseKubeconfigs("demo", c.dir, c.names, "lab up")
+		var names []string
+		for _, k := range list {
+			names = append(names, k.Cluster)
+		}
+		var e *lab.Error
+		if errors.As(err, &e); !slices.Equal(names, c.want) || (err == nil) != (c.cure == "") || err != nil && e.Cure != c.cure {
+			t.Errorf("%q: %q, %v", c.names, names, err)
+		}
 	}
 }

@@ -130,6 +130,20 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// As many DNS servers are waited for as were asked for, and a workload of somebody else's is not waited for.
+func TestMissingCountsReplicas(t *testing.T) {
+	three, defaulted := deployment("coredns", 2), deployment("coredns", 0)
+	*three.Spec.Replicas, defaulted.Spec.Replicas = 3, nil
+	theirs := daemonSet("fluentd", 0)
+	for want, d := range map[string]*appsv1.Deployment{"deployment coredns 2/3": three, "deployment coredns 0/1": defaulted} {
+		d.Status.ReadyReplicas = 0
+		s := snapshot{nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, deployments: []*appsv1.Deployment{d}, daemonSets: []*appsv1.DaemonSet{theirs}}
+		if got := s.missing(map[string]time.Time{"a": {}}); !slices.Equal(got, []string{want}) {
+			t.Errorf("missing %q, want %q", got, want)
+		}
+	}
+}
+
 // After a restart a node and its pods look as they did before, until the kubelet has been there.
 func TestMissingKnowsWhatIsStale(t *testing.T) {
 	restart := time.Date(2026, 1, 1, 12, 0, 0, 500, time.UTC)

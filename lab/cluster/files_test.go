@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A kubeconfig is replaced as a whole, is its owner's alone, and leaves nothing beside it, be it written or not.
+func TestWriteAndForgetKubeconfig(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kubeconfigs")
+	file := filepath.Join(dir, "dev.yaml")
+	for _, text := range []string{"first", "second"} {
+		if err := writeKubeconfig(file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if fi, err := os.Stat(file); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "taken.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeKubeconfig(filepath.Join(dir, "taken.yaml"), []byte("text")); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"dev.yaml", "taken.yaml"}) {
+		t.Errorf("there are %q", got)
+	}
+	for _, name := range []string{"dev.yaml.lock", "dev.yaml.12345", "dev.yml", "prod.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := forgetKubeconfig(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"dev.yml", "prod.yaml", "taken.yaml"}) {
+		t.Errorf("there are %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "taken.yaml", "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := forgetKubeconfig(filepath.Join(dir, "taken.yaml")); err == nil || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v of what cannot be removed", err)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
