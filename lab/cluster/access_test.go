@@ -57,6 +57,9 @@ func TestAKubeconfigThatIsNotThere(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || errors.As(err, &le) {
 		t.Errorf("%v", err)
 	}
+	if err := e.Create(t.Context(), edgeSpec(), nil); !errors.Is(err, os.ErrNotExist) || e.state.Cluster("edge").Attached {
+		t.Errorf("attached: %v", err)
+	}
 	if err := e.state.SaveCluster("edge", state.Cluster{Attached: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -164,10 +167,7 @@ func TestExistingInOrder(t *testing.T) {
 func TestExistingThatCannotBeWrittenDown(t *testing.T) {
 	for what, lose := range map[string]func(t *testing.T, e *Existing){
 		"kubeconfig": func(t *testing.T, e *Existing) {
-			if err := os.MkdirAll(e.state.Path, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(e.state.Kubeconfigs(), nil, 0o600); err != nil {
+			if err := os.MkdirAll(filepath.Join(e.Kubeconfig("edge"), "in the way"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -189,6 +189,9 @@ func TestExistingThatCannotBeWrittenDown(t *testing.T) {
 				if err == nil {
 					t.Errorf("%s: no error", call)
 				}
+			}
+			if err := e.Delete(t.Context(), "edge"); err == nil {
+				t.Error("delete: no error")
 			}
 		})
 	}

@@ -79,6 +79,14 @@ func TestExplainOccupied(t *testing.T) {
 	}
 }
 
+// A place in the network that is not freed is told of: the next try would fail by it again.
+func TestVacateTellsWhatFailed(t *testing.T) {
+	engineOf(t, "echo 'permission denied' >&2; exit 1")
+	if err := (&Kind{docker: docker.New(), lab: "demo"}).vacate(t.Context(), &occupied{"demo-dev-control-plane", "lab-demo"}); err == nil {
+		t.Error("no error")
+	}
+}
+
 // A removal that fails for a moment, as a container that is just being started has it, is tried again.
 func TestRemovalIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
