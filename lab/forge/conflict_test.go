@@ -1,0 +1,127 @@
+package forge
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+)
+
+// conflicted is a working tree in which a pull left two conflicts: markers in a, and a file beside bin.
+func conflicted(t *testing.T) (*bench, *slate) {
+	t.Helper()
+	b, notes := newPullBench(t)
+	b.write(b.dir, map[string]string{"a": "1\n", "bin": "1\x00"})
+	_, err := b.push()
+	b.must(err)
+	b.theirs(map[string]string{"a": "9\n", "bin": "9\x00"})
+	b.write(b.dir, map[string]string{"a": "2\n", "bin": "2\x00"})
+	if _, err := b.pull(); !coded(err, "conflict") || !strings.Contains(err.Error(), "2 files could not be merged") {
+		t.Fatal(err)
+	}
+	return b, notes
+}
+
+// The refusal of a push says what is left to do, and no more than that.
+func TestWhatIsLeftOfConflicts(t *testing.T) {
+	b, _ := conflicted(t)
+	const beside, edit = "edit them, remove what ends in .forge, then ", "edit them, then "
+	for _, step := range []struct {
+		do      map[string]string
+		message string
+		details []string
+		cure    string
+	}{
+		{nil, "2 files not merged yet", []string{"a:1", "bin: theirs is in bin.forge"}, beside},
+		{map[string]string{"a": "x\n<<<<<<< working tree\n=======\n>>>>>>> forge 1\n>>>>>>> forge 2\n"}, "2 files not merged yet", []string{"a:2", "a:5", "bin: theirs is in bin.forge"}, beside},
+		{map[string]string{"a": ""}, "1 file not merged yet", []string{"bin: theirs is in bin.forge"}, beside}, // it was removed, which is a way to resolve it
+		{map[string]string{"a": "0\n>>>>>>> forge 1\n", "bin.forge": ""}, "1 file not merged yet", []string{"a:2"}, edit},
+	} {
+		b.write(b.dir, step.do)
+		var e *lab.Error
+		if _, err := b.push(); !errors.As(err, &e) || e.Code != "conflict" || e.Message != step.message || !slices.Equal(e.Details, step.details) || !strings.HasPrefix(e.Cure, step.cure) {
+			t.Errorf("%+v, want %s: %q", e, step.message, step.details)
+		}
+	}
+	b.write(b.dir, map[string]string{"a": "resolved\n"})
+	if _, err := b.push(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A folder is the same by whatever name it is reached.
+func TestConflictsOfAFolderBehindALink(t *testing.T) {
+	b, _ := conflicted(t)
+	link := filepath.Join(t.TempDir(), "link")
+	b.must(os.Symlink(b.dir, link))
+	b.dir = link
+	if _, err := b.push(); !coded(err, "conflict") {
+		t.Errorf("%v", err)
+	}
+	b.dir = t.TempDir() // another estate has none of these conflicts
+	b.write(b.dir, map[string]string{"a": "1\n"})
+	if _, err := b.push(); coded(err, "conflict") {
+		t.Errorf("%v", err)
+	}
+}
+
+// tornNotes cannot be read.
+type tornNotes struct{ *slate }
+
+var errTorn = errors.New("unexpected end of JSON input")
+
+func (tornNotes) LoadPull(any) error { return errTorn }
+
+// Where nobody knows whether there are conflicts, nothing is pushed, and nothing pulled.
+func TestNotesThatCannotBeRead(t *testing.T) {
+	b, notes := conflicted(t)
+	held, _ := b.held()
+	before := onDisk(t, b.dir)
+	b.remote.Notes = tornNotes{notes}
+	if _, err := b.push(); !errors.Is(err, errTorn) {
+		t.Errorf("push: %v", err)
+	}
+	if _, err := b.pull(); !errors.Is(err, errTorn) {
+		t.Errorf("pull: %v", err)
+	}
+	if now, _ := b.held(); now["a"] != held["a"] || onDisk(t, b.dir)["a"] != before["a"] {
+		t.Errorf("the forge has %q, on disk is %q", now["a"], onDisk(t, b.dir)["a"])
+	}
+}
+
+// A note that stays would refuse pushes for no reason, so that it is told.
+func TestNotesThatCannotBeDropped(t *testing.T) {
+	drop := func(v any) error {
+		if v == nil {
+			return errKilled
+		}
+		return nil
+	}
+	for name, do := range map[string]func(b *bench) error{
+		"nothing to pull": func(b *bench) error { _, err := b.pull(); return err },
+		"pulled": func(b *bench) error {
+			b.theirs(map[string]string{"a": "9\n"})
+			_, err := b.pull()
+			return err
+		},
+	} {
+		b, notes := newPullBench(t)
+		b.write(b.dir, map[string]string{"a": "1\n"})
+		_, err := b.push()
+		b.must(err)
+		notes.kill = drop
+		if err := do(b); !errors.Is(err, errKilled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b, notes := conflicted(t)
+	b.write(b.dir, map[string]string{"a": "resolved\n", "bin.forge": ""})
+	notes.kill = drop
+	if _, err := b.push(); !errors.Is(err, errKilled) {
+		t.Errorf("push: %v", err)
+	}
+}
