@@ -1,0 +1,186 @@
+package forge
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+// A pull says why it did with a file what is not plain.
+func TestPullSaysWhy(t *testing.T) {
+	b, _ := newPullBench(t)
+	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "d": "1\n", "bin": "1\x00"})
+	_, err := b.push()
+	b.must(err)
+	b.theirs(map[string]string{"a": "", "b": "", "c": "9\n", "d": "9\n", "bin": "9\x00", "new": "9\n"})
+	b.write(b.dir, map[string]string{"b": "2\n", "c": "", "bin": "2\x00"})
+	got, err := b.pull()
+	if !coded(err, "conflict") {
+		t.Fatal(err)
+	}
+	var notes []string
+	for _, f := range got.Files {
+		notes = append(notes, f.Path+" "+f.Did+": "+f.Note)
+	}
+	want := []string{
+		"a took: removed", "b kept: changed here, removed in the forge", "bin conflict: not text, changed on both sides", "c took: removed here, changed in the forge", "d took: ", "new took: ",
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("%q\nwant %q", notes, want)
+	}
+}
+
+// failing is a folder in which one name cannot be looked at.
+type failing struct {
+	fs.FS
+	name string
+}
+
+var errInput = errors.New("input/output error")
+
+func (f failing) refuse(name string) error {
+	if name == f.name {
+		return &fs.PathError{Op: "lstat", Path: name, Err: errInput}
+	}
+	return nil
+}
+
+func (f failing) Open(name string) (fs.File, error) {
+	if err := f.refuse(name); err != nil {
+		return nil, err
+	}
+	return f.FS.Open(name)
+}
+
+func (f failing) Lstat(name string) (fs.FileInfo, error) {
+	if err := f.refuse(name); err != nil {
+		return nil, err
+	}
+	return fs.Lstat(f.FS, name)
+}
+
+func (f failing) ReadLink(name string) (string, error) { return fs.ReadLink(f.FS, name) }
+
+func (f failing) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := f.refuse(name); err != nil {
+		return nil, err
+	}
+	return fs.ReadDir(f.FS, name)
+}
+
+// What cannot be looked at is not taken for free: something may be there that nobody could bring back.
+func TestWhatCannotBeLookedAtIsNotReplaced(t *testing.T) {
+	theirs := entry{plumbing.ComputeHash(plumbing.BlobObject, []byte("9\n")), filemode.Regular}
+	for fails, p := range map[string]string{"new": "new", "dir": "dir/new", "dir/sub": "dir", "new.forge": "new"} {
+		dir := t.TempDir()
+		for _, d := range []string{"dir/sub"} {
+			if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in := incoming{tree: Tree{FS: failing{os.DirFS(dir), fails}}, theirs: files{p: theirs}, removed: map[string]bool{}}
+		c := change{Path: p, Theirs: theirs}
+		var err error
+		if fails == "new.forge" {
+			_, err = in.aside(c, p, "it is there")
+		} else {
+			_, err = in.change(p)
+		}
+		if !errors.Is(err, errInput) {
+			t.Errorf("%s cannot be looked at, and %s: %v", fails, p, err)
+		}
+	}
+}
+
+// The commits that are told of are those that changed what is brought, after what the working tree had.
+func TestPullTellsOfWhatItBrings(t *testing.T) {
+	b, _ := newPullBench(t)
+	b.own("")
+	b.theirs(map[string]string{"b": "8\n"})
+	b.git(b.dir, "pull", "--quiet", b.remote.URL, "main")
+	b.other("brought", map[string]string{"b": "9\n"})
+	got, err := b.pull()
+	b.must(err)
+	if len(got.Commits) != 1 || got.Commits[0].Message != "brought" || got.Commits[0].Author != "ann" || got.Commits[0].Lab {
+		t.Errorf("%+v", got.Commits)
+	}
+}
+
+// Of a file in a folder, and of what came by a merge, the commits that changed it are named, and no others.
+func TestAheadInFoldersAndMerges(t *testing.T) {
+	b := newBench(t)
+	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "d/e/f": "1\n", "d/e/g": "1\n"})
+	_, err := b.push()
+	b.must(err)
+	b.other("elsewhere", map[string]string{"a": "9\n"})
+	b.other("back", map[string]string{"a": "1\n"})
+	b.other("deep", map[string]string{"d/e/f": "9\n"})
+
+	dir := filepath.Join(t.TempDir(), "clone")
+	b.git(b.dir, "clone", "--quiet", b.remote.URL, dir)
+	commit := func(date, message string, files map[string]string) {
+		b.write(dir, files)
+		t.Setenv("GIT_COMMITTER_DATE", date)
+		b.git(dir, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "--quiet", "--all", "-m", message)
+	}
+	b.git(dir, "checkout", "--quiet", "-b", "side")
+	b.git(dir, "checkout", "--quiet", "main")
+	commit("2026-02-01T00:00:00Z", "main's", map[string]string{"a": "main\n"})
+	b.git(dir, "checkout", "--quiet", "side")
+	commit("2026-02-02T00:00:00Z", "side's", map[string]string{"b": "side\n"})
+	b.git(dir, "checkout", "--quiet", "main")
+	t.Setenv("GIT_COMMITTER_DATE", "2026-02-03T00:00:00Z")
+	b.git(dir, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "merge", "--quiet", "--no-edit", "-m", "merged", "side")
+	b.git(dir, "push", "--quiet", "origin", "main")
+
+	ahead, err := b.remote.Ahead(t.Context(), b.tree())
+	b.must(err)
+	var got []string
+	for _, c := range ahead {
+		got = append(got, c.Message)
+	}
+	if want := []string{"side's", "main's", "deep"}; !slices.Equal(got, want) {
+		t.Errorf("ahead are %q, want %q", got, want)
+	}
+}
+
+// A story that goes on is told of, beside one that was taken back.
+func TestAheadOfAStoryAfterAnother(t *testing.T) {
+	b := newBench(t)
+	b.write(b.dir, map[string]string{"a": "1\n"})
+	_, err := b.push()
+	b.must(err)
+	b.by("a.developer@scenario.invalid", "scale", map[string]string{"a": "5\n"})
+	b.other("theirs", map[string]string{"a": "5\n9\n"})
+	b.by("lab@scenario.invalid", "put back", map[string]string{"a": "1\n9\n"})
+	b.by("a.developer@scenario.invalid", "again", map[string]string{"a": "6\n9\n"})
+	ahead, err := b.remote.Ahead(t.Context(), b.tree())
+	b.must(err)
+	var got []string
+	for _, c := range ahead {
+		got = append(got, c.Message)
+	}
+	if want := "again theirs"; strings.Join(got, " ") != want {
+		t.Errorf("ahead are %q, want %q", got, want)
+	}
+}
+
+// A pull that commits leaves nothing in the folder for temporary files.
+func TestPullCleansUp(t *testing.T) {
+	b, _ := newPullBench(t)
+	b.own("")
+	b.theirs(map[string]string{"a": "9\n"})
+	t.Setenv("TMPDIR", t.TempDir())
+	got, err := b.pull()
+	b.must(err)
+	if left := onDisk(t, os.Getenv("TMPDIR")); got.Committed == "" || len(left) > 0 {
+		t.Errorf("committed %q, left %q", got.Committed, left)
+	}
+}
