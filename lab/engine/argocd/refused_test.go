@@ -1,0 +1,169 @@
+package argocd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+var errOverloaded = errors.New("etcdserver: request timed out")
+
+const staleRepository = `
+apiVersion: v1
+kind: Secret
+metadata:
+  name: repo-old
+  namespace: argocd
+  labels: {argocd.argoproj.io/secret-type: repository, lab.homelab/name: homelab, lab.homelab/part: repository}
+data: {url: aHR0cDovL29sZA==}
+`
+
+// An error of any one request ends what it was made for: nothing is said to be done, or not to be there, that nobody knows of.
+func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
+	beside := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: besidePart}},
+	}}
+	root := engine.Root{Manifest: []byte(rootManifest), Beside: []*unstructured.Unstructured{beside}}
+	repos := []engine.Repository{{Name: "estate", Type: "git", URL: "http://forge/estate.git"}}
+	for name, c := range map[string]struct {
+		manifests []string // of the hub
+		do        func(t *testing.T, a *ArgoCD) error
+	}{
+		"install": {nil, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Install(t.Context(), chart, nil, silent)
+			return err
+		}},
+		"install again, without the default project": {nil, func(t *testing.T, a *ArgoCD) error {
+			a.release.(*fakeRelease).state.Revision = 1
+			if err := a.hub.dynamic.Resource(appProjects).Namespace(Namespace).Delete(t.Context(), defaultProject, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+			_, err := a.Install(t.Context(), chart, nil, silent)
+			return err
+		}},
+		"observe": {[]string{"{apiVersion: v1, kind: Namespace, metadata: {name: argocd}}", clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+			a.release.(*fakeRelease).state.Revision = 1
+			_, err := a.Observe(t.Context())
+			return err
+		}},
+		"applications": {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Applications(t.Context()); return err }},
+		"standing":     {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Standing(t.Context()); return err }},
+		"refresh":      {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { return a.Refresh(t.Context()) }},
+		"a root":       {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
+		"another root": {[]string{strings.Replace(rootManifest, "name: addons, labels: {team: platform, lab.homelab/part: theirs}", "name: old, labels: {lab.homelab/name: homelab, lab.homelab/part: root}", 1)}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
+		"what strayed": {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.Strayed(t.Context(), root, repos); return err }},
+		"repositories": {[]string{staleRepository}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRepositories(t.Context(), repos); return err }},
+		"registration": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error { _, err := a.Registration(t.Context(), "prod"); return err }},
+		"a mark": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+			return a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"a": pointer("b")}})
+		}},
+		"register": {nil, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+			return err
+		}},
+		"register mended": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
+			return err
+		}},
+		"admits": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Admits(t.Context(), "prod", &rest.Config{})
+			return err
+		}},
+		"unregister": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Unregister(t.Context(), "prod", prodSpoke, silent)
+			return err
+		}},
+		"unregister what is gone": {[]string{clusterSecret("prod", "homelab"), leavingApplication}, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Unregister(t.Context(), "prod", nil, silent)
+			return err
+		}},
+		"withdraw": {[]string{clusterSecret("edge", "homelab"), converged()}, func(t *testing.T, a *ArgoCD) error {
+			_, err := a.Withdraw(t.Context(), map[string]*rest.Config{"prod": {}}, silent)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := func(t *testing.T, where, request string) (hub, spoke []string, err error) {
+				synctest.Test(t, func(t *testing.T) {
+					a, h, s := newFake(t, c.manifests...)
+					s.create(t, issuedToken)
+					s.create(t, spokeObjects)
+					h.ClearActions()
+					s.ClearActions()
+					if where == "hub" {
+						h.refuse[request] = errOverloaded
+					} else {
+						s.refuse[request] = errOverloaded
+					}
+					// Of a typed client requests are refused by its own reactors.
+					for at, f := range map[string]*cluster{"hub": h, "spoke": s} {
+						f.typed.PrependReactor("*", "*", func(act clienttesting.Action) (bool, runtime.Object, error) {
+							return at == where && act.GetVerb()+" "+act.GetResource().Resource == request, nil, errOverloaded
+						})
+						f.typed.PrependReactor("create", "selfsubjectaccessreviews", func(act clienttesting.Action) (bool, runtime.Object, error) {
+							if at == where && request == "create selfsubjectaccessreviews" {
+								return true, nil, errOverloaded
+							}
+							return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+						})
+					}
+					err = c.do(t, a)
+					hub, spoke = asked(h), asked(s)
+					time.Sleep(time.Minute) // watches end
+				})
+				return hub, spoke, err
+			}
+			hub, spoke, err := play(t, "", "")
+			if err != nil || len(hub) == 0 {
+				t.Fatalf("undisturbed: %v by %q", err, hub)
+			}
+			for where, list := range map[string][]string{"hub": hub, "spoke": spoke} {
+				for _, request := range list {
+					if _, _, err := play(t, where, request); err == nil {
+						t.Errorf("%s fails in the %s: no error", request, where)
+					}
+				}
+			}
+		})
+	}
+}
+
+// asked are the kinds of requests that were made, each once, but for watches, which are made again by themselves.
+func asked(c *cluster) []string {
+	var list []string
+	for _, a := range slices.Concat(c.Actions(), c.typed.Actions()) {
+		if a.GetVerb() != "watch" {
+			list = append(list, a.GetVerb()+" "+a.GetResource().Resource)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+const issuedToken = `
+apiVersion: v1
+kind: Secret
+metadata: {name: argocd-manager-token, namespace: lab-system}
+data: {token: dG9rZW4=, ca.crt: UEVN}
+`
+
+const leavingApplication = `
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: prod-podinfo, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [resources-finalizer.argocd.argoproj.io]}
+spec: {destination: {name: prod}, source: {repoURL: x}}
+`
