@@ -1,0 +1,162 @@
+package argocd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"homelab/lab/engine"
+)
+
+// cascaded are the applications that were told to take with them what they made.
+func cascaded(hub *cluster) []string {
+	var names []string
+	for _, act := range hub.Actions() {
+		if p, ok := act.(clienttesting.PatchActionImpl); ok && p.GetResource() == applications && strings.Contains(string(p.GetPatch()), resourcesFinalizer) {
+			names = append(names, p.GetName())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// What is deleted in clusters is what is aimed at those that are withdrawn from, be it by name or by address. Of everything else nothing is.
+func TestWithdrawDeletesInItsClustersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, spoke := newFake(t, clusterSecret("prod", "homelab"), object("addons", newCommit, "Synced", "Healthy", ""))
+		spoke.create(t, spokeObjects)
+		aimed(t, hub, "by-name", "prod", "")
+		aimed(t, hub, "elsewhere", "other", "")
+		for name, server := range map[string]string{"addons": "https://kubernetes.default.svc", "by-address": "https://prod", "other-address": "https://other"} {
+			if name != "addons" {
+				aimed(t, hub, name, "", "")
+			}
+			hub.patch(t, applications, name, map[string]any{
+				"metadata": map[string]any{"finalizers": []string{"x"}}, "spec": map[string]any{"destination": map[string]any{"name": nil, "server": server}},
+			})
+		}
+		hub.ClearActions()
+		var told []string
+		if _, err := a.Withdraw(t.Context(), map[string]*rest.Config{"prod": {}}, func(s string) { told = append(told, s) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := cascaded(hub); !slices.Equal(got, []string{"by-address", "by-name"}) {
+			t.Errorf("with what they made were deleted %q", got)
+		}
+		if left := hub.names(t, applications); len(left) != 0 {
+			t.Errorf("the hub keeps %q", left)
+		}
+		if len(told) == 0 || told[0] != "taking the ApplicationSets away" {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// An application that is on its way out with what it made is not touched again: it may have been told otherwise.
+func TestWithdrawLeavesWhatIsLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, spoke := newFake(t, clusterSecret("prod", "homelab"), leavingApplication)
+		spoke.create(t, spokeObjects)
+		hub.ClearActions()
+		if _, err := a.Withdraw(t.Context(), map[string]*rest.Config{"prod": {}}, silent); err != nil {
+			t.Fatal(err)
+		}
+		if got := cascaded(hub); len(got) > 0 {
+			t.Errorf("told to take with them what they made: %q", got)
+		}
+	})
+}
+
+// A cluster that is no longer the lab's keeps nothing of Argo CD's access; one that does not answer is not asked.
+func TestUnregisterTakesTheAccessAway(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			a, _, spoke := newFake(t, clusterSecret("prod", "homelab"))
+			spoke.create(t, spokeObjects)
+			spoke.ClearActions()
+			at := prodSpoke
+			if !answers {
+				at = nil
+			}
+			if _, err := a.Unregister(t.Context(), "prod", at, silent); err != nil {
+				t.Fatal(err)
+			}
+			_, err := spoke.Resource(roleBindings).Get(t.Context(), spokeBinding, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) != answers {
+				t.Errorf("answers %t: %v", answers, err)
+			}
+			if _, err := spoke.Resource(roleBindings).Get(t.Context(), "of-somebody", metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Several applications keep a namespace that somebody removed, and one may go by itself meanwhile: none of them is waited for.
+func TestANamespaceIsLetGoByAllInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manifests := []string{removedNamespace}
+		for _, name := range []string{"a", "b", "c"} {
+			manifests = append(manifests, strings.Replace(leavingApplication, "prod-podinfo", name, 1))
+		}
+		a, hub, _ := newFake(t, manifests...)
+		done := make(chan error, 1)
+		go func() { done <- a.ensureNamespace(t.Context(), hub, Namespace, silent) }()
+		time.Sleep(100 * time.Millisecond)
+		for _, name := range []string{"a", "b", "c"} {
+			if left := hub.get(t, applications, Namespace, name).GetFinalizers(); len(left) > 0 {
+				t.Errorf("%s has the finalizers %v", name, left)
+			}
+		}
+		if err := hub.Resource(namespaces).Delete(t.Context(), Namespace, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := a.dropFinalizers(t.Context(), applications, "gone"); err != nil {
+			t.Errorf("what is gone already: %v", err)
+		}
+	})
+}
+
+// A repository is read as it is to be read: by its proxy, and with a certificate that nobody vouches for where that is allowed, and only there.
+func TestRepositoryAsItIsToBeRead(t *testing.T) {
+	a, hub, _ := newFake(t)
+	repos := []engine.Repository{{Name: "plain", Type: "git", URL: "http://a"}, {Name: "behind", Type: "git", URL: "https://b", Proxy: "http://front:8080", Insecure: true}}
+	if _, err := a.ApplyRepositories(t.Context(), repos); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][4]string{"repo-plain": {}, "repo-behind": {"http://front:8080", "true"}} {
+		o := hub.get(t, secrets, Namespace, name)
+		if got := [4]string{secretField(o, "proxy"), secretField(o, "insecure"), secretField(o, "username"), secretField(o, "password")}; got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A sync that is started for an application that gave up is retried as that application says.
+func TestSyncIsRetriedAsItsApplicationSays(t *testing.T) {
+	a, hub, _ := newFake(t, object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed}\n"))
+	hub.patch(t, applications, "prod-podinfo", map[string]any{"spec": map[string]any{"syncPolicy": map[string]any{"retry": map[string]any{"limit": 7}}}})
+	v, err := a.seen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNudger(a, engine.Want{})
+	for _, want := range []bool{true, false} {
+		if asked, err := n.sync(t.Context(), v.apps["prod-podinfo"]); err != nil || asked != want {
+			t.Errorf("asked %t, %v: once in a wait", asked, err)
+		}
+	}
+	if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"]); !strings.Contains(got, "retry:\n  limit: 7") {
+		t.Errorf("operation\n%s", got)
+	}
+}
