@@ -20,8 +20,10 @@ func conflicted(t *testing.T) (*bench, *slate) {
 	b.must(err)
 	b.theirs(map[string]string{"a": "9\n", "bin": "9\x00"})
 	b.write(b.dir, map[string]string{"a": "2\n", "bin": "2\x00"})
-	if _, err := b.pull(); !coded(err, "conflict") || !strings.Contains(err.Error(), "2 files could not be merged") {
-		t.Fatal(err)
+	var e *lab.Error
+	if _, err := b.pull(); !errors.As(err, &e) || e.Code != "conflict" || e.Message != "2 files could not be merged" ||
+		!slices.Equal(e.Details, []string{"a:1", "bin: theirs is in bin.forge"}) || !strings.HasPrefix(e.Cure, "edit them, remove what ends in .forge, then ") {
+		t.Fatalf("%+v", err)
 	}
 	return b, notes
 }
