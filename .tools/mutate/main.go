@@ -35,7 +35,8 @@ var packages = []string{
 
 // testers are the packages whose tests are a package's, where those are not its own alone.
 var testers = map[string][]string{
-	"lab/engine": {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
+	"lab/engine":        {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
+	"lab/scenario/verb": {"lab/scenario/verb", "lab/scenario"},
 }
 
 func main() {
