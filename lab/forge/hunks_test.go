@@ -68,7 +68,7 @@ func TestChangesAreExactAndFew(t *testing.T) {
 // Texts that have nothing in common are not compared for ever: they differ as a whole.
 func TestChangesBeyondMeasure(t *testing.T) {
 	var a, b []string
-	for i := range diffMost {
+	for i := range maxDiff {
 		a, b = append(a, fmt.Sprintf("a%d\n", i)), append(b, fmt.Sprintf("b%d\n", i))
 	}
 	a[1], b[1] = "same\n", "same\n"

@@ -39,7 +39,7 @@ func TestAFailureIsToldOf(t *testing.T) {
 				slices.Sort(p.calls)
 				return slices.Compact(p.calls), err
 			}
-			up := slices.Contains([]string{"up that prunes", "up after an edit", "down of one that lives on", "up of what is stopped", "up that recreates"}, name)
+			up := slices.Contains([]string{"up that prunes", "up that releases", "up after an edit", "down of one that lives on", "up of what is stopped", "up that recreates"}, name)
 			calls, err := play("")
 			if err != nil {
 				t.Fatal(err)

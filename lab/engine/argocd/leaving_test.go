@@ -85,7 +85,7 @@ func TestUnregisterTakesTheAccessAway(t *testing.T) {
 			if !answers {
 				at = nil
 			}
-			if _, err := a.Unregister(t.Context(), "prod", at, silent); err != nil {
+			if _, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: at, LivesOn: true}, silent); err != nil {
 				t.Fatal(err)
 			}
 			_, err := spoke.Resource(roleBindings).Get(t.Context(), spokeBinding, metav1.GetOptions{})

@@ -84,11 +84,11 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 			return err
 		}},
 		"unregister": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
-			_, err := a.Unregister(t.Context(), "prod", prodSpoke, silent)
+			_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke, LivesOn: true}, silent)
 			return err
 		}},
 		"unregister what is gone": {[]string{clusterSecret("prod", "homelab"), leavingApplication}, func(t *testing.T, a *ArgoCD) error {
-			_, err := a.Unregister(t.Context(), "prod", nil, silent)
+			_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod"}, silent)
 			return err
 		}},
 		"withdraw": {[]string{clusterSecret("edge", "homelab"), converged()}, func(t *testing.T, a *ArgoCD) error {
