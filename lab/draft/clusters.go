@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/estate"
 )
 
@@ -59,6 +60,11 @@ func (d *drafting) environments() {
 		hub.Mounts[r.URL] = r.Dir
 	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
+	if slices.ContainsFunc(d.docs, func(doc *document) bool {
+		return slices.ContainsFunc(d.aims(doc), func(to appset.Destination) bool { return to.Name == appset.InClusterName })
+	}) {
+		d.estate.Clusters[0].Name = appset.InClusterName // as Argo CD calls it where nobody registers it
+	}
 	selected := d.environmentNames()
 	names, targets := slices.Clone(selected), d.targets()
 	for _, t := range targets {

@@ -73,7 +73,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.expand()
 	l.idle()
 	l.ports()
-	l.manual()
+	l.leavesOut()
 	l.servers()
 	l.pulled()
 	if l.haveChart != nil {

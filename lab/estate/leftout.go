@@ -2,8 +2,12 @@ package estate
 
 import (
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -27,19 +31,53 @@ func Refuse(leftOut lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Cure: "without --strict lab up leaves it out", Problems: leftOut}
 }
 
-// leftByHand is why nobody waits for an Application that is synced when somebody asks for it; empty for others.
-func leftByHand(app *appset.Template, above string) string {
+// leftOut is why nobody waits for an Application, whatever can be had here; empty for one that is waited for. above leads to it and is synced by hand.
+func (l *loader) leftOut(app *appset.Template, above string) string {
 	switch {
 	case above != "":
 		return above + " leads to it, and is synced by hand"
+	case l.bringsEngine(app):
+		return "it would install an engine over the lab's"
 	case !app.Spec.Automated():
 		return "synced by hand: spec.syncPolicy.automated is not set"
 	}
 	return ""
 }
 
-// manual notes the Applications that are synced by hand.
-func (l *loader) manual() {
+// engineCharts are the charts of engines.
+var engineCharts = []string{"argo-cd", "flux2"}
+
+// bringsEngine reports whether an Application brings the chart of an engine to the hub, itself or in a chart of its own.
+func (l *loader) bringsEngine(app *appset.Template) bool {
+	if !ToHub(l.estate, app) {
+		return false
+	}
+	for _, source := range app.Spec.All() {
+		if slices.Contains(engineCharts, path.Base(source.Chart)) {
+			return true
+		}
+		r, ours := l.source(source.RepoURL)
+		if !ours || source.Path == "" {
+			continue
+		}
+		fsys := l.fsys
+		if r != nil {
+			fsys = r.FS
+		}
+		data, err := fs.ReadFile(fsys, path.Join(path.Clean(source.Path), "Chart.yaml"))
+		if err != nil {
+			continue // no chart
+		}
+		var chart struct{ Dependencies []struct{ Name string } }
+		if yaml.Unmarshal(data, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return slices.Contains(engineCharts, d.Name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesOut notes what is left out whatever can be had here.
+func (l *loader) leavesOut() {
 	names, why := map[lab.Position][]string{}, map[lab.Position]string{}
 	var order []lab.Position
 	for _, a := range l.estate.Applications {

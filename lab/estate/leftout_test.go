@@ -2,6 +2,7 @@ package estate
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -50,5 +51,41 @@ spec:
 		if (a.LeftOut != "") != (a.Name == "dev-kro") {
 			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
 		}
+	}
+}
+
+// An estate that installs its own engine has one already: its Application is named, and nobody waits for it.
+func TestOwnEngineIsLeftOut(t *testing.T) {
+	const app = `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: NAME, namespace: argocd}
+spec:
+  project: default
+  source: SOURCE
+  destination: {DESTINATION, namespace: argocd}
+  syncPolicy: {automated: {}}
+---
+`
+	const own = "{repoURL: http://lab-homelab-forge:3000/lab/estate.git, targetRevision: main, path: charts/argocd}"
+	const upstream = "{repoURL: https://argoproj.github.io/argo-helm, chart: argo-cd, targetRevision: 8.0.0}"
+	files := "-- charts/argocd/Chart.yaml --\napiVersion: v2\nname: argocd\nversion: 1.0.0\ndependencies: [{name: argo-cd, version: 8.0.0, repository: https://argoproj.github.io/argo-helm}]\n" +
+		"-- addons/engines/applicationset.yaml --\n"
+	for _, a := range [][3]string{
+		{"upstream", upstream, "server: https://kubernetes.default.svc"}, {"umbrella", own, "name: hub"}, {"elsewhere", upstream, "name: dev"},
+	} {
+		files += strings.NewReplacer("NAME", a[0], "SOURCE", a[1], "DESTINATION", a[2]).Replace(app)
+	}
+	dir, fsys := build(t, txtar.Parse([]byte(files)))
+	e, err := Load(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	for _, a := range e.Applications {
+		if got, want := strings.Contains(a.LeftOut, "over the lab's"), a.Name == "upstream" || a.Name == "umbrella"; got != want {
+			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
+		}
+	}
+	if len(e.Applications) != 4 || len(e.Notes) < 2 {
+		t.Errorf("%+v, notes %v", e.Applications, e.Notes)
 	}
 }

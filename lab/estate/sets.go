@@ -209,7 +209,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads, g.LeftOut = l.leads(&app.Template), leftByHand(&app.Template, s.byHand)
+	g.Leads, g.LeftOut = l.leads(&app.Template), l.leftOut(&app.Template, s.byHand)
 	in := l.inputs()
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -244,7 +244,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or give one this address: spec.server"})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: leftByHand(app.Template, app.byHand)}}
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: l.leftOut(app.Template, app.byHand)}}
 	for _, source := range app.Spec.All() {
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
