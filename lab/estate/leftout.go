@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/render"
 )
 
 // Others are the repositories beyond the lab's own that Applications of the estate need.
@@ -74,6 +75,22 @@ func (l *loader) bringsEngine(app *appset.Template) bool {
 		}
 	}
 	return false
+}
+
+// fetches adds what the engine fetches to render a folder of the estate, or of a mounted repository.
+func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source appset.Source) {
+	if !ours || source.Chart != "" || source.Path == "" {
+		return
+	}
+	fsys := l.fsys
+	if r != nil {
+		fsys = r.FS
+	}
+	for _, url := range render.Fetches(render.Source{FS: fsys, Source: source}) {
+		if _, mounted := l.source(url); !mounted && !slices.Contains(g.Others, url) {
+			g.Others = append(g.Others, url)
+		}
+	}
 }
 
 // leavesOut notes what is left out whatever can be had here.

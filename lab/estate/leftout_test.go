@@ -2,10 +2,13 @@ package estate
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"homelab/lab"
 )
 
 func TestLeaveOut(t *testing.T) {
@@ -84,6 +87,10 @@ spec:
 		if got, want := strings.Contains(a.LeftOut, "over the lab's"), a.Name == "upstream" || a.Name == "umbrella"; got != want {
 			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
 		}
+	}
+	i := slices.IndexFunc(e.Applications, func(a lab.Generated) bool { return a.Name == "umbrella" })
+	if i >= 0 && !slices.Equal(e.Applications[i].Others, []string{"https://argoproj.github.io/argo-helm"}) {
+		t.Errorf("umbrella needs %q", e.Applications[i].Others)
 	}
 	if len(e.Applications) != 4 || len(e.Notes) < 2 {
 		t.Errorf("%+v, notes %v", e.Applications, e.Notes)

@@ -224,6 +224,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		if !ours && source.RepoURL != in.ChartRepoURL && !slices.Contains(g.Others, source.RepoURL) {
 			g.Others = append(g.Others, source.RepoURL)
 		}
+		l.fetches(&g, r, ours, source)
 		if ours && source.Chart == "" && source.Path != "" {
 			l.path(app, r, source, sourceField(app, i, "path"))
 		}
@@ -249,9 +250,11 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
 		}
-		if _, ours := l.served(source.RepoURL); !ours && source.RepoURL != l.inputs().ChartRepoURL {
+		r, ours := l.served(source.RepoURL)
+		if !ours && source.RepoURL != l.inputs().ChartRepoURL {
 			g.Others = append(g.Others, source.RepoURL)
 		}
+		l.fetches(&g, r, ours, source)
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }

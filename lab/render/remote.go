@@ -23,6 +23,16 @@ type scanner struct {
 	*repository
 	bases int
 	taken func(data []byte) // called for every file that is included
+	fetch func(url string)  // called for every remote input, which is an error where nil
+}
+
+// remote is the error of a remote input, if it is one.
+func (s *scanner) remote(at lab.Position, url, message string) error {
+	if s.fetch != nil {
+		s.fetch(url)
+		return nil
+	}
+	return remote(at, url, message)
 }
 
 // folders are the fields that name other kustomizations or files; names are those that name files, also in plugin
@@ -92,6 +102,48 @@ func Mentions(s Source, word string) bool {
 	return found
 }
 
+// Fetches returns the repositories and files beyond its own repository that a source's rendering needs: dependencies of a chart that it does not hold, and remote
+// inputs of a kustomization.
+func Fetches(s Source) []string {
+	s.Path = path.Clean(s.Path)
+	if !fs.ValidPath(s.Path) {
+		return nil
+	}
+	var urls []string
+	add := func(url string) {
+		if url = strings.TrimPrefix(url, "git::"); url != "" && !slices.Contains(urls, url) {
+			urls = append(urls, url)
+		}
+	}
+	b := &budget{files: maxFiles, bytes: maxBytes}
+	switch TypeOf(s.FS, s.Source) {
+	case Kustomize:
+		scan := &scanner{repository: &repository{FS: s.FS, budget: b, read: map[string][]byte{}}, fetch: add}
+		_ = scan.folder(s.Path, nil) // Render reports its errors
+	case Helm:
+		c, err := loadChart(s.FS, s.Path, b)
+		if err != nil {
+			return nil
+		}
+		for _, d := range c.Metadata.Dependencies {
+			if d != nil && !vendored(c, d.Name) && strings.Contains(d.Repository, "://") && !strings.HasPrefix(d.Repository, "file://") {
+				add(d.Repository)
+			}
+		}
+	}
+	return urls
+}
+
+// chartRepository is that of the first chart that a kustomization inflates.
+func chartRepository(charts *yaml.Node) string {
+	for _, c := range charts.Content {
+		if repo := scalar(c, "repo"); repo != "" {
+			return repo
+		}
+	}
+	return ""
+}
+
 // file scans a kustomization or a plugin configuration.
 func (s *scanner) file(file string, data []byte, open []string, kustomization bool) error {
 	docs, problems := strict.Parse(file, data)
@@ -120,8 +172,10 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 		switch {
 		case kustomization && slices.Contains(folders, key):
 			err = s.entries(file, value, open, key)
+		case kustomization && slices.Contains(charts, key) && s.fetch != nil:
+			s.fetch(chartRepository(value))
 		case kustomization && slices.Contains(charts, key) && len(value.Content) > 0:
-			err = remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD does with kustomize.buildOptions: --enable-helm alone")
+			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD does with kustomize.buildOptions: --enable-helm alone")
 		case slices.Contains(names, key):
 			err = s.named(file, value)
 		default:
@@ -139,7 +193,9 @@ func (s *scanner) named(file string, n *yaml.Node) error {
 	for _, c := range append(slices.Clone(n.Content), n) {
 		_, name, found := strings.Cut(c.Value, "=")
 		if c.Kind == yaml.ScalarNode && (fetched(c.Value) || found && fetched(name)) {
-			return remote(strict.Position(file, c), c.Value, "takes in "+c.Value)
+			if err := s.remote(strict.Position(file, c), c.Value, "takes in "+c.Value); err != nil {
+				return err
+			}
 		}
 		if c != n && c.Kind == yaml.MappingNode {
 			if err := s.node(file, c, nil, false); err != nil {
@@ -164,7 +220,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				err = s.file(file, []byte(entry), open, false)
 			}
 		case cloned(entry): // even if there is a folder of that name
-			err = remote(at, entry, "takes in "+entry)
+			err = s.remote(at, entry, "takes in "+entry)
 		case s.IsDir(local):
 			if slices.ContainsFunc(open, func(o string) bool { return local == "." || o == local || strings.HasPrefix(o, local+"/") }) {
 				err = &Error{Problem: lab.Problem{Position: at, Message: entry + " is built of this, or holds it: it would not end"}}
