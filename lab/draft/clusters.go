@@ -14,6 +14,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/render"
 )
 
 // control are the words that estates have for the cluster which runs the engine.
@@ -202,8 +203,15 @@ func (d *drafting) elsewhere(label string) string {
 		}
 		for _, app := range x.Applications {
 			for _, source := range app.Spec.All() {
-				if _, ours := d.inputs().Mounted(source.RepoURL); !ours && source.RepoURL != d.inputs().ChartRepoURL {
+				r, ours := d.inputs().Mounted(source.RepoURL)
+				if !ours && source.RepoURL != d.inputs().ChartRepoURL {
 					return source.RepoURL
+				}
+				if !ours || source.Chart != "" || source.Path == "" {
+					continue
+				}
+				if urls := render.Fetches(render.Source{FS: r.FS, Source: source}); len(urls) > 0 {
+					return urls[0]
 				}
 			}
 		}
