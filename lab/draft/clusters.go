@@ -74,6 +74,9 @@ func (d *drafting) environments() {
 		}
 	}
 	if len(names) == 0 {
+		if len(targets) == 0 && d.onHubAlone() {
+			return
+		}
 		names = []string{"dev"}
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
@@ -87,6 +90,13 @@ func (d *drafting) environments() {
 	for _, t := range targets {
 		d.spoke(t, cmp.Or(t.environment(names), names[0]))
 	}
+}
+
+// onHubAlone reports whether everything goes to the cluster that the engine runs in.
+func (d *drafting) onHubAlone() bool {
+	return !slices.ContainsFunc(d.docs, func(doc *document) bool {
+		return slices.ContainsFunc(d.aims(doc), func(to appset.Destination) bool { return !target{name: to.Name, server: to.Server}.hub() })
+	})
 }
 
 // stage are the usual names of environments.
