@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,15 @@ import (
 // outside is a cluster of somebody else, with its API in memory.
 type outside struct {
 	*fake.Clientset
+	mu   sync.Mutex
 	fail error // of every request; nil while it answers
+}
+
+// fails has every request end with an error, or none.
+func (o *outside) fails(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail = err
 }
 
 func newOutside() *outside {
@@ -37,7 +46,11 @@ func newOutside() *outside {
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
 	o := &outside{Clientset: fake.NewClientset(node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "canary"}})}
-	o.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return o.fail != nil, nil, o.fail })
+	o.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.fail != nil, nil, o.fail
+	})
 	return o
 }
 
@@ -169,7 +182,7 @@ func TestExistingThatDoesNotAnswer(t *testing.T) {
 	o := newOutside()
 	e := attachable(t, "demo", o)
 	attachEdge(t, e)
-	o.fail = errors.New("connection refused")
+	o.fails(errors.New("connection refused"))
 	states, err := e.Observe(t.Context())
 	if err != nil || len(states) != 1 || states[0].Answers || !states[0].Exists || states[0].Made != lab.MadeWhole || states[0].Fault == "" {
 		t.Errorf("%+v, %v", states, err)
@@ -186,7 +199,7 @@ func TestExistingIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		e := attachable(t, "demo", o)
-		o.fail = errors.New("connection refused")
+		o.fails(errors.New("connection refused"))
 		var told []string
 		began := time.Now()
 		err := e.Create(t.Context(), edgeSpec(), func(s string) { told = append(told, s) })
@@ -200,16 +213,16 @@ func TestExistingIsWaitedFor(t *testing.T) {
 		if e.state.Cluster("edge").Attached {
 			t.Error("it is recorded as attached")
 		}
-		time.AfterFunc(10*time.Second, func() { o.fail = nil })
+		time.AfterFunc(10*time.Second, func() { o.fails(nil) })
 		if err := e.Create(t.Context(), edgeSpec(), nil); err != nil {
 			t.Error(err)
 		}
-		o.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no"))
+		o.fails(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no")))
 		began = time.Now()
 		if err := e.Start(t.Context(), "edge", nil); !apierrors.IsForbidden(err) || time.Since(began) > time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		o.fail = errors.New("connection refused")
+		o.fails(errors.New("connection refused"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
 		if err := e.Start(ctx, "edge", nil); !errors.Is(err, context.Canceled) {
