@@ -54,10 +54,6 @@ var shapes = []shape{
 		file: "apps/web/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "in-cluster", seconds: 90, clusters: 1, applications: 1, spoke: "in-cluster", namespace: "web", configMap: "web", repository: "homelab",
-		file: "apps/web/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
-	},
-	{
 		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
