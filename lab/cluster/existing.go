@@ -275,7 +275,7 @@ func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) er
 				return context.Cause(ctx)
 			}
 			return &lab.Error{
-				Exit: lab.ExitTimeout, Code: "unreachable", Message: fmt.Sprintf("it was not ready within %s, last seen: %v", attachLimit, err), Err: err,
+				Exit: lab.ExitTimeout, Code: "unreachable", Message: fmt.Sprintf("it was not ready within %s, last seen: %v", attachLimit, err),
 				Cure: "see that kubectl get nodes works with its kubeconfig, and run lab up again",
 			}
 		}

@@ -186,3 +186,39 @@ delete   network          removed   (after engine, cluster/edge, cluster/dev, cl
 		t.Errorf("%s", got)
 	}
 }
+
+// A first run that attached a cluster may end anywhere: the lab can be taken down after it, and nothing of it stays in the cluster.
+func TestDownAfterAttachingEndedAnywhere(t *testing.T) {
+	whole := newStage(t)
+	whole.attach()
+	p := &process{stage: whole, points: map[string]int{}}
+	must(t, plainUp(t.Context(), p))
+	for _, point := range p.passed() {
+		for _, end := range []string{"interrupted", "killed"} {
+			t.Run(end+"/"+point, func(t *testing.T) {
+				s := newStage(t)
+				s.attach()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				p := &process{stage: s, points: map[string]int{}}
+				p.reach = func(at string) {
+					if at == point {
+						ends[end].reach(p, cancel)
+					}
+				}
+				_ = plainUp(ctx, p)
+				hub := s.engines[s.clusters.Identity("hub")]
+				must(t, down(t.Context(), &process{stage: s}))
+				if left := s.clusters.Contents(); len(left) != 0 {
+					t.Errorf("left %q", left)
+				}
+				if got := s.clusters.Outside("edge"); got != "outside edge" && got != "absent" {
+					t.Errorf("the cluster is %q", got)
+				}
+				if hub != nil && len(hub.Holds("edge")) != 0 {
+					t.Errorf("the cluster keeps %v", hub.Holds("edge"))
+				}
+			})
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (l *Lab) there(ctx context.Context, o DownOptions) (plan.Standing, error) {
 		if !s.Clusters[name].Attached {
 			return s, &lab.Error{
 				Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("--abandon: the lab has attached no cluster %q", name),
-				Cure: "it is for existing clusters",
+				Cure: "lab down --dry-run names the clusters that are released",
 			}
 		}
 	}
@@ -177,9 +177,12 @@ func (d *leaving) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (app
 		spokes[name] = spoke
 	}
 	e, err := d.standingEngine(ctx)
+	if err == nil && e == nil {
+		return apply.Outcome{Detail: "nothing to take back"}, nil
+	}
 	if err != nil {
 		return apply.Outcome{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_engine", Message: "the engine cannot take back what it brought to " + strings.Join(names, ", ") + ": " + err.Error(), Err: err,
+			Exit: lab.ExitFailed, Code: "no_engine", Message: "the engine cannot take back what it brought to " + strings.Join(names, ", "), Err: err,
 			Cure: "lab up mends the hub; or " + abandon,
 		}
 	}
@@ -192,13 +195,18 @@ func outlives(c lab.ClusterState, cure string) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " lives on, and nothing can be taken back from it: " + c.Fault, Cure: cure}
 }
 
-// standingEngine is the engine on the lab's hub, found without an estate. A lab without clusters of its own has none, and an engine that was never installed
-// brought nothing anywhere.
+// standingEngine finds the engine without an estate; nil where there never was one: the lab's first run ended before anything was registered.
 func (d *leaving) standingEngine(ctx context.Context) (Engine, error) {
-	err := errors.New("no hub is there")
+	record, err := d.Dir.Load()
+	if err != nil {
+		return nil, err
+	}
+	if record.Engine != "" {
+		err = errors.New("no hub is there")
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.there.Clusters)) {
 		c := d.there.Clusters[name]
-		if c.Attached {
+		if c.Attached || c.Made == lab.MadeHalf { // an engine comes to clusters that are whole alone
 			continue
 		}
 		if !c.Answers {

@@ -113,8 +113,11 @@ func (p *process) lab() *up.Lab {
 	}
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)
-		if id == "" || hub != "hub" {
+		if id == "" {
 			return nil, errors.New("no hub is there")
+		}
+		if hub != "hub" { // connecting asks nothing, and nothing is installed
+			return &hubEngine{Fake: enginetest.NewFake()}, nil
 		}
 		p.stage.mu.Lock()
 		defer p.stage.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,71 +97,6 @@ func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 	return &rest.Config{Host: "https://" + lab.KindName(f.lab, name)}, nil
 }
 
-// HasNetwork reports whether the lab's network exists.
-func (f *Fake) HasNetwork(context.Context) (bool, error) {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	return f.engine.networks[f.lab] != "", f.fail("network", "")
-}
-
-// EnsureNetwork makes the lab's network.
-func (f *Fake) EnsureNetwork(context.Context) error {
-	if err := f.fail("network", ""); err != nil {
-		return err
-	}
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	f.engine.network(f.lab, "")
-	return nil
-}
-
-// network makes a network where there is none, with a subnet where nobody else has it.
-func (e *Engine) network(lab, subnet string) {
-	if e.networks[lab] != "" {
-		return
-	}
-	taken := slices.Collect(maps.Values(e.networks))
-	for n := 18; subnet == "" || slices.Contains(taken, subnet); n++ {
-		subnet = fmt.Sprintf("172.%d.0.0/16", n)
-	}
-	e.networks[lab] = subnet
-}
-
-// Subnet is that of the lab's network.
-func (f *Fake) Subnet(context.Context) (string, error) {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	return f.engine.networks[f.lab], f.fail("network", "")
-}
-
-// EnsureSubnet makes the lab's network with a subnet, in the place of one with another that no cluster is in.
-func (f *Fake) EnsureSubnet(ctx context.Context, subnet string) error {
-	if err := f.fail("network", ""); err != nil {
-		return err
-	}
-	if has, err := f.Subnet(ctx); err != nil || has == subnet {
-		return err
-	}
-	_ = f.RemoveNetwork(ctx)
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	f.engine.network(f.lab, subnet)
-	return nil
-}
-
-// RemoveNetwork removes the lab's network; like Docker it refuses while clusters are in it.
-func (f *Fake) RemoveNetwork(context.Context) error {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	for _, m := range f.engine.clusters {
-		if m.lab == f.lab && !m.attached {
-			return errors.New("network has active endpoints")
-		}
-	}
-	delete(f.engine.networks, f.lab)
-	return nil
-}
-
 // Observe returns what there is of the lab's clusters.
 func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, error) {
 	if err := f.fail("observe", ""); err != nil {
@@ -250,48 +184,6 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 		err = errors.Join(err, f.Delete(context.WithoutCancel(ctx), name))
 	}
 	return err
-}
-
-// attach takes a cluster of somebody else for the lab's. Each name is one that runs.
-func (f *Fake) attach(name, key string) error {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	m := f.engine.outside[name]
-	if m == nil {
-		m = &made{name: name, born: "outside " + name, running: true, ready: true, attached: true}
-		f.engine.outside[name] = m
-	}
-	if m.lab != "" && m.lab != f.lab {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "not_ours", Message: "it is a cluster of lab " + m.lab}
-	}
-	if err := f.state.SaveCluster(name, state.Cluster{Attached: true}); err != nil {
-		return err
-	}
-	m.lab = f.lab
-	f.engine.clusters[key] = m
-	return f.writeKubeconfig(name)
-}
-
-// Forget drops lab's record of a cluster of somebody else.
-func (f *Fake) Forget(_ context.Context, name string) error {
-	if err := f.fail("forget", name); err != nil {
-		return err
-	}
-	return f.forget(name)
-}
-
-func (f *Fake) forget(name string) error {
-	f.engine.mu.Lock()
-	key := lab.KindName(f.lab, name)
-	if m := f.engine.clusters[key]; m != nil && m.attached {
-		m.lab, m.mark = "", nil
-		delete(f.engine.clusters, key)
-	}
-	f.engine.mu.Unlock()
-	if err := os.Remove(f.Kubeconfig(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return f.state.ForgetCluster(name)
 }
 
 func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {

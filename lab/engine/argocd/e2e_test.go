@@ -274,6 +274,8 @@ func holds(t *testing.T, w *world) []string {
 		spokeCanary = ""
 	}
 	var held []string
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
 	for range 60 { // what is on its way out may take a moment
 		held = nil
 		list, err := c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
@@ -295,7 +297,7 @@ func holds(t *testing.T, w *world) []string {
 		if !leaving {
 			break
 		}
-		time.Sleep(500 * time.Millisecond)
+		<-tick.C
 	}
 	bindings, err := c.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{LabelSelector: lab.LabelName})
 	if err != nil {
