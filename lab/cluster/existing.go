@@ -270,7 +270,7 @@ func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) er
 			err = errors.New("no node of it is ready")
 		}
 		p("waiting for its API: " + err.Error())
-		if pause(within, time.Second) != nil {
+		if lab.Sleep(within, time.Second) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -279,15 +279,6 @@ func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) er
 				Cure: "see that kubectl get nodes works with its kubeconfig, and run lab up again",
 			}
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 

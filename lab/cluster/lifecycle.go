@@ -52,6 +52,12 @@ func (k *Kind) wake(ctx context.Context, n docker.Container, p lab.Progress) err
 			return err
 		}
 	}
+	if n.Running {
+		var err error
+		if n.Running, err = k.alive(ctx, n, p); err != nil {
+			return err
+		}
+	}
 	network := lab.NetworkName(k.lab)
 	if _, connected := n.Addresses[network]; !connected {
 		if err := k.EnsureNetwork(ctx); err != nil {
@@ -64,7 +70,12 @@ func (k *Kind) wake(ctx context.Context, n docker.Container, p lab.Progress) err
 		if n.Running {
 			p("restarting " + n.Name)
 			_, err := k.docker.Output(ctx, nil, "restart", n.ID)
-			return err
+			if !stuck(err) {
+				return err
+			}
+			if n.Running, err = k.alive(ctx, n, p); err != nil || n.Running {
+				return err
+			}
 		}
 	}
 	if n.Running {
@@ -114,7 +125,7 @@ func (k *Kind) removeNodes(ctx context.Context, name string, nodes []docker.Cont
 	recorded := k.state.SaveCluster(name, r) // a full disk must not keep anyone from freeing space
 	err := k.remove(ctx, nodes)
 	if stuck(err) {
-		err = k.thaw(ctx, nodes)
+		err = k.removeFrozen(ctx, nodes)
 	}
 	if err != nil {
 		return errors.Join(err, recorded)
@@ -135,10 +146,9 @@ func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
 		case again == 1 || stuck(err) || ctx.Err() != nil:
 			return err
 		}
-		select { // a container that is just being started, by a run that was killed, cannot always be removed
-		case <-ctx.Done():
+		// A container that is just being started, by a run that was killed, cannot always be removed.
+		if lab.Sleep(ctx, removalPause) != nil {
 			return err
-		case <-time.After(removalPause):
 		}
 	}
 }
@@ -152,39 +162,6 @@ const (
 // gone reports whether a container that is to be removed is removed already, or is being removed by someone else.
 func gone(err error) bool {
 	return docker.Said(err, "No such container") || docker.Said(err, "is already in progress")
-}
-
-// stuck reports whether a container does not end although it was killed.
-func stuck(err error) bool { return docker.Said(err, "did not receive an exit event") }
-
-// thawScript lets every frozen cgroup below that of the container $1 go on, wherever the engine keeps it.
-const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`
-
-// thawLimit bounds the second attempt to remove nodes: a container that starts and ends, and the engine's own patience of 10 s.
-const thawLimit = time.Minute
-
-// thaw removes nodes that do not end although they were killed. With cgroup v1 nothing that is frozen dies, and runc freezes a pod for a moment while it makes it:
-// a node that is killed just then waits for ever (https://github.com/opencontainers/runc/issues/2105). So what is frozen is let go on. The cgroups are
-// the engine's machine's, and are reached from a container of the node's own image.
-func (k *Kind) thaw(ctx context.Context, nodes []docker.Container) error {
-	ctx, cancel := context.WithTimeout(ctx, thawLimit)
-	defer cancel()
-	var errs []error
-	for _, n := range nodes {
-		args := append([]string{"run", "--rm", "--privileged", "--network=none", "--entrypoint=sh"}, docker.Labels(map[string]string{lab.LabelName: k.lab, lab.LabelPart: "thaw"})...)
-		args = append(args, "--mount=type=bind,source=/sys/fs/cgroup/freezer,target=/freezer", n.ImageID, "-c", thawScript, "sh", n.ID)
-		if _, err := k.docker.Output(ctx, nil, args...); err != nil {
-			errs = append(errs, fmt.Errorf("thaw %s: %w", n.Name, err))
-		}
-	}
-	err := k.remove(ctx, nodes)
-	if err == nil {
-		return nil
-	}
-	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "stuck", Message: "a node was killed and does not end", Err: errors.Join(append(errs, err)...),
-		Cure: "restart the docker engine's machine, and run the command again",
-	}
 }
 
 func (k *Kind) client(name string) (kubernetes.Interface, error) {

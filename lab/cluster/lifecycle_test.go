@@ -32,7 +32,7 @@ exit 1
 		t.Fatalf("%v, want a node that is stuck", err)
 	}
 	var e *lab.Error
-	if err := k.thaw(t.Context(), nodes); !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" {
+	if err := k.removeFrozen(t.Context(), nodes); !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" {
 		t.Fatalf("%v, want an error with a cure", err)
 	}
 	for _, want := range []string{"thaw homelab-dev-control-plane", "did not receive an exit event"} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -128,4 +129,58 @@ func TestRemovalThatCannotBeWrittenDown(t *testing.T) {
 	if err := k.removeNodes(t.Context(), "dev", nodes); !errors.As(err, &e) || e.Code != "stuck" || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A node that the engine takes for running, but that was killed with a part of it frozen, is thawed and then started; one that was only busy is left alone.
+func TestDeadNodeIsThawedAndStarted(t *testing.T) {
+	node := docker.Container{ID: "1", Name: "demo-dev-control-plane", ImageID: "sha256:0", Running: true, Status: "running", Addresses: map[string]string{lab.NetworkName("demo"): "10.0.0.2"}}
+	for _, c := range []struct {
+		name, script string
+		started      bool
+	}{
+		{"dead", `case $1 in exec) echo 'error executing setns process' >&2; exit 126 ;; esac`, true},
+		{"busy", `case $1 in exec) [ -e DIR/thawed ] || exit 126 ;; esac`, false},
+		{"alive", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			calls := engineOf(t, strings.ReplaceAll(c.script, "DIR", dir)+`
+case "$1 $2" in
+"run --rm") touch `+dir+`/thawed ;;
+"ps --all") echo 1 ;;
+"container inspect")
+	running=true
+	[ '`+c.name+`' = busy ] || [ ! -e `+dir+`/thawed ] || running=false
+	echo '[{"ID": "1", "Name": "/demo-dev-control-plane", "State": {"Running": '$running', "Status": "x"}}]' ;;
+esac
+`)
+			k := &Kind{docker: docker.New(), lab: "demo"}
+			if err := k.wake(t.Context(), node, func(string) {}); err != nil {
+				t.Fatal(err)
+			}
+			started := slices.ContainsFunc(told(t, calls), func(call string) bool { return strings.HasPrefix(call, "start ") })
+			if started != c.started {
+				t.Errorf("started: %v\n%q", started, told(t, calls))
+			}
+		})
+	}
+}
+
+// A node that does not end although it was thawed is told of, with a cure.
+func TestDeadNodeThatDoesNotEnd(t *testing.T) {
+	engineOf(t, `case "$1 $2" in
+"ps --all") echo 1 ;;
+"container inspect") echo '[{"ID": "1", "State": {"Running": true, "Status": "running"}}]' ;;
+"exec 1") exit 126 ;;
+"run --rm") echo 'no freezer' >&2; exit 1 ;;
+esac
+`)
+	synctest.Test(t, func(t *testing.T) {
+		k := &Kind{docker: docker.New(), lab: "demo"}
+		err := k.wake(t.Context(), docker.Container{ID: "1", Name: "n", Running: true, Status: "running"}, func(string) {})
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" || !strings.Contains(err.Error(), "no freezer") {
+			t.Errorf("%v", err)
+		}
+	})
 }

@@ -25,7 +25,7 @@ import (
 // checked is about lab status --check, of a lab that is well and of one of which a part is off.
 func checked(t *testing.T, l *testLab) {
 	l.must("status", "--check")
-	docker(t, "stop", l.node("dev"))
+	halt(t, "stop", l.node("dev"))
 	out := l.run("status", "--check")
 	if out.code != int(lab.ExitUnmet) || !strings.Contains(out.stdout, "cluster dev is stopped") || !strings.Contains(out.stdout, "lab up starts it") {
 		t.Errorf("exit %d\n%s", out.code, out.stdout)
@@ -102,7 +102,7 @@ func diagnosed(t *testing.T, l *testLab) {
 
 // portTaken is about something else that listens where the hub did.
 func portTaken(t *testing.T, l *testLab) {
-	docker(t, "stop", l.node("hub"))
+	halt(t, "stop", l.node("hub"))
 	u, err := url.Parse(decode[ui.Status](l, "status").Endpoints[0].URL)
 	if err != nil {
 		t.Fatal(err)

@@ -4,13 +4,11 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +32,8 @@ type fault struct {
 // faults are in order of value. Each finds a lab that is up.
 var faults = []fault{
 	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
-	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { docker(t, "stop", l.node("dev")); return nil }},
+	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
+	{name: "a node is killed while it makes a pod", seconds: 60, do: killFrozen},
 	{name: "the engine is killed in the middle of up", seconds: 90, do: killEngine, fix: true},
 	{name: "one node is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
 	{name: "the hub is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
@@ -212,7 +211,7 @@ func forgeAPI[T any](t *testing.T, l *testLab, method, path string) (answer T) {
 // stopAll stops every container of the lab, as a machine does that is shut down.
 func stopAll(t *testing.T, l *testLab) {
 	t.Helper()
-	docker(t, append([]string{"stop"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
+	halt(t, append([]string{"stop"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
 }
 
 // hang freezes an API server and lets it go on after a while.
@@ -230,33 +229,6 @@ func hang(t *testing.T, l *testLab, cluster string, d time.Duration) func() {
 			<-done
 		}
 	}
-}
-
-// killEngine kills dockerd while lab up starts a cluster, and sees what lab up makes of it.
-func killEngine(t *testing.T, l *testLab) func() {
-	pid, err := os.ReadFile("/var/run/docker.pid")
-	if err != nil || os.Getuid() != 0 {
-		t.Skipf("no dockerd here that could be killed: %v", err)
-	}
-	docker(t, "stop", l.node("dev"))
-	up := l.background("stopped", "up")
-	eventually(t, time.Minute, func() error {
-		if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
-			return errors.New("lab up has not started dev")
-		}
-		return nil
-	})
-	n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if out := up.end(); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "lab up --fix") {
-		t.Errorf("lab up whose engine was killed: exit %d\n%s", out.code, out.stderr)
-	}
-	return nil
 }
 
 func replace(t *testing.T, file, content string) {
@@ -280,7 +252,7 @@ func fullDisk(t *testing.T, l *testLab) func() {
 	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
 		t.Fatal(err)
 	}
-	docker(t, "stop", l.node("dev"))
+	halt(t, "stop", l.node("dev"))
 	filler, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
 		t.Fatal(err)

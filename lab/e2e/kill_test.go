@@ -6,11 +6,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"homelab/lab"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -121,4 +128,51 @@ func (l *testLab) killAt(i int) {
 		l.t.Errorf("killed too late: %s is over", stages[i].name)
 	}
 	l.t.Logf("killed after %.1fs", time.Since(began).Seconds())
+}
+
+// killFrozen kills a node one of whose containers is frozen, as runc freezes one while it makes it: the engine takes the node for running ever after.
+func killFrozen(t *testing.T, l *testLab) func() {
+	id, frozen := docker(t, "inspect", "--format", "{{.Id}}", l.node("dev")), ""
+	_ = filepath.WalkDir("/sys/fs/cgroup/freezer", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, id) && strings.Contains(path, "/cri-") && filepath.Base(path) == "freezer.state" {
+			frozen = path
+			return fs.SkipAll
+		}
+		return err
+	})
+	if frozen == "" || os.WriteFile(frozen, []byte("FROZEN"), 0o600) != nil {
+		t.Skip("no cgroup v1 freezer here")
+	}
+	halt(t, "kill", l.node("dev"))
+	if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
+		t.Errorf("the node ended: running %s", out)
+	}
+	return nil
+}
+
+// killEngine kills dockerd while lab up starts a cluster, and sees what lab up makes of it.
+func killEngine(t *testing.T, l *testLab) func() {
+	pid, err := os.ReadFile("/var/run/docker.pid")
+	if err != nil || os.Getuid() != 0 {
+		t.Skipf("no dockerd here that could be killed: %v", err)
+	}
+	halt(t, "stop", l.node("dev"))
+	up := l.background("stopped", "up")
+	eventually(t, time.Minute, func() error {
+		if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
+			return errors.New("lab up has not started dev")
+		}
+		return nil
+	})
+	n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if out := up.end(); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "lab up --fix") {
+		t.Errorf("lab up whose engine was killed: exit %d\n%s", out.code, out.stderr)
+	}
+	return nil
 }

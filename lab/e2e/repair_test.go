@@ -64,7 +64,7 @@ func engineRemoved(t *testing.T, l *testLab) {
 
 // rebooted ends every container of the lab at once, as a machine does that goes off; the next up starts them again.
 func rebooted(t *testing.T, l *testLab) {
-	docker(t, append([]string{"kill"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
+	halt(t, append([]string{"kill"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
 	if s := decode[ui.Status](l, "status"); len(s.Clusters) != 4 || s.Clusters[0].Ready {
 		t.Errorf("status of a lab that is off: %+v", s)
 	}

@@ -107,7 +107,7 @@ func restored(t *testing.T, l *testLab) {
 		t.Fatal(err)
 	}
 	docker(t, "rm", "--force", "--volumes", l.node("staging"))
-	docker(t, "stop", "--time=0", l.node("prod"))
+	halt(t, "kill", l.node("prod"))
 	out := l.must("snapshot", "restore", "ready")
 	t.Logf("SNAPSHOT restored in %.1fs", out.took.Seconds())
 	l.asItWas()

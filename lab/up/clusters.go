@@ -48,7 +48,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	}
 	for end := time.Now().Add(lateLimit); cluster.LeftOver(err) && time.Now().Before(end); {
 		p("waiting for what a run that was killed is still making")
-		if err := pause(ctx, lateLook); err != nil {
+		if err := lab.Sleep(ctx, lateLook); err != nil {
 			return apply.Outcome{}, err
 		}
 		made, err = r.existing(ctx, c, inputs, true, p)
@@ -82,15 +82,6 @@ const (
 	lateLimit = time.Minute
 	lateLook  = 500 * time.Millisecond
 )
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // recreate is for a cluster that somebody named.
 func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error {

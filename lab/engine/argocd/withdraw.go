@@ -133,7 +133,7 @@ func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p
 		if makers == 0 {
 			return v.apps, nil
 		}
-		if err := sleep(within, withdrawLook); err != nil {
+		if err := lab.Sleep(within, withdrawLook); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 		if err := nudge.unstick(ctx, v, left); err != nil {
 			return err
 		}
-		if err := sleep(ctx, withdrawLook); err != nil {
+		if err := lab.Sleep(ctx, withdrawLook); err != nil {
 			return err
 		}
 	}
@@ -198,15 +198,6 @@ func saidOf(a application) string {
 		return "Argo CD says nothing of why"
 	}
 	return strings.Join(said, "; ")
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // namespacesNote lists, on lab's own namespace in a spoke, the namespaces that came with applications: those are gone when it is the namespaces' turn.
@@ -315,7 +306,7 @@ func emptied(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVers
 			return held, err
 		}
 		p("waiting for " + held[0] + " to go from namespace " + namespace)
-		if err := sleep(ctx, withdrawLook); err != nil {
+		if err := lab.Sleep(ctx, withdrawLook); err != nil {
 			return held, err
 		}
 	}

@@ -1,0 +1,18 @@
+package lab
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep pauses for d, or until ctx ends, whose cause it returns then.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
