@@ -147,6 +147,7 @@ func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 func (g *Gitea) remote(s State) Remote {
 	return Remote{
 		URL: g.hostURL(s), Branch: g.branch, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Say: g.say, Now: time.Now,
+		Unlock: g.unlock,
 	}
 }
 

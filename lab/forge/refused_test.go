@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -204,6 +205,34 @@ func TestForgeThatIsNotPrepared(t *testing.T) {
 	} {
 		if err := do(); !errors.Is(err, errUnprepared) {
 			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+// A lock that a killed git left is removed, and what it kept from being pushed is pushed; one that stays is an error.
+func TestPushUnlocks(t *testing.T) {
+	for _, ref := range []string{"refs/heads/main", "refs/lab/last"} {
+		b := newBench(t)
+		b.write(b.dir, map[string]string{"a": "1\n"})
+		_, err := b.push()
+		b.must(err)
+		lock := filepath.Join(b.remote.URL, ref+".lock")
+		b.must(os.WriteFile(lock, nil, 0o600))
+		b.write(b.dir, map[string]string{"a": "2\n"})
+		if _, err := b.push(); err == nil {
+			t.Fatalf("%s was not locked", ref)
+		}
+		asked, stuck := 0, errors.New("git is still at work")
+		b.remote.Unlock = func(context.Context) (bool, error) { asked++; return false, stuck }
+		if _, err := b.push(); !errors.Is(err, stuck) || asked != 1 {
+			t.Errorf("%s: %v, asked %d times", ref, err, asked)
+		}
+		b.remote.Unlock = func(context.Context) (bool, error) { return true, os.Remove(lock) }
+		if got, err := b.push(); err != nil || !got.Pushed {
+			t.Errorf("%s: %+v, %v", ref, got, err)
+		}
+		if held, _ := b.held(); held["a"] != "2\n" {
+			t.Errorf("%s: the forge has %q", ref, held)
 		}
 	}
 }

@@ -34,6 +34,9 @@ type Remote struct {
 	Notes  Notes                // of pulls; may be nil
 	Say    Commands
 	Now    func() time.Time
+
+	// Unlock removes the locks that a killed git left on references, and reports whether there were any; nil to leave them.
+	Unlock func(ctx context.Context) (bool, error)
 }
 
 func (r Remote) branch() plumbing.ReferenceName {

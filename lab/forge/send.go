@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -58,13 +60,29 @@ func (r Remote) remember(ctx context.Context, seen history, commit plumbing.Hash
 	return r.update(ctx, pack, c)
 }
 
-// update updates references atomically.
-func (r Remote) update(ctx context.Context, pack io.Reader, commands ...*packp.Command) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("push to the forge: %w", err)
+// update updates references atomically. References that a killed git left locked are unlocked.
+func (r Remote) update(ctx context.Context, pack []byte, commands ...*packp.Command) error {
+	err := r.tryUpdate(ctx, pack, commands)
+	if locked(err) && r.Unlock != nil {
+		removed, unlockErr := r.Unlock(ctx)
+		if err = errors.Join(err, unlockErr); removed {
+			err = r.tryUpdate(ctx, pack, commands)
 		}
-	}()
+	}
+	if err != nil {
+		return fmt.Errorf("push to the forge: %w", err)
+	}
+	return nil
+}
+
+// locked reports whether the server may have failed to lock a reference. It words every failure of a transaction alike.
+func locked(err error) bool {
+	return err != nil && slices.ContainsFunc([]string{"atomic transaction failed", "cannot lock ref", "failed to update ref"}, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
+}
+
+func (r Remote) tryUpdate(ctx context.Context, pack []byte, commands []*packp.Command) (err error) {
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil {
 		return err
@@ -88,7 +106,7 @@ func (r Remote) update(ctx context.Context, pack io.Reader, commands ...*packp.C
 			return err
 		}
 	}
-	req.Commands, req.Packfile = commands, io.NopCloser(pack)
+	req.Commands, req.Packfile = commands, io.NopCloser(bytes.NewReader(pack))
 	report, err := session.ReceivePack(ctx, req)
 	if err != nil || report == nil {
 		return err
@@ -97,7 +115,7 @@ func (r Remote) update(ctx context.Context, pack io.Reader, commands ...*packp.C
 }
 
 // packed returns a packfile of the commit's objects that the forge lacks.
-func packed(ctx context.Context, store storer.EncodedObjectStorer, seen history, commit plumbing.Hash) (io.Reader, error) {
+func packed(ctx context.Context, store storer.EncodedObjectStorer, seen history, commit plumbing.Hash) ([]byte, error) {
 	there := map[plumbing.Hash]bool{}
 	for _, c := range []*object.Commit{seen.head, seen.last} {
 		if c == nil || there[c.Hash] {
@@ -135,13 +153,13 @@ func packed(ctx context.Context, store storer.EncodedObjectStorer, seen history,
 	return encode(store, p.list)
 }
 
-func encode(store storer.EncodedObjectStorer, list []plumbing.Hash) (io.Reader, error) {
+func encode(store storer.EncodedObjectStorer, list []plumbing.Hash) ([]byte, error) {
 	if store == nil {
 		store = newStore(nil)
 	}
 	var b bytes.Buffer
 	_, err := packfile.NewEncoder(&b, store, false).Encode(list, 0) // no deltas: the network is local
-	return &b, err
+	return b.Bytes(), err
 }
 
 // packing collects the objects to send.

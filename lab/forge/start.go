@@ -32,6 +32,22 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	for tries := conflictTries; ; tries-- {
+		err := g.start(ctx, image, port, p)
+		// The docker command of a killed run goes on by itself: its container takes the name before it can be inspected.
+		if tries == 1 || !docker.Said(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
+			return err
+		}
+	}
+}
+
+// How often, and how far apart, a container is made whose name was taken meanwhile.
+const (
+	conflictTries = 20
+	conflictPause = 500 * time.Millisecond
+)
+
+func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
 	s, container, err := g.inspect(ctx)
 	if err != nil {
 		return err
