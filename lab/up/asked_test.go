@@ -11,7 +11,7 @@ import (
 	"homelab/lab/up"
 )
 
-// kindEdited is a converged lab of which kind would have to make dev again.
+// kindEdited returns a converged lab in which spec.kind of dev has changed.
 func kindEdited(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t)
@@ -21,17 +21,16 @@ func kindEdited(t *testing.T) *stage {
 	return s
 }
 
-// A cluster is made again when somebody says so, and by nothing else.
-func TestOnlyAWordMakesAClusterAgain(t *testing.T) {
+func TestFollowRecreate(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    up.Options
 		yes  bool
 		made bool
 	}{
-		"nobody asked":  {},
-		"another named": {o: up.Options{Recreate: []string{"prod"}}},
-		"named":         {o: up.Options{Recreate: []string{"dev"}}, made: true},
-		"answered":      {yes: true, made: true},
+		"unconfirmed":   {},
+		"other cluster": {o: up.Options{Recreate: []string{"prod"}}},
+		"flag":          {o: up.Options{Recreate: []string{"dev"}}, made: true},
+		"confirmed":     {yes: true, made: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := kindEdited(t)
@@ -40,7 +39,7 @@ func TestOnlyAWordMakesAClusterAgain(t *testing.T) {
 			_, err := (&process{stage: s}).lab().Follow(t.Context(), c.o, &audience{yes: c.yes})
 			for cluster, id := range was {
 				if now := s.clusters.Identity(cluster); (now != id) != (c.made && cluster == "dev") {
-					t.Errorf("%s was %s, is %s", cluster, id, now)
+					t.Errorf("cluster %s: identity was %s, is %s", cluster, id, now)
 				}
 			}
 			var e *lab.Error
@@ -48,14 +47,14 @@ func TestOnlyAWordMakesAClusterAgain(t *testing.T) {
 			case c.made:
 				must(t, err)
 			case !errors.As(err, &e) || e.Code != "recreate" || !strings.HasSuffix(e.Cure, "lab up --recreate dev") || len(e.Details) != 1 || !strings.Contains(e.Details[0], "everything in cluster dev"):
-				t.Errorf("%+v", e)
+				t.Errorf("error = %+v, want recreate with cure and losses", e)
 			}
 		})
 	}
 }
 
-// What carries a plan out does not take the plan's word for what was asked: one that is older than its options, or came about by a mistake, removes nothing.
-func TestAPlanAloneRemovesNothing(t *testing.T) {
+// Apply does not trust a plan: steps that the options do not allow delete nothing.
+func TestApplyUnconfirmedSteps(t *testing.T) {
 	for name, asked := range map[string]up.Options{"recreate": {Recreate: []string{"dev"}}, "prune": {Prune: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -69,16 +68,16 @@ func TestAPlanAloneRemovesNothing(t *testing.T) {
 			steps := l.Plan(t.Context(), asked, seen)
 			steps = slices.DeleteFunc(steps, func(st lab.Step) bool { return st.Cluster != "dev" })
 			for i := range steps {
-				steps[i].Needs = nil // each by itself
+				steps[i].Needs = nil // run each step alone
 			}
 			if _, err := l.Apply(t.Context(), up.Options{}, seen, steps, nil); err == nil || !strings.Contains(err.Error(), "nobody asked") {
-				t.Errorf("%v", err)
+				t.Errorf("Apply with unconfirmed steps = %v", err)
 			}
-			s.keeps(t, was, "after a plan that nobody asked for")
+			s.requireKept(t, was, "after unconfirmed steps")
 			again, err := l.Observe(t.Context(), asked)
 			must(t, err)
 			if !slices.Contains(again.Registered, "dev") {
-				t.Error("the engine has forgotten dev")
+				t.Error("dev was unregistered")
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"homelab/lab/up"
 )
 
-// attach adds a cluster to the estate that somebody else made.
+// attach adds an existing cluster to the estate.
 func (s *stage) attach() {
 	s.t.Helper()
 	s.files["clusters/edge/cluster.yaml"] = &fstest.MapFile{Mode: 0o644, Data: []byte(`apiVersion: lab/v1alpha1
@@ -31,8 +31,8 @@ spec:
 	s.load()
 }
 
-// brought is what the engine of the stage's hub has in the cluster that lives on.
-func (s *stage) brought() []string {
+// installed returns what the hub's engine installed in the attached cluster.
+func (s *stage) installed() []string {
 	e := s.engines[s.clusters.Identity("hub")]
 	if e == nil {
 		return nil
@@ -45,48 +45,48 @@ func attachedLab(t *testing.T) *stage {
 	s := newStage(t)
 	s.attach()
 	converge(t, s)
-	if held := s.brought(); len(held) != 2 {
-		t.Fatalf("the engine brought %v", held)
+	if held := s.installed(); len(held) != 2 {
+		t.Fatalf("engine installed %v, want 2 objects", held)
 	}
 	return s
 }
 
-func TestAttachedClusterIsReleased(t *testing.T) {
+func TestRemoveAttachedCluster(t *testing.T) {
 	s := attachedLab(t)
 	hub := s.engines[s.clusters.Identity("hub")]
-	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{}, hearer{&process{stage: s}}); err != nil || !out.Idle {
-		t.Errorf("there is something to do: %v, %+v", err, out.Steps)
+	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{}, stepRecorder{&process{stage: s}}); err != nil || !out.Idle {
+		t.Errorf("second run not idle: %v, %+v", err, out.Steps)
 	}
 	p := &process{stage: s}
-	p.estate = nil // it may be gone
+	p.estate = nil // Remove works without an estate
 	r, err := p.lab().Remove(t.Context(), up.DownOptions{Existed: true}, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(r.Removed, "cluster edge") {
-		t.Errorf("removed %q", r.Removed)
+		t.Errorf("removed %q, want cluster edge", r.Removed)
 	}
 	if held := hub.Holds("edge"); len(held) != 0 {
-		t.Errorf("the cluster keeps %v", held)
+		t.Errorf("left in edge: %v", held)
 	}
 	if at := slices.Index(p.calls, "engine.withdraw"); at < 0 || at > slices.IndexFunc(p.calls, func(c string) bool { return strings.HasPrefix(c, "clusters.delete") }) {
-		t.Errorf("calls %q", p.calls)
+		t.Errorf("engine.withdraw not before clusters.delete: %q", p.calls)
 	}
 	if got := s.clusters.Outside("edge"); got != "outside edge" {
-		t.Errorf("the cluster is %q", got)
+		t.Errorf("edge is %q", got)
 	}
 }
 
-// Nothing of the lab goes while what it brought to a cluster that lives on cannot be taken back.
-func TestDownWaitsForAttachedClusters(t *testing.T) {
+// Down removes nothing while it cannot clean up attached clusters.
+func TestRemoveAttachedClusterUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *stage)
 		code  string
 	}{
-		"it does not answer":   {func(s *stage) { s.clusters.Silence("edge", true) }, "unreachable"},
-		"the hub is silent":    {func(s *stage) { s.clusters.Silence("hub", true) }, "no_engine"},
-		"the hub was lost":     {func(s *stage) { s.clusters.Lose("hub") }, "no_engine"},
-		"nothing but it is up": {func(s *stage) { s.clusters.Stop("hub"); s.clusters.Stop("dev"); s.clusters.Stop("prod") }, "no_engine"},
+		"edge silent":    {func(s *stage) { s.clusters.Silence("edge", true) }, "unreachable"},
+		"hub silent":     {func(s *stage) { s.clusters.Silence("hub", true) }, "no_engine"},
+		"hub lost":       {func(s *stage) { s.clusters.Lose("hub") }, "no_engine"},
+		"others stopped": {func(s *stage) { s.clusters.Stop("hub"); s.clusters.Stop("dev"); s.clusters.Stop("prod") }, "no_engine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := attachedLab(t)
@@ -98,23 +98,23 @@ func TestDownWaitsForAttachedClusters(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			if after := s.clusters.Contents(); !slices.Equal(before, after) {
-				t.Errorf("something went:\n%q\n%q", before, after)
+				t.Errorf("contents changed:\n%q\n%q", before, after)
 			}
 			if !s.dir.Exists() {
-				t.Error("lab's record went")
+				t.Error("state folder was removed")
 			}
 			r, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true, Abandon: []string{"edge"}}, silent)
 			if err != nil || len(s.clusters.Contents()) != 0 {
-				t.Errorf("abandoned: %v, %q, left %q", err, r.Removed, s.clusters.Contents())
+				t.Errorf("Remove with Abandon: %v, removed %q, left %q", err, r.Removed, s.clusters.Contents())
 			}
 			if got := s.clusters.Outside("edge"); got != "outside edge" {
-				t.Errorf("the cluster is %q", got)
+				t.Errorf("edge is %q", got)
 			}
 		})
 	}
 }
 
-func TestAbandonIsForAttachedClusters(t *testing.T) {
+func TestRemoveAbandonUnattached(t *testing.T) {
 	s := attachedLab(t)
 	_, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true, Abandon: []string{"dev"}}, silent)
 	var le *lab.Error
@@ -123,11 +123,11 @@ func TestAbandonIsForAttachedClusters(t *testing.T) {
 	}
 }
 
-// A cluster that left the estate is unregistered and released, not removed; --recreate is not for it, and neither is another provider under its name.
-func TestAttachedClusterIsNeverMadeAgain(t *testing.T) {
+// A cluster that leaves the estate is unregistered and released, not deleted; neither --recreate nor a changed provider recreates it.
+func TestFollowAttachedClusterKept(t *testing.T) {
 	s := attachedLab(t)
 	if err := up.Recreatable(s.estate, []string{"edge"}); err == nil {
-		t.Error("it may be made again")
+		t.Error("Recreatable accepts edge")
 	}
 	edit(s.files, "clusters/edge/cluster.yaml", "  provider: existing\n  existing: {context: edge, server: \"https://edge.example.com:6443\"}\n", "")
 	s.load()
@@ -135,27 +135,26 @@ func TestAttachedClusterIsNeverMadeAgain(t *testing.T) {
 		_, err := (&process{stage: s}).up(t.Context(), o)
 		var le *lab.Error
 		if !errors.As(err, &le) || le.Code != "provider" {
-			t.Errorf("%v", err)
+			t.Errorf("options %+v: error %v, want code provider", o, err)
 		}
 	}
 	s.leave("edge")
 	s.clusters.Silence("edge", true)
 	var le *lab.Error
-	if _, err := (&process{stage: s}).up(t.Context(), up.Options{Prune: true}); !errors.As(err, &le) || le.Code != "unreachable" || len(s.brought()) == 0 {
-		t.Errorf("while it does not answer: %v, and it holds %v", err, s.brought())
+	if _, err := (&process{stage: s}).up(t.Context(), up.Options{Prune: true}); !errors.As(err, &le) || le.Code != "unreachable" || len(s.installed()) == 0 {
+		t.Errorf("prune while unreachable: %v, edge holds %v", err, s.installed())
 	}
 	s.clusters.Silence("edge", false)
 	p := &process{stage: s}
 	if _, err := p.up(t.Context(), up.Options{Prune: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.clusters.Outside("edge"); got != "outside edge" || len(s.brought()) != 0 {
-		t.Errorf("the cluster is %q, and holds %v", got, s.brought())
+	if got := s.clusters.Outside("edge"); got != "outside edge" || len(s.installed()) != 0 {
+		t.Errorf("edge is %q and holds %v", got, s.installed())
 	}
 }
 
-// A restored snapshot takes the place of what lab made, and of nothing else.
-func TestRestoreLeavesAttachedClusters(t *testing.T) {
+func TestRestoreAttachedCluster(t *testing.T) {
 	s := attachedLab(t)
 	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
 	must(t, err)
@@ -163,14 +162,14 @@ func TestRestoreLeavesAttachedClusters(t *testing.T) {
 	_, err = p.lab().Restore(t.Context(), "one", silent)
 	must(t, err)
 	if slices.Contains(p.calls, "clusters.delete edge") || !strings.Contains(s.clusters.Outside("edge"), "demo") {
-		t.Errorf("calls %q, the cluster is %q", p.calls, s.clusters.Outside("edge"))
+		t.Errorf("calls %q, edge is %q", p.calls, s.clusters.Outside("edge"))
 	}
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestLeavingIsAPlan(t *testing.T) {
+func TestLeaving(t *testing.T) {
 	s := attachedLab(t)
 	steps, err := (&process{stage: s}).lab().Leaving(context.Background(), up.DownOptions{})
 	must(t, err)
@@ -187,13 +186,13 @@ delete   network          removed   (after engine, cluster/edge, cluster/dev, cl
 	}
 }
 
-// A first run that attached a cluster may end anywhere: the lab can be taken down after it, and nothing of it stays in the cluster.
-func TestDownAfterAttachingEndedAnywhere(t *testing.T) {
+// A lab can be taken down wherever the first run that attached a cluster ended, and leaves nothing in that cluster.
+func TestRemoveAfterInterruptedAttach(t *testing.T) {
 	whole := newStage(t)
 	whole.attach()
 	p := &process{stage: whole, points: map[string]int{}}
 	must(t, plainUp(t.Context(), p))
-	for _, point := range p.passed() {
+	for _, point := range p.pointNames() {
 		for _, end := range []string{"interrupted", "killed"} {
 			t.Run(end+"/"+point, func(t *testing.T) {
 				s := newStage(t)
@@ -213,10 +212,10 @@ func TestDownAfterAttachingEndedAnywhere(t *testing.T) {
 					t.Errorf("left %q", left)
 				}
 				if got := s.clusters.Outside("edge"); got != "outside edge" && got != "absent" {
-					t.Errorf("the cluster is %q", got)
+					t.Errorf("edge is %q", got)
 				}
 				if hub != nil && len(hub.Holds("edge")) != 0 {
-					t.Errorf("the cluster keeps %v", hub.Holds("edge"))
+					t.Errorf("left in edge: %v", hub.Holds("edge"))
 				}
 			})
 		}

@@ -19,14 +19,14 @@ import (
 	"homelab/lab/forge/forgetest"
 )
 
-// hubEngine is an engine with what the adapter knows of its release.
+// hubEngine is an engine with the inputs of its release.
 type hubEngine struct {
 	*enginetest.Fake
 	mu     sync.Mutex
 	inputs string
 }
 
-// calledClusters passes every call on through the process.
+// calledClusters routes every call through the process.
 type calledClusters struct {
 	*clustertest.Fake
 	p *process
@@ -87,34 +87,34 @@ func (c *calledClusters) Forget(ctx context.Context, name string) error {
 	return c.p.call("clusters.forget "+name, func() error { return c.Fake.Forget(ctx, name) })
 }
 
-// server is the forge of a stage, which answers one call at a time.
+// server is the forge of a stage. It serializes calls.
 type server struct {
 	*forgetest.Fake
 	mu     sync.Mutex
 	estate string // digest of the working tree
 }
 
-// diffs are what was found by the digests of both trees, on which alone it depends.
+// diffs caches Diff by the digests of both trees.
 var diffs sync.Map
 
-func (s *server) one(do func() error) error {
+func (s *server) locked(do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return do()
 }
 
-func (s *server) Stop() { _ = s.one(func() error { s.Fake.Stop(); return nil }) }
+func (s *server) Stop() { _ = s.locked(func() error { s.Fake.Stop(); return nil }) }
 
 func (s *server) Observe(ctx context.Context) (st forge.State, err error) {
-	err = s.one(func() (err error) { st, err = s.Fake.Observe(ctx); return err })
+	err = s.locked(func() (err error) { st, err = s.Fake.Observe(ctx); return err })
 	return st, err
 }
 
 func (s *server) Diff(ctx context.Context, tree forge.Tree) (list []string, err error) {
-	err = s.one(func() (err error) {
+	err = s.locked(func() (err error) {
 		key := s.Tree() + " " + s.estate
 		if known, ok := diffs.Load(key); ok && key[0] != ' ' {
-			_, err = s.Fake.HasWebhook(ctx, "", "") // it has to answer
+			_, err = s.Fake.HasWebhook(ctx, "", "") // fails unless the forge answers
 			list = slices.Clone(known.([]string))
 			return err
 		}
@@ -127,26 +127,26 @@ func (s *server) Diff(ctx context.Context, tree forge.Tree) (list []string, err 
 }
 
 func (s *server) Ahead(ctx context.Context, tree forge.Tree) (list []forge.Commit, err error) {
-	err = s.one(func() (err error) { list, err = s.Fake.Ahead(ctx, tree); return err })
+	err = s.locked(func() (err error) { list, err = s.Fake.Ahead(ctx, tree); return err })
 	return list, err
 }
 
 func (s *server) MissingCharts(ctx context.Context, charts []lab.Chart) (list []string, err error) {
-	err = s.one(func() (err error) { list, err = s.Fake.MissingCharts(ctx, charts); return err })
+	err = s.locked(func() (err error) { list, err = s.Fake.MissingCharts(ctx, charts); return err })
 	return list, err
 }
 
 func (s *server) HasWebhook(ctx context.Context, url, secret string) (has bool, err error) {
-	err = s.one(func() (err error) { has, err = s.Fake.HasWebhook(ctx, url, secret); return err })
+	err = s.locked(func() (err error) { has, err = s.Fake.HasWebhook(ctx, url, secret); return err })
 	return has, err
 }
 
 func (s *server) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (seen forge.Mirrored, err error) {
-	err = s.one(func() (err error) { seen, err = s.Fake.Mirrored(ctx, m, url, secret); return err })
+	err = s.locked(func() (err error) { seen, err = s.Fake.Mirrored(ctx, m, url, secret); return err })
 	return seen, err
 }
 
-// calledForge does the same for the forge.
+// calledForge routes every call through the process.
 type calledForge struct {
 	*server
 	p *process
@@ -184,41 +184,41 @@ func (f *calledForge) Mirrored(ctx context.Context, m forge.Mirror, url, secret 
 
 func (f *calledForge) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (res forge.PushResult, err error) {
 	err = f.p.call("forge.mirror", func() error {
-		return f.one(func() (err error) { res, err = f.Fake.Mirror(ctx, m, url, secret); return err })
+		return f.locked(func() (err error) { res, err = f.Fake.Mirror(ctx, m, url, secret); return err })
 	})
 	return res, err
 }
 
 func (f *calledForge) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
-	return f.p.call("forge.start", func() error { return f.one(func() error { return f.Fake.Start(ctx, image, port, p) }) })
+	return f.p.call("forge.start", func() error { return f.locked(func() error { return f.Fake.Start(ctx, image, port, p) }) })
 }
 
 func (f *calledForge) Remove(ctx context.Context) error {
-	return f.p.call("forge.remove", func() error { return f.one(func() error { return f.Fake.Remove(ctx) }) })
+	return f.p.call("forge.remove", func() error { return f.locked(func() error { return f.Fake.Remove(ctx) }) })
 }
 
 func (f *calledForge) Push(ctx context.Context, tree forge.Tree, message string) (r forge.PushResult, err error) {
 	err = f.p.call("forge.push", func() error {
-		return f.one(func() (err error) { r, err = f.Fake.Push(ctx, tree, message); return err })
+		return f.locked(func() (err error) { r, err = f.Fake.Push(ctx, tree, message); return err })
 	})
 	return r, err
 }
 
 func (f *calledForge) PublishCharts(ctx context.Context, charts []lab.Chart) (list []string, err error) {
 	err = f.p.call("forge.publish", func() error {
-		return f.one(func() (err error) { list, err = f.Fake.PublishCharts(ctx, charts); return err })
+		return f.locked(func() (err error) { list, err = f.Fake.PublishCharts(ctx, charts); return err })
 	})
 	return list, err
 }
 
 func (f *calledForge) EnsureWebhook(ctx context.Context, url, secret string) (changed bool, err error) {
 	err = f.p.call("forge.webhook", func() error {
-		return f.one(func() (err error) { changed, err = f.Fake.EnsureWebhook(ctx, url, secret); return err })
+		return f.locked(func() (err error) { changed, err = f.Fake.EnsureWebhook(ctx, url, secret); return err })
 	})
 	return changed, err
 }
 
-// calledEngine does the same for an engine, which answers while its hub does, and follows the forge by itself.
+// calledEngine routes every call through the process. It answers while its hub does, and follows the forge.
 type calledEngine struct {
 	*hubEngine
 	p   *process
@@ -306,7 +306,7 @@ func (e *calledEngine) WaitConverged(ctx context.Context, want engine.Want, p la
 	return apps, err
 }
 
-// calledSupply does the same for images and charts, which are at hand once they were asked for.
+// calledSupply routes every call through the process. What was requested once is available locally.
 type calledSupply struct {
 	supply
 	p *process
@@ -340,7 +340,7 @@ func (s *calledSupply) AtHand(image, chart, version string) bool {
 	return has || !s.p.fetches
 }
 
-// calledContainers does the same for the container engine, which keeps what was loaded.
+// calledContainers routes every call through the process and records loaded images.
 type calledContainers struct {
 	containers
 	p *process

@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-// Only makes a run be about some clusters, and the hub, without which they are not managed. Others are left as they are.
+// Only limits a run to the named clusters and the hub, which manages them; the others are left unchanged.
 func (o *Options) Only(est *lab.Estate, names []string) error {
 	if err := Known(est, "only", names); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (o *Options) Only(est *lab.Estate, names []string) error {
 	return nil
 }
 
-// Known refuses names of clusters that the estate has not; flag is where they were given.
+// Known reports names that are not clusters of the estate as a usage error of flag.
 func Known(est *lab.Estate, flag string, names []string) error {
 	for _, name := range names {
 		if _, ok := est.Cluster(name); !ok {
@@ -34,7 +34,7 @@ func Known(est *lab.Estate, flag string, names []string) error {
 	return nil
 }
 
-// Recreatable refuses names of clusters that the estate has not, or that lab did not make.
+// Recreatable reports names that are not clusters of the estate, or are attached clusters, which lab cannot recreate.
 func Recreatable(est *lab.Estate, names []string) error {
 	if err := Known(est, "recreate", names); err != nil {
 		return err
@@ -49,7 +49,7 @@ func Recreatable(est *lab.Estate, names []string) error {
 	return nil
 }
 
-// RegistrationsOf is the bridge of one cluster of an estate, or of all, hub first.
+// RegistrationsOf returns the bridge of one cluster of an estate, or of all of them if cluster is empty, hub first.
 func RegistrationsOf(labName string, est *lab.Estate, cluster string) ([]lab.Registration, error) {
 	list := Registrations(labName, est)
 	if cluster != "" {

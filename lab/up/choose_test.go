@@ -8,7 +8,7 @@ import (
 	"homelab/lab/up"
 )
 
-func TestOnlyKeepsTheHub(t *testing.T) {
+func TestOnly(t *testing.T) {
 	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "hub", Role: lab.RoleHub}, {Name: "dev"}, {Name: "prod"}}}
 	var o up.Options
 	if err := o.Only(est, []string{"prod"}); err != nil || !o.Others || len(o.Clusters) != 2 || o.Clusters[0].Name != "hub" || o.Clusters[1].Name != "prod" {

@@ -20,8 +20,8 @@ func (r *run) doNetwork(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.
 	return apply.Outcome{Detail: lab.NetworkName(r.Name), Changes: []string{"created"}}, nil
 }
 
-// doCluster makes a cluster that is absent and mends one that is there. It removes one only on an explicit word, or where lab's own record proves that a run
-// that did not end left it half made; both are looked at again here, as the plan may be minutes old.
+// doCluster creates a missing cluster or repairs an existing one. It deletes a cluster only on explicit request, or if lab's own record proves that an
+// interrupted run left it half created. Both are checked again here, since the plan may be minutes old.
 func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	if s.Action == lab.ActionDelete {
 		if !r.options.Prune {
@@ -44,19 +44,19 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	case s.Action == lab.ActionCreate:
 		err = r.create(ctx, c, p)
 	default:
-		made, err = r.existing(ctx, c, inputs, false, p)
+		made, err = r.ensureExisting(ctx, c, inputs, false, p)
 	}
 	for end := time.Now().Add(lateLimit); cluster.LeftOver(err) && time.Now().Before(end); {
 		p("waiting for what a run that was killed is still making")
 		if err := lab.Sleep(ctx, lateLook); err != nil {
 			return apply.Outcome{}, err
 		}
-		made, err = r.existing(ctx, c, inputs, true, p)
+		made, err = r.ensureExisting(ctx, c, inputs, true, p)
 	}
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	if !made { // what it holds besides stays
+	if !made { // keep the recorded images
 		now, err := r.observe(ctx, c.Name)
 		if err != nil {
 			return apply.Outcome{}, err
@@ -76,14 +76,13 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	return apply.Outcome{Detail: detail, Changes: []string{s.Reason}}, nil
 }
 
-// lateLimit bounds the wait for what a run that was killed had the container engine do, which goes on by itself: a node may come into being, and come again
-// after it was removed.
+// lateLimit bounds the wait for requests of a killed run that the container engine still carries out: a node may appear, even after it was removed.
 const (
 	lateLimit = time.Minute
 	lateLook  = 500 * time.Millisecond
 )
 
-// recreate is for a cluster that somebody named.
+// recreate deletes and creates a cluster named in Options.Recreate.
 func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error {
 	if !slices.Contains(r.options.Recreate, c.Name) {
 		return fmt.Errorf("cluster %s: nobody asked to make it again", c.Name)
@@ -95,9 +94,9 @@ func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error
 	return r.create(ctx, c, p)
 }
 
-// existing brings a cluster that is there to rest, and reports whether it had to be made again. Only what is proven to be half made is. One that came late, and of
-// which nothing can be read yet, is looked at again.
-func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
+// ensureExisting repairs an existing cluster and reports whether it was created anew, which happens only if it is provably half created. With late set, a
+// cluster that appeared meanwhile and has no readable state is a retryable error.
+func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
 	now, err := r.observe(ctx, c.Name)
 	if err != nil {
 		return false, err
@@ -128,7 +127,7 @@ func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, late b
 		r.since[c.Name] = now.Started
 		r.mu.Unlock()
 	}
-	if err := keepable(c, now, inputs); err != nil {
+	if err := checkReusable(c, now, inputs); err != nil {
 		return false, err
 	}
 	list, err := r.images(ctx, c, p)
@@ -138,15 +137,15 @@ func (r *run) existing(ctx context.Context, c lab.Cluster, inputs string, late b
 	return false, r.Clusters.Load(ctx, c.Name, list, p)
 }
 
-// started is when each cluster was started last.
-func (r *run) started() map[string]time.Time {
+// lastStarts returns the last start time of each cluster.
+func (r *run) lastStarts() map[string]time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.since)
 }
 
-// keepable refuses to go on with a cluster that is not what the estate asks for, or of which that is not known. It is kept as it is.
-func keepable(c lab.Cluster, now lab.ClusterState, inputs string) error {
+// checkReusable returns an error if the cluster differs from the estate or its state is unknown. The cluster itself is left alone.
+func checkReusable(c lab.Cluster, now lab.ClusterState, inputs string) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left as it is"}, Cure: "to lose what runs there and make it again: lab up --recreate " + c.Name}
 	switch {
 	case now.Gone > 0:
@@ -161,7 +160,7 @@ func keepable(c lab.Cluster, now lab.ClusterState, inputs string) error {
 	return e
 }
 
-// observe looks at one cluster.
+// observe returns the state of one cluster.
 func (r *run) observe(ctx context.Context, name string) (lab.ClusterState, error) {
 	states, err := r.Clusters.Observe(ctx, name)
 	if err != nil {
@@ -174,11 +173,11 @@ func (r *run) observe(ctx context.Context, name string) (lab.ClusterState, error
 }
 
 func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {
-	node, err := r.inEngine(ctx, imageNode, p)
+	node, err := r.loadImage(ctx, imageNode, p)
 	if err != nil {
 		return err
 	}
-	if err := r.soon(ctx, p); err != nil {
+	if err := r.waitForBuilds(ctx, p); err != nil {
 		return err
 	}
 	return r.Clusters.Create(ctx, cluster.Spec{

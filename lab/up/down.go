@@ -17,27 +17,27 @@ import (
 	"homelab/lab/plan"
 )
 
-// downLimit bounds the removal of one thing.
+// downLimit bounds the removal of one resource.
 const downLimit = 2 * time.Minute
 
-// DownOptions say what goes with a lab.
+// DownOptions configures Remove and Down.
 type DownOptions struct {
-	Existed   bool     // there was a lab, whatever became of its record since
-	Snapshots bool     // they go, too
-	Abandon   []string // attached clusters in which everything stays as it is
+	Existed   bool     // the lab existed, with or without its record
+	Snapshots bool     // remove snapshots, too
+	Abandon   []string // attached clusters to leave unchanged
 }
 
-// Removal is what became of a lab's things.
+// Removal is the result of Remove.
 type Removal struct {
 	Removed []string
 	Kept    []string // snapshots, newest first
-	Stays   []string // in clusters that live on, in words
+	Stays   []string // left in attached clusters, human-readable
 }
 
-// Remove removes the lab with its state folder, and its snapshots where they are to go.
+// Remove deletes the lab, its state folder and, with o.Snapshots, its snapshots.
 func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Removal, error) {
 	if err := l.Containers.Answers(ctx); err != nil {
-		if !o.Existed { // no lab, no engine: nothing is left to remove
+		if !o.Existed { // no lab and no container engine: nothing to remove
 			return Removal{}, l.Dir.Remove()
 		}
 		return Removal{}, &lab.Error{
@@ -72,16 +72,16 @@ func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Remova
 	return r, l.Dir.Remove()
 }
 
-// Leaving looks at what there is of the lab, and returns the steps by which it goes.
+// Leaving returns the plan of Down.
 func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, error) {
-	there, err := l.there(ctx, o)
+	remaining, err := l.remaining(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Down(there), nil
+	return plan.Down(remaining), nil
 }
 
-func (l *Lab) there(ctx context.Context, o DownOptions) (plan.Standing, error) {
+func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, error) {
 	s := plan.Standing{Clusters: map[string]lab.ClusterState{}, Abandon: o.Abandon}
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
@@ -107,19 +107,19 @@ func (l *Lab) there(ctx context.Context, o DownOptions) (plan.Standing, error) {
 	return s, err
 }
 
-// Down removes what carries the lab's name and label: first what the engine brought to clusters that live on, then clusters and forge side by side, then the
-// network that held them. It returns what was there and what became of it. Whole snapshots stay.
+// Down deletes every resource labelled with the lab's name: first what the engine installed in attached clusters, then clusters and forge in parallel, then the
+// network. It returns what was removed and what stays behind in attached clusters. Complete snapshots are kept.
 func (l *Lab) Down(ctx context.Context, o DownOptions, p lab.Progress) (removed, stays []string, err error) {
-	there, err := l.there(ctx, o)
+	remaining, err := l.remaining(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &leaving{Lab: l, there: there}
-	steps := plan.Down(there)
+	d := &teardown{Lab: l, remaining: remaining}
+	steps := plan.Down(remaining)
 	events := func(e lab.Event) {
 		if e.State == lab.StepRunning {
 			if e.Detail == e.Step.Reason {
-				e.Detail = "removing " + l.thing(e.Step)
+				e.Detail = "removing " + l.resourceName(e.Step)
 			}
 			p(e.Detail)
 		}
@@ -129,20 +129,20 @@ func (l *Lab) Down(ctx context.Context, o DownOptions, p lab.Progress) (removed,
 	}}.Run(ctx, steps)
 	for i, s := range steps {
 		if res.Steps[i].Result == gone {
-			removed = append(removed, l.thing(s))
+			removed = append(removed, l.resourceName(s))
 		}
 	}
-	if err == nil && !there.Network {
+	if err == nil && !remaining.Network {
 		err = l.Snapshots.Clean(ctx)
 	}
 	return removed, d.stays, err
 }
 
-// gone is the detail of a step that removed what it is about.
+// gone is the detail of a step that removed its resource.
 const gone = "gone"
 
-// thing is what a step of Down is about, as a user reads it.
-func (l *Lab) thing(s lab.Step) string {
+// resourceName returns the human-readable name of the resource that a step of Down removes.
+func (l *Lab) resourceName(s lab.Step) string {
 	switch s.Kind {
 	case plan.KindForge:
 		return "forge " + lab.ForgeName(l.Name)
@@ -154,21 +154,21 @@ func (l *Lab) thing(s lab.Step) string {
 	return s.Title()
 }
 
-// leaving is a lab that goes.
-type leaving struct {
+// teardown carries out one Down.
+type teardown struct {
 	*Lab
-	there plan.Standing
-	stays []string // in clusters that live on, in words; written by the step engine alone
+	remaining plan.Standing
+	stays     []string // left in attached clusters, human-readable; written only by the engine step
 }
 
-// withdraw has the engine take back what it brought to clusters that live on.
-func (d *leaving) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
-	names := plan.Attached(d.there)
+// withdraw has the engine remove what it installed in attached clusters.
+func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
+	names := plan.Attached(d.remaining)
 	abandon := "lab down --abandon " + strings.Join(names, ",") + " leaves there what is there"
 	spokes := map[string]*rest.Config{}
 	for _, name := range names {
-		if c := d.there.Clusters[name]; !c.Answers {
-			return apply.Outcome{}, outlives(c, "make it answer and run lab down again, or lab down --abandon "+name+" leaves there what is there")
+		if c := d.remaining.Clusters[name]; !c.Answers {
+			return apply.Outcome{}, unreachableError(c, "make it answer and run lab down again, or lab down --abandon "+name+" leaves there what is there")
 		}
 		spoke, err := d.Clusters.RESTConfig(name)
 		if err != nil {
@@ -190,13 +190,13 @@ func (d *leaving) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (app
 	return apply.Outcome{Detail: "taken back"}, err
 }
 
-// outlives refuses to forget a cluster that lives on and does not answer: what the engine brought there could never be taken back.
-func outlives(c lab.ClusterState, cure string) error {
+// unreachableError returns the error for an attached cluster that does not answer: forgetting it would orphan what the engine installed there.
+func unreachableError(c lab.ClusterState, cure string) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " lives on, and nothing can be taken back from it: " + c.Fault, Cure: cure}
 }
 
-// standingEngine finds the engine without an estate; nil where there never was one: the lab's first run ended before anything was registered.
-func (d *leaving) standingEngine(ctx context.Context) (Engine, error) {
+// standingEngine returns the engine without needing an estate, or nil if the lab's first run ended before anything was registered.
+func (d *teardown) standingEngine(ctx context.Context) (Engine, error) {
 	record, err := d.Dir.Load()
 	if err != nil {
 		return nil, err
@@ -204,9 +204,9 @@ func (d *leaving) standingEngine(ctx context.Context) (Engine, error) {
 	if record.Engine != "" {
 		err = errors.New("no hub is there")
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.there.Clusters)) {
-		c := d.there.Clusters[name]
-		if c.Attached || c.Made == lab.MadeHalf { // an engine comes to clusters that are whole alone
+	for _, name := range slices.Sorted(maps.Keys(d.remaining.Clusters)) {
+		c := d.remaining.Clusters[name]
+		if c.Attached || c.Made == lab.MadeHalf { // only complete clusters can have an engine
 			continue
 		}
 		if !c.Answers {
@@ -227,29 +227,29 @@ func (d *leaving) standingEngine(ctx context.Context) (Engine, error) {
 	return nil, err
 }
 
-func (d *leaving) cluster(ctx context.Context, s lab.Step, _ lab.Progress) (apply.Outcome, error) {
+func (d *teardown) cluster(ctx context.Context, s lab.Step, _ lab.Progress) (apply.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
-	if slices.Contains(d.there.Abandon, s.Cluster) {
+	if slices.Contains(d.remaining.Abandon, s.Cluster) {
 		return apply.Outcome{Detail: gone}, d.Clusters.Forget(ctx, s.Cluster)
 	}
 	return apply.Outcome{Detail: gone}, d.Clusters.Delete(ctx, s.Cluster)
 }
 
-func (d *leaving) forge(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
+func (d *teardown) forge(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
 	return apply.Outcome{Detail: gone}, d.Forge.Remove(ctx)
 }
 
-func (d *leaving) network(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
+func (d *teardown) network(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
 	if err := d.Snapshots.Clean(ctx); err != nil {
 		return apply.Outcome{}, err
 	}
 	return apply.Outcome{Detail: gone}, d.Clusters.RemoveNetwork(ctx)
 }
 
-// clear removes the lab's own clusters and the forge, side by side.
+// clear deletes the lab's own clusters and the forge in parallel.
 func (l *Lab) clear(ctx context.Context, states []lab.ClusterState) error {
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()

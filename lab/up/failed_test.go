@@ -14,15 +14,14 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// A call that fails is told of by the run that made it: none says that all is well where something was not done. Where a lab is up already, what cannot be looked at
-// is done once more, or is not needed.
-func TestAFailureIsToldOf(t *testing.T) {
+// A run reports the failure of each of its calls. In an existing lab a failed read may be retried or not needed.
+func TestCallFailureReported(t *testing.T) {
 	all := maps.Clone(journeys)
 	all["restore"] = journey{first: restore, prepare: func(t *testing.T, s *stage) { spoiled(t, s) }}
-	all["up of what is stopped"] = journey{first: plainUp, prepare: stopped}
+	all["up stopped"] = journey{first: plainUp, prepare: stopped}
 	for name, j := range all {
 		if name == "up after down" {
-			continue // its first run is that of "down"
+			continue // same first run as "down"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,17 +38,17 @@ func TestAFailureIsToldOf(t *testing.T) {
 				slices.Sort(p.calls)
 				return slices.Compact(p.calls), err
 			}
-			up := slices.Contains([]string{"up that prunes", "up that releases", "up after an edit", "down of one that lives on", "up of what is stopped", "up that recreates"}, name)
+			up := slices.Contains([]string{"up prune", "up release", "up edited", "down attached", "up stopped", "up recreate"}, name)
 			calls, err := play("")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, call := range calls {
-				if up && looks(call) {
+				if up && readOnly(call) {
 					continue
 				}
 				if _, err := play(call); err == nil || !strings.Contains(fmt.Sprint(err), errFull.Error()) {
-					t.Errorf("%s fails, and the run says %v", call, err)
+					t.Errorf("%s fails, and the run returns %v", call, err)
 				}
 			}
 		})
@@ -61,7 +60,7 @@ func restore(ctx context.Context, p *process) error {
 	return err
 }
 
-// stopped is a lab after a reboot.
+// stopped returns a lab after a reboot.
 func stopped(t *testing.T, s *stage) {
 	converge(t, s)
 	for _, name := range []string{"hub", "dev", "prod"} {
@@ -70,8 +69,7 @@ func stopped(t *testing.T, s *stage) {
 	s.forge.Stop()
 }
 
-// What a snapshot takes the place of goes first: all clusters of the lab, and the forge with what was committed since.
-func TestRestoreRemovesWhatIsThere(t *testing.T) {
+func TestRestoreReplacesLab(t *testing.T) {
 	s := newStage(t)
 	spoiled(t, s)
 	p := &process{stage: s}
@@ -79,13 +77,13 @@ func TestRestoreRemovesWhatIsThere(t *testing.T) {
 	place := slices.Index(p.calls, "snapshots.place")
 	for _, call := range []string{"clusters.delete hub", "clusters.delete dev", "clusters.delete prod", "forge.remove", "snapshots.stage"} {
 		if at := slices.Index(p.calls, call); at < 0 || at > place {
-			t.Errorf("%s is call %d, and the snapshot takes its place in call %d", call, at, place)
+			t.Errorf("%s is call %d, want before snapshots.place, call %d", call, at, place)
 		}
 	}
 }
 
-// A cluster that runs again keeps the images that it was given before, beside those that it needs now: its mark says so.
-func TestMendedClusterKeepsItsImages(t *testing.T) {
+// A repaired cluster records both the images it had and those it now needs.
+func TestRepairedClusterImages(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	seen := func() []string {
@@ -101,20 +99,19 @@ func TestMendedClusterKeepsItsImages(t *testing.T) {
 	s.clusters.Stop("dev")
 	must(t, plainUp(t.Context(), &process{stage: s}))
 	if got := seen(); !slices.Contains(got, "earlier") || len(got) != len(needed)+1 {
-		t.Errorf("%q, needed are %q", got, needed)
+		t.Errorf("images %q, want %q and earlier", got, needed)
 	}
 }
 
-// refusing is an audience that cannot be asked.
-type refusing struct{ audience }
+// askError is an audience whose Ask fails.
+type askError struct{ audience }
 
-func (*refusing) Ask(context.Context, string, []string) (bool, error) { return false, errFull }
+func (*askError) Ask(context.Context, string, []string) (bool, error) { return false, errFull }
 
-// Who cannot be asked has not agreed.
-func TestFollowOfWhoCannotBeAsked(t *testing.T) {
+func TestFollowAskError(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, s *stage){
-		"no longer in the estate": left,
-		"to be made again": func(t *testing.T, s *stage) {
+		"no longer in the estate": departed,
+		"recreate": func(t *testing.T, s *stage) {
 			converge(t, s)
 			edit(s.files, "clusters/dev/cluster.yaml", "{role: control-plane}", "{role: control-plane}, {role: worker}")
 			s.load()
@@ -124,18 +121,17 @@ func TestFollowOfWhoCannotBeAsked(t *testing.T) {
 		prepare(t, s)
 		was := s.clusters.Whole()
 		p := &process{stage: s}
-		if _, err := p.lab().Follow(t.Context(), up.Options{}, &refusing{}); !errors.Is(err, errFull) {
+		if _, err := p.lab().Follow(t.Context(), up.Options{}, &askError{}); !errors.Is(err, errFull) {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.keeps(t, was, name)
-		if at := slices.IndexFunc(p.calls, func(call string) bool { return !looks(call) }); at >= 0 {
+		s.requireKept(t, was, name)
+		if at := slices.IndexFunc(p.calls, func(call string) bool { return !readOnly(call) }); at >= 0 {
 			t.Errorf("%s: %s was called", name, p.calls[at])
 		}
 	}
 }
 
-// What remains of a lab is told by what it says while it goes.
-func TestDownTellsWhatItRemoves(t *testing.T) {
+func TestRemoveProgress(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	var told []string
@@ -143,10 +139,10 @@ func TestDownTellsWhatItRemoves(t *testing.T) {
 	must(t, err)
 	for _, what := range []string{"cluster hub", "cluster dev", "cluster prod", "network"} {
 		if !slices.ContainsFunc(told, func(line string) bool { return strings.HasPrefix(line, "removing ") && strings.Contains(line, what) }) {
-			t.Errorf("%s is not in %q", what, told)
+			t.Errorf("no removal of %s in progress %q", what, told)
 		}
 	}
 	if s.dir.Exists() {
-		t.Error("the state folder is there")
+		t.Error("state folder exists")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/up"
 )
 
-// bases are labs as a run may find them.
+// bases are the initial states of a lab.
 var bases = map[string]func(t *testing.T, s *stage){
 	"bare": func(*testing.T, *stage) {},
 	"converged": func(t *testing.T, s *stage) {
@@ -47,7 +47,7 @@ func converge(t *testing.T, s *stage) {
 	}
 }
 
-// faults happen at one call of a run, before or after it takes effect. What they lose by themselves is returned by name.
+// faults occur at one call of a run, before or after it takes effect. effect.loses names the clusters they destroy.
 var faults = map[string]func(s *stage, p *process, cancel func()) effect{
 	"killed before": func(_ *stage, p *process, _ func()) effect {
 		p.kill()
@@ -60,42 +60,42 @@ var faults = map[string]func(s *stage, p *process, cancel func()) effect{
 		cancel()
 		return effect{}
 	},
-	"the call fails": func(*stage, *process, func()) effect {
+	"call fails": func(*stage, *process, func()) effect {
 		return effect{before: errors.New("no space left on device")}
 	},
-	"the call fails and had its effect": func(*stage, *process, func()) effect {
+	"call fails late": func(*stage, *process, func()) effect {
 		return effect{after: func() error { return errors.New("connection reset by peer") }}
 	},
-	"dev stops":         world(func(s *stage) { s.clusters.Stop("dev") }),
-	"the hub stops":     world(func(s *stage) { s.clusters.Stop("hub") }),
-	"prod is paused":    world(func(s *stage) { s.clusters.Pause("prod") }),
-	"dev goes silent":   world(func(s *stage) { s.clusters.Silence("dev", true) }),
-	"the hub is silent": world(func(s *stage) { s.clusters.Silence("hub", true) }),
-	"all go off": world(func(s *stage) {
+	"dev stops":   environment(func(s *stage) { s.clusters.Stop("dev") }),
+	"hub stops":   environment(func(s *stage) { s.clusters.Stop("hub") }),
+	"prod paused": environment(func(s *stage) { s.clusters.Pause("prod") }),
+	"dev silent":  environment(func(s *stage) { s.clusters.Silence("dev", true) }),
+	"hub silent":  environment(func(s *stage) { s.clusters.Silence("hub", true) }),
+	"all off": environment(func(s *stage) {
 		for _, name := range []string{"hub", "dev", "prod"} {
 			s.clusters.Stop(name)
 		}
 		s.forge.Stop()
 	}),
-	"the hub is removed": world(func(s *stage) { s.clusters.Lose("hub") }, "hub"),
-	"the forge stops":    world(func(s *stage) { s.forge.Stop() }),
-	"lab's records are removed": world(func(s *stage) {
+	"hub removed": environment(func(s *stage) { s.clusters.Lose("hub") }, "hub"),
+	"forge stops": environment(func(s *stage) { s.forge.Stop() }),
+	"records removed": environment(func(s *stage) {
 		_ = os.RemoveAll(s.dir.Path)
 		s.credentials()
 	}),
-	"the kubeconfigs are removed": world(func(s *stage) { _ = os.RemoveAll(s.dir.Kubeconfigs()) }),
+	"kubeconfigs removed": environment(func(s *stage) { _ = os.RemoveAll(s.dir.Kubeconfigs()) }),
 }
 
-// world is a fault of something that the run works on.
-func world(fault func(*stage), loses ...string) func(*stage, *process, func()) effect {
+// environment returns a fault of the environment.
+func environment(fault func(*stage), loses ...string) func(*stage, *process, func()) effect {
 	return func(s *stage, _ *process, _ func()) effect {
 		fault(s)
 		return effect{loses: loses}
 	}
 }
 
-// TestFaults puts every fault at every call of a run on every base. Whatever the run makes of it, no cluster that was whole is another one afterwards unless the
-// fault itself took it, and the next runs converge, or end with an error that names a cure.
+// TestFaults injects every fault at every call of a run on every base. No complete cluster may be replaced unless the fault itself destroyed it, and later runs
+// converge or fail with a cure.
 func TestFaults(t *testing.T) {
 	for base, prepare := range bases {
 		t.Run(base, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(p.calls) < 10 {
-				t.Fatalf("a run of %d calls: %v", len(p.calls), p.calls)
+				t.Fatalf("run of %d calls, want at least 10: %v", len(p.calls), p.calls)
 			}
 			for _, fault := range slices.Sorted(maps.Keys(faults)) {
 				for n, call := range p.calls {
@@ -121,9 +121,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// stride is at every how many calls a fault is put: about 350 cases in all, and each call has several. With LAB_FAULTS=all every fault is put at every call.
+// stride thins out the faults to about 350 cases: one at every stride-th call. LAB_FAULTS=all injects every fault at every call.
 func stride(base, fault string) int {
-	killed := strings.HasPrefix(fault, "killed") || strings.HasPrefix(fault, "the call fails")
+	killed := strings.HasPrefix(fault, "killed") || strings.HasPrefix(fault, "call fails")
 	switch {
 	case os.Getenv("LAB_FAULTS") == "all":
 		return 1
@@ -154,14 +154,14 @@ func faulted(t *testing.T, prepare func(*testing.T, *stage), fault string, at in
 		return e
 	}
 	_, _ = p.up(ctx, up.Options{})
-	s.keeps(t, canaries, "after the run with the fault")
+	s.requireKept(t, canaries, "after the run with the fault")
 	maps.Copy(canaries, s.clusters.Whole())
 
 	s.clusters.Silence("dev", false)
 	s.clusters.Silence("hub", false)
 	for range 3 {
 		changed, err := (&process{stage: s}).up(t.Context(), up.Options{})
-		s.keeps(t, canaries, "after a later run")
+		s.requireKept(t, canaries, "after a later run")
 		if err == nil && len(changed) == 0 {
 			return
 		}
@@ -170,28 +170,28 @@ func faulted(t *testing.T, prepare func(*testing.T, *stage), fault string, at in
 		}
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Cure == "" {
-			t.Fatalf("a later run fails without a cure: %v", err)
+			t.Fatalf("later run: error without a cure: %v", err)
 		}
 		if e.Code != "recreate" {
-			t.Fatalf("a later run fails: %v", err)
+			t.Fatalf("later run: %v", err)
 		}
-		return // nothing is known of the cluster, and lab says what to type
+		return // nothing is known of the cluster, and the cure says what to do
 	}
-	t.Fatal("three runs later there is still something to do")
+	t.Fatal("not idle after three more runs")
 }
 
-// keeps fails where a cluster that was whole is gone, or is another one.
-func (s *stage) keeps(t *testing.T, canaries map[string]string, when string) {
+// requireKept fails the test if a complete cluster is gone or was replaced.
+func (s *stage) requireKept(t *testing.T, canaries map[string]string, when string) {
 	t.Helper()
 	for name, id := range canaries {
 		if got := s.clusters.Identity(name); got != id {
-			t.Fatalf("%s cluster %s is %q, and was %q: what it held is lost", when, name, got, id)
+			t.Fatalf("%s: cluster %s is %q, was %q", when, name, got, id)
 		}
 	}
 }
 
-// What a run that was killed had the container engine do goes on by itself: a node comes into being after it was looked for, and again after it was removed.
-func TestLateNodesAreWaitedFor(t *testing.T) {
+// The container engine finishes the requests of a killed run: a node may appear after it was looked for, and again after it was removed.
+func TestLateNodesRetry(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}
 	var attempts atomic.Int32
@@ -206,8 +206,8 @@ func TestLateNodesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// A node that comes into being after the plan found none, and after lab's own record of it is gone, is of a run that was killed: no reason to fail.
-func TestLateNodesAreMadeAgain(t *testing.T) {
+// A node that appears after the plan, without a record, belongs to a killed run and must not fail this one.
+func TestLateNodesRecreated(t *testing.T) {
 	for _, unread := range []int{0, 1} {
 		s := newStage(t)
 		p := &process{stage: s}
@@ -225,7 +225,7 @@ func TestLateNodesAreMadeAgain(t *testing.T) {
 			return effect{}
 		}
 		if _, err := p.up(t.Context(), up.Options{}); err != nil {
-			t.Errorf("%d looks at which nothing can be read: %v", unread, err)
+			t.Errorf("%d unreadable observations: %v", unread, err)
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"homelab/lab/up"
 )
 
-// A first run tells of everything that it made, and makes nothing before what it rests on.
-func TestFirstRunTellsWhatItMade(t *testing.T) {
+func TestFollowFirstRun(t *testing.T) {
 	s := newStage(t)
 	s.fetches = true
 	p := &process{stage: s}
@@ -18,7 +17,7 @@ func TestFirstRunTellsWhatItMade(t *testing.T) {
 	var got []string
 	for _, c := range changes {
 		if file, ok := strings.CutPrefix(c, "estate: "); ok && strings.Contains(file, "/") || strings.HasPrefix(c, "images: ") {
-			continue // of the working tree; and who is first to get an image is nobody's to say
+			continue // files of the working tree, and images, which are fetched by whichever step is first
 		}
 		got = append(got, c)
 	}
@@ -38,7 +37,7 @@ func TestFirstRunTellsWhatItMade(t *testing.T) {
 		"supply.chart podinfo 6.7.0", "supply.chart podinfo 6.9.2",
 	} {
 		if !slices.Contains(p.calls, call) {
-			t.Errorf("no %s", call)
+			t.Errorf("call %s is missing", call)
 		}
 	}
 	for _, order := range [][]string{
@@ -59,6 +58,6 @@ func TestFirstRunTellsWhatItMade(t *testing.T) {
 	}
 	again, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	if err != nil || len(again) > 0 {
-		t.Errorf("the second run changed %q, %v", again, err)
+		t.Errorf("second run changed %q, %v", again, err)
 	}
 }

@@ -11,25 +11,25 @@ import (
 	"homelab/lab/plan"
 )
 
-// Audience is told how a run goes, and asked what it may destroy.
+// Audience reports the progress of a run and confirms its destructive steps.
 type Audience interface {
 	Say(line string)
-	// Ask puts a question that yes or no answers, beside what yes would lose. Where nobody can answer, the answer is no.
+	// Ask asks a yes/no question and lists what yes would destroy. It returns false if nobody can answer.
 	Ask(ctx context.Context, question string, loses []string) (bool, error)
-	// Begin is told of the steps before the first is carried out, and returns who hears of them and what follows the last.
+	// Begin is called with the plan before its first step. It returns the handler of step events and a function called after the last step.
 	Begin(s *Seen, steps []lab.Step) (events func(lab.Event), end func())
 }
 
-// Outcome is what came of a run.
+// Outcome is the result of a run.
 type Outcome struct {
-	Clusters     int  // that it was about
-	Applications int  // that were there before
-	Idle         bool // nothing was to be done
+	Clusters     int  // in scope
+	Applications int  // present before the run
+	Idle         bool // the plan was empty
 	Steps        []lab.Step
 	Result       apply.Result
 }
 
-// Changed are the titles of the steps that changed anything.
+// Changed returns the titles of the steps that changed anything.
 func (o Outcome) Changed() []string {
 	var titles []string
 	for _, s := range o.Steps {
@@ -40,7 +40,7 @@ func (o Outcome) Changed() []string {
 	return titles
 }
 
-// Follow makes the lab follow the estate: it looks, plans, asks what has to be asked, and carries the plan out.
+// Follow reconciles the lab with the estate: it observes, plans, confirms and applies.
 func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error) {
 	seen, err := l.Observe(ctx, o)
 	if err != nil {
@@ -52,13 +52,13 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if err := l.Remember(ctx, seen); err != nil {
 		return Outcome{}, err
 	}
-	steps, err := l.agree(ctx, &o, seen, a)
+	steps, err := l.confirm(ctx, &o, seen, a)
 	if err != nil {
 		return Outcome{}, err
 	}
 	out := Outcome{Clusters: len(l.clusters(o)), Applications: len(seen.Applications), Idle: !plan.Changes(steps), Steps: steps}
-	if out.Idle { // the run that came to this may have ended before it noted it
-		return out, l.rememberEngine()
+	if out.Idle { // an earlier run may have ended before recording it
+		return out, l.recordEngine()
 	}
 	events, end := a.Begin(seen, steps)
 	out.Result, err = l.Apply(ctx, o, seen, steps, events)
@@ -66,11 +66,11 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if err != nil {
 		return out, err
 	}
-	return out, l.rememberEngine()
+	return out, l.recordEngine()
 }
 
-// agree returns the plan, once what it would destroy was asked for: by a flag, or by an answer. What was not asked for is kept.
-func (l *Lab) agree(ctx context.Context, o *Options, seen *Seen, a Audience) ([]lab.Step, error) {
+// confirm returns the plan after its destructive steps were confirmed by a flag or an answer. Unconfirmed removals are dropped from it.
+func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) ([]lab.Step, error) {
 	steps := l.Plan(ctx, *o, seen)
 	if Allowed(*o, steps) != nil {
 		remade := plan.Remade(steps)
@@ -105,7 +105,7 @@ func (l *Lab) agree(ctx context.Context, o *Options, seen *Seen, a Audience) ([]
 	return steps, nil
 }
 
-// losses are what steps lose for good.
+// losses returns what the steps destroy.
 func losses(steps []lab.Step) []string {
 	var list []string
 	for _, s := range steps {
@@ -116,7 +116,7 @@ func losses(steps []lab.Step) []string {
 	return list
 }
 
-// Losses name, a line each, what went with the forge's volume; there are none where it is there.
+// Losses returns one line for each item lost with the forge's volume, or nil if the volume exists.
 func (s *Seen) Losses() []string {
 	if !s.Forge.Lost {
 		return nil
@@ -131,8 +131,8 @@ func (s *Seen) Losses() []string {
 	return lines
 }
 
-// rememberEngine notes that the lab has one: it was up once.
-func (l *Lab) rememberEngine() error {
+// recordEngine records the type of the installed engine.
+func (l *Lab) recordEngine() error {
 	r, err := l.Dir.Load()
 	if err != nil || r.Engine != "" {
 		return err

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/up"
 )
 
-// audience answers every question alike.
+// audience gives the same answer to every question.
 type audience struct {
 	yes         bool
 	said, asked []string
@@ -33,8 +33,7 @@ func (a *audience) Begin(*up.Seen, []lab.Step) (func(lab.Event), func()) {
 	return nil, func() { a.begun-- }
 }
 
-// What left the estate is removed when somebody says so, and kept, with a word on it, otherwise.
-func TestFollowAsksBeforeItRemoves(t *testing.T) {
+func TestFollowPrune(t *testing.T) {
 	s := newStage(t)
 	o := up.Options{Timeout: time.Second, PruneBy: "lab up --prune -C there"}
 	follow := func(a *audience) up.Outcome {
@@ -42,7 +41,7 @@ func TestFollowAsksBeforeItRemoves(t *testing.T) {
 		out, err := (&process{stage: s}).lab().Follow(t.Context(), o, a)
 		must(t, err)
 		if a.begun != 0 {
-			t.Error("the end is not told")
+			t.Error("end not called")
 		}
 		return out
 	}
@@ -71,7 +70,7 @@ func TestFollowAsksBeforeItRemoves(t *testing.T) {
 	}
 }
 
-func TestLossesAreNamed(t *testing.T) {
+func TestSeenLosses(t *testing.T) {
 	var s up.Seen
 	if lines := s.Losses(); lines != nil {
 		t.Errorf("%q", lines)
@@ -86,7 +85,7 @@ func TestLossesAreNamed(t *testing.T) {
 	}
 }
 
-// published is a container engine in which containers have ports.
+// published is a container engine with published ports.
 type published map[string]map[string]string
 
 func (published) Answers(context.Context) error { return nil }
@@ -97,7 +96,7 @@ func (p published) Published(context.Context, string) (map[string]map[string]str
 	return p, nil
 }
 
-func TestSettleFindsThePortsOfALabAgain(t *testing.T) {
+func TestSettlePublishedPorts(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
@@ -120,7 +119,7 @@ func TestSettleFindsThePortsOfALabAgain(t *testing.T) {
 	}
 }
 
-func TestPendingTakesNoPlaceOfALab(t *testing.T) {
+func TestPending(t *testing.T) {
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
 	if name, resumed, err := l.Pending(t.Context(), "ready", "lab snapshot restore"); name != "ready" || resumed || err != nil {
@@ -143,7 +142,7 @@ func TestPendingTakesNoPlaceOfALab(t *testing.T) {
 	}
 }
 
-func TestHeldLeavesOtherClusters(t *testing.T) {
+func TestHeld(t *testing.T) {
 	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "hub"}, {Name: "dev"}}}
 	o := snapshot.Snapshot{Contents: snapshot.Contents{Clusters: map[string][]string{"hub": {"n"}}}}
 	if got := up.Held(est, o); !got.Others || len(got.Clusters) != 1 || got.Clusters[0].Name != "hub" {
@@ -155,7 +154,7 @@ func TestHeldLeavesOtherClusters(t *testing.T) {
 	}
 }
 
-func TestRemoveTakesSnapshotsOnlyWhenAsked(t *testing.T) {
+func TestRemoveSnapshots(t *testing.T) {
 	s := newStage(t)
 	_, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	must(t, err)

@@ -15,13 +15,13 @@ import (
 	gitserver "github.com/go-git/go-git/v5/plumbing/transport/server"
 )
 
-// TestMain serves the stages' repositories from memory: a run on fakes would spend its time on starting Git otherwise. What Git itself does, lab/forge tests.
+// TestMain serves repositories from memory, since runs on fakes would spend most of their time starting Git. lab/forge tests Git itself.
 func TestMain(m *testing.M) {
 	client.InstallProtocol("file", inProcess{gitserver.NewClient(repositories{})})
 	os.Exit(m.Run())
 }
 
-// servers are the stages' forges by the folder that each would have.
+// servers holds the forges of the stages by repository folder.
 var servers sync.Map
 
 type repositories struct{}
@@ -38,13 +38,13 @@ type inProcess struct{ transport.Transport }
 
 func (t inProcess) NewUploadPackSession(ep *transport.Endpoint, auth transport.AuthMethod) (transport.UploadPackSession, error) {
 	s, err := t.Transport.NewUploadPackSession(ep, auth)
-	return deep{s}, err
+	return fullHistory{s}, err
 }
 
-// deep answers with the whole history who asks for some of it: go-git's server knows no depth.
-type deep struct{ transport.UploadPackSession }
+// fullHistory ignores the requested depth, which go-git's server does not support.
+type fullHistory struct{ transport.UploadPackSession }
 
-func (d deep) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+func (d fullHistory) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	req.Depth = packp.DepthCommits(0)
 	req.Capabilities.Delete(capability.Shallow)
 	return d.UploadPackSession.UploadPack(ctx, req)

@@ -9,7 +9,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Hub is a new connection to the engine on the hub, for all that it can.
+// Hub returns a new connection to the engine on the hub.
 func (l *Lab) Hub() (engine.Engine, error) {
 	return l.connect(l.hubName())
 }
@@ -22,7 +22,7 @@ func (l *Lab) connect(hub string) (engine.Engine, error) {
 	return l.Definition.Connect(engine.Hub{Lab: l.Name, Config: cfg, Reach: l.Clusters.RESTConfig, ChartVersion: l.ownChartVersion, Names: l.names()})
 }
 
-// names are what the estate calls what the engine knows by other names.
+// names maps names used by the engine to those of the estate.
 func (l *Lab) names() engine.Names {
 	n := engine.Names{Addons: map[string]string{}, Clusters: map[string]string{}}
 	if l.Estate == nil {
@@ -39,7 +39,7 @@ func (l *Lab) names() engine.Names {
 	return n
 }
 
-// ownChartVersion reads the version of a chart that is the estate's own.
+// ownChartVersion returns the version of a chart in the estate itself.
 func (l *Lab) ownChartVersion(dir string) string {
 	if l.Estate == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"homelab/lab/apply"
 )
 
-// doImages gets everything that is missing, in the order in which it is needed; steps that need an image wait for that one alone.
+// doImages fetches all missing images and charts in the order of use; a step that needs one image waits for that one only.
 func (r *run) doImages(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	needs := r.needs(r.clusters(r.options))
 	var images, changes []string
@@ -43,7 +43,7 @@ func (r *run) get(ctx context.Context, n need, p lab.Progress) (lab.Origin, erro
 	return chart.Origin, err
 }
 
-// image waits until an image is at hand. How it is made is shown by the step images, once.
+// image waits until an image is available. Its build progress is shown by the images step only.
 func (r *run) image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
 	if !r.Supply.AtHand(name, "", "") {
 		p("waiting for image " + name)
@@ -51,8 +51,8 @@ func (r *run) image(ctx context.Context, name string, p lab.Progress) (lab.Image
 	return r.Supply.Image(ctx, name, silent)
 }
 
-// inEngine gets an image and loads it into the container engine, unless it is there: once, for all who want it.
-func (r *run) inEngine(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
+// loadImage loads an image into the container engine unless present. Concurrent calls for one image share the load.
+func (r *run) loadImage(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
 	img, err := r.image(ctx, name, p)
 	if err != nil {
 		return img, err
@@ -61,7 +61,7 @@ func (r *run) inEngine(ctx context.Context, name string, p lab.Progress) (lab.Im
 	return img, err
 }
 
-// images waits until every image of a cluster is at hand.
+// images waits until all images of a cluster are available.
 func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.Image, error) {
 	var list []lab.Image
 	for _, name := range r.imagesOf(c) {
@@ -74,14 +74,14 @@ func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.
 	return list, nil
 }
 
-// making is about what a cluster takes until it can take images.
-const making = 45 * time.Second
+// clusterBootTime is roughly the time from creating a cluster until it can load images.
+const clusterBootTime = 45 * time.Second
 
-// soon waits until what is still being built takes no longer than a cluster does. Clusters that only wait for it would take a good part of the machine from it.
-func (r *run) soon(ctx context.Context, p lab.Progress) error {
+// waitForBuilds waits until the remaining build time is below clusterBootTime: a cluster that idles while images build takes CPU from the build.
+func (r *run) waitForBuilds(ctx context.Context, p lab.Progress) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for told := false; r.Supply.Left() > making; told = true {
+	for told := false; r.Supply.Left() > clusterBootTime; told = true {
 		if !told {
 			p("begins when the images are almost there")
 		}

@@ -28,38 +28,38 @@ import (
 	"homelab/lab/up"
 )
 
-// ends are how a run may end at one point: what the process, or one call of it, does from there.
+// ends are the ways in which a run may end at one point.
 var ends = map[string]struct {
-	reach func(p *process, cancel context.CancelCauseFunc) // at a call or an event of a step
-	call  func(do func() error) error                      // at a call; nil where it is made
+	reach func(p *process, cancel context.CancelCauseFunc) // on a call or a step event
+	call  func(do func() error) error                      // replaces a call; nil to make it
 }{
 	"interrupted": {reach: func(_ *process, cancel context.CancelCauseFunc) { cancel(context.Canceled) }},
 	"killed": {reach: func(p *process, cancel context.CancelCauseFunc) {
 		p.kill()
-		cancel(clustertest.ErrKilled) // the process does nothing any more, on disk neither
+		cancel(clustertest.ErrKilled) // no more effects, including on disk
 	}},
 	"failed":       {call: func(func() error) error { return errors.New("no space left on device") }},
 	"failed after": {call: func(do func() error) error { return errors.Join(do(), errors.New("connection reset by peer")) }},
 }
 
-// journey is a run that is ended at every point, and what comes next.
+// journey is a run that is ended at every point, and the run that follows.
 type journey struct {
 	prepare func(t *testing.T, s *stage)
 	first   func(ctx context.Context, p *process) error
-	next    func(ctx context.Context, p *process) error // first where nil
-	keeps   []string                                    // clusters that stay the ones they are, once they are whole
+	next    func(ctx context.Context, p *process) error // nil means first
+	keeps   []string                                    // clusters that must not be replaced once complete
 }
 
 var journeys = map[string]journey{
-	"up":                        {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.fetches = true }},
-	"up after an edit":          {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: edited},
-	"up that prunes":            {first: pruningUp, keeps: []string{"hub", "prod"}, prepare: left},
-	"up that recreates":         {first: recreatingUp, next: plainUp, keeps: []string{"hub", "prod"}, prepare: converge},
-	"down":                      {first: down, prepare: saved},
-	"up after down":             {first: down, next: plainUp, prepare: saved},
-	"down of one that lives on": {first: down, prepare: attached},
-	"up that releases":          {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { attached(t, s); s.leave("edge") }},
-	"up that attaches":          {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
+	"up":            {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.fetches = true }},
+	"up edited":     {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: edited},
+	"up prune":      {first: pruningUp, keeps: []string{"hub", "prod"}, prepare: departed},
+	"up recreate":   {first: recreatingUp, next: plainUp, keeps: []string{"hub", "prod"}, prepare: converge},
+	"down":          {first: down, prepare: saved},
+	"up after down": {first: down, next: plainUp, prepare: saved},
+	"down attached": {first: down, prepare: attached},
+	"up release":    {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { attached(t, s); s.leave("edge") }},
+	"up attach":     {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
 }
 
 func plainUp(ctx context.Context, p *process) error {
@@ -82,15 +82,15 @@ func down(ctx context.Context, p *process) error {
 	return err
 }
 
-// edited is a lab that somebody else committed to, and whose estate changed since.
+// edited returns a lab with a foreign commit and a changed estate.
 func edited(t *testing.T, s *stage) {
 	converge(t, s)
 	s.commit(t, "clusters/NOTES.md", "mind the gap\n")
 	s.edit()
 }
 
-// left is a lab that a cluster left.
-func left(t *testing.T, s *stage) {
+// departed returns a lab with a cluster that left the estate.
+func departed(t *testing.T, s *stage) {
 	converge(t, s)
 	s.leave("dev")
 }
@@ -101,14 +101,14 @@ func saved(t *testing.T, s *stage) {
 	must(t, err)
 }
 
-// attached is a lab with a cluster that somebody else made.
+// attached returns a lab with an attached cluster.
 func attached(t *testing.T, s *stage) {
 	s.attach()
 	converge(t, s)
 }
 
-// TestInterruptedAnywhere ends runs at every call of an adapter and at every begin and end of a step. The next run has to lead to what one that nobody
-// disturbed leads to, with nothing left of the first, and what is not the lab's stays as it was.
+// TestInterruptedAnywhere ends runs at every adapter call and at every begin and end of a step. The next run must produce the state of an undisturbed one,
+// without leftovers, and leave foreign resources unchanged.
 func TestInterruptedAnywhere(t *testing.T) {
 	total := 0
 	var mu sync.Mutex
@@ -125,14 +125,14 @@ func TestInterruptedAnywhere(t *testing.T) {
 				p := &process{stage: s, points: map[string]int{}}
 				must(t, j.first(t.Context(), p))
 				must(t, j.next(t.Context(), &process{stage: s}))
-				want, points := s.contents(t), p.passed()
+				want, points := s.contents(t), p.pointNames()
 				mu.Lock()
 				total += len(points)
 				mu.Unlock()
 				t.Logf("%d points", len(points))
 				for _, point := range points {
 					for _, end := range slices.Sorted(maps.Keys(ends)) {
-						if e := ends[end]; e.call != nil && isEvent(point) || end == "failed after" && looks(point) {
+						if e := ends[end]; e.call != nil && isEvent(point) || end == "failed after" && readOnly(point) {
 							continue
 						}
 						t.Run(end+"/"+point, func(t *testing.T) { j.endedAt(t, end, point, want) })
@@ -142,7 +142,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		}
 	})
 	if t.Logf("%d points", total); total < 100 {
-		t.Error("fewer than 100 points: this test looks at the wrong place")
+		t.Error("fewer than 100 points")
 	}
 }
 
@@ -150,15 +150,15 @@ func isEvent(point string) bool {
 	return strings.HasPrefix(point, "begin of ") || strings.HasPrefix(point, "end of ")
 }
 
-// looks tells calls without an effect: those fail alike before and after it.
-func looks(point string) bool {
+// readOnly reports whether a point is a read-only call, which fails alike before and after its effect.
+func readOnly(point string) bool {
 	_, call, _ := strings.Cut(strings.Fields(point)[0], ".")
 	return slices.Contains([]string{"observe", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "admits", "strayed", "standing", "list"}, call) ||
 		strings.HasPrefix(point, "supply.") || strings.Contains(call, "/") // within another call
 }
 
-// passed names the points that every run passes. How often an image is asked for depends on which step is faster.
-func (p *process) passed() []string {
+// pointNames returns the names of the points of a run. How often an image is requested depends on timing, so it counts once.
+func (p *process) pointNames() []string {
 	var points []string
 	for name, times := range p.points {
 		if strings.HasPrefix(name, "supply.") || strings.HasPrefix(name, "containers.") {
@@ -199,39 +199,39 @@ func (j journey) endedAt(t *testing.T, end, point string, want []string) {
 	}
 	_ = j.first(ctx, p)
 	if !reached {
-		t.Fatalf("the run came by %q alone", p.passed())
+		t.Fatalf("point not reached, only %q", p.pointNames())
 	}
 	maps.Copy(whole, s.clusters.Whole())
 	if err := j.next(t.Context(), &process{stage: s}); err != nil {
-		t.Fatalf("the next run: %v", err)
+		t.Fatalf("next run: %v", err)
 	}
 	if diff := cmp.Diff(want, s.contents(t)); diff != "" {
-		t.Errorf("what an undisturbed run leaves (-) and what there is (+):\n%s", diff)
+		t.Errorf("contents (-undisturbed run, +got):\n%s", diff)
 	}
 	for _, name := range j.keeps {
 		if was, had := whole[name]; had && s.clusters.Identity(name) != was {
-			t.Errorf("cluster %s is another one", name)
+			t.Errorf("cluster %s was replaced", name)
 		}
 	}
 	if got := s.clusters.Outside("edge"); got != "absent" && !strings.HasPrefix(got, "outside edge") {
-		t.Errorf("the cluster that lives on is %q", got)
+		t.Errorf("edge is %q", got)
 	}
-	for _, e := range s.engines { // those of hubs that are gone, too
+	for _, e := range s.engines { // including those of deleted hubs
 		if s.clusters.Outside("edge") == "outside edge" && len(e.Holds("edge")) > 0 {
-			t.Errorf("the cluster that lives on keeps %v", e.Holds("edge"))
+			t.Errorf("left in edge: %v", e.Holds("edge"))
 		}
 	}
 	if len(s.clusters.Whole()) > 0 {
-		if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{}, hearer{p}); err != nil || !out.Idle {
-			t.Errorf("then there is something to do: %v, %+v", err, out.Steps)
+		if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{}, stepRecorder{p}); err != nil || !out.Idle {
+			t.Errorf("not idle afterwards: %v, %+v", err, out.Steps)
 		}
 	}
 	if diff := cmp.Diff(foreign, s.foreign(t)); diff != "" {
-		t.Errorf("what is not the lab's (-was +is):\n%s", diff)
+		t.Errorf("foreign resources (-before +after):\n%s", diff)
 	}
 }
 
-// commit is what somebody else does, who has it in the working tree, too.
+// commit adds a foreign commit whose change is also in the working tree.
 func (s *stage) commit(t *testing.T, name, text string) {
 	t.Helper()
 	s.files[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
@@ -249,7 +249,7 @@ func (s *stage) commit(t *testing.T, name, text string) {
 	must(t, err)
 }
 
-// neighbour puts things beside the lab that are not its own: another lab with a cluster of the same name, and files.
+// neighbour adds resources that are not the lab's: another lab with a cluster of the same name, and files.
 func (s *stage) neighbour(t *testing.T) {
 	t.Helper()
 	dir := &state.Dir{Lab: "other", Path: filepath.Join(filepath.Dir(s.dir.Path), "other")}
@@ -261,7 +261,7 @@ func (s *stage) neighbour(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(s.dir.Path, "..", "..", "config"), []byte("a kubeconfig\n"), 0o600))
 }
 
-// foreign is what is not the lab's.
+// foreign returns the resources that are not the lab's.
 func (s *stage) foreign(t *testing.T) []string {
 	t.Helper()
 	lines := append(s.other.Contents(), s.other.Identity("dev"))
@@ -269,7 +269,7 @@ func (s *stage) foreign(t *testing.T) []string {
 	return append(lines, filesIn(t, top, s.dir.Path)...)
 }
 
-// filesIn are the files in a folder with what they hold, leaving a folder out.
+// filesIn returns the files below dir with their contents, skipping one folder.
 func filesIn(t *testing.T, dir, without string) []string {
 	t.Helper()
 	var lines []string
@@ -290,10 +290,10 @@ func filesIn(t *testing.T, dir, without string) []string {
 	return lines
 }
 
-// passing is what is another one each time something is made.
-var passing = regexp.MustCompile(`id\d+|[0-9a-f]{40}|\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+// volatile matches what differs each time it is created.
+var volatile = regexp.MustCompile(`id\d+|[0-9a-f]{40}|\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 
-// contents are all that there is of the lab, without ids, commits and times.
+// contents returns everything in the lab, with ids, commits and times masked.
 func (s *stage) contents(t *testing.T) []string {
 	t.Helper()
 	lines := s.clusters.Contents()
@@ -315,7 +315,7 @@ func (s *stage) contents(t *testing.T) []string {
 	})
 	lines = append(lines, filesIn(t, s.dir.Path, "")...)
 	for i, line := range lines {
-		lines[i] = passing.ReplaceAllString(line, "PASSING")
+		lines[i] = volatile.ReplaceAllString(line, "VOLATILE")
 	}
 	slices.Sort(lines)
 	return lines

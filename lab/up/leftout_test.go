@@ -8,7 +8,7 @@ import (
 	"homelab/lab/up"
 )
 
-// What needs something that cannot be had is neither waited for nor mended again and again, and status says why.
+// An application that cannot work here is neither waited for nor repaired, and status says why.
 func TestLeftOut(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -17,7 +17,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	s.edit()
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err == nil {
-		t.Fatal("a broken application is no failure")
+		t.Fatal("no error with a broken application")
 	}
 	i := slices.IndexFunc(s.estate.Applications, func(a lab.Generated) bool { return a.Name == "prod-podinfo" })
 	s.estate.Applications[i].LeftOut = "charts.example.com does not answer"
@@ -25,7 +25,7 @@ func TestLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if changed, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil || len(changed) > 0 {
-		t.Errorf("the next run changed %v: %v", changed, err)
+		t.Errorf("next run changed %v: %v", changed, err)
 	}
 	st, err := (&process{stage: s}).lab().Status(t.Context())
 	if err != nil || !st.Well() {
@@ -33,11 +33,11 @@ func TestLeftOut(t *testing.T) {
 	}
 	for _, a := range st.Applications {
 		if (a.LeftOut != "") != (a.Name == "prod-podinfo") {
-			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
+			t.Errorf("%s: LeftOut = %q", a.Name, a.LeftOut)
 		}
 	}
 	s.estate.Applications[i].LeftOut = ""
 	if changed, err := (&process{stage: s}).up(t.Context(), up.Options{}); err == nil {
-		t.Errorf("what can be had is waited for again: %v", changed)
+		t.Errorf("no error for a broken application, changed %v", changed)
 	}
 }

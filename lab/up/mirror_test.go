@@ -13,8 +13,8 @@ import (
 	"homelab/lab/up"
 )
 
-// A repository beside the estate is served as the estate is: pushed when it changed, and never over what others committed there.
-func TestUpMirrorsRepositories(t *testing.T) {
+// A mirror is pushed when its source changed, and never over foreign commits.
+func TestFollowMirrors(t *testing.T) {
 	s := newStage(t)
 	web := func(text string) {
 		s.files["upstream/apps/web.yaml"] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
@@ -42,7 +42,7 @@ func TestUpMirrorsRepositories(t *testing.T) {
 	web("two")
 	run("estate: gitops/apps/web.yaml")
 
-	clone := filepath.Join(folder(t), "clone")
+	clone := filepath.Join(tempDir(t), "clone")
 	for _, args := range [][]string{
 		{"clone", "--quiet", "--branch", "main", filepath.Join(s.forge.Dir, "mirrors", "gitops"), clone},
 		{"-C", clone, "rm", "--quiet", "apps/web.yaml"},
@@ -57,12 +57,12 @@ func TestUpMirrorsRepositories(t *testing.T) {
 	_, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	var refused *lab.Error
 	if !errors.As(err, &refused) || refused.Code != "diverged" || !strings.Contains(refused.Cure, " pull ") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want diverged", err)
 	}
 }
 
-// Pushes to the estate itself are told to the front where manifests name it by upstream's address: the engine knows no other.
-func TestUpTellsTheFrontOfTheEstate(t *testing.T) {
+// The front receives pushes to the estate if manifests use its upstream address, which the engine does not know.
+func TestFollowEstateWebhook(t *testing.T) {
 	s := newStage(t)
 	s.estate.Repositories = []lab.Repository{{Name: "estate", URL: "https://github.com/acme/mono", Dir: ".", Branch: "main", FS: s.estate.FS, Written: true}}
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
@@ -75,6 +75,6 @@ func TestUpTellsTheFrontOfTheEstate(t *testing.T) {
 	}
 	changed, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	if must(t, err); len(changed) > 0 {
-		t.Errorf("changed again: %q", changed)
+		t.Errorf("second run changed %q", changed)
 	}
 }

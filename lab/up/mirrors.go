@@ -13,10 +13,10 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-// frontPort is where the front hears of pushes, on the hub's node.
+// frontPort is the NodePort on which the front receives push webhooks.
 const frontPort = 30081
 
-// mirrors are the repositories beside the estate, as the forge should hold them.
+// mirrors returns the forge's mirrors of the repositories besides the estate.
 func (l *Lab) mirrors() []forge.Mirror {
 	var list []forge.Mirror
 	for _, r := range l.Estate.Repositories {
@@ -27,7 +27,7 @@ func (l *Lab) mirrors() []forge.Mirror {
 	return list
 }
 
-// heads are where the branches of repositories are that Applications may name by upstream's address: the estate's own at one commit, mirrors at theirs.
+// heads returns the branch heads of all repositories: the commit own for the estate, that of its mirror for any other.
 func (l *Lab) heads(own string, mirrors map[string]string) []engine.Head {
 	in := l.bridgeInputs()
 	var list []engine.Head
@@ -43,7 +43,7 @@ func (l *Lab) heads(own string, mirrors map[string]string) []engine.Head {
 	return list
 }
 
-// RepositoryURL is a repository of the forge as this machine reaches it.
+// RepositoryURL returns the URL of a forge repository as reached from this machine.
 func (l *Lab) RepositoryURL(name string, credentials bool) string {
 	u := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", l.Ports.Forge), Path: "/lab/" + name + ".git"}
 	if credentials {
@@ -52,13 +52,13 @@ func (l *Lab) RepositoryURL(name string, credentials bool) string {
 	return u.String()
 }
 
-// fronted reports whether manifests name a repository or a cluster by an address that only a front serves.
-func (l *Lab) fronted() bool {
+// needsFront reports whether manifests use a repository or cluster address that only the front serves.
+func (l *Lab) needsFront() bool {
 	return slices.ContainsFunc(l.Estate.Repositories, func(r lab.Repository) bool { return r.Written }) ||
 		slices.ContainsFunc(l.Estate.Clusters, func(c lab.Cluster) bool { return c.Server != "" })
 }
 
-// front is what serves mirrors under the addresses that manifests have.
+// front returns the configuration of the front, which serves mirrors under their upstream addresses.
 func (l *Lab) front() front.Config {
 	in := l.bridgeInputs()
 	c := front.Config{
@@ -78,7 +78,8 @@ func (l *Lab) front() front.Config {
 	return c
 }
 
-// webhookOf is where the forge reports commits of a repository: to the front, where manifests name it by upstream's address, which passes them on for both.
+// webhookOf returns the webhook URL for pushes to a repository: the front's if manifests use its upstream address, as the front forwards events to the engine
+// for both addresses; the engine's otherwise.
 func (l *Lab) webhookOf(repository string) string {
 	for _, r := range l.Estate.Repositories {
 		if r.Name == repository && r.Written {

@@ -17,25 +17,25 @@ import (
 	"homelab/lab/state"
 )
 
-// Seen is what was observed, with the parts that steps use again.
+// Seen is the observed state, including details reused by steps.
 type Seen struct {
 	plan.Observed
-	Lost []state.ForgeCommit // commits that only the forge held, whose volume is gone
+	Lost []state.ForgeCommit // commits lost with the forge's volume
 
-	engine   engine.State
-	standing engine.Standing
-	forge    forge.State
-	only     []forge.Commit // commits of others that the working tree lacks
-	asked    bool           // whether only is known
+	engine     engine.State
+	standing   engine.Standing
+	forge      forge.State
+	ahead      []forge.Commit // commits missing from the working tree
+	aheadKnown bool           // ahead is valid
 
 	heads map[string]string // mirror -> commit of its branch
 }
 
-// Observe looks at everything that a run may change, side by side. It changes nothing.
+// Observe reads, in parallel, the state of everything that a run may change. It has no side effects.
 func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	clusters := l.clusters(o)
 	s := &Seen{heads: map[string]string{}}
-	s.Expected = applicationNames(l.asked(clusters))
+	s.Expected = applicationNames(l.expected(clusters))
 	s.Supplied, s.Missing = l.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { s.Network, err = l.Clusters.HasNetwork(ctx); return err })
@@ -45,18 +45,18 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 		return s, err
 	}
 	out := l.leftOut()
-	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.forge.Revision, s.heads), Clusters: l.waitedFor(o, s), Since: starts(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
+	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.forge.Revision, s.heads), Clusters: l.waitedFor(o, s), Since: startTimes(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
 	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool {
 		return !want.WaitsFor(a.Cluster) || out[a.Name] != "" && !a.Converged()
 	})
-	if s.Hub && want.Revision != "" { // somebody may have pushed a moment ago
+	if s.Hub && want.Revision != "" { // catches a push made since
 		s.Behind = s.standing.Behind(want, s.engine.Registrations)
 	}
 	return s, nil
 }
 
-// starts is when each cluster was started last, as far as that is known.
-func starts(clusters map[string]lab.ClusterState) map[string]time.Time {
+// startTimes returns the last start time of each cluster, where known.
+func startTimes(clusters map[string]lab.ClusterState) map[string]time.Time {
 	since := map[string]time.Time{}
 	for name, c := range clusters {
 		since[name] = c.Started
@@ -64,7 +64,7 @@ func starts(clusters map[string]lab.ClusterState) map[string]time.Time {
 	return since
 }
 
-// waitedFor names the clusters whose applications a run is about; nil where they are all that the hub knows.
+// waitedFor returns the clusters whose applications the run waits for, or nil for all known to the hub.
 func (l *Lab) waitedFor(o Options, s *Seen) []string {
 	clusters := l.clusters(o)
 	if !o.Others && !slices.ContainsFunc(s.Registered, func(name string) bool { _, ok := l.Estate.Cluster(name); return !ok }) {
@@ -77,7 +77,7 @@ func (l *Lab) waitedFor(o Options, s *Seen) []string {
 	return names
 }
 
-// supplied counts the images and charts that are at hand, and names those that are not.
+// supplied returns the number of images and charts available locally, and the names of the missing ones.
 func (l *Lab) supplied(clusters []lab.Cluster) (int, []string) {
 	have := 0
 	var missing []string
@@ -146,10 +146,10 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	})
 	group.Go(func() error {
 		if record, _ := l.Dir.Forge(); record.Head == f.Revision {
-			return nil // nobody has committed in between
+			return nil // no commits since
 		}
-		s.only, err = l.Forge.Ahead(ctx, l.Tree())
-		s.asked = err == nil
+		s.ahead, err = l.Forge.Ahead(ctx, l.Tree())
+		s.aheadKnown = err == nil
 		return err
 	})
 	err = group.Wait()
@@ -157,7 +157,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	return err
 }
 
-// chartsAtHand are the addons' charts that the forge can be asked for without fetching any.
+// chartsAtHand returns the addon charts that can be compared with the forge without a download.
 func (l *Lab) chartsAtHand(ctx context.Context) ([]lab.Chart, error) {
 	var charts []lab.Chart
 	for _, n := range l.addonCharts() {
@@ -189,14 +189,14 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		// It answered a moment ago and does not now: what it holds is unknown, not absent.
+		// The hub answered before and no longer does: its contents are unknown, not absent.
 		s.Hub, s.Engine, s.Bridge, s.Registered, s.Root, s.Strayed = false, plan.Engine{}, nil, nil, false, nil
 		s.engine, s.standing = engine.State{}, engine.Standing{}
 	}
 	return nil
 }
 
-// observeHub asks the engine.
+// observeHub reads the state of the engine.
 func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	e, err := l.Engine()
 	if err != nil {
@@ -213,7 +213,7 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 			s.Bridge[r.Cluster] = engine.Diff(want, r)
 		}
 	}
-	refused, err := l.refused(ctx, e, s)
+	refused, err := l.rejections(ctx, e, s)
 	if err != nil {
 		return err
 	}
@@ -239,14 +239,14 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	return nil
 }
 
-// refused are the clusters that run and do not let the engine in, with the reason. One that cannot be asked is not among them.
-func (l *Lab) refused(ctx context.Context, e Engine, s *Seen) (map[string]string, error) {
+// rejections returns, by name, why running clusters reject the engine's credentials. Unreachable clusters are omitted.
+func (l *Lab) rejections(ctx context.Context, e Engine, s *Seen) (map[string]string, error) {
 	var mu sync.Mutex
 	why := map[string]string{}
 	group, ctx := errgroup.WithContext(ctx)
 	for name := range s.Bridge {
 		if name == l.hubName() || !s.Clusters[name].Ready {
-			continue // the hub itself, or one that another step is about
+			continue // the hub itself, or a cluster repaired by another step
 		}
 		spoke, err := l.Clusters.RESTConfig(name)
 		if err != nil {

@@ -11,14 +11,14 @@ import (
 	"homelab/lab/state"
 )
 
-// forgePort is the port on 127.0.0.1 that a lab's forge takes when it is free, and the next free one otherwise.
+// forgePort is the preferred port of the forge on 127.0.0.1; if taken, the next free one is used.
 const forgePort = 3000
 
-// forgeListens is where the forge listens in its container.
+// forgeListens is the port of the forge in its container.
 const forgeListens = "3000/tcp"
 
-// Settle writes down where the lab is from and which ports it has, and returns the record. The ports of a lab whose record was lost are found again in its
-// containers; those of a new one are free.
+// Settle chooses the lab's ports and saves its record. If the record was lost, the ports are those published by the lab's containers; those of a new lab are
+// free ports.
 func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (state.Record, error) {
 	if hub := l.hubName(); was.Engine != "" && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
 		return was, &lab.Error{
@@ -50,7 +50,7 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 	return is, l.Dir.Save(is)
 }
 
-// EngineNamespace is where the engine of a lab runs: as its estate says, else as its record does; empty for its usual one.
+// EngineNamespace returns the namespace of a lab's engine, from the estate if there is one, else from the record; empty means the default.
 func EngineNamespace(r state.Record, est *lab.Estate) string {
 	if est != nil {
 		return est.Hub().Engine.Namespace
@@ -58,7 +58,7 @@ func EngineNamespace(r state.Record, est *lab.Estate) string {
 	return r.Namespace
 }
 
-// publishedPorts are those that the lab's containers were made with; 0 for one that is not there.
+// publishedPorts returns the ports published by the lab's containers, 0 for a missing container.
 func (l *Lab) publishedPorts(ctx context.Context) (state.Ports, error) {
 	var ports state.Ports
 	list, err := l.Containers.Published(ctx, lab.NetworkName(l.Name))

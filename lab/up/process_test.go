@@ -16,7 +16,7 @@ import (
 	"homelab/lab/up"
 )
 
-// process is one run of the program on a stage. Its calls to the adapters pass through hit.
+// process is one run of the program on a stage. Its adapter calls pass through hit.
 type process struct {
 	*stage
 	mu    sync.Mutex
@@ -24,12 +24,12 @@ type process struct {
 	dead  bool
 	hit   func(n int, call string) effect // may be nil
 
-	points map[string]int     // how often each call and each event of a step came; nil where nobody counts
-	reach  func(point string) // is told of each before it takes effect; may be nil
+	points map[string]int     // occurrences of each call and step event; nil to not count
+	reach  func(point string) // called before each takes effect; may be nil
 	change func(point string, do func() error) error
 }
 
-// call passes one call of an adapter.
+// call passes on one adapter call.
 func (p *process) call(name string, do func() error) error {
 	point := p.point(name)
 	p.mu.Lock()
@@ -57,7 +57,7 @@ func (p *process) call(name string, do func() error) error {
 	return err
 }
 
-// point names an event, by what it is and how often that came before: steps run side by side, and in no order.
+// point names an event with its number of earlier occurrences, as steps run in parallel.
 func (p *process) point(name string) string {
 	p.mu.Lock()
 	if p.dead || p.points == nil {
@@ -73,7 +73,7 @@ func (p *process) point(name string) string {
 	return point
 }
 
-// event hears of a step.
+// event records the begin and end of steps.
 func (p *process) event(e lab.Event) {
 	switch {
 	case e.State != lab.StepRunning && e.State != lab.StepStopping:
@@ -83,21 +83,21 @@ func (p *process) event(e lab.Event) {
 	}
 }
 
-// effect is what a fault does to one call.
+// effect is the effect of a fault on one call.
 type effect struct {
-	before error        // ends the call before it has an effect
-	after  func() error // ends it afterwards
-	loses  []string     // clusters that the fault itself takes
+	before error        // returned instead of making the call
+	after  func() error // returned after the call
+	loses  []string     // clusters destroyed by the fault
 }
 
-// kill ends the process: none of its calls has an effect any more.
+// kill ends the process: further calls have no effect.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dead = true
 }
 
-// lab is the core as this process has it.
+// lab returns the Lab of this process.
 func (p *process) lab() *up.Lab {
 	clusters := clustertest.NewFake(p.machine, p.dir)
 	clusters.Fail = func(call, name string) error {
@@ -116,7 +116,7 @@ func (p *process) lab() *up.Lab {
 		if id == "" {
 			return nil, errors.New("no hub is there")
 		}
-		if hub != "hub" { // connecting asks nothing, and nothing is installed
+		if hub != "hub" { // connecting succeeds without an installed engine
 			return &hubEngine{Fake: enginetest.NewFake()}, nil
 		}
 		p.stage.mu.Lock()
@@ -131,7 +131,7 @@ func (p *process) lab() *up.Lab {
 	return l
 }
 
-// up is what the command does where nobody answers a question.
+// up runs Follow and answers every question with no.
 func (p *process) up(ctx context.Context, o up.Options) (changed []string, err error) {
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
@@ -139,18 +139,20 @@ func (p *process) up(ctx context.Context, o up.Options) (changed []string, err e
 	if !p.hasCredentials() {
 		p.credentials()
 	}
-	out, err := p.lab().Follow(ctx, o, hearer{p})
+	out, err := p.lab().Follow(ctx, o, stepRecorder{p})
 	return out.Result.Changes, err
 }
 
-// hearer tells a process of its steps.
-type hearer struct{ p *process }
+// stepRecorder passes step events to a process.
+type stepRecorder struct{ p *process }
 
-func (hearer) Say(string)                                             { /* nobody reads */ }
-func (hearer) Ask(context.Context, string, []string) (bool, error)    { return false, nil }
-func (h hearer) Begin(*up.Seen, []lab.Step) (func(lab.Event), func()) { return h.p.event, func() {} }
+func (stepRecorder) Say(string)                                          { /* discarded */ }
+func (stepRecorder) Ask(context.Context, string, []string) (bool, error) { return false, nil }
+func (h stepRecorder) Begin(*up.Seen, []lab.Step) (func(lab.Event), func()) {
+	return h.p.event, func() {}
+}
 
-// supply has everything.
+// supply has every image and chart.
 type supply struct{}
 
 func (supply) Image(_ context.Context, name string, _ lab.Progress) (lab.Image, error) {

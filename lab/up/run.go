@@ -17,24 +17,24 @@ import (
 	"homelab/lab/state"
 )
 
-// Options of a run.
+// Options configures a run.
 type Options struct {
-	Clusters  []lab.Cluster // those that the run is about, the hub among them; read with Others alone
-	Others    bool          // leave what Clusters does not name as it is
-	From      string        // snapshot that a lab which is down begins with; empty for none
-	Prune     bool          // remove the clusters that left the estate
-	Recreate  []string      // remove these clusters and make them again
-	Timeout   time.Duration // for the addons to converge
-	Preflight string        // what the checks of the machine found
-	PruneBy   string        // command that removes the clusters that left the estate, for who is told that they are kept
+	Clusters  []lab.Cluster // clusters in scope, including the hub; valid only with Others
+	Others    bool          // leave clusters outside Clusters unchanged
+	From      string        // snapshot to start from if the lab is down; empty for none
+	Prune     bool          // delete clusters that left the estate
+	Recreate  []string      // clusters to delete and create anew
+	Timeout   time.Duration // for addons to converge
+	Preflight string        // result of the machine checks
+	PruneBy   string        // command shown as the way to delete clusters that left the estate
 }
 
-// Plan is the way from what was seen to what should be.
+// Plan returns the steps from the observed to the desired state.
 func (l *Lab) Plan(ctx context.Context, o Options, s *Seen) []lab.Step {
 	return plan.Build(l.desired(ctx, o, s.Observed), s.Observed)
 }
 
-// Left names the clusters that left the estate and are kept.
+// Left returns the clusters that left the estate and are kept.
 func (l *Lab) Left(ctx context.Context, o Options, s *Seen) []string {
 	if o.Prune {
 		return nil
@@ -42,7 +42,7 @@ func (l *Lab) Left(ctx context.Context, o Options, s *Seen) []string {
 	return plan.Left(l.desired(ctx, o, s.Observed), s.Observed)
 }
 
-// Allowed refuses a plan that destroys what nobody asked to destroy.
+// Allowed returns an error if the steps destroy anything not confirmed in o.
 func Allowed(o Options, steps []lab.Step) error {
 	for _, s := range steps {
 		if s.Kind == plan.KindCluster && s.Reason == plan.ReasonProvider {
@@ -69,7 +69,7 @@ func Allowed(o Options, steps []lab.Step) error {
 	return e
 }
 
-// Remember writes down what was seen to be whole, where lab's own record of it was lost, and what only the forge holds. It touches nothing but lab's own files.
+// Remember restores lost records of complete clusters and records commits that only the forge has. It writes only to the state folder.
 func (l *Lab) Remember(ctx context.Context, s *Seen) error {
 	for name, c := range s.Clusters {
 		if c.Made == lab.MadeWhole && !c.Recorded && c.Gone == 0 {
@@ -78,22 +78,22 @@ func (l *Lab) Remember(ctx context.Context, s *Seen) error {
 			}
 		}
 	}
-	if s.asked {
-		return l.rememberForge(s.forge.Revision, s)
+	if s.aheadKnown {
+		return l.recordForge(s.forge.Revision, s)
 	}
 	return nil
 }
 
-func (l *Lab) rememberForge(head string, s *Seen) error {
+func (l *Lab) recordForge(head string, s *Seen) error {
 	r := state.Forge{Head: head, Commits: []state.ForgeCommit{}}
-	for _, c := range s.only {
+	for _, c := range s.ahead {
 		subject, _, _ := strings.Cut(c.Message, "\n")
 		r.Commits = append(r.Commits, state.ForgeCommit{Hash: c.Hash, Author: c.Author, When: c.When, Subject: subject})
 	}
 	return l.Dir.SaveForge(r)
 }
 
-// run is one run: the executors of its steps, and what one hands to the next.
+// run holds the executors of one run and the state shared between its steps.
 type run struct {
 	*Lab
 	options  Options
@@ -101,23 +101,23 @@ type run struct {
 	only     []string // clusters whose applications are waited for; nil for all
 	expected []string
 	gone     []string
-	loads    singleflight.Group // by image
+	loads    singleflight.Group // keyed by image
 
 	mu    sync.Mutex
-	since map[string]time.Time // cluster -> when it was started last
+	since map[string]time.Time // cluster -> last start
 
-	commit string            // of the forge: as seen, or as step estate pushed it; read by addons, which needs that
-	heads  map[string]string // likewise of mirrors
+	commit string            // the forge's: as observed, or as pushed by step estate; read by step addons, which depends on it
+	heads  map[string]string // the same for mirrors
 }
 
-// Apply carries out a plan of Plan.
+// Apply carries out the steps returned by Plan.
 func (l *Lab) Apply(ctx context.Context, o Options, s *Seen, steps []lab.Step, events func(lab.Event)) (apply.Result, error) {
 	if err := Allowed(o, steps); err != nil {
 		return apply.Result{}, err
 	}
 	r := &run{
-		Lab: l, options: o, seen: s, commit: s.forge.Revision, heads: maps.Clone(s.heads), only: l.waitedFor(o, s), since: starts(s.Clusters),
-		expected: s.Expected, gone: applicationNames(l.unasked(l.clusters(o))),
+		Lab: l, options: o, seen: s, commit: s.forge.Revision, heads: maps.Clone(s.heads), only: l.waitedFor(o, s), since: startTimes(s.Clusters),
+		expected: s.Expected, gone: applicationNames(l.disabled(l.clusters(o))),
 	}
 	return apply.Runner{Executors: r.executors(), Events: events}.Run(ctx, steps)
 }
@@ -135,7 +135,7 @@ func (r *run) executors() map[string]apply.Executor {
 	}
 }
 
-// Summary is one line for a list of changes.
+// Summary returns a one-line summary of changes.
 func Summary(changes []string) string {
 	switch len(changes) {
 	case 0:

@@ -10,7 +10,7 @@ import (
 	"homelab/lab/snapshot"
 )
 
-// Shelf holds a lab's snapshots.
+// Shelf stores a lab's snapshots.
 type Shelf interface {
 	Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error)
 	List(ctx context.Context) ([]snapshot.Snapshot, error)
@@ -19,20 +19,20 @@ type Shelf interface {
 	Clean(ctx context.Context) error
 }
 
-// Unpacker puts a snapshot in the place of a lab.
+// Unpacker replaces a lab with a snapshot.
 type Unpacker interface {
 	Stage(ctx context.Context, o snapshot.Snapshot, p lab.Progress) error
 	Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (ids map[string]string, err error)
 	Start(ctx context.Context, o snapshot.Snapshot, network string) error
 }
 
-// Snapshots are what a lab was.
+// Snapshots stores and restores snapshots.
 type Snapshots interface {
 	Shelf
 	Unpacker
 }
 
-// SaveSnapshot puts the lab aside as it is. One that is not whole is refused.
+// SaveSnapshot saves the lab as a snapshot. It refuses a lab that is incomplete.
 func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (snapshot.Snapshot, error) {
 	contents := snapshot.Contents{Clusters: map[string][]string{}}
 	states, err := l.Clusters.Observe(ctx)
@@ -74,8 +74,8 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 	return l.Snapshots.Save(ctx, name, replace, contents, p)
 }
 
-// Pending names the snapshot that a run begins with: the one that a restore which has not ended is about, or the one that was asked for; empty for none.
-// resumed reports the former. A snapshot does not take the place of a lab that is there, for which restore is the command.
+// Pending returns the snapshot that a run starts from: that of an unfinished restore, with resumed set, else the requested one; empty for none. It is an error
+// to request one while a lab exists, which is left to the restore command.
 func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, resumed bool, err error) {
 	pending := l.Dir.Restoring()
 	name = cmp.Or(from, pending)
@@ -91,7 +91,7 @@ func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, r
 	}
 }
 
-// Held are the options of a run that is about the clusters of a snapshot alone.
+// Held returns the options of a run limited to the clusters of a snapshot.
 func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 	var options Options
 	for _, c := range est.Clusters {
@@ -104,8 +104,8 @@ func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 	return options
 }
 
-// Restore puts a snapshot in the place of what there is of the lab, and starts its containers. What takes time and room is done first, beside the lab that there
-// is; from then on a note in the state folder has the next run go on. The lab's files, credentials among them, are others afterwards.
+// Restore replaces the lab with a snapshot and starts its containers. Slow and space-consuming work is staged first, beside the existing lab; from then on a
+// marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced.
 func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapshot.Snapshot, error) {
 	o, err := l.Snapshots.Find(ctx, name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 	if err != nil {
 		return o, err
 	}
-	if err := l.reinstate(o, ids); err != nil {
+	if err := l.restoreFiles(o, ids); err != nil {
 		return o, err
 	}
 	p("starting the containers")
@@ -142,8 +142,8 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 	return o, l.Dir.SaveRestoring("")
 }
 
-// reinstate puts lab's files back, with the records of clusters whose containers have new ids.
-func (l *Lab) reinstate(o snapshot.Snapshot, ids map[string]string) error {
+// restoreFiles restores lab's files, with cluster records updated to the new container ids.
+func (l *Lab) restoreFiles(o snapshot.Snapshot, ids map[string]string) error {
 	if err := l.Dir.Import(o.Files); err != nil {
 		return err
 	}

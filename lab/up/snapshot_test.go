@@ -16,7 +16,7 @@ import (
 	"homelab/lab/up"
 )
 
-// shelf keeps the snapshots of a stage.
+// shelf stores the snapshots of a stage.
 type shelf struct {
 	*stage
 	*snapshottest.Fake
@@ -44,9 +44,9 @@ func (sh *shelf) Take(containers []string) (func() (map[string]string, error), e
 	}, err
 }
 
-func (sh *shelf) Wake([]string) error { return nil } // a run starts what is stopped
+func (sh *shelf) Wake([]string) error { return nil } // the next run starts stopped containers
 
-// calledSnapshots passes every call on through the process.
+// calledSnapshots routes every call through the process.
 type calledSnapshots struct {
 	*shelf
 	p *process
@@ -74,7 +74,7 @@ func (c *calledSnapshots) Start(ctx context.Context, o snapshot.Snapshot, networ
 	return c.p.call("snapshots.start", func() error { return c.Fake.Start(ctx, o, network) })
 }
 
-// spoiled is a lab that was saved when its forge was at a commit, and has gone on since.
+// spoiled converges a lab, saves it as snapshot "one" and changes it. It returns the forge's head at the time of the snapshot.
 func spoiled(t *testing.T, s *stage) (head string) {
 	t.Helper()
 	converge(t, s)
@@ -84,7 +84,7 @@ func spoiled(t *testing.T, s *stage) (head string) {
 	s.edit()
 	converge(t, s)
 	if s.head(t) == head {
-		t.Fatal("the edit changed nothing")
+		t.Fatal("head unchanged by the edit")
 	}
 	return head
 }
@@ -98,7 +98,7 @@ func (s *stage) head(t *testing.T) string {
 	return st.Revision
 }
 
-// TestRestore brings back clusters that were lost, and the forge's commit; the next run finds nothing that is not of the estate.
+// TestRestore restores lost clusters and the forge's commit.
 func TestRestore(t *testing.T) {
 	s := newStage(t)
 	head := spoiled(t, s)
@@ -110,37 +110,36 @@ func TestRestore(t *testing.T) {
 	if _, err := l.Restore(t.Context(), "one", silent); err != nil {
 		t.Fatal(err)
 	}
-	s.keeps(t, canaries, "after the restore")
+	s.requireKept(t, canaries, "after the restore")
 	states, err := s.clusters.Observe(t.Context())
 	must(t, err)
 	for _, c := range states {
 		if !c.Recorded {
-			t.Errorf("lab has no record of cluster %s: %+v", c.Name, s.dir.Cluster(c.Name))
+			t.Errorf("no record of cluster %s: %+v", c.Name, s.dir.Cluster(c.Name))
 		}
 	}
 	if got, err := s.dir.Credentials(); err != nil || got != credentials {
-		t.Errorf("the credentials are others: %v", err)
+		t.Errorf("credentials differ: %v", err)
 	}
 	must(t, l.Forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
 	if got := s.head(t); got != head {
-		t.Errorf("the forge is at %s, and was at %s", got, head)
+		t.Errorf("forge at %s, want %s", got, head)
 	}
 	if name := s.dir.Restoring(); name != "" {
-		t.Errorf("the restore of %s has not ended", name)
+		t.Errorf("restore of %s still pending", name)
 	}
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.keeps(t, canaries, "after a run")
+	s.requireKept(t, canaries, "after a run")
 }
 
-// TestHalfALabIsNotSaved refuses what a restore could not bring back whole.
-func TestHalfALabIsNotSaved(t *testing.T) {
+func TestSaveSnapshotIncomplete(t *testing.T) {
 	for name, spoil := range map[string]func(*stage){
-		"nothing":                      func(s *stage) { s.clusters.Lose("hub"); s.clusters.Lose("dev"); s.clusters.Lose("prod") },
-		"no forge":                     func(s *stage) { must(s.t, s.forge.Remove(s.t.Context())) },
-		"a restore that has not ended": func(s *stage) { must(s.t, s.dir.SaveRestoring("two")) },
-		"an unproven":                  func(s *stage) { s.clusters.Unmark("dev"); must(s.t, s.dir.ForgetCluster("dev")) },
+		"no clusters":      func(s *stage) { s.clusters.Lose("hub"); s.clusters.Lose("dev"); s.clusters.Lose("prod") },
+		"no forge":         func(s *stage) { must(s.t, s.forge.Remove(s.t.Context())) },
+		"pending restore":  func(s *stage) { must(s.t, s.dir.SaveRestoring("two")) },
+		"unproven cluster": func(s *stage) { s.clusters.Unmark("dev"); must(s.t, s.dir.ForgetCluster("dev")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -154,8 +153,8 @@ func TestHalfALabIsNotSaved(t *testing.T) {
 	}
 }
 
-// TestRestoreSurvivesFaults puts every fault at every call of a restore: the lab is as it was before, or as the snapshot has it, and the snapshot is there.
-func TestRestoreSurvivesFaults(t *testing.T) {
+// TestRestoreFaults injects every fault at every call of a restore: the lab is as before or as in the snapshot, and the snapshot is kept.
+func TestRestoreFaults(t *testing.T) {
 	quiet := newStage(t)
 	spoiled(t, quiet)
 	p := &process{stage: quiet}
@@ -163,10 +162,10 @@ func TestRestoreSurvivesFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.calls) < 8 {
-		t.Fatalf("a restore of %d calls: %v", len(p.calls), p.calls)
+		t.Fatalf("restore of %d calls, want at least 8: %v", len(p.calls), p.calls)
 	}
 	for n, call := range p.calls {
-		for _, fault := range []string{"killed before", "killed after", "interrupted", "the call fails", "the call fails and had its effect"} {
+		for _, fault := range []string{"killed before", "killed after", "interrupted", "call fails", "call fails late"} {
 			t.Run(fmt.Sprintf("%s/%d %s", fault, n, call), func(t *testing.T) {
 				t.Parallel()
 				restoreWith(t, fault, n)
@@ -192,11 +191,11 @@ func restoreWith(t *testing.T, fault string, at int) {
 	_, err := p.lab().Restore(ctx, "one", silent)
 	list, lerr := s.shelf.List(t.Context())
 	if lerr != nil || !slices.ContainsFunc(list, func(o snapshot.Snapshot) bool { return o.Name == "one" }) {
-		t.Fatalf("the snapshot is lost: %v, %v", list, lerr)
+		t.Fatalf("snapshot lost: %v, %v", list, lerr)
 	}
 	want := head
 	switch pending := s.dir.Restoring(); {
-	case pending != "": // as lab up does
+	case pending != "": // resume, as lab up does
 		if st, err := (&process{stage: s}).lab().Status(t.Context()); err != nil || !slices.Contains(st.Off, "the restore of snapshot one has not ended") {
 			t.Errorf("%v, %v", st.Off, err)
 		}
@@ -206,18 +205,18 @@ func restoreWith(t *testing.T, fault string, at int) {
 	case err != nil:
 		want = later
 	}
-	s.keeps(t, canaries, "after the restore with the fault")
+	s.requireKept(t, canaries, "after the restore with the fault")
 	if st, err := (&process{stage: s}).lab().Status(t.Context()); err != nil || slices.ContainsFunc(st.Off, func(off string) bool { return strings.Contains(off, "restore") }) {
 		t.Errorf("%v, %v", st.Off, err)
 	}
 	if want == later {
 		if got := s.head(t); got != later {
-			t.Errorf("the restore did not begin, and the forge is at %q", got)
+			t.Errorf("restore did not begin, but forge at %q", got)
 		}
 		return
 	}
 	must(t, s.forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
 	if got := s.head(t); got != want {
-		t.Errorf("the forge is at %s, want %s", got, want)
+		t.Errorf("forge at %s, want %s", got, want)
 	}
 }

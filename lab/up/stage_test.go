@@ -23,7 +23,7 @@ import (
 	"homelab/lab/state"
 )
 
-// stage is a machine with one lab's things on it, in memory. Processes come and go; what they made stays.
+// stage is an in-memory machine with one lab. Its contents outlive the processes.
 type stage struct {
 	t        *testing.T
 	dir      *state.Dir
@@ -34,19 +34,19 @@ type stage struct {
 	forge    *server
 	shelf    *shelf
 	other    *clustertest.Fake // clusters of another lab; nil for none
-	fetches  bool              // images and charts are not at hand before they were asked for
-	atHand   sync.Map          // those that were
+	fetches  bool              // images and charts are available only after a request
+	atHand   sync.Map          // images and charts requested
 	loaded   sync.Map          // images in the container engine
 	mu       sync.Mutex
-	engines  map[string]*hubEngine // by the identity of the hub that they run in
+	engines  map[string]*hubEngine // by the identity of their hub
 }
 
 var credentials = state.Credentials{ForgeUser: "lab", ForgePassword: "f", EngineUser: "admin", EnginePassword: "a", EngineHash: "h", WebhookSecret: "w"}
 
-// newStage is a machine on which the lab was never up. Its estate is the default one with a hub, two spokes and one addon.
+// newStage returns a machine without a lab. Its estate is the default one with a hub, two spokes and one addon.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	root := folder(t)
+	root := tempDir(t)
 	s := &stage{
 		t: t, dir: &state.Dir{Lab: "demo", Path: filepath.Join(root, "state", "demo")}, machine: clustertest.NewEngine(),
 		forge: &server{Fake: &forgetest.Fake{Dir: filepath.Join(root, "forge.git"), Memory: memory.NewStorage()}}, engines: map[string]*hubEngine{},
@@ -63,8 +63,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// folder is one for a test, in memory where the system has such a place and nobody said which: what waits for a disk is most of a run on fakes otherwise.
-func folder(t *testing.T) string {
+// tempDir returns a temporary directory, in memory if possible: runs on fakes spend most of their time on disk writes otherwise.
+func tempDir(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("TMPDIR") != "" {
 		return t.TempDir()
@@ -77,7 +77,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// defaultEstate reads the estate of every stage.
+// defaultEstate returns the files of the initial estate.
 var defaultEstate = sync.OnceValues(func() (fstest.MapFS, error) {
 	files := fstest.MapFS{}
 	top := os.DirFS(filepath.Join("..", ".."))
@@ -94,7 +94,7 @@ var defaultEstate = sync.OnceValues(func() (fstest.MapFS, error) {
 			return nil, err
 		}
 	}
-	for _, name := range []string{"hub", "dev", "prod"} { // podinfo alone
+	for _, name := range []string{"hub", "dev", "prod"} { // only podinfo
 		for _, addon := range []string{"metrics-server", "identity"} {
 			edit(files, lab.ClusterFile(name), "\n    "+addon+": true", "", ", "+addon+": true", "", addon+": true, ", "", addon+": true", "")
 		}
@@ -102,12 +102,12 @@ var defaultEstate = sync.OnceValues(func() (fstest.MapFS, error) {
 	return files, nil
 })
 
-// edit replaces words in a file, given in pairs.
+// edit replaces pairs of words in a file.
 func edit(files fstest.MapFS, name string, words ...string) {
 	files[name] = &fstest.MapFile{Data: []byte(strings.NewReplacer(words...).Replace(string(files[name].Data))), Mode: 0o644}
 }
 
-// loads are the estates that were read, by digest: reading one costs as much as a run.
+// loads caches estates by digest: loading one takes as long as a run.
 var loads sync.Map
 
 func (s *stage) load() {
@@ -125,21 +125,21 @@ func (s *stage) load() {
 	s.estate = &mine
 }
 
-// edit changes something in every layer, so that a run has work to do everywhere.
+// edit makes a change that affects every layer.
 func (s *stage) edit() {
 	s.t.Helper()
 	edit(s.files, "clusters/prod/cluster.yaml", "eu-west-1", "us-east-2")
 	s.load()
 }
 
-// leave takes a cluster out of the estate.
+// leave removes a cluster from the estate.
 func (s *stage) leave(cluster string) {
 	s.t.Helper()
 	maps.DeleteFunc(s.files, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, "clusters/"+cluster+"/") })
 	s.load()
 }
 
-// credentials are those of every stage: hashing one costs more than the rest of a case.
+// credentials saves fixed credentials: hashing a password takes longer than the rest of a case.
 func (s *stage) credentials() {
 	s.t.Helper()
 	text, err := json.Marshal(credentials)

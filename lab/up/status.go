@@ -11,17 +11,17 @@ import (
 	"homelab/lab/forge"
 )
 
-// Status is how a lab stands.
+// Status is the state of a lab.
 type Status struct {
-	Engine       lab.EngineType // empty where none is installed, or the hub cannot be asked
-	Revision     string         // commit that the engine has compared with
+	Engine       lab.EngineType // empty if not installed, or the hub is unreachable
+	Revision     string         // commit that the engine last compared with
 	Clusters     []lab.ClusterState
 	Forge        forge.State
 	Applications []lab.Application
-	Off          []string // what does not run or answer: "cluster dev is stopped"
+	Off          []string // components that are stopped or do not answer: "cluster dev is stopped"
 }
 
-// Status looks at clusters, forge and applications. What cannot be asked is unknown, not an error.
+// Status returns the state of clusters, forge and applications. What is unreachable is reported as unknown, not as an error.
 func (l *Lab) Status(ctx context.Context) (Status, error) {
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
@@ -59,11 +59,11 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	}
 	asked := l.generated(engine.Known(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = l.Definition.Type, standing.Revision
-	st.Applications = without(withMissing(doubted(standing.Applications, st.Clusters), asked), l.leftOut())
+	st.Applications = withLeftOut(withMissing(markUnreachable(standing.Applications, st.Clusters), asked), l.leftOut())
 	return st, nil
 }
 
-// off names what exists and does not run or answer.
+// off returns the components that exist but are stopped or do not answer.
 func off(s Status) []string {
 	var list []string
 	for _, c := range s.Clusters {
@@ -81,7 +81,7 @@ func off(s Status) []string {
 	return list
 }
 
-// states are the estate's clusters with what was seen of each.
+// states returns the estate's clusters with the observed state of each.
 func (l *Lab) states(seen map[string]lab.ClusterState) []lab.ClusterState {
 	var list []lab.ClusterState
 	for _, c := range l.Estate.Clusters {
@@ -92,8 +92,8 @@ func (l *Lab) states(seen map[string]lab.ClusterState) []lab.ClusterState {
 	return list
 }
 
-// doubted marks applications whose cluster does not answer as unknown: the engine goes on showing what it saw last.
-func doubted(applications []lab.Application, clusters []lab.ClusterState) []lab.Application {
+// markUnreachable marks the applications of unreachable clusters as unknown, since the engine keeps reporting their last status.
+func markUnreachable(applications []lab.Application, clusters []lab.ClusterState) []lab.Application {
 	for i := range applications {
 		a := &applications[i]
 		if slices.ContainsFunc(clusters, func(c lab.ClusterState) bool { return c.Name == a.Cluster && !c.Answers }) {
@@ -104,7 +104,7 @@ func doubted(applications []lab.Application, clusters []lab.ClusterState) []lab.
 	return applications
 }
 
-// withMissing adds the applications that are asked for and not there: nothing else would show them.
+// withMissing adds applications that the estate defines and the engine lacks.
 func withMissing(have, asked []lab.Application) []lab.Application {
 	for _, a := range asked {
 		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
@@ -116,8 +116,8 @@ func withMissing(have, asked []lab.Application) []lab.Application {
 	return have
 }
 
-// without says of applications that are not in order why nobody waits for them.
-func without(have []lab.Application, leftOut map[string]string) []lab.Application {
+// withLeftOut sets the reason for being left out on applications that have not converged.
+func withLeftOut(have []lab.Application, leftOut map[string]string) []lab.Application {
 	for i := range have {
 		if a := &have[i]; !a.Converged() {
 			a.LeftOut = leftOut[a.Name]

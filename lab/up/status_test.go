@@ -7,8 +7,8 @@ import (
 	"homelab/lab"
 )
 
-// An ApplicationSet that generates nothing leaves no trace among the Applications: status has to miss them.
-func TestStatusMissesWhatIsNotThere(t *testing.T) {
+// An ApplicationSet that generates nothing leaves no trace among the Applications.
+func TestStatusMissingApplications(t *testing.T) {
 	generated := func(cluster, addon string) lab.Generated {
 		return lab.Generated{Application: lab.Application{Name: cluster + "-" + addon, Addon: addon, Cluster: cluster}}
 	}
@@ -17,9 +17,9 @@ func TestStatusMissesWhatIsNotThere(t *testing.T) {
 	have := []lab.Application{{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"}}
 	st := Status{Engine: lab.EngineArgoCD, Clusters: []lab.ClusterState{{Name: "hub", Ready: true}}, Applications: have}
 	if !st.Well() {
-		t.Fatal("what is there is well")
+		t.Fatal("Well = false for a healthy status")
 	}
-	st.Applications = withMissing(have, l.asked(clusters))
+	st.Applications = withMissing(have, l.expected(clusters))
 	var names []string
 	for _, a := range st.Applications {
 		names = append(names, a.Name+" "+a.Health)
@@ -28,21 +28,21 @@ func TestStatusMissesWhatIsNotThere(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 	if st.Well() {
-		t.Error("applications are missing, and all is well")
+		t.Error("Well = true with missing applications")
 	}
 	if got := withMissing(have, have); len(got) != 1 {
-		t.Errorf("%+v, and nothing is missing", got)
+		t.Errorf("withMissing = %+v, want no change", got)
 	}
 }
 
-func TestStatusDoubtsWhatIsSaidOfAClusterThatDoesNotAnswer(t *testing.T) {
+func TestStatusUnreachableCluster(t *testing.T) {
 	have := []lab.Application{
 		{Name: "dev-podinfo", Cluster: "dev", Sync: "Synced", Health: "Healthy"},
 		{Name: "prod-podinfo", Cluster: "prod", Sync: "Synced", Health: "Healthy"},
 		{Name: "staging-podinfo", Cluster: "staging", Sync: "OutOfSync", Health: "Degraded", Message: "stale"},
-		{Name: "mine", Cluster: "https://elsewhere", Sync: "Synced", Health: "Healthy"}, // a user's own, to a cluster of theirs
+		{Name: "mine", Cluster: "https://elsewhere", Sync: "Synced", Health: "Healthy"}, // a user's own, on an unknown cluster
 	}
-	got := doubted(slices.Clone(have), []lab.ClusterState{{Name: "dev", Answers: true, Kubernetes: "v1.36.3"}, {Name: "prod", Exists: true, Running: true}, {Name: "staging"}})
+	got := markUnreachable(slices.Clone(have), []lab.ClusterState{{Name: "dev", Answers: true, Kubernetes: "v1.36.3"}, {Name: "prod", Exists: true, Running: true}, {Name: "staging"}})
 	want := []lab.Application{
 		have[0],
 		{Name: "prod-podinfo", Cluster: "prod", Sync: "Unknown", Health: "Unknown", Message: "cluster prod does not answer; last seen Synced, Healthy"},

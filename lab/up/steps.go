@@ -15,7 +15,7 @@ import (
 )
 
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
-	img, err := r.inEngine(ctx, imageGitea, p)
+	img, err := r.loadImage(ctx, imageGitea, p)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -46,7 +46,7 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	return out, nil
 }
 
-// doEstate fills the forge. The working tree is pushed last, so that a run that was killed before is seen to be unfinished.
+// doEstate fills the forge. The working tree is pushed last, so that a killed run is recognized as unfinished.
 func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	var charts []lab.Chart
 	for _, n := range r.addonCharts() {
@@ -80,14 +80,14 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	}
 	r.commit = pushed.Commit
 	changes = append(changes, pushed.Changed...)
-	// The working tree has all that the forge has now: what Push would have lost, it refuses.
-	if err := r.rememberForge(pushed.Commit, &Seen{}); err != nil {
+	// Push fails rather than drop commits, so the working tree now has all commits of the forge.
+	if err := r.recordForge(pushed.Commit, &Seen{}); err != nil {
 		return apply.Outcome{}, err
 	}
 	return apply.Outcome{Detail: "commit " + lab.Abbreviate(pushed.Commit), Changes: changes}, nil
 }
 
-// pushMirrors fills the forge's copies of the repositories beside the estate.
+// pushMirrors pushes the repositories besides the estate to their mirrors.
 func (r *run) pushMirrors(ctx context.Context, p lab.Progress) ([]string, error) {
 	var changes []string
 	for _, m := range r.mirrors() {
@@ -116,7 +116,7 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 		seen := r.seen.Clusters[s.Cluster]
 		d := engine.Departure{Cluster: s.Cluster, LivesOn: seen.Attached}
 		if seen.Attached && !seen.Answers {
-			return apply.Outcome{}, outlives(seen, "make it answer, and run lab up --prune again")
+			return apply.Outcome{}, unreachableError(seen, "make it answer, and run lab up --prune again")
 		}
 		if seen.Ready {
 			if d.Spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
@@ -130,7 +130,7 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	var spoke *rest.Config // how the hub's engine gets credentials in a cluster; none for the hub itself
+	var spoke *rest.Config // for the credentials of the hub's engine; nil for the hub itself
 	if s.Cluster != r.hubName() {
 		if spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {
 			return apply.Outcome{}, err
@@ -143,7 +143,7 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	return apply.Outcome{Detail: Summary(changes), Changes: changes}, nil
 }
 
-// doAddons hands the root application over and waits until everything that it leads to is in sync and healthy.
+// doAddons applies the root application and waits until all applications below it are in sync and healthy.
 func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	e, err := r.Engine()
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.started(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
 	}, p)
 	if err != nil {
 		return apply.Outcome{}, err

@@ -1,4 +1,5 @@
-// Package up is the core of lab: it looks at what there is, plans the way to what should be, and goes it, over the adapters' interfaces. It prints nothing.
+// Package up implements lab up, down, status and restore: it observes the actual state, plans and applies the way to the desired one through adapter
+// interfaces. It prints nothing.
 package up
 
 import (
@@ -15,42 +16,42 @@ import (
 	"homelab/lab/state"
 )
 
-// Network is the lab's own network.
+// Network manages the lab's network.
 type Network interface {
 	HasNetwork(ctx context.Context) (bool, error)
 	EnsureNetwork(ctx context.Context) error
 	RemoveNetwork(ctx context.Context) error
 }
 
-// Addresses are those of the lab's network.
+// Addresses manages the address ranges of the lab's network.
 type Addresses interface {
 	Subnet(ctx context.Context) (string, error)
 	EnsureSubnet(ctx context.Context, subnet string) error
 }
 
-// Maker makes clusters and removes them.
+// Maker creates and deletes clusters.
 type Maker interface {
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Delete(ctx context.Context, name string) error
-	// Forget drops lab's record of a cluster that lives on, and touches nothing in it.
+	// Forget drops lab's record of an attached cluster without touching the cluster.
 	Forget(ctx context.Context, name string) error
 	RESTConfig(name string) (*rest.Config, error)
 }
 
-// Keeper keeps clusters that are there.
+// Keeper observes and repairs existing clusters.
 type Keeper interface {
 	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
 	Start(ctx context.Context, name string, p lab.Progress) error
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
 }
 
-// Marker remembers what clusters were made from.
+// Marker records the inputs of clusters.
 type Marker interface {
 	Mark(ctx context.Context, name, inputs string, images []string) error
 	Record(ctx context.Context, name, inputs string) error
 }
 
-// Clusters are the lab's clusters.
+// Clusters manages the lab's clusters.
 type Clusters interface {
 	Network
 	Addresses
@@ -59,7 +60,7 @@ type Clusters interface {
 	Marker
 }
 
-// Server is the forge as a thing that runs.
+// Server manages the forge's container.
 type Server interface {
 	Observe(ctx context.Context) (forge.State, error)
 	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
@@ -74,13 +75,13 @@ type Repository interface {
 	Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error)
 }
 
-// Mirrors are the forge's copies of the repositories beside the estate.
+// Mirrors manages the forge's mirrors of the repositories besides the estate.
 type Mirrors interface {
 	Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error)
 	Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error)
 }
 
-// Services are what else the forge does for the engine.
+// Services are the forge's chart registry and webhooks.
 type Services interface {
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
@@ -104,16 +105,16 @@ type Engine interface {
 	engine.Reporter
 }
 
-// Supply brings images and charts to hand.
+// Supply builds or fetches images and charts.
 type Supply interface {
 	Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error)
 	Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error)
 	Expect(names ...string) error
-	Left() time.Duration // that building what is expected will take; 0 while nothing is built
+	Left() time.Duration // estimated build time of the expected images; 0 if none is being built
 	Catalogue
 }
 
-// Catalogue is what is known of images and charts without fetching any.
+// Catalogue describes images and charts without fetching them.
 type Catalogue interface {
 	AtHand(image, chart, version string) bool
 	Ref(image string) string
@@ -124,14 +125,14 @@ type Catalogue interface {
 	ImagesOf(chart, version string) []string
 }
 
-// Containers is what lab needs of the container engine itself.
+// Containers is the container engine.
 type Containers interface {
 	Answers(ctx context.Context) error
 	LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error
 	Published(ctx context.Context, network string) (map[string]map[string]string, error)
 }
 
-// Lab is one lab with its adapters. Its fields are set before the first call.
+// Lab is a lab with its adapters. Its fields must be set before the first call.
 type Lab struct {
 	Name       string
 	Estate     *lab.Estate // nil for calls that need none
@@ -143,15 +144,15 @@ type Lab struct {
 	Supply     Supply
 	Containers Containers
 	Snapshots  Snapshots
-	Definition engine.Definition // of the engine on the hub
-	// Connect reaches the engine on a hub, which must run; nil for the Definition's.
+	Definition engine.Definition // of the hub's engine
+	// Connect connects to the engine on a running hub; nil means that of the Definition.
 	Connect func(hub string) (Engine, error)
 
 	mu  sync.Mutex
-	hub Engine // of the last Connect
+	hub Engine // cached result of Connect
 }
 
-// Engine is the engine on the hub, which must run.
+// Engine returns the engine on the hub, which must be running.
 func (l *Lab) Engine() (Engine, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +166,7 @@ func (l *Lab) Engine() (Engine, error) {
 	return e, err
 }
 
-// engineOn is the engine on any cluster that may be the hub.
+// engineOn connects to the engine on a candidate hub.
 func (l *Lab) engineOn(hub string) (Engine, error) {
 	if l.Connect != nil {
 		return l.Connect(hub)
@@ -173,7 +174,7 @@ func (l *Lab) engineOn(hub string) (Engine, error) {
 	return l.connect(hub)
 }
 
-// disconnect drops the connection to a hub that is another one now.
+// disconnect drops the connection to a hub that was replaced.
 func (l *Lab) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 	"homelab/lab/plan"
 )
 
-// The images that lab itself needs beside the engine's, by component.
+// Components of the images that lab needs besides the engine's.
 const (
 	imageNode  = "node"
 	imageGitea = "gitea"
 )
 
-// desired is what the estate asks for, as digests of inputs that are known before anything is built.
+// desired returns the desired state as digests of inputs, which are known before anything is built.
 func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.Desired {
 	d := plan.Desired{
 		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, seen.Engine.Inputs),
@@ -39,7 +39,7 @@ func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.D
 	return d
 }
 
-// clusters are those that a run is about.
+// clusters returns the clusters in scope of a run.
 func (l *Lab) clusters(o Options) []lab.Cluster {
 	if o.Others {
 		return o.Clusters
@@ -47,12 +47,12 @@ func (l *Lab) clusters(o Options) []lab.Cluster {
 	return l.Estate.Clusters
 }
 
-// clusterInputs leaves the node image out: a newer lab, or images from elsewhere, must not cost anyone a cluster.
+// clusterInputs returns the digest of a cluster's inputs without its node image: a lab upgrade or another image source must not recreate clusters.
 func clusterInputs(c lab.Cluster, ports []cluster.Port) string {
 	return cluster.Inputs(cluster.Spec{Cluster: c, Ports: ports})
 }
 
-// imageKeys stand for the images that a cluster should hold, by what they are made from.
+// imageKeys returns a digest of the inputs of each image that a cluster should hold.
 func (l *Lab) imageKeys(c lab.Cluster) []string {
 	names := l.imagesOf(c)
 	keys := make([]string, 0, len(names))
@@ -63,7 +63,7 @@ func (l *Lab) imageKeys(c lab.Cluster) []string {
 	return keys
 }
 
-// forgeInputs is what the forge should be made from. While the image is not at hand nothing is known against the one that runs.
+// forgeInputs returns the digest of the forge's inputs, or observed if its image is not available locally.
 func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 	if !l.Supply.AtHand(imageGitea, "", "") {
 		return observed
@@ -75,7 +75,7 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 	return l.Forge.Inputs(img)
 }
 
-// engineInputs is what the engine should be made from; as for the forge, what is not at hand is held against nothing.
+// engineInputs returns the digest of the engine's inputs, or observed if its chart is not available locally.
 func (l *Lab) engineInputs(ctx context.Context, observed string) string {
 	n := l.engineChart()
 	if !l.Supply.AtHand("", n.chart, n.version) {
@@ -94,26 +94,26 @@ func (l *Lab) engineInputs(ctx context.Context, observed string) string {
 
 func silent(string) {}
 
-// values are the engine's, with the hub's own on top.
+// values returns the engine's Helm values, overlaid with those of the hub.
 func (l *Lab) values() map[string]any {
 	return l.Definition.Values(engine.Settings{
 		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
 	}, l.Estate.Hub().Engine.Values)
 }
 
-// engineChart is what the engine is installed from.
+// engineChart returns the engine's chart.
 func (l *Lab) engineChart() need {
 	chart := l.Definition.Chart
 	return need{chart: chart, version: l.Supply.ChartVersion(chart)}
 }
 
-// EngineURL is the engine's page on this machine.
+// EngineURL returns the URL of the engine's UI on this machine.
 func (l *Lab) EngineURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Engine) }
 
-// ForgeURL is the forge on this machine.
+// ForgeURL returns the URL of the forge on this machine.
 func (l *Lab) ForgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Forge) }
 
-// ports are those of a cluster that listen on this machine.
+// ports returns the ports that a cluster publishes on this machine.
 func (l *Lab) ports(c lab.Cluster) []cluster.Port {
 	if c.Role != lab.RoleHub {
 		return nil
@@ -121,26 +121,26 @@ func (l *Lab) ports(c lab.Cluster) []cluster.Port {
 	return []cluster.Port{{Host: l.Ports.Engine, Node: l.Definition.NodePort}}
 }
 
-// Tree is the estate's working tree, as the forge should hold it.
+// Tree returns the estate's working tree.
 func (l *Lab) Tree() forge.Tree { return forge.Tree{FS: l.Estate.FS, Dir: l.Estate.Dir} }
 
 func (l *Lab) hubName() string { return l.Estate.Hub().Name }
 
-// webhook is where the forge reports commits: the engine, by the name of the hub's node.
+// webhook returns the URL of the engine's webhook, addressed by the name of the hub's node.
 func (l *Lab) webhook() string {
 	return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), l.Definition.NodePort, l.Definition.WebhookPath)
 }
 
-// imagesOf names the images that a cluster's nodes should hold: the engine's on the hub, and those of every version of every addon that the cluster has, so
-// that a promotion needs no network.
+// imagesOf returns the images to load into a cluster's nodes: the engine's on the hub, and those of every version of the cluster's addons, so that promotions
+// work offline.
 func (l *Lab) imagesOf(c lab.Cluster) []string {
-	if c.Provider == lab.ProviderExisting { // it pulls its own
+	if c.Provider == lab.ProviderExisting { // pulls its own images
 		return nil
 	}
 	var names []string
 	if c.Role == lab.RoleHub {
 		names = append(names, l.Definition.Images...)
-		if l.fronted() {
+		if l.needsFront() {
 			names = append(names, front.Component)
 		}
 	}
@@ -158,7 +158,7 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 	return slices.Compact(names)
 }
 
-// versionsOf are the versions of a chart that the estate names anywhere: what an addon pins, and what its Applications use.
+// versionsOf returns all versions of a chart in the estate: those pinned by the addon and those used by its Applications.
 func (l *Lab) versionsOf(addon string, chart lab.ChartUse) []string {
 	versions := []string{chart.Version}
 	if a, ok := l.Estate.Addon(addon); ok && a.Chart == chart.Name {
@@ -175,16 +175,16 @@ func (l *Lab) versionsOf(addon string, chart lab.ChartUse) []string {
 	return slices.Compact(versions)
 }
 
-// need is one image or chart that the lab is made of.
+// need is an image or chart that the lab requires.
 type need struct {
 	image   string // component
-	chart   string // chart, with version
+	chart   string // used with version
 	version string
 }
 
 func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
 
-// needs are all images and charts of the lab for these clusters, in the order in which they are asked for.
+// needs returns all images and charts required for the clusters, in order of use.
 func (l *Lab) needs(clusters []lab.Cluster) []need {
 	list := []need{{image: imageNode}, {image: imageGitea}, l.engineChart()}
 	for _, c := range clusters {
@@ -197,7 +197,7 @@ func (l *Lab) needs(clusters []lab.Cluster) []need {
 	return append(list, l.addonCharts()...)
 }
 
-// addonCharts are the charts that the estate's addons name and that lab can supply; others are the engine's to fetch.
+// addonCharts returns the addon charts that lab supplies; the engine fetches the others.
 func (l *Lab) addonCharts() []need {
 	var list []need
 	add := func(chart, version string) {
@@ -205,7 +205,7 @@ func (l *Lab) addonCharts() []need {
 			list = append(list, n)
 		}
 	}
-	for _, a := range l.Estate.Addons { // of environments without a cluster, too
+	for _, a := range l.Estate.Addons { // including those of environments without a cluster
 		for _, v := range slices.Sorted(maps.Values(a.Versions)) {
 			add(a.Chart, v)
 		}
@@ -218,7 +218,7 @@ func (l *Lab) addonCharts() []need {
 	return list
 }
 
-// Registrations is the bridge of every cluster of an estate, hub first.
+// Registrations returns the bridges of all clusters of an estate, hub first.
 func Registrations(labName string, est *lab.Estate) []lab.Registration {
 	in := bridge.InputsOf(est)
 	def, _ := est.Environment(lab.DefaultEnvironment)
@@ -230,7 +230,7 @@ func Registrations(labName string, est *lab.Estate) []lab.Registration {
 	return list
 }
 
-// registration is the bridge of one cluster.
+// registration returns the bridge of one cluster.
 func (l *Lab) registration(name string) (lab.Registration, error) {
 	for _, r := range Registrations(l.Name, l.Estate) {
 		if r.Cluster == name {
@@ -243,7 +243,7 @@ func (l *Lab) registration(name string) (lab.Registration, error) {
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
 }
 
-// generated are the applications that the estate makes on these clusters.
+// generated returns the applications that the estate generates for the clusters.
 func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
 	var list []lab.Application
 	for _, a := range l.Estate.Applications {
@@ -254,12 +254,12 @@ func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
 	return list
 }
 
-// asked are those of them that are waited for.
-func (l *Lab) asked(clusters []lab.Cluster) []lab.Application {
+// expected returns the generated applications that a run waits for.
+func (l *Lab) expected(clusters []lab.Cluster) []lab.Application {
 	return slices.DeleteFunc(l.generated(clusters), func(a lab.Application) bool { return a.LeftOut != "" })
 }
 
-// leftOut are the applications that need what cannot be had here, with why.
+// leftOut returns, by name, why applications cannot work in this lab.
 func (l *Lab) leftOut() map[string]string {
 	list := map[string]string{}
 	for _, a := range l.Estate.Applications {
@@ -270,9 +270,9 @@ func (l *Lab) leftOut() map[string]string {
 	return list
 }
 
-// unasked are the applications that these clusters would have if addons were switched on that are not.
-func (l *Lab) unasked(clusters []lab.Cluster) []lab.Application {
-	asked := applicationNames(l.asked(clusters))
+// disabled returns the applications that the clusters would have with all addons enabled, but have not.
+func (l *Lab) disabled(clusters []lab.Cluster) []lab.Application {
+	asked := applicationNames(l.expected(clusters))
 	asked = slices.AppendSeq(asked, maps.Keys(l.leftOut()))
 	var list []lab.Application
 	for _, a := range l.Estate.Possible {
@@ -293,7 +293,7 @@ func applicationNames(list []lab.Application) []string {
 
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 
-// repositories are what the engine reads from the forge.
+// repositories returns the repositories that the engine reads from the forge.
 func (l *Lab) repositories() []engine.Repository {
 	in := l.bridgeInputs()
 	list := []engine.Repository{
@@ -313,7 +313,7 @@ func (l *Lab) repositories() []engine.Repository {
 	return list
 }
 
-// root is the estate's app of apps, pointed at the lab's forge.
+// root returns the estate's app of apps with the forge as its source.
 func (l *Lab) root() (engine.Root, error) {
 	manifest, err := fs.ReadFile(l.Estate.FS, lab.RootFile)
 	if err != nil {
@@ -325,7 +325,7 @@ func (l *Lab) root() (engine.Root, error) {
 		mirrors[r.URL] = in.MirrorURL(&r)
 	}
 	root := engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
-	if l.fronted() {
+	if l.needsFront() {
 		root.Beside, err = front.Objects(l.front())
 	}
 	return root, err
