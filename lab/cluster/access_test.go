@@ -23,8 +23,8 @@ import (
 	"homelab/lab/state"
 )
 
-// The estate says where a kubeconfig is: from its own folder on, in the user's home, anywhere, or where kubectl looks for it.
-func TestWhereAKubeconfigIs(t *testing.T) {
+// Kubeconfig paths are relative to the estate, in the home directory, absolute, or kubectl's default.
+func TestExistingKubeconfigPath(t *testing.T) {
 	home, estate, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("KUBECONFIG", filepath.Join(elsewhere, "default"))
@@ -46,9 +46,9 @@ func TestWhereAKubeconfigIs(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is told as it is: a context that it has not got would send the reader elsewhere.
-func TestAKubeconfigThatIsNotThere(t *testing.T) {
-	e := attachable(t, "demo", newOutside())
+// A missing file is reported as such, not as a missing context.
+func TestExistingKubeconfigMissing(t *testing.T) {
+	e := newTestExisting(t, "demo", newFakeCluster())
 	from := e.estate["edge"]
 	from.Kubeconfig = filepath.Join(t.TempDir(), "none")
 	e.estate["edge"] = from
@@ -75,35 +75,35 @@ func TestAKubeconfigThatIsNotThere(t *testing.T) {
 		}
 	}
 	if !e.state.Cluster("edge").Attached {
-		t.Error("a cluster that could not be asked was forgotten")
+		t.Error("unreachable cluster was forgotten")
 	}
 }
 
-// A cluster is on nobody's account asked for longer than an answer takes: the request for its version knows no context.
-func TestExistingIsAskedBriefly(t *testing.T) {
-	e := attachable(t, "demo", newOutside())
+// The version request takes no context, so the client has a timeout.
+func TestExistingTimeout(t *testing.T) {
+	e := newTestExisting(t, "demo", newFakeCluster())
 	var limit time.Duration
 	connect := e.connect
 	e.connect = func(cfg *rest.Config) (kubernetes.Interface, error) {
 		limit = cfg.Timeout
 		return connect(cfg)
 	}
-	if _, err := e.look(t.Context(), "edge"); err != nil || limit != answerLimit {
+	if _, err := e.inspect(t.Context(), "edge"); err != nil || limit != answerLimit {
 		t.Errorf("%s, %v", limit, err)
 	}
 }
 
-// From the first word in lab's record on a cluster is the lab's, so that a run that ends before the mark is written leaves nothing that lab down does not find.
-func TestExistingIsTheLabsBeforeItsMark(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+// A cluster belongs to the lab once recorded, so that lab down finds it even if the run ended before marking it.
+func TestExistingUnmarked(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	if err := e.Create(t.Context(), edgeSpec(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(e.Kubeconfig("edge")); err != nil {
 		t.Error(err)
 	}
-	forgotten := existingIn(e.state, "", o) // the estate is gone
+	forgotten := existingIn(e.state, "", o) // without an estate
 	states, err := forgotten.Observe(t.Context())
 	if err != nil || len(states) != 1 || !states[0].Exists || states[0].Marked || states[0].Recorded {
 		t.Errorf("%+v, %v", states, err)
@@ -113,10 +113,10 @@ func TestExistingIsTheLabsBeforeItsMark(t *testing.T) {
 	}
 }
 
-// A state folder that was lost loses no cluster: its mark says what it is.
-func TestExistingIsKnownByItsMarkAlone(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+// The mark identifies a cluster whose record was lost.
+func TestExistingUnrecorded(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	attachEdge(t, e)
 	if err := e.Forget("edge"); err != nil {
 		t.Fatal(err)
@@ -129,14 +129,14 @@ func TestExistingIsKnownByItsMarkAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if states, err := e.Observe(t.Context()); err != nil || len(states) != 0 {
-		t.Errorf("released: %+v, %v", states, err)
+		t.Errorf("after Delete: %+v, %v", states, err)
 	}
 }
 
-// Clusters are told of in the order of their names, each once, be it named by the estate, by the record or by both.
-func TestExistingInOrder(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+// Observe returns clusters of the estate and of the records in order of name, each once.
+func TestExistingObserveOrder(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	for _, name := range []string{"c", "edge", "a", "d", "b"} {
 		e.estate[name] = e.estate["edge"]
 		if err := e.Record(t.Context(), name, "inputs of "+name); err != nil {
@@ -159,12 +159,12 @@ func TestExistingInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.Observe(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v: want the interruption, as not everything was seen", err)
+		t.Errorf("error %v, want context.Canceled", err)
 	}
 }
 
-// What cannot be written down is told: the next run would not know whose the cluster is.
-func TestExistingThatCannotBeWrittenDown(t *testing.T) {
+// Failed writes are reported, as the next run would not know the cluster's owner.
+func TestExistingWriteError(t *testing.T) {
 	for what, lose := range map[string]func(t *testing.T, e *Existing){
 		"kubeconfig": func(t *testing.T, e *Existing) {
 			if err := os.MkdirAll(filepath.Join(e.Kubeconfig("edge"), "in the way"), 0o700); err != nil {
@@ -181,7 +181,7 @@ func TestExistingThatCannotBeWrittenDown(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			e := attachable(t, "demo", newOutside())
+			e := newTestExisting(t, "demo", newFakeCluster())
 			lose(t, e)
 			for call, err := range map[string]error{
 				"create": e.Create(t.Context(), edgeSpec(), nil), "mark": e.Mark(t.Context(), "edge", "i", nil), "record": e.Record(t.Context(), "edge", "i"),
@@ -197,15 +197,15 @@ func TestExistingThatCannotBeWrittenDown(t *testing.T) {
 	}
 }
 
-// One request that fails is enough for nothing to be known, and for nothing to be released on a guess.
-func TestExistingThatAnswersInPart(t *testing.T) {
+// A single failed request leaves the state unknown and prevents a release.
+func TestExistingPartialAnswer(t *testing.T) {
 	for _, c := range []struct{ verb, resource string }{{"get", "version"}, {"list", "nodes"}, {"get", "configmaps"}} {
 		t.Run(c.verb+" "+c.resource, func(t *testing.T) {
-			o := newOutside()
-			e := attachable(t, "demo", o)
+			o := newFakeCluster()
+			e := newTestExisting(t, "demo", o)
 			attachEdge(t, e)
 			o.PrependReactor(c.verb, c.resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("overloaded") })
-			s, err := e.look(t.Context(), "edge")
+			s, err := e.inspect(t.Context(), "edge")
 			if err == nil || s.Answers || s.Marked || !s.Exists || s.Fault == "" {
 				t.Errorf("%+v, %v", s, err)
 			}
@@ -213,7 +213,7 @@ func TestExistingThatAnswersInPart(t *testing.T) {
 				return
 			}
 			if err := e.Mark(t.Context(), "edge", "other", nil); err == nil {
-				t.Error("marked, although nobody knows whose it is")
+				t.Error("marked a cluster of unknown owner")
 			}
 			if err := e.Delete(t.Context(), "edge"); err == nil || !e.state.Cluster("edge").Attached {
 				t.Errorf("released: %v", err)
@@ -222,14 +222,14 @@ func TestExistingThatAnswersInPart(t *testing.T) {
 	}
 }
 
-// A mark that cannot be written, or taken away, is told, and the record does not say otherwise.
-func TestExistingWhoseMarkStays(t *testing.T) {
+// A failure to write or remove the mark is reported and leaves the record unchanged.
+func TestExistingMarkError(t *testing.T) {
 	for verb, do := range map[string]func(*Existing) error{
 		"patch":  func(e *Existing) error { return e.Mark(t.Context(), "edge", "new", nil) },
 		"delete": func(e *Existing) error { return e.Delete(t.Context(), "edge") },
 	} {
-		o := newOutside()
-		e := attachable(t, "demo", o)
+		o := newFakeCluster()
+		e := newTestExisting(t, "demo", o)
 		attachEdge(t, e)
 		o.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("read only") })
 		if err := do(e); err == nil || !strings.Contains(err.Error(), "read only") {
@@ -241,10 +241,10 @@ func TestExistingWhoseMarkStays(t *testing.T) {
 	}
 }
 
-// Between the look and the removal of a mark somebody else may have removed it.
-func TestExistingWhoseMarkIsGoneAlready(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+// The mark may be removed between the read and the delete.
+func TestExistingMarkNotFound(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	attachEdge(t, e)
 	o.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, markName)
@@ -254,14 +254,13 @@ func TestExistingWhoseMarkIsGoneAlready(t *testing.T) {
 	}
 }
 
-// A cluster that answers and has no node to run anything on is no cluster to work with.
-func TestExistingWithoutAReadyNode(t *testing.T) {
+func TestExistingNoReadyNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutside()
+		o := newFakeCluster()
 		if err := o.CoreV1().Nodes().Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		e := attachable(t, "demo", o)
+		e := newTestExisting(t, "demo", o)
 		var le *lab.Error
 		if err := e.Create(t.Context(), edgeSpec(), nil); !errors.As(err, &le) || le.Cure == "" || !strings.Contains(le.Message, "no node of it is ready") {
 			t.Errorf("%v", err)
@@ -269,7 +268,7 @@ func TestExistingWithoutAReadyNode(t *testing.T) {
 		o.fail = apierrors.NewUnauthorized("expired")
 		began := time.Now()
 		if err := e.Create(t.Context(), edgeSpec(), nil); !apierrors.IsUnauthorized(err) || time.Since(began) > 0 {
-			t.Errorf("after %s: %v: waiting does not cure it", time.Since(began), err)
+			t.Errorf("Create after %s: %v, want Unauthorized at once", time.Since(began), err)
 		}
 	})
 }

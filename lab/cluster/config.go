@@ -14,11 +14,10 @@ import (
 
 const (
 	kindAPIVersion = "kind.x-k8s.io/v1alpha4"
-	maxHostname    = 63 // of a node, which is also a DNS label
+	maxHostname    = 63 // limit of a node name, which is also a DNS label
 )
 
-// config is the user's own kind document with lab's wishes merged in. The user's word is kept wherever it was given; lab's patches come first, so that
-// theirs are applied over them.
+// config merges lab's settings into the user's kind document. The user's values take precedence, so lab's patches come first.
 func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 	cfg, err := decode(spec.Cluster)
 	if err != nil {
@@ -49,7 +48,7 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 			n.Image = spec.NodeRef
 		}
 		for j := range n.ExtraPortMappings {
-			if m := &n.ExtraPortMappings[j]; m.ListenAddress == "" { // kind would listen on every address of the machine
+			if m := &n.ExtraPortMappings[j]; m.ListenAddress == "" { // kind's default is all interfaces
 				m.ListenAddress = loopback
 			}
 		}
@@ -74,7 +73,7 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 	return cfg, nil
 }
 
-// decode reads spec.kind strictly, as kind itself does.
+// decode reads spec.kind strictly, as kind does.
 func decode(c lab.Cluster) (*v1alpha4.Cluster, error) {
 	cfg := &v1alpha4.Cluster{}
 	dec := yaml.NewDecoder(bytes.NewReader(c.Kind))
@@ -98,7 +97,7 @@ func invalid(c lab.Cluster, message string) error {
 	}
 }
 
-// The same wish for a containerd configuration of version 2, which kind's node images have, and of version 3; kind leaves out the one that does not fit.
+// The same setting for containerd's configuration version 2, used by kind's node images, and version 3; kind omits the one that does not match.
 const (
 	oomPatchV2 = `version = 2
 [plugins."io.containerd.grpc.v1.cri"]
@@ -114,13 +113,10 @@ const cgroupV1Patch = `kind: KubeletConfiguration
 failCgroupV1: false
 `
 
-// What makes a cluster of one control plane start sooner. Measured on two busy cores, in seconds until all is ready:
-//   - The controller manager makes an account and a token for each of its 40 controllers one after the other, and may ask 20 times a second: 3.5 s on the
-//     way to the first pod network. It is let off that limit.
-//   - One control plane elects no leader: that saves lease traffic while idle and, after a restart of the node, the wait of up to 15 s until the lease of the
-//     stopped process has run out.
-//
-// The lists repeat what kind writes, as a merge patch replaces a list whole.
+// Settings that speed up a cluster with a single control plane, measured on two busy cores until everything is ready. The controller manager creates an account
+// and a token for each of its 40 controllers sequentially, limited to 20 requests per second, which delays the first pod network by 3.5 s: the limit is lifted.
+// Without leader election there is no lease traffic while idle, and after a node restart no wait of up to 15 s for the lease of the stopped process to expire.
+// The lists repeat kind's values, as a merge patch replaces whole lists.
 const (
 	aloneV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
@@ -139,18 +135,18 @@ kind: ClusterConfiguration
 controllerManager: {extraArgs: {leader-elect: "false", kube-api-qps: "200", kube-api-burst: "400"}}
 scheduler: {extraArgs: {leader-elect: "false"}}
 `
-	// Ten RSA keys are 1 to 3 s of processor time, and every connection costs more with them.
+	// Ten RSA keys take 1 to 3 s of processor time, and slow down every connection.
 	ecdsaV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 encryptionAlgorithm: ECDSA-P256
 `
-	// kubeadm's last phase restarts the kubelet, only so that its certificate is renewed from a file after a year, when those of the API server, which nobody
-	// renews here, have run out too. 1 to 2 s, and the node is away meanwhile. preflight is on kind's own list, which this replaces.
+	// kubeadm's last phase restarts the kubelet so that it can renew its certificate from a file after a year, when those of the API server, which are not
+	// renewed here, have expired too. Skipping it saves 1 to 2 s without the node. preflight is on kind's own list, which this one replaces.
 	phasesV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 skipPhases: [preflight, kubelet-finalize]
 `
-	// kubeadm gives the API server a minute by default, which is short where four of them start at once on two cores.
+	// kubeadm's default of one minute for the API server is short if four of them start at once on two cores.
 	timeoutsV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 timeouts: {kubernetesAPICall: 4m0s}
@@ -163,13 +159,13 @@ patches: {directory: ` + patchesDir + `}
 
 func kubeadmPatches(host Host, cfg *v1alpha4.Cluster, controlPlanes int) []string {
 	patches := []string{ecdsaV1beta4, timeoutsV1beta4}
-	if cfg.Networking.KubeProxyMode != v1alpha4.ProxyMode("none") { // kind's list is longer then
+	if cfg.Networking.KubeProxyMode != v1alpha4.ProxyMode("none") { // kind's list is longer otherwise
 		patches = append(patches, phasesV1beta4)
 	}
 	if host.CgroupV1 {
 		patches = append(patches, cgroupV1Patch)
 	}
-	// With feature gates or IPv6 kind writes further flags into the lists that the patch for a lone control plane would replace.
+	// With feature gates or IPv6, kind adds flags to the lists that the patch for a lone control plane would replace.
 	ipv4 := cfg.Networking.IPFamily == "" || cfg.Networking.IPFamily == v1alpha4.IPv4Family
 	if controlPlanes == 1 && len(cfg.FeatureGates) == 0 && ipv4 {
 		patches = append(patches, aloneV1beta4, aloneV1beta3)
@@ -177,7 +173,7 @@ func kubeadmPatches(host Host, cfg *v1alpha4.Cluster, controlPlanes int) []strin
 	return patches
 }
 
-// Check finds what is wrong with a spec without touching anything.
+// Check validates a spec without side effects.
 func Check(labName string, spec Spec) error {
 	_, err := config(labName, Host{}, spec)
 	return err

@@ -18,7 +18,7 @@ func specOf(kind string) Spec {
 	}
 }
 
-func TestConfigOfNothing(t *testing.T) {
+func TestConfigDefaults(t *testing.T) {
 	cfg, err := config("demo", Host{}, specOf(""))
 	if err != nil {
 		t.Fatal(err)
@@ -34,14 +34,14 @@ func TestConfigOfNothing(t *testing.T) {
 		t.Errorf("ports %+v, want %+v", got, want)
 	}
 	if len(cfg.ContainerdConfigPatches) != 0 { // each costs a restart of containerd
-		t.Errorf("containerd patches on a host that needs none: %q", cfg.ContainerdConfigPatches)
+		t.Errorf("containerd patches on a capable host: %q", cfg.ContainerdConfigPatches)
 	}
 	if slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
-		t.Error("cgroup v1 patch on a host that needs none")
+		t.Error("cgroup v1 patch on cgroup v2")
 	}
 }
 
-func TestConfigKeepsThePersonsWord(t *testing.T) {
+func TestConfigUserValues(t *testing.T) {
 	cfg, err := config("demo", Host{CgroupV1: true, NoOOMAdjust: true}, specOf(`
 kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
@@ -82,8 +82,8 @@ nodes:
 	}
 }
 
-// The patch that switches leader election off replaces lists that kind fills itself in other cases.
-func TestLeaderElectionGoesOnWhereItMust(t *testing.T) {
+// The patch that disables leader election replaces lists that kind fills in other cases.
+func TestConfigLeaderElection(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind string
 		off  bool
@@ -106,7 +106,7 @@ func TestLeaderElectionGoesOnWhereItMust(t *testing.T) {
 	}
 }
 
-func TestConfigRefuses(t *testing.T) {
+func TestConfigInvalid(t *testing.T) {
 	long := specOf("")
 	long.Cluster.Name = strings.Repeat("x", 60)
 	for name, test := range map[string]struct {
@@ -133,12 +133,12 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-func TestInputsChangeWithWhatTheClusterIsMadeFrom(t *testing.T) {
+func TestInputs(t *testing.T) {
 	base := Inputs(specOf("nodes: []"))
 	other := specOf("nodes: []")
 	other.Ports[0].Host = 32000
 	if Inputs(other) != base {
-		t.Error("lab's own host port changes the digest; a lost state folder would remake the hub")
+		t.Error("digest depends on lab's host port; a lost state folder would recreate the hub")
 	}
 	for name, change := range map[string]func(*Spec){
 		"node image": func(s *Spec) { s.NodeRef = "lab/node:v2" },
@@ -149,7 +149,7 @@ func TestInputsChangeWithWhatTheClusterIsMadeFrom(t *testing.T) {
 		spec := specOf("nodes: []")
 		change(&spec)
 		if Inputs(spec) == base {
-			t.Errorf("%s: the digest is the same", name)
+			t.Errorf("%s: digest unchanged", name)
 		}
 	}
 }
@@ -157,17 +157,17 @@ func TestInputsChangeWithWhatTheClusterIsMadeFrom(t *testing.T) {
 func TestImagesDigest(t *testing.T) {
 	a, b := lab.Image{Ref: "a:1", Digest: "sha256:1"}, lab.Image{Ref: "b:1", Digest: "sha256:2"}
 	if ImagesDigest([]lab.Image{a, b}) != ImagesDigest([]lab.Image{b, a, a}) {
-		t.Error("order or repetition changes the digest")
+		t.Error("digest depends on order or repetition")
 	}
 	c := a
 	c.Digest = "sha256:3"
 	if ImagesDigest([]lab.Image{c, b}) == ImagesDigest([]lab.Image{a, b}) {
-		t.Error("another image of the same name leaves the digest as it is")
+		t.Error("digest unchanged for another image of the same name")
 	}
 }
 
-// A node's name is as long as a label of DNS may be, and no longer.
-func TestLongestNameOfANode(t *testing.T) {
+// A node name may be as long as a DNS label.
+func TestConfigNameLength(t *testing.T) {
 	longest := maxHostname - len("demo-"+"-control-plane")
 	for length, code := range map[int]string{longest: "", longest + 1: "name_too_long"} {
 		spec := specOf("")
@@ -179,8 +179,8 @@ func TestLongestNameOfANode(t *testing.T) {
 	}
 }
 
-// A port of this machine is published once, by the first of several control planes: the second could not have it.
-func TestPortsOfTheFirstControlPlane(t *testing.T) {
+// Ports are published by the first of several control planes only.
+func TestConfigPorts(t *testing.T) {
 	cfg, err := config("demo", Host{}, specOf("nodes: [{role: worker}, {role: control-plane}, {role: control-plane}]"))
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func TestPortsOfTheFirstControlPlane(t *testing.T) {
 	}
 }
 
-// kind takes a document by its kind and version alone, and has phases of its own to leave out where there is no kube-proxy.
-func TestConfigForKind(t *testing.T) {
+// kind requires apiVersion and kind, and has a phase list of its own without kube-proxy.
+func TestConfigKindDocument(t *testing.T) {
 	for doc, phases := range map[string]bool{"": true, "networking: {kubeProxyMode: none}": false} {
 		cfg, err := config("demo", Host{}, specOf(doc))
 		if err != nil {
@@ -205,7 +205,7 @@ func TestConfigForKind(t *testing.T) {
 			t.Errorf("%q: %s %s", doc, cfg.APIVersion, cfg.Kind)
 		}
 		if got := slices.Contains(cfg.KubeadmConfigPatches, phasesV1beta4); got != phases {
-			t.Errorf("%q: lab's list of phases: %t, want %t", doc, got, phases)
+			t.Errorf("%q: lab's phase list: %t, want %t", doc, got, phases)
 		}
 	}
 }

@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	cleanUpLimit = 90 * time.Second // to remove what a failed or cancelled Create left
-	readyLimit   = 5 * time.Minute  // from configured nodes to a whole cluster, on a slow machine
+	cleanUpLimit = 90 * time.Second // to remove the remains of a failed or cancelled Create
+	readyLimit   = 5 * time.Minute  // from configured nodes to a complete cluster, on a slow machine
 )
 
-// Create makes a cluster and returns when its nodes are ready, its own workloads run and its images are loaded. What failed or was cancelled is removed
-// again. A cluster that lacks its Mark is half made, however ready it looks.
+// Create creates a cluster and returns once its nodes are ready, its system workloads run and its images are loaded. A failed or cancelled creation is rolled
+// back. A cluster without a Mark counts as half created, even if ready.
 func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	name := spec.Cluster.Name
-	p = orSilent(p)
+	p = orDiscard(p)
 	if err := k.create(ctx, spec, p); err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
 		switch {
-		case errors.Is(err, errTaken): // what is there is not of this call
+		case errors.Is(err, errTaken): // the existing nodes belong to someone else
 		case LeftOver(err):
-			err = errors.Join(err, k.empty(clean, name), k.vacate(clean, err))
+			err = errors.Join(err, k.resetNodes(clean, name), k.removeEndpoint(clean, err))
 		default:
 			err = errors.Join(err, k.Delete(clean, name))
 		}
@@ -45,21 +45,21 @@ func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return nil
 }
 
-// empty removes a cluster's nodes and leaves the record that it is being made: what a killed run had begun may yet come, and is proven to be half made by it.
-func (k *Kind) empty(ctx context.Context, name string) error {
+// resetNodes removes a cluster's nodes but keeps the record of its creation, which proves that nodes a killed run may still produce are half created.
+func (k *Kind) resetNodes(ctx context.Context, name string) error {
 	return errors.Join(k.removeAll(ctx, name), k.state.SaveCluster(name, state.Cluster{}))
 }
 
-// LeftOver reports whether an error has the code CodeLeftOver.
+// LeftOver reports whether err has the code CodeLeftOver.
 func LeftOver(err error) bool {
 	var e *lab.Error
 	return errors.As(err, &e) && e.Code == CodeLeftOver
 }
 
-// awaitsImages is told of a cluster that lacks nothing else.
+// awaitsImages is the progress of a cluster that only lacks its images.
 const awaitsImages = "ready, waiting for its images"
 
-// errTaken says that nodes of the cluster's name exist already.
+// errTaken means that nodes with the cluster's name already exist.
 var errTaken = errors.New("its name is taken")
 
 func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
@@ -68,13 +68,13 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err != nil {
 		return err
 	}
-	// From here on there may be containers of this cluster that are not whole. Of those that are there already, this tells that they came after somebody found none.
+	// From here on incomplete containers of this cluster may exist. For any already there, Began proves that they appeared after an observation found none.
 	if k.state.Cluster(name).Began.IsZero() {
 		if err := k.state.SaveCluster(name, state.Cluster{}); err != nil {
 			return err
 		}
 	}
-	if err := k.free(ctx, name); err != nil {
+	if err := k.checkFree(ctx, name); err != nil {
 		if !LeftOver(err) {
 			err = errors.Join(err, k.state.ForgetCluster(name))
 		}
@@ -86,10 +86,10 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return err
 	}
-	if err := forgetKubeconfig(k.Kubeconfig(name)); err != nil { // a killed run may have left kind's lock on it
+	if err := forgetKubeconfig(k.Kubeconfig(name)); err != nil { // a killed run may have left kind's lock
 		return err
 	}
-	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil { // there are none yet
+	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil { // no nodes yet
 		return err
 	}
 
@@ -101,7 +101,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		cfg.KubeadmConfigPatches = append([]string{patchesV1beta4}, cfg.KubeadmConfigPatches...)
 	}
 
-	// containerd is patched and restarted before the control plane starts; from then on it takes images.
+	// containerd is patched and restarted before the control plane starts; afterwards it accepts images.
 	var once, noted sync.Once
 	var unrecorded error
 	steady, loaded := make(chan struct{}), make(chan struct{})
@@ -110,7 +110,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		if strings.HasPrefix(status, "ensuring") || strings.HasPrefix(status, "preparing") {
 			return
 		}
-		noted.Do(func() { unrecorded = k.recordNodes(ctx, name) }) // the containers are there now
+		noted.Do(func() { unrecorded = k.recordNodes(ctx, name) }) // the containers exist now
 		if strings.HasPrefix(status, "starting control-plane") {
 			settle()
 		}
@@ -146,7 +146,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		select {
 		case <-loaded:
 		default:
-			p(awaitsImages) // what was told last is no longer so
+			p(awaitsImages) // replaces the outdated last progress
 		}
 		return nil
 	})
@@ -157,7 +157,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return group.Wait()
 }
 
-// recordNodes adds the ids of a cluster's containers to lab's record of its making.
+// recordNodes adds the ids of a cluster's containers to the record of its creation.
 func (k *Kind) recordNodes(ctx context.Context, name string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil {
@@ -168,8 +168,8 @@ func (k *Kind) recordNodes(ctx context.Context, name string) error {
 	return k.state.SaveCluster(name, r)
 }
 
-// free refuses a cluster whose containers' names are taken, be it by this lab or by someone else's kind.
-func (k *Kind) free(ctx context.Context, name string) error {
+// checkFree returns an error if the cluster's container names are taken, by this lab or by another kind cluster.
+func (k *Kind) checkFree(ctx context.Context, name string) error {
 	kindName := lab.KindName(k.lab, name)
 	taken, err := k.docker.Containers(ctx, "label="+kindClusterLabel+"="+kindName)
 	if err != nil || len(taken) == 0 {
@@ -179,18 +179,18 @@ func (k *Kind) free(ctx context.Context, name string) error {
 		Exit: lab.ExitFailed, Code: "exists", Message: "a kind cluster called " + kindName + " exists already",
 		Cure: "choose another --name, or remove it: kind delete cluster --name " + kindName, Err: errTaken,
 	}
-	if k.made(taken[0]) {
+	if k.owns(taken[0]) {
 		e.Code, e.Cure = CodeLeftOver, "run lab up again"
 	}
 	return e
 }
 
-// CodeLeftOver is the code of the error that a cluster of this lab is there, whole or in part, although it was to be made. Where it was absent a moment ago, a run
-// that was killed may have begun it, as the docker command goes on by itself: Observe returns what can be proven of it.
+// CodeLeftOver is the code of the error for a cluster that was to be created but exists, in whole or in part. If it was absent before, a killed run may have
+// begun it, as docker completes its request; Observe returns what can be proven about it.
 const CodeLeftOver = "left_over"
 
-// kindCreate runs kind's Create, which takes no context. When ctx ends first, the nodes are taken away under it, which makes it fail soon; it may be making
-// another one meanwhile, so that is repeated until it has returned.
+// kindCreate runs kind's Create, which takes no context. When ctx ends, it removes the nodes, which makes Create fail soon, and repeats that until Create has
+// returned, as it may be creating further nodes.
 func kindCreate(ctx context.Context, remove func(context.Context) error, create func() error) error {
 	returned := make(chan error, 1)
 	go func() { returned <- create() }()
@@ -215,13 +215,13 @@ func kindCreate(ctx context.Context, remove func(context.Context) error, create 
 	}
 }
 
-// explain adds what a command in a node printed last; kind's own error names the command alone.
+// explain adds the last output of a failed command in a node, since kind's error only names the command.
 func explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	run := exec.RunErrorForError(err)
-	if run == nil && strings.Contains(err.Error(), "already exist for a cluster with the name") { // kind's own look, a moment after ours
+	if run == nil && strings.Contains(err.Error(), "already exist for a cluster with the name") { // kind's check, just after ours
 		return &lab.Error{Exit: lab.ExitFailed, Code: CodeLeftOver, Message: "its nodes came into being meanwhile", Err: err, Cure: "run lab up again"}
 	}
 	if run == nil {
@@ -233,7 +233,7 @@ func explain(err error) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "kind", Message: "kind failed", Err: err, Details: lastLines(string(run.Output), 12)}
 	m := endpoint.FindSubmatch(run.Output)
 	if m != nil {
-		e.Err = errors.Join(err, &occupied{container: string(m[1]), network: string(m[2])})
+		e.Err = errors.Join(err, &staleEndpoint{container: string(m[1]), network: string(m[2])})
 	}
 	if m != nil || bytes.Contains(run.Output, []byte("is already in use by container")) {
 		e.Code, e.Cure = CodeLeftOver, "run lab up again"
@@ -241,18 +241,18 @@ func explain(err error) error {
 	return e
 }
 
-// endpoint is what the engine says where a container was removed while it was being started, and its place in the network was not
+// endpoint matches the engine's error for a container that was removed while starting, which leaves its network endpoint behind
 // (https://github.com/moby/moby/issues/33156).
 var endpoint = regexp.MustCompile(`endpoint with name (\S+) already exists in network ([^\s.]+)`)
 
-// occupied is a place in a network that belongs to a container which is no more.
-type occupied struct{ container, network string }
+// staleEndpoint is the error for a network endpoint of a removed container.
+type staleEndpoint struct{ container, network string }
 
-func (o *occupied) Error() string { return o.container + " has a place in network " + o.network }
+func (o *staleEndpoint) Error() string { return o.container + " has a place in network " + o.network }
 
-// vacate frees the place in the network that a failed creation complained of.
-func (k *Kind) vacate(ctx context.Context, err error) error {
-	var o *occupied
+// removeEndpoint removes the stale endpoint that err reports.
+func (k *Kind) removeEndpoint(ctx context.Context, err error) error {
+	var o *staleEndpoint
 	if !errors.As(err, &o) {
 		return nil
 	}
@@ -260,10 +260,10 @@ func (k *Kind) vacate(ctx context.Context, err error) error {
 	return err
 }
 
-// frame is a line of a stack trace, which kubeadm prints after its error.
+// frame matches a line of the stack trace that kubeadm prints after its error.
 var frame = regexp.MustCompile(`^(\S+/\S+|main\.\S+|runtime\.\S+)$|\.(go|s):\d+$`)
 
-// lastLines are the last n lines that say something, cut to the width of a terminal.
+// lastLines returns the last n non-empty lines, cut to the width of a terminal.
 func lastLines(text string, n int) []string {
 	const width = 80
 	var lines []string
@@ -279,7 +279,7 @@ func lastLines(text string, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-func orSilent(p lab.Progress) lab.Progress {
+func orDiscard(p lab.Progress) lab.Progress {
 	if p == nil {
 		return func(string) {}
 	}

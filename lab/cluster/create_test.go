@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kind/pkg/exec"
 )
 
-// Nothing is taken away from a Create that nobody cancelled, and its error is its own.
+// A Create that was not cancelled removes nothing and returns its own error.
 func TestKindCreate(t *testing.T) {
 	for name, want := range map[string]error{"done": nil, "failed": errors.New("no space left on device")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -27,8 +27,8 @@ func TestKindCreate(t *testing.T) {
 	}
 }
 
-// A cancelled Create is waited for no longer than it takes to end, and where it does not, that is told beside why.
-func TestKindCreateThatDoesNotEnd(t *testing.T) {
+// A cancelled Create is waited for until it ends, with a limit.
+func TestKindCreateHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -48,7 +48,7 @@ func TestKindCreateThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A port that is taken is told with a cure of its own, whatever else docker printed.
+// A taken port is reported with a cure, whatever else docker printed.
 func TestExplainPortTaken(t *testing.T) {
 	text := "docker: driver failed programming external connectivity on endpoint demo-dev-control-plane: Bind for 127.0.0.1:80 failed: port is already allocated.\n"
 	var e *lab.Error
@@ -58,14 +58,14 @@ func TestExplainPortTaken(t *testing.T) {
 	}
 }
 
-func TestExplainTellsWhatACommandPrinted(t *testing.T) {
+func TestExplainOutput(t *testing.T) {
 	var e *lab.Error
 	err := explain(&exec.RunError{Command: []string{"kubeadm", "init"}, Output: []byte("[preflight]\nno route to host\n"), Inner: errors.New("exit status 1")})
 	if !errors.As(err, &e) || e.Code != "kind" || !slices.Equal(e.Details, []string{"[preflight]", "no route to host"}) {
 		t.Errorf("%v", err)
 	}
 	if err := explain(nil); err != nil {
-		t.Errorf("%v of nothing", err)
+		t.Errorf("explain(nil) = %v", err)
 	}
 	plain := errors.New("another")
 	if err := explain(plain); err != plain {
@@ -73,8 +73,7 @@ func TestExplainTellsWhatACommandPrinted(t *testing.T) {
 	}
 }
 
-// A line that fits is not cut.
-func TestLastLinesThatFit(t *testing.T) {
+func TestLastLinesUncut(t *testing.T) {
 	line := strings.Repeat("x", 80)
 	if got := lastLines(line+"\n"+line+"x\n", 2); got[0] != line || got[1] != line[:79]+"…" {
 		t.Errorf("%q", got)

@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeRef is the node image to test with: LAB_E2E_NODE, or what the engine has.
+// nodeRef returns the node image to test with: LAB_E2E_NODE, or the one in the engine.
 func nodeRef(t *testing.T, d *docker.Docker) string {
 	t.Helper()
 	if ref := os.Getenv("LAB_E2E_NODE"); ref != "" {
@@ -50,11 +50,11 @@ func host(t *testing.T, d *docker.Docker) cluster.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Harmless where it is not needed: pods then keep the OOM scores that they inherit.
+	// Harmless if not needed: pods then keep the OOM scores that they inherit.
 	return cluster.Host{CgroupV1: info.CgroupVersion == "1", NoOOMAdjust: true}
 }
 
-// archive makes a tiny image in the engine, saves it, and returns it as the supply would.
+// archive builds a tiny image, saves it, and returns it as the supply would.
 func archive(t *testing.T, d *docker.Docker, ref string) lab.Image {
 	t.Helper()
 	var layer bytes.Buffer
@@ -121,12 +121,12 @@ func TestKind(t *testing.T) {
 		},
 	})
 	if left, err := d.Containers(t.Context(), "name=e2e-k-"); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 
-// TestStuck removes a node that holds a frozen process, as runc leaves it when a node is killed while it makes a pod. With cgroup v1 such a node does not end;
-// with v2 it does, and this holds Delete to no more than that.
+// TestStuck deletes a node with a frozen process, as left by runc if a node is killed while creating a pod. With cgroup v1 such a node does not exit; with v2
+// it does, so that the test only covers Delete.
 func TestStuck(t *testing.T) {
 	d := docker.New()
 	k := cluster.NewKind(&state.Dir{Lab: "e2e-s", Path: t.TempDir()}, d, host(t, d))
@@ -153,11 +153,11 @@ func TestStuck(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := d.Containers(t.Context(), "name=e2e-s-"); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 
-// TestTimes makes a cluster with the images named in LAB_E2E_IMAGES (REF=ARCHIVE ...) and says when what happened.
+// TestTimes creates a cluster with the images in LAB_E2E_IMAGES (REF=ARCHIVE ...) and logs the timing.
 func TestTimes(t *testing.T) {
 	d := docker.New()
 	k := cluster.NewKind(&state.Dir{Lab: "e2e-t", Path: t.TempDir()}, d, host(t, d))
@@ -184,13 +184,13 @@ func TestTimes(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	t.Logf("created in %s, for %s of processor time", time.Since(began), processorTime(t, d, "e2e-t-dev-control-plane"))
+	t.Logf("created in %s, %s of processor time", time.Since(began), processorTime(t, d, "e2e-t-dev-control-plane"))
 	began = time.Now()
 	states, err := k.Observe(t.Context())
 	t.Logf("observed in %s: %+v, %v", time.Since(began), states, err)
 }
 
-// Pods on two nodes reach each other, also after the nodes have come back with other addresses.
+// TestPodsOnTwoNodes checks that pods on two nodes reach each other, also after the nodes' addresses have changed.
 func TestPodsOnTwoNodes(t *testing.T) {
 	const labName, name = "e2e-m", "two"
 	ctx := t.Context()
@@ -205,7 +205,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// The image comes when all else is done, which is then told.
+	// The image arrives last, which must be reported.
 	var once sync.Once
 	waits := make(chan struct{})
 	spec := cluster.Spec{
@@ -217,7 +217,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 			case <-waits:
 				return []lab.Image{image}, nil
 			case <-ctx.Done():
-				return nil, errors.New("it was not told that the cluster waits for its images")
+				return nil, errors.New("progress does not report the wait for images")
 			}
 		},
 	}
@@ -256,16 +256,16 @@ func TestPodsOnTwoNodes(t *testing.T) {
 		for i, node := range nodes {
 			ip := podIP(t, client, fmt.Sprintf("pod%d", i))
 			other := nodes[1-i]
-			eventually(t, func() error { // from the other node, by way of its route
+			eventually(t, func() error { // from the other node, over its route
 				_, err := d.Exec(ctx, other, nil, "bash", "-c", "exec 3<>/dev/tcp/"+ip+"/9898")
 				return err
 			})
-			eventually(t, func() error { // and from the pod there
+			eventually(t, func() error { // from the pod there
 				_, err := d.Exec(ctx, other, nil, "bash", "-c",
 					`exec nsenter -t "$(crictl inspect -o go-template --template '{{.info.pid}}' "$(crictl ps -q --name web)")" -n bash -c 'exec 3<>/dev/tcp/`+ip+`/9898'`)
 				return err
 			})
-			t.Logf("pod on %s at %s is reached from %s", node, ip, other)
+			t.Logf("pod on %s at %s reached from %s", node, ip, other)
 		}
 	}
 	reach()
@@ -274,7 +274,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.Output(ctx, nil, "start", nodes[1]); err != nil { // the worker first: it gets the address that the control plane had
+	if _, err := d.Output(ctx, nil, "start", nodes[1]); err != nil { // the worker first, so that it gets the former address of the control plane
 		t.Fatal(err)
 	}
 	if err := k.Start(ctx, name, say(t)); err != nil {
@@ -283,7 +283,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 	reach()
 }
 
-// podIP waits until a pod is ready and tells its address.
+// podIP waits until a pod is ready and returns its address.
 func podIP(t *testing.T, client kubernetes.Interface, name string) string {
 	t.Helper()
 	var ip string
@@ -322,7 +322,7 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-// processorTime is what a container has used so far, on a machine with cgroup v1 whose engine is local; else 0.
+// processorTime returns the processor time used by a container, on a machine with cgroup v1 and a local engine; else 0.
 func processorTime(t *testing.T, d *docker.Docker, name string) time.Duration {
 	t.Helper()
 	out, err := d.Exec(t.Context(), name, nil, "cat", "/sys/fs/cgroup/cpuacct/cpuacct.usage")

@@ -25,17 +25,17 @@ import (
 	"homelab/lab/state"
 )
 
-// Existing are clusters that somebody else runs. Lab attaches them and releases them, and never makes, starts or removes one. A cluster is attached while it
-// bears the lab's mark, or lab's record says so: the record outlives the estate, so that lab down releases what the estate no longer names.
+// Existing provides clusters that lab does not run: it attaches and releases them, and never creates, starts or deletes one. A cluster is attached while it has
+// the lab's mark or a record, which outlives the estate, so that lab down also releases clusters that have left the estate.
 type Existing struct {
 	lab     string
 	state   *state.Dir
 	estate  map[string]lab.Existing // by cluster
-	dir     string                  // of the estate, from which relative paths start
+	dir     string                  // the estate's, base of relative paths
 	connect func(*rest.Config) (kubernetes.Interface, error)
 }
 
-// NewExisting returns the existing clusters of the lab that dir belongs to, and of its estate, which may be nil.
+// NewExisting returns the existing clusters of the lab of dir and of its estate, which may be nil.
 func NewExisting(dir *state.Dir, est *lab.Estate) *Existing {
 	e := &Existing{
 		lab: dir.Lab, state: dir, estate: map[string]lab.Existing{},
@@ -53,21 +53,21 @@ func NewExisting(dir *state.Dir, est *lab.Estate) *Existing {
 	return e
 }
 
-// attachLimit is how long a cluster that does not answer is waited for.
+// attachLimit bounds the wait for a cluster to answer.
 const attachLimit = time.Minute
 
-// has reports whether a cluster is one of these: the estate says so, or it was attached.
+// has reports whether the estate declares the cluster as existing, or it is attached.
 func (e *Existing) has(name string) bool {
 	_, wanted := e.estate[name]
 	return wanted || e.state.Cluster(name).Attached
 }
 
-// Kubeconfig is the path of lab's own copy of what leads into a cluster, which lab down needs when the estate no longer names it.
+// Kubeconfig returns the path of lab's copy of a cluster's kubeconfig, which lab down uses for clusters that left the estate.
 func (e *Existing) Kubeconfig(name string) string {
 	return filepath.Join(e.state.Kubeconfigs(), name+".yaml")
 }
 
-// access is the kubeconfig of one cluster alone: the estate's, or lab's copy where the estate does not name the cluster.
+// access returns the kubeconfig of one cluster: the estate's, or lab's copy if the estate lacks the cluster.
 func (e *Existing) access(name string) (*clientcmdapi.Config, error) {
 	from, wanted := e.estate[name]
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: e.Kubeconfig(name)}
@@ -120,7 +120,7 @@ func contexts(cfg clientcmdapi.Config) []string {
 	return []string{"it has " + strings.Join(names, ", ")}
 }
 
-// RESTConfig is how a cluster is reached from this machine.
+// RESTConfig returns the client configuration of a cluster.
 func (e *Existing) RESTConfig(name string) (*rest.Config, error) {
 	access, err := e.access(name)
 	if err != nil {
@@ -143,7 +143,7 @@ func (e *Existing) client(name string) (kubernetes.Interface, error) {
 	return e.connect(cfg)
 }
 
-// Observe returns the clusters that are attached.
+// Observe returns the attached clusters.
 func (e *Existing) Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error) {
 	all, err := e.state.Attached()
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *Existing) Observe(ctx context.Context, names ...string) ([]lab.ClusterS
 			continue
 		}
 		asking.Go(func() error {
-			s, _ := e.look(ctx, name)
+			s, _ := e.inspect(ctx, name)
 			if s.Exists {
 				mu.Lock()
 				defer mu.Unlock()
@@ -176,8 +176,8 @@ func (e *Existing) Observe(ctx context.Context, names ...string) ([]lab.ClusterS
 	return states, ctx.Err()
 }
 
-// look asks one cluster. What it exists for is the lab: one that is not attached does not.
-func (e *Existing) look(ctx context.Context, name string) (lab.ClusterState, error) {
+// inspect returns the state of one cluster. A cluster that is not attached is reported as absent.
+func (e *Existing) inspect(ctx context.Context, name string) (lab.ClusterState, error) {
 	record := e.state.Cluster(name)
 	s := lab.ClusterState{
 		Name: name, Exists: record.Attached, Running: true, Attached: true, Made: lab.MadeWhole, Inputs: record.Inputs, Recorded: record.Attached && record.Whole,
@@ -205,7 +205,7 @@ func (e *Existing) look(ctx context.Context, name string) (lab.ClusterState, err
 	s.Answers, s.Fault, s.Kubernetes = true, "", version.GitVersion
 	for _, n := range nodes.Items {
 		ready, _ := nodeReady(&n, time.Time{})
-		s.Ready = s.Ready || ready // the rest is its owner's
+		s.Ready = s.Ready || ready // other nodes are up to their owner
 	}
 	if m.lab == e.lab {
 		s.Exists, s.Marked = true, true
@@ -216,7 +216,7 @@ func (e *Existing) look(ctx context.Context, name string) (lab.ClusterState, err
 	return s, nil
 }
 
-// marked is what a cluster's mark says.
+// marked is the content of a cluster's mark.
 type marked struct{ lab, inputs string }
 
 func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {
@@ -230,18 +230,18 @@ func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {
 	return marked{lab: m.Labels[lab.LabelName], inputs: m.Data[markInputs]}, nil
 }
 
-// Create attaches a cluster: from its record on, it is the lab's until Delete releases it. One that is another lab's is refused.
+// Create attaches a cluster. It belongs to the lab once recorded, until Delete releases it. A cluster of another lab is refused.
 func (e *Existing) Create(ctx context.Context, spec Spec, p lab.Progress) error {
-	return e.attach(ctx, spec.Cluster.Name, orSilent(p))
+	return e.attach(ctx, spec.Cluster.Name, orDiscard(p))
 }
 
-// Start waits until a cluster answers: nobody but its owner can start it.
+// Start waits until a cluster answers; only its owner can start it.
 func (e *Existing) Start(ctx context.Context, name string, p lab.Progress) error {
-	return e.attach(ctx, name, orSilent(p))
+	return e.attach(ctx, name, orDiscard(p))
 }
 
 func (e *Existing) attach(ctx context.Context, name string, p lab.Progress) error {
-	if err := e.answered(ctx, name, p); err != nil {
+	if err := e.waitAnswering(ctx, name, p); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	r := e.state.Cluster(name)
@@ -249,23 +249,23 @@ func (e *Existing) attach(ctx context.Context, name string, p lab.Progress) erro
 	if err := e.state.SaveCluster(name, r); err != nil {
 		return err
 	}
-	return e.keepAccess(name)
+	return e.saveKubeconfig(name)
 }
 
-// answered waits until a cluster answers with a node that is ready, and refuses one that is not to be had.
-func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) error {
+// waitAnswering waits until a cluster answers with a ready node, and returns permanent errors at once.
+func (e *Existing) waitAnswering(ctx context.Context, name string, p lab.Progress) error {
 	if _, err := e.access(name); err != nil {
-		return err // waiting does not cure it
+		return err // waiting does not help
 	}
 	within, cancel := context.WithTimeout(ctx, attachLimit)
 	defer cancel()
 	for {
-		s, err := e.look(within, name)
+		s, err := e.inspect(within, name)
 		switch {
 		case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
 			return err
 		case err == nil && s.Ready:
-			return e.free(within, name)
+			return e.checkFree(within, name)
 		case err == nil:
 			err = errors.New("no node of it is ready")
 		}
@@ -282,8 +282,8 @@ func (e *Existing) answered(ctx context.Context, name string, p lab.Progress) er
 	}
 }
 
-// free refuses a cluster that another lab has.
-func (e *Existing) free(ctx context.Context, name string) error {
+// checkFree returns an error if the cluster belongs to another lab.
+func (e *Existing) checkFree(ctx context.Context, name string) error {
 	client, err := e.client(name)
 	if err != nil {
 		return err
@@ -298,8 +298,8 @@ func (e *Existing) free(ctx context.Context, name string) error {
 	}
 }
 
-// keepAccess keeps a copy of a cluster's kubeconfig, for lab kubeconfig and for when the estate no longer names the cluster.
-func (e *Existing) keepAccess(name string) error {
+// saveKubeconfig copies a cluster's kubeconfig, for lab kubeconfig and for when the cluster leaves the estate.
+func (e *Existing) saveKubeconfig(name string) error {
 	access, err := e.access(name)
 	if err != nil {
 		return err
@@ -314,12 +314,12 @@ func (e *Existing) keepAccess(name string) error {
 	return writeKubeconfig(e.Kubeconfig(name), text)
 }
 
-// Load does nothing: a cluster pulls its images itself.
+// Load does nothing: the cluster pulls its images.
 func (e *Existing) Load(context.Context, string, []lab.Image, lab.Progress) error { return nil }
 
-// Mark writes into a cluster whose it is.
+// Mark marks a cluster as attached to the lab.
 func (e *Existing) Mark(ctx context.Context, name, inputs string, _ []string) error {
-	if err := e.free(ctx, name); err != nil {
+	if err := e.checkFree(ctx, name); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	client, err := e.client(name)
@@ -333,20 +333,20 @@ func (e *Existing) Mark(ctx context.Context, name, inputs string, _ []string) er
 	return e.Record(ctx, name, inputs)
 }
 
-// Record writes down that a cluster is attached.
+// Record records that a cluster is attached.
 func (e *Existing) Record(_ context.Context, name, inputs string) error {
 	r := e.state.Cluster(name)
 	r.Attached, r.Whole, r.Inputs = true, true, inputs
 	if err := e.state.SaveCluster(name, r); err != nil {
 		return err
 	}
-	return e.keepAccess(name)
+	return e.saveKubeconfig(name)
 }
 
-// Delete releases a cluster: its mark goes, then lab's copy of its kubeconfig and its record. The cluster itself lives on.
+// Delete releases a cluster: it removes the mark, then lab's copy of the kubeconfig and the record. The cluster itself is unaffected.
 func (e *Existing) Delete(ctx context.Context, name string) error {
 	if !e.state.Cluster(name).Attached {
-		if s, _ := e.look(ctx, name); !s.Exists {
+		if s, _ := e.inspect(ctx, name); !s.Exists {
 			return nil
 		}
 	}
@@ -364,7 +364,7 @@ func (e *Existing) Delete(ctx context.Context, name string) error {
 	return e.Forget(name)
 }
 
-// Forget removes what lab keeps of a cluster, and touches nothing in it.
+// Forget removes lab's files about a cluster without touching the cluster.
 func (e *Existing) Forget(name string) error {
 	return errors.Join(forgetKubeconfig(e.Kubeconfig(name)), e.state.ForgetCluster(name))
 }

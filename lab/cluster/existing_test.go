@@ -26,26 +26,26 @@ import (
 	"homelab/lab/state"
 )
 
-// outside is a cluster of somebody else, with its API in memory.
-type outside struct {
+// fakeCluster is an existing cluster with an in-memory API.
+type fakeCluster struct {
 	*fake.Clientset
 	mu   sync.Mutex
-	fail error // of every request; nil while it answers
+	fail error // returned by every request; nil while it answers
 }
 
-// fails has every request end with an error, or none.
-func (o *outside) fails(err error) {
+// setError sets the error of every request.
+func (o *fakeCluster) setError(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail = err
 }
 
-func newOutside() *outside {
+func newFakeCluster() *fakeCluster {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "one"},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
-	o := &outside{Clientset: fake.NewClientset(node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "canary"}})}
+	o := &fakeCluster{Clientset: fake.NewClientset(node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "canary"}})}
 	o.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -62,8 +62,8 @@ users: [{name: edge, user: {token: secret}}]
 contexts: [{name: edge, context: {cluster: edge, user: edge}}, {name: other, context: {cluster: other, user: edge}}]
 `
 
-// attachable are a lab's existing clusters, with one called edge.
-func attachable(t *testing.T, labName string, o *outside) *Existing {
+// newTestExisting returns a lab's existing clusters, with one called edge.
+func newTestExisting(t *testing.T, labName string, o *fakeCluster) *Existing {
 	t.Helper()
 	root := t.TempDir()
 	file := filepath.Join(root, "config")
@@ -73,7 +73,7 @@ func attachable(t *testing.T, labName string, o *outside) *Existing {
 	return existingIn(&state.Dir{Lab: labName, Path: filepath.Join(root, labName)}, file, o)
 }
 
-func existingIn(dir *state.Dir, file string, o *outside) *Existing {
+func existingIn(dir *state.Dir, file string, o *fakeCluster) *Existing {
 	est := &lab.Estate{Clusters: []lab.Cluster{
 		{Name: "dev", Provider: lab.ProviderKind},
 		{Name: "edge", Provider: lab.ProviderExisting, Existing: lab.Existing{Kubeconfig: file, Context: "edge", Server: "https://edge:6443"}},
@@ -98,14 +98,14 @@ func attachEdge(t *testing.T, e *Existing) {
 	}
 }
 
-func TestExistingIsAttachedAndReleased(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+func TestExisting(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	if states, err := e.Observe(t.Context()); err != nil || len(states) != 0 {
 		t.Fatalf("before: %+v, %v", states, err)
 	}
 	if !e.has("edge") || e.has("dev") {
-		t.Error("whose cluster is whose?")
+		t.Error("has reports the wrong clusters")
 	}
 	attachEdge(t, e)
 	states, err := e.Observe(t.Context(), "edge")
@@ -117,7 +117,7 @@ func TestExistingIsAttachedAndReleased(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if states, err := e.Observe(t.Context(), "other"); err != nil || len(states) != 0 {
-		t.Errorf("asked for another: %+v, %v", states, err)
+		t.Errorf("Observe of another cluster: %+v, %v", states, err)
 	}
 	text, err := os.ReadFile(e.Kubeconfig("edge"))
 	if err != nil || strings.Contains(string(text), "7443") || !strings.Contains(string(text), "secret") {
@@ -127,7 +127,7 @@ func TestExistingIsAttachedAndReleased(t *testing.T) {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}
 
-	forgotten := existingIn(e.state, "", o) // the estate is gone
+	forgotten := existingIn(e.state, "", o) // without an estate
 	if states, err := forgotten.Observe(t.Context()); err != nil || len(states) != 1 || !states[0].Answers {
 		t.Fatalf("without an estate: %+v, %v", states, err)
 	}
@@ -140,22 +140,22 @@ func TestExistingIsAttachedAndReleased(t *testing.T) {
 		}
 	}
 	if _, err := o.CoreV1().ConfigMaps(system).Get(t.Context(), markName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the mark: %v", err)
+		t.Errorf("mark after Delete: %v", err)
 	}
 	if ns, err := o.CoreV1().Namespaces().Get(t.Context(), system, metav1.GetOptions{}); err != nil || ns.UID != "canary" {
 		t.Errorf("%+v, %v", ns, err)
 	}
 	if _, err := os.Stat(e.Kubeconfig("edge")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("lab's copy stays: %v", err)
+		t.Errorf("lab's copy after Delete: %v", err)
 	}
 	if states, err := e.Observe(t.Context()); err != nil || len(states) != 0 {
 		t.Errorf("after: %+v, %v", states, err)
 	}
 }
 
-func TestExistingIsOneLabsAlone(t *testing.T) {
-	o := newOutside()
-	first, second := attachable(t, "demo", o), attachable(t, "other", o)
+func TestExistingOtherLab(t *testing.T) {
+	o := newFakeCluster()
+	first, second := newTestExisting(t, "demo", o), newTestExisting(t, "other", o)
 	attachEdge(t, first)
 	for name, do := range map[string]func() error{
 		"create": func() error { return second.Create(t.Context(), edgeSpec(), nil) },
@@ -174,32 +174,32 @@ func TestExistingIsOneLabsAlone(t *testing.T) {
 		t.Error(err)
 	}
 	if states, _ := first.Observe(t.Context()); len(states) != 1 || !states[0].Marked || states[0].Inputs != "inputs" {
-		t.Errorf("the first lab's: %+v", states)
+		t.Errorf("first lab: %+v", states)
 	}
 }
 
-func TestExistingThatDoesNotAnswer(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+func TestExistingUnreachable(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	attachEdge(t, e)
-	o.fails(errors.New("connection refused"))
+	o.setError(errors.New("connection refused"))
 	states, err := e.Observe(t.Context())
 	if err != nil || len(states) != 1 || states[0].Answers || !states[0].Exists || states[0].Made != lab.MadeWhole || states[0].Fault == "" {
 		t.Errorf("%+v, %v", states, err)
 	}
 	if err := e.Delete(t.Context(), "edge"); err == nil || !e.state.Cluster("edge").Attached {
-		t.Errorf("released without being asked: %v", err)
+		t.Errorf("Delete of an unreachable cluster: %v", err)
 	}
 	if err := e.Forget("edge"); err != nil || e.state.Cluster("edge").Attached {
-		t.Errorf("forgotten: %v", err)
+		t.Errorf("Forget: %v", err)
 	}
 }
 
-func TestExistingIsWaitedFor(t *testing.T) {
+func TestExistingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutside()
-		e := attachable(t, "demo", o)
-		o.fails(errors.New("connection refused"))
+		o := newFakeCluster()
+		e := newTestExisting(t, "demo", o)
+		o.setError(errors.New("connection refused"))
 		var told []string
 		began := time.Now()
 		err := e.Create(t.Context(), edgeSpec(), func(s string) { told = append(told, s) })
@@ -211,18 +211,18 @@ func TestExistingIsWaitedFor(t *testing.T) {
 			t.Errorf("%q", told)
 		}
 		if e.state.Cluster("edge").Attached {
-			t.Error("it is recorded as attached")
+			t.Error("recorded as attached")
 		}
-		time.AfterFunc(10*time.Second, func() { o.fails(nil) })
+		time.AfterFunc(10*time.Second, func() { o.setError(nil) })
 		if err := e.Create(t.Context(), edgeSpec(), nil); err != nil {
 			t.Error(err)
 		}
-		o.fails(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no")))
+		o.setError(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no")))
 		began = time.Now()
 		if err := e.Start(t.Context(), "edge", nil); !apierrors.IsForbidden(err) || time.Since(began) > time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		o.fails(errors.New("connection refused"))
+		o.setError(errors.New("connection refused"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
 		if err := e.Start(ctx, "edge", nil); !errors.Is(err, context.Canceled) {
@@ -231,9 +231,9 @@ func TestExistingIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestExistingWithoutAccess(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+func TestExistingAccessError(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	from := e.estate["edge"]
 	from.Context = "nowhere"
 	e.estate["edge"] = from
@@ -244,14 +244,13 @@ func TestExistingWithoutAccess(t *testing.T) {
 	from.Kubeconfig = filepath.Join(t.TempDir(), "none")
 	e.estate["edge"] = from
 	if err := e.Create(t.Context(), edgeSpec(), nil); err == nil {
-		t.Error("a file that is not there was read")
+		t.Error("read a missing file")
 	}
 }
 
-// A set sends every call to whoever runs the cluster.
-func TestSetChoosesTheProvider(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+func TestSetProvider(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	made := &recorder{}
 	s := NewSet(made, e)
 	for _, name := range []string{"dev", "edge"} {
@@ -291,7 +290,7 @@ type recorder struct {
 	fail  error
 }
 
-func (r *recorder) did(call, name string) error {
+func (r *recorder) note(call, name string) error {
 	r.calls = append(r.calls, call+" "+name)
 	return r.fail
 }
@@ -301,22 +300,22 @@ func (r *recorder) Observe(context.Context, ...string) ([]lab.ClusterState, erro
 }
 
 func (r *recorder) Create(_ context.Context, s Spec, _ lab.Progress) error {
-	return r.did("create", s.Cluster.Name)
+	return r.note("create", s.Cluster.Name)
 }
 
 func (r *recorder) Start(_ context.Context, name string, _ lab.Progress) error {
-	return r.did("start", name)
+	return r.note("start", name)
 }
 
 func (r *recorder) Load(_ context.Context, name string, _ []lab.Image, _ lab.Progress) error {
-	return r.did("load", name)
+	return r.note("load", name)
 }
 
 func (r *recorder) Mark(_ context.Context, name, _ string, _ []string) error {
-	return r.did("mark", name)
+	return r.note("mark", name)
 }
-func (r *recorder) Record(_ context.Context, name, _ string) error { return r.did("record", name) }
-func (r *recorder) Delete(_ context.Context, name string) error    { return r.did("delete", name) }
+func (r *recorder) Record(_ context.Context, name, _ string) error { return r.note("record", name) }
+func (r *recorder) Delete(_ context.Context, name string) error    { return r.note("delete", name) }
 func (r *recorder) RESTConfig(name string) (*rest.Config, error) {
-	return &rest.Config{}, r.did("reach", name)
+	return &rest.Config{}, r.note("reach", name)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A kubeconfig is replaced as a whole, is its owner's alone, and leaves nothing beside it, be it written or not.
+// A kubeconfig is replaced atomically, has mode 0600, and leaves no temporary files even on failure.
 func TestWriteAndForgetKubeconfig(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kubeconfigs")
 	file := filepath.Join(dir, "dev.yaml")
@@ -27,10 +27,10 @@ func TestWriteAndForgetKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writeKubeconfig(filepath.Join(dir, "taken.yaml"), []byte("text")); err == nil {
-		t.Error("a folder was replaced")
+		t.Error("replaced a folder")
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"dev.yaml", "taken.yaml"}) {
-		t.Errorf("there are %q", got)
+		t.Errorf("files %q", got)
 	}
 	for _, name := range []string{"dev.yaml.lock", "dev.yaml.12345", "dev.yml", "prod.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
@@ -43,13 +43,13 @@ func TestWriteAndForgetKubeconfig(t *testing.T) {
 		}
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"dev.yml", "prod.yaml", "taken.yaml"}) {
-		t.Errorf("there are %q", got)
+		t.Errorf("files %q", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "taken.yaml", "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := forgetKubeconfig(filepath.Join(dir, "taken.yaml")); err == nil || errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v of what cannot be removed", err)
+		t.Errorf("forgetKubeconfig of a folder = %v", err)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// loadWhenSteady loads the images of a cluster that is being made: it asks for them at once, as they may still have to be built, and streams them into the
-// nodes as soon as their containerd is steady, beside kubeadm.
+// loadWhenSteady loads the images of a cluster under creation. It requests them at once, as they may need to be built, and streams them into the nodes as soon
+// as containerd is steady, in parallel with kubeadm.
 func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, steady <-chan struct{}, p lab.Progress) error {
 	if spec.Images == nil {
 		return nil
@@ -36,9 +36,9 @@ func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, steady <-chan stru
 	return k.load(ctx, spec.Cluster.Name, images, p)
 }
 
-// Load brings images into every node that lacks them.
+// Load loads images into every node that lacks them.
 func (k *Kind) Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error {
-	if err := k.load(ctx, name, images, orSilent(p)); err != nil {
+	if err := k.load(ctx, name, images, orDiscard(p)); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return nil
@@ -63,16 +63,16 @@ func (k *Kind) load(ctx context.Context, name string, images []lab.Image, p lab.
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range all {
 		if !slices.ContainsFunc(containers, func(c docker.Container) bool { return c.Name == node.String() }) {
-			continue // of the same name on another network: not ours
+			continue // same name on another network
 		}
 		group.Go(func() error { return k.loadNode(ctx, node, images, p) })
 	}
 	return group.Wait()
 }
 
-// loadNode loads one archive after the other: unpacking is bound by the node's disk and processors.
+// loadNode loads archives sequentially: unpacking is bound by the node's disk and processors.
 func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image, p lab.Progress) error {
-	have, err := k.imagesOnceUp(ctx, node.String())
+	have, err := k.waitImages(ctx, node.String())
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image
 	return nil
 }
 
-// containerdLimit is how long a node's containerd may take to answer after the restart that kind's patches cause.
+// containerdLimit bounds the wait for a node's containerd after the restart caused by kind's patches.
 const containerdLimit = time.Minute
 
-// imagesOnceUp asks for the images of a node until its containerd answers: kind restarts it, and on a busy machine that takes its time.
-func (k *Kind) imagesOnceUp(ctx context.Context, node string) (map[string][]string, error) {
+// waitImages lists the images of a node, retrying until its containerd answers: kind restarts it, which takes a while on a busy machine.
+func (k *Kind) waitImages(ctx context.Context, node string) (map[string][]string, error) {
 	limited, cancel := context.WithTimeout(ctx, containerdLimit)
 	defer cancel()
 	again := time.NewTicker(500 * time.Millisecond)
@@ -113,8 +113,8 @@ func (k *Kind) imagesOnceUp(ctx context.Context, node string) (map[string][]stri
 	}
 }
 
-// importScript streams an archive into containerd. Without --local ctr hands the stream over to containerd piece by piece, and Argo CD's 370 MB cost 11 s of
-// processor time, the engine's share included; with it 5 s. The snapshotter is the one that the node's entrypoint has chosen.
+// importScript streams an archive into containerd. Without --local, ctr passes the stream on in chunks: Argo CD's 370 MB take 11 s of processor time, including
+// the engine's, instead of 5 s. The snapshotter is the one selected by the node's entrypoint.
 const importScript = `snapshotter=$(sed -n 's/^ *snapshotter = "\(.*\)"/\1/p' /etc/containerd/config.toml | head -n 1)
 exec ctr --namespace=k8s.io images import --local --all-platforms --digests --snapshotter="${snapshotter:-overlayfs}" -`
 
@@ -128,7 +128,7 @@ func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string)
 	if !docker.Said(err, "flag provided but not defined") {
 		return err
 	}
-	// A node image with a containerd before 1.7: kind's way.
+	// containerd before 1.7: import as kind does.
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string)
 	return err
 }
 
-// contextReader ends a stream when its context ends, as kind's loading takes none.
+// contextReader ends a stream with its context, as kind's image loading takes none.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -152,7 +152,7 @@ func (c contextReader) Read(b []byte) (int, error) {
 	return c.r.Read(b)
 }
 
-// imageIDs lists the images of a node: the ids (digests of configurations) that each name stands for.
+// imageIDs lists the images of a node: the ids (config digests) of each name.
 func (k *Kind) imageIDs(ctx context.Context, node string) (map[string][]string, error) {
 	out, err := k.docker.Exec(ctx, node, nil, "crictl", "images", "--output", "json")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cluster makes, watches and removes the Kubernetes clusters of a lab. Kind is the provider that runs them as containers on this machine, through
-// sigs.k8s.io/kind in-process.
+// Package cluster creates, observes and deletes the Kubernetes clusters of a lab. Kind runs them as containers on this machine, using sigs.k8s.io/kind
+// in-process; Existing attaches clusters that others run.
 package cluster
 
 import (
@@ -24,11 +24,10 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// networkEnv names the Docker network that kind puts its nodes into. kind has no API for it, so lab
-// sets the variable in its own process; a process serves one lab.
+// networkEnv names the Docker network of kind's nodes. kind has no API for it, so lab sets the variable in its own process; a process serves one lab.
 const networkEnv = "KIND_EXPERIMENTAL_DOCKER_NETWORK"
 
-// Labels that kind gives to its node containers.
+// Labels of kind's node containers.
 const (
 	kindClusterLabel = "io.x-k8s.kind.cluster"
 	kindRoleLabel    = "io.x-k8s.kind.role"
@@ -36,28 +35,28 @@ const (
 	loadBalancer = "external-load-balancer" // a role: kind's Envoy in front of several control planes
 )
 
-// Host is what the machine lacks and clusters on it must be told about.
+// Host describes limitations of the machine that clusters must be configured for.
 type Host struct {
-	CgroupV1    bool // the engine runs on cgroup v1, which kubelet refuses unless told otherwise
+	CgroupV1    bool // the engine uses cgroup v1, which kubelet rejects by default
 	NoOOMAdjust bool // the engine may not lower OOM scores (no CAP_SYS_RESOURCE)
 }
 
 // Port publishes a port of the cluster's first control-plane node on 127.0.0.1.
 type Port struct {
-	Host int // 0 lets kind choose a free one
+	Host int // 0 means any free port
 	Node int
 }
 
-// Spec is what a cluster is made of.
+// Spec describes a cluster to create.
 type Spec struct {
 	Cluster lab.Cluster
-	NodeRef string // node image, at hand in the engine; nodes that name an image of their own keep it
-	// Images returns what is loaded into every node; it may block until the archives are at hand, while the control plane starts. May be nil.
+	NodeRef string // node image, present in the engine; nodes with an image of their own keep it
+	// Images returns the images to load into every node. It may block until they are built, while the control plane starts. May be nil.
 	Images func(ctx context.Context) ([]lab.Image, error)
 	Ports  []Port
 }
 
-// Kind runs a lab's clusters as containers. Its methods may be called for different clusters at the same time.
+// Kind runs a lab's clusters as containers. It is safe for concurrent use on different clusters.
 type Kind struct {
 	lab    string
 	dir    string // of kubeconfigs
@@ -66,26 +65,26 @@ type Kind struct {
 	host   Host
 }
 
-// NewKind returns the clusters of the lab that dir belongs to. Their kubeconfigs and lab's record of them are kept there.
+// NewKind returns the clusters of the lab of dir, which holds their kubeconfigs and records.
 func NewKind(dir *state.Dir, d *docker.Docker, host Host) *Kind {
 	return &Kind{lab: dir.Lab, dir: dir.Kubeconfigs(), state: dir, docker: d, host: host}
 }
 
-// Kubeconfig is the path of a cluster's own kubeconfig.
+// Kubeconfig returns the path of a cluster's kubeconfig.
 func (k *Kind) Kubeconfig(name string) string { return filepath.Join(k.dir, name+".yaml") }
 
-// RESTConfig is how to reach a cluster from this machine.
+// RESTConfig returns the client configuration of a cluster.
 func (k *Kind) RESTConfig(name string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", k.Kubeconfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig of cluster %s: %w", name, err)
 	}
-	cfg.QPS, cfg.Burst = -1, -1 // one person on one machine: the server's own fairness is limit enough
+	cfg.QPS, cfg.Burst = -1, -1 // a single local user: the server's own fairness suffices
 	cfg.UserAgent = "lab"
 	return cfg, nil
 }
 
-// HostPort is where a node port that was asked for by Spec.Ports listens on this machine, as the engine has it ("127.0.0.1:31080").
+// HostPort returns the host address of a node port published through Spec.Ports, as the engine reports it ("127.0.0.1:31080").
 func (k *Kind) HostPort(ctx context.Context, name string, nodePort int) (string, error) {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil {
@@ -99,24 +98,24 @@ func (k *Kind) HostPort(ctx context.Context, name string, nodePort int) (string,
 	return "", fmt.Errorf("cluster %s publishes no port %d", name, nodePort)
 }
 
-// nodes are the containers of one cluster, in the order in which they start: control planes, load balancer, workers.
+// nodes returns the containers of one cluster in start order: control planes, load balancer, workers.
 func (k *Kind) nodes(ctx context.Context, name string) ([]docker.Container, error) {
 	return k.ownNodes(ctx, "="+lab.KindName(k.lab, name))
 }
 
-// ownNodes are kind's containers that were made for the lab's network, be they connected to it or cut off; of one cluster where which is "=NAME".
+// ownNodes returns kind's containers created for the lab's network, connected or not; with which as "=NAME", those of one cluster.
 func (k *Kind) ownNodes(ctx context.Context, which string) ([]docker.Container, error) {
 	list, err := k.docker.Containers(ctx, "label="+kindClusterLabel+which)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(c docker.Container) bool { return !k.made(c) })
+	list = slices.DeleteFunc(list, func(c docker.Container) bool { return !k.owns(c) })
 	sortNodes(list)
 	return list, nil
 }
 
-// made reports whether a container is this lab's, by the network that it was made for or is in.
-func (k *Kind) made(c docker.Container) bool {
+// owns reports whether a container is this lab's, by the network that it was created for or is in.
+func (k *Kind) owns(c docker.Container) bool {
 	_, connected := c.Addresses[lab.NetworkName(k.lab)]
 	return connected || c.Network == lab.NetworkName(k.lab)
 }
@@ -130,7 +129,7 @@ func sortNodes(list []docker.Container) {
 	})
 }
 
-// provider is kind itself, on the same engine that the docker command line speaks to.
+// provider returns kind's provider on the engine of the docker command line.
 func (k *Kind) provider(logger log.Logger) (*kind.Provider, error) {
 	if err := os.Setenv(networkEnv, lab.NetworkName(k.lab)); err != nil {
 		return nil, err
@@ -138,8 +137,7 @@ func (k *Kind) provider(logger log.Logger) (*kind.Provider, error) {
 	return kind.NewProvider(kind.ProviderWithDocker(), kind.ProviderWithLogger(logger)), nil
 }
 
-// Inputs is a digest of what a cluster is made from; a cluster whose mark differs has to be made again. The numbers of lab's own host ports are left out, as
-// they are chosen freely: HostPort tells what they are.
+// Inputs returns the digest of a cluster's inputs; a change requires recreation. The host ports chosen by lab are excluded.
 func Inputs(spec Spec) string {
 	in := struct {
 		Node  string
@@ -152,7 +150,7 @@ func Inputs(spec Spec) string {
 	return digest(in)
 }
 
-// ImagesDigest is a digest of a set of images, whatever its order.
+// ImagesDigest returns a digest of a set of images, independent of order.
 func ImagesDigest(images []lab.Image) string {
 	refs := make([]string, 0, len(images))
 	for _, i := range images {
@@ -164,7 +162,7 @@ func ImagesDigest(images []lab.Image) string {
 
 func digest(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // strings and numbers alone
+	if err != nil { // only strings and numbers
 		panic(err)
 	}
 	sum := sha256.Sum256(b)

@@ -15,20 +15,20 @@ import (
 	"homelab/lab"
 )
 
-// Kubeconfig is the file that leads into one cluster.
+// Kubeconfig is the kubeconfig file of one cluster.
 type Kubeconfig struct {
 	Cluster string
 	Path    string
 	Context string // of the file
-	Made    bool   // by lab: the cluster is none that exists without it
+	Made    bool   // created by lab, not attached
 }
 
-// writeKubeconfig puts one in place as a whole, readable by its owner alone.
+// writeKubeconfig writes a kubeconfig atomically, with mode 0600.
 func writeKubeconfig(file string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func writeKubeconfig(file string, text []byte) error {
 	return os.Rename(f.Name(), file)
 }
 
-// forgetKubeconfig removes one, what an interrupted write of it left, and the lock that kind keeps beside it, which a killed run leaves.
+// forgetKubeconfig removes a kubeconfig, remains of an interrupted write, and kind's lock, which a killed run leaves behind.
 func forgetKubeconfig(file string) error {
 	files, err := filepath.Glob(file + ".*")
 	if err != nil {
@@ -54,7 +54,7 @@ func forgetKubeconfig(file string) error {
 	return nil
 }
 
-// Kubeconfigs lists those of a lab that are in a folder, by cluster.
+// Kubeconfigs lists a lab's kubeconfigs in a folder by cluster.
 func Kubeconfigs(labName, dir string) ([]Kubeconfig, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -72,7 +72,7 @@ func Kubeconfigs(labName, dir string) ([]Kubeconfig, error) {
 	return list, nil
 }
 
-// ChooseKubeconfigs lists those of the named clusters, or of all; up is the command that makes clusters.
+// ChooseKubeconfigs lists the kubeconfigs of the named clusters, or of all; up is the command suggested for creating clusters.
 func ChooseKubeconfigs(labName, dir string, names []string, up string) ([]Kubeconfig, error) {
 	all, err := Kubeconfigs(labName, dir)
 	if err != nil {
@@ -99,7 +99,7 @@ func ChooseKubeconfigs(labName, dir string, names []string, up string) ([]Kubeco
 	return list, nil
 }
 
-// MergeKubeconfigs adds contexts to the file that kubectl would write to; its current context stays.
+// MergeKubeconfigs adds contexts to the file that kubectl would write to, and keeps its current context.
 func MergeKubeconfigs(list []Kubeconfig) error {
 	access := clientcmd.NewDefaultPathOptions()
 	mine, err := access.GetStartingConfig()
@@ -107,7 +107,7 @@ func MergeKubeconfigs(list []Kubeconfig) error {
 		return fmt.Errorf("your kubeconfig: %w", err)
 	}
 	for _, k := range list {
-		if !k.Made { // its owner has it already, and knows better
+		if !k.Made { // already in its owner's kubeconfig
 			continue
 		}
 		theirs, err := clientcmd.LoadFromFile(k.Path)
@@ -122,7 +122,7 @@ func MergeKubeconfigs(list []Kubeconfig) error {
 	return nil
 }
 
-// addEntries copies entries without the file that they came from, to which clientcmd would write them back.
+// addEntries copies entries without their LocationOfOrigin, to which clientcmd would write them back.
 func addEntries(to, from *clientcmdapi.Config) {
 	for k, v := range from.Clusters {
 		v.LocationOfOrigin = ""

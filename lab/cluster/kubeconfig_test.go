@@ -27,7 +27,7 @@ func kubeconfig(t *testing.T, file, name string) {
 	}
 }
 
-func TestMergeKeepsWhatIsThere(t *testing.T) {
+func TestMergeKubeconfigs(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", mine)
@@ -54,12 +54,12 @@ func TestMergeKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if after, err := os.ReadFile(theirs); err != nil || string(after) != string(before) {
-		t.Errorf("the lab's own file was written: %v", err)
+		t.Errorf("lab's own file was written: %v", err)
 	}
 }
 
-// A file whose context is not lab's own leads to a cluster that somebody else runs: its owner's kubeconfig has it already.
-func TestMergeLeavesWhatItsOwnerHas(t *testing.T) {
+// A context that is not lab's own belongs to an existing cluster, which is already in its owner's kubeconfig.
+func TestMergeKubeconfigsExisting(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", mine)
@@ -73,7 +73,7 @@ func TestMergeLeavesWhatItsOwnerHas(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if err := cluster.MergeKubeconfigs(list[2:]); err == nil || !strings.Contains(err.Error(), "cluster torn") {
-		t.Errorf("a file that cannot be read: %v", err)
+		t.Errorf("unreadable file: %v", err)
 	}
 	if err := cluster.MergeKubeconfigs(list[:2]); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestMergeLeavesWhatItsOwnerHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cluster.MergeKubeconfigs(list[:1]); err == nil {
-		t.Error("a kubeconfig that cannot be read was written over")
+		t.Error("overwrote an unreadable kubeconfig")
 	}
 	if text, err := os.ReadFile(mine); err != nil || string(text) != "{" {
 		t.Errorf("%s, %v", text, err)

@@ -13,10 +13,9 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// Start starts the stopped nodes of a cluster, lets paused ones go on, writes its kubeconfig again and waits until the cluster is ready, five minutes at most.
-// It removes nothing.
+// Start starts stopped nodes, unpauses paused ones, rewrites the kubeconfig and waits up to five minutes until the cluster is ready. It removes nothing.
 func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
-	if err := k.start(ctx, name, orSilent(p)); err != nil {
+	if err := k.start(ctx, name, orDiscard(p)); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return nil
@@ -32,7 +31,7 @@ func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
 	if len(nodes) == 0 {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "absent", Message: "has no nodes"}
 	}
-	for _, n := range nodes { // one after the other: workers look for their control plane
+	for _, n := range nodes { // in sequence, as workers need their control plane
 		if err := k.wake(ctx, n, p); err != nil {
 			return err
 		}
@@ -43,8 +42,8 @@ func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
 	return k.settle(ctx, name, p)
 }
 
-// wake makes a node run, connected to the lab's network. One that was cut off is started again once it is connected, as its address may be another: kind's
-// entrypoint puts that right when a node boots.
+// wake makes a node run, connected to the lab's network. A node that was disconnected is restarted once reconnected, as its address may have changed: kind's
+// entrypoint adapts the node at boot.
 func (k *Kind) wake(ctx context.Context, n docker.Container, p lab.Progress) error {
 	if n.Paused() {
 		p("unpausing " + n.Name)
@@ -85,7 +84,7 @@ func (k *Kind) wake(ctx context.Context, n docker.Container, p lab.Progress) err
 	return k.docker.Start(ctx, n.ID, network)
 }
 
-// writeKubeconfig asks kind for the kubeconfig, as the port on this machine may be another after a restart, and puts it in place as a whole.
+// writeKubeconfig rewrites the kubeconfig from kind, as the host port may change with a restart.
 func (k *Kind) writeKubeconfig(name string) error {
 	provider, err := k.provider(log.NoopLogger{})
 	if err != nil {
@@ -98,7 +97,7 @@ func (k *Kind) writeKubeconfig(name string) error {
 	return writeKubeconfig(k.Kubeconfig(name), []byte(text))
 }
 
-// Delete removes a cluster's nodes with their volumes, its kubeconfig and lab's record of it. What is not there is no error.
+// Delete removes a cluster's nodes with their volumes, its kubeconfig and its record. A missing cluster is not an error.
 func (k *Kind) Delete(ctx context.Context, name string) error {
 	if err := k.removeAll(ctx, name); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
@@ -106,7 +105,7 @@ func (k *Kind) Delete(ctx context.Context, name string) error {
 	return errors.Join(forgetKubeconfig(k.Kubeconfig(name)), k.state.ForgetCluster(name))
 }
 
-// removeAll removes a cluster's nodes, if there are any.
+// removeAll removes all nodes of a cluster.
 func (k *Kind) removeAll(ctx context.Context, name string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil || len(nodes) == 0 {
@@ -115,14 +114,14 @@ func (k *Kind) removeAll(ctx context.Context, name string) error {
 	return k.removeNodes(ctx, name, nodes)
 }
 
-// removeNodes writes down that a removal has begun, which cannot be undone once the first node is gone, and removes the nodes.
+// removeNodes records that a removal has begun, which is irreversible once the first node is gone, and removes the nodes.
 func (k *Kind) removeNodes(ctx context.Context, name string, nodes []docker.Container) error {
 	r := k.state.Cluster(name)
 	r.Removing = true
 	if r.Whole || len(r.Nodes) == 0 {
 		r.Nodes = ids(nodes)
 	}
-	recorded := k.state.SaveCluster(name, r) // a full disk must not keep anyone from freeing space
+	recorded := k.state.SaveCluster(name, r) // a full disk must not prevent freeing space
 	err := k.remove(ctx, nodes)
 	if stuck(err) {
 		err = k.removeFrozen(ctx, nodes)
@@ -141,26 +140,26 @@ func (k *Kind) remove(ctx context.Context, nodes []docker.Container) error {
 	for again := removals; ; again-- {
 		_, err := k.docker.Output(ctx, nil, args...)
 		switch {
-		case err == nil || gone(err) && !stuck(err):
+		case err == nil || alreadyRemoved(err) && !stuck(err):
 			return nil
 		case again == 1 || stuck(err) || ctx.Err() != nil:
 			return err
 		}
-		// A container that is just being started, by a run that was killed, cannot always be removed.
+		// A container that a killed run is still starting cannot always be removed.
 		if lab.Sleep(ctx, removalPause) != nil {
 			return err
 		}
 	}
 }
 
-// How often a removal is tried, and how long after one that failed.
+// Number of attempts at a removal, and the pause after a failure.
 const (
 	removals     = 4
 	removalPause = time.Second
 )
 
-// gone reports whether a container that is to be removed is removed already, or is being removed by someone else.
-func gone(err error) bool {
+// alreadyRemoved reports whether the error means that the container is already removed or being removed.
+func alreadyRemoved(err error) bool {
 	return docker.Said(err, "No such container") || docker.Said(err, "is already in progress")
 }
 

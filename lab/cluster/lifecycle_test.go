@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/kind/pkg/exec"
 )
 
-// A node that ends neither killed nor thawed is told of with a cure, and with all that was tried.
-func TestNodeThatDoesNotEnd(t *testing.T) {
+// A node that can be neither killed nor thawed is reported with a cure and all attempts.
+func TestRemoveFrozenFails(t *testing.T) {
 	dir := t.TempDir()
 	const program = "#!/bin/sh\n" + `case $1 in
 run) echo 'no such file: /sys/fs/cgroup/freezer' ;;
@@ -42,7 +42,7 @@ exit 1
 	}
 }
 
-// What a killed run had begun may come into being between lab's look and kind's.
+// Nodes of a killed run may appear between lab's check and kind's.
 func TestExplainLeftOver(t *testing.T) {
 	var e *lab.Error
 	err := explain(errors.New(`node(s) already exist for a cluster with the name "demo-dev"`))
@@ -50,17 +50,17 @@ func TestExplainLeftOver(t *testing.T) {
 		t.Errorf("%v, want the code %s", err, CodeLeftOver)
 	}
 	if err := explain(errors.New("another")); errors.As(err, &e) && e.Code == CodeLeftOver && err == error(e) {
-		t.Errorf("%v is no left over", err)
+		t.Errorf("unrelated error has the code of a left over: %v", err)
 	}
 }
 
-// A container that was removed while it was being started may have left its place in the network, which is freed before the next try.
+// A container removed while starting may leave its endpoint behind, which is removed before the next attempt.
 func TestExplainOccupied(t *testing.T) {
 	text := "docker: Error response from daemon: endpoint with name demo-dev-control-plane already exists in network lab-demo.\n"
 	err := explain(&exec.RunError{Command: []string{"docker", "run"}, Output: []byte(text), Inner: errors.New("exit status 125")})
 	var e *lab.Error
-	var o *occupied
-	if !errors.As(err, &e) || e.Code != CodeLeftOver || !errors.As(err, &o) || *o != (occupied{"demo-dev-control-plane", "lab-demo"}) {
+	var o *staleEndpoint
+	if !errors.As(err, &e) || e.Code != CodeLeftOver || !errors.As(err, &o) || *o != (staleEndpoint{"demo-dev-control-plane", "lab-demo"}) {
 		t.Fatalf("%v", err)
 	}
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestExplainOccupied(t *testing.T) {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	k := &Kind{docker: docker.New(), lab: "demo"}
 	for _, err := range []error{err, errors.New("another")} {
-		if err := k.vacate(t.Context(), err); err != nil {
+		if err := k.removeEndpoint(t.Context(), err); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,16 +79,15 @@ func TestExplainOccupied(t *testing.T) {
 	}
 }
 
-// A place in the network that is not freed is told of: the next try would fail by it again.
-func TestVacateTellsWhatFailed(t *testing.T) {
+func TestVacateError(t *testing.T) {
 	engineOf(t, "echo 'permission denied' >&2; exit 1")
-	if err := (&Kind{docker: docker.New(), lab: "demo"}).vacate(t.Context(), &occupied{"demo-dev-control-plane", "lab-demo"}); err == nil {
+	if err := (&Kind{docker: docker.New(), lab: "demo"}).removeEndpoint(t.Context(), &staleEndpoint{"demo-dev-control-plane", "lab-demo"}); err == nil {
 		t.Error("no error")
 	}
 }
 
-// A removal that fails for a moment, as a container that is just being started has it, is tried again.
-func TestRemovalIsTriedAgain(t *testing.T) {
+// A removal that fails temporarily, as for a container that is being started, is retried.
+func TestRemoveRetry(t *testing.T) {
 	dir := t.TempDir()
 	program := "#!/bin/sh\necho >>" + dir + "/calls\n[ $(wc -l <" + dir + "/calls) -ge 2 ] || { echo 'driver failed to remove root filesystem: busy' >&2; exit 1; }\n"
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(program), 0o755); err != nil {
@@ -101,8 +100,8 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A network of the lab's name that somebody else made is not taken for the lab's.
-func TestANetworkOfAnothersIsNotTheLabs(t *testing.T) {
+// A network of the lab's name without its label is not the lab's.
+func TestHasNetworkForeign(t *testing.T) {
 	for labels, ours := range map[string]bool{`{"` + lab.LabelName + `":"demo"}`: true, `{"` + lab.LabelName + `":"other"}`: false, `{}`: false} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\necho '[{\"Labels\":"+labels+"}]'\n"), 0o755); err != nil {

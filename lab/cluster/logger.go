@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// statusLogger turns kind's status lines (" • Preparing nodes 📦  ...") into progress. kind's warnings are about choices that lab made on purpose (the network
-// of its own, cgroup v1, which doctor reports) and are left out; kind's errors come back as errors.
+// statusLogger turns kind's status lines (" • Preparing nodes 📦  ...") into progress. kind's warnings are dropped, as they concern deliberate choices of lab
+// (its network, cgroup v1, which doctor reports); its errors are returned as errors.
 type statusLogger struct {
 	progress lab.Progress
-	started  func(status string) // may be nil; called when a phase starts
+	started  func(status string) // called when a phase starts; may be nil
 }
 
 var _ log.Logger = statusLogger{}
@@ -48,7 +48,7 @@ func (l statusLogger) Info(message string) {
 	}
 }
 
-// phase reads the name of a phase that starts: lower case at the front, without kind's pictures.
+// phase returns the name of a starting phase, in lower case and without emoji.
 func phase(message string) (string, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(message), "•")
 	if !ok {

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The mark says what a cluster was made from. It is written last, and stands in three places, so that losing any two of them loses no cluster: in the cluster
-// (a ConfigMap in kube-system, with the images too), in every node's file system, which can be read while the node is stopped, and in lab's state folder.
+// The mark records the inputs of a cluster. It is written last and to three places, any one of which suffices: the cluster (a ConfigMap in kube-system,
+// including the images), every node's file system, readable while the node is stopped, and lab's state folder.
 const (
 	markName   = "lab"
 	markInputs = "inputs"
@@ -27,15 +27,15 @@ const (
 	markFile   = "/kind/lab.json"
 )
 
-// Evidence is what one of a mark's places says.
+// Evidence is the mark as read from one place.
 type Evidence struct {
 	Known  bool // the place could be read
-	Found  bool // and holds a mark
+	Found  bool // it holds a mark
 	Inputs string
 }
 
-// Mark writes what a cluster was made from and which images it was given, each by a word of the caller's. The API's mark comes after the nodes': where it is
-// found, they are all there, and where it is not, the next run sees that and writes them again.
+// Mark records a cluster's inputs and loaded images, each as a caller-defined string. The API's mark is written after the nodes': its presence implies theirs,
+// and if it is missing, the next run writes all of them again.
 func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) error {
 	client, err := k.client(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func (k *Kind) Mark(ctx context.Context, name, inputs string, images []string) e
 	return k.record(name, inputs, nodes)
 }
 
-// Record writes lab's own record of a cluster that is known to be whole, where it was lost.
+// Record restores lab's record of a complete cluster.
 func (k *Kind) Record(ctx context.Context, name, inputs string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil {
@@ -89,7 +89,7 @@ func ids(nodes []docker.Container) []string {
 	return list
 }
 
-// apiMark reads the mark from the cluster.
+// apiMark reads the mark from the cluster's API.
 func apiMark(ctx context.Context, client kubernetes.Interface) (Evidence, []string) {
 	m, err := client.CoreV1().ConfigMaps(system).Get(ctx, markName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -101,10 +101,10 @@ func apiMark(ctx context.Context, client kubernetes.Interface) (Evidence, []stri
 	return Evidence{Known: true, Found: true, Inputs: m.Data[markInputs]}, strings.Fields(m.Data[markImages])
 }
 
-// copyLimit bounds the reading of one small file from a node; beyond it the mark is unknown.
+// copyLimit bounds the reading of a small file from a node; the mark is unknown afterwards.
 const copyLimit = 10 * time.Second
 
-// nodeMark reads the mark from a node's file system, be the node stopped or not.
+// nodeMark reads the mark from a node's file system, running or stopped.
 func (k *Kind) nodeMark(ctx context.Context, nodes []docker.Container) Evidence {
 	ctx, cancel := context.WithTimeout(ctx, copyLimit)
 	defer cancel()
@@ -120,7 +120,7 @@ func (k *Kind) nodeMark(ctx context.Context, nodes []docker.Container) Evidence 
 			return Evidence{}
 		}
 		var m map[string]string
-		if json.Unmarshal(text, &m) != nil { // never half written: it was renamed into place
+		if json.Unmarshal(text, &m) != nil { // never partial: it is renamed into place
 			return Evidence{}
 		}
 		return Evidence{Known: true, Found: true, Inputs: m[markInputs]}
@@ -128,11 +128,12 @@ func (k *Kind) nodeMark(ctx context.Context, nodes []docker.Container) Evidence 
 	return Evidence{}
 }
 
-// Judge weighs what the three places say of containers that exist, given by their ids. It is pure. node is asked only where the others do not decide.
+// Judge decides how a cluster with the given container ids was created from the evidence of the three places. It is a pure function; node is called only if the
+// others do not suffice.
 func Judge(r state.Cluster, ids []string, api Evidence, node func() Evidence) (lab.Made, string) {
 	recorded := func(id string) bool { return slices.Contains(r.Nodes, id) }
 	ours := !slices.ContainsFunc(ids, func(id string) bool { return !recorded(id) })
-	if r.Removing && ours && len(ids) < len(r.Nodes) { // what was taken away cannot be put back
+	if r.Removing && ours && len(ids) < len(r.Nodes) { // the removed containers cannot be restored
 		return lab.MadeHalf, ""
 	}
 	if api.Found {

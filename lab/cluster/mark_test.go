@@ -10,7 +10,7 @@ import (
 	"homelab/lab/state"
 )
 
-// What decides over a cluster's life: nothing is taken for half made, which is removed, but what lab's own record proves to be.
+// Judge returns MadeHalf, which leads to removal, only if lab's own record proves it.
 func TestJudge(t *testing.T) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	none, absent, mark := Evidence{}, Evidence{Known: true}, Evidence{Known: true, Found: true, Inputs: "mark"}
@@ -25,34 +25,34 @@ func TestJudge(t *testing.T) {
 		made      lab.Made
 		inputs    string
 	}{
-		"the API's mark":                          {state.Cluster{}, []string{"1"}, mark, none, lab.MadeWhole, "mark"},
-		"the API's mark, begun":                   {begun, []string{"1", "2"}, mark, none, lab.MadeWhole, "mark"},
-		"the record":                              {made, []string{"1", "2"}, none, absent, lab.MadeWhole, "record"},
-		"the record, one container less":          {made, []string{"1"}, none, absent, lab.MadeWhole, "record"},
-		"the record of other containers":          {made, []string{"1", "3"}, none, absent, lab.MadeUnknown, ""},
-		"the record of others, the node's mark":   {made, []string{"1", "3"}, none, mark, lab.MadeWhole, "mark"},
-		"the node's mark":                         {state.Cluster{}, []string{"1"}, absent, mark, lab.MadeWhole, "mark"},
-		"begun":                                   {begun, []string{"1", "2"}, absent, absent, lab.MadeHalf, ""},
-		"begun, in part":                          {begun, []string{"2"}, absent, absent, lab.MadeHalf, ""},
-		"begun before any container was known":    {state.Cluster{Began: began}, []string{"1"}, absent, absent, lab.MadeHalf, ""},
-		"begun, the node cannot be read":          {begun, []string{"1", "2"}, absent, none, lab.MadeUnknown, ""},
-		"begun, other containers":                 {begun, []string{"1", "3"}, absent, absent, lab.MadeUnknown, ""},
-		"no proof of anything":                    {state.Cluster{}, []string{"1"}, absent, absent, lab.MadeUnknown, ""},
-		"nothing can be read":                     {state.Cluster{}, []string{"1"}, none, none, lab.MadeUnknown, ""},
-		"being removed, one is gone":              {removing, []string{"2"}, mark, mark, lab.MadeHalf, ""},
-		"being removed, nothing is gone yet":      {removing, []string{"1", "2"}, none, absent, lab.MadeWhole, "record"},
-		"being removed, made again by other hand": {removing, []string{"3"}, mark, none, lab.MadeWhole, "mark"},
+		"API mark":                      {state.Cluster{}, []string{"1"}, mark, none, lab.MadeWhole, "mark"},
+		"API mark, begun":               {begun, []string{"1", "2"}, mark, none, lab.MadeWhole, "mark"},
+		"record":                        {made, []string{"1", "2"}, none, absent, lab.MadeWhole, "record"},
+		"record, container missing":     {made, []string{"1"}, none, absent, lab.MadeWhole, "record"},
+		"record of other containers":    {made, []string{"1", "3"}, none, absent, lab.MadeUnknown, ""},
+		"record of others, node mark":   {made, []string{"1", "3"}, none, mark, lab.MadeWhole, "mark"},
+		"node mark":                     {state.Cluster{}, []string{"1"}, absent, mark, lab.MadeWhole, "mark"},
+		"begun":                         {begun, []string{"1", "2"}, absent, absent, lab.MadeHalf, ""},
+		"begun, partly removed":         {begun, []string{"2"}, absent, absent, lab.MadeHalf, ""},
+		"begun, no known containers":    {state.Cluster{Began: began}, []string{"1"}, absent, absent, lab.MadeHalf, ""},
+		"begun, node unreadable":        {begun, []string{"1", "2"}, absent, none, lab.MadeUnknown, ""},
+		"begun, other containers":       {begun, []string{"1", "3"}, absent, absent, lab.MadeUnknown, ""},
+		"no evidence":                   {state.Cluster{}, []string{"1"}, absent, absent, lab.MadeUnknown, ""},
+		"nothing readable":              {state.Cluster{}, []string{"1"}, none, none, lab.MadeUnknown, ""},
+		"removing, one gone":            {removing, []string{"2"}, mark, mark, lab.MadeHalf, ""},
+		"removing, none gone":           {removing, []string{"1", "2"}, none, absent, lab.MadeWhole, "record"},
+		"removing, recreated by others": {removing, []string{"3"}, mark, none, lab.MadeWhole, "mark"},
 	} {
 		made, inputs := Judge(c.record, c.ids, c.api, func() Evidence { return c.node })
 		if made != c.made || inputs != c.inputs {
-			t.Errorf("%s: %v of %q, want %v of %q", name, made, inputs, c.made, c.inputs)
+			t.Errorf("%s: Judge = %v, %q, want %v, %q", name, made, inputs, c.made, c.inputs)
 		}
 	}
-	Judge(made, []string{"1"}, none, func() Evidence { t.Error("a node was read although the record decides"); return none })
+	Judge(made, []string{"1"}, none, func() Evidence { t.Error("read a node although the record suffices"); return none })
 }
 
-// A cluster's fault says how many of its nodes are what, and its start is that of the node that came last.
-func TestGroupTellsHowNodesStand(t *testing.T) {
+// Fault counts the nodes by state, and Started is that of the node started last.
+func TestGroupFault(t *testing.T) {
 	now := time.Now()
 	node := func(name, status string, started time.Time) docker.Container {
 		return docker.Container{
@@ -77,15 +77,15 @@ func TestGroupTellsHowNodesStand(t *testing.T) {
 			t.Errorf("%q: %+v", c.statuses, got)
 		}
 	}
-	// The clock was put back since: nothing can be later than that start.
+	// The clock was set back.
 	got := group("demo", []docker.Container{node("a", "running", now.Add(time.Hour))})
 	if !got[0].Started.IsZero() {
 		t.Errorf("started in the future: %s", got[0].Started)
 	}
 }
 
-// Clusters are in the order of their names, even where one has no control plane left.
-func TestGroupIsInOrder(t *testing.T) {
+// Clusters are ordered by name, even without a control plane.
+func TestGroupOrder(t *testing.T) {
 	node := func(cluster, role string) docker.Container {
 		return docker.Container{Name: cluster + "-" + role, Labels: map[string]string{kindClusterLabel: "demo-" + cluster, kindRoleLabel: role}}
 	}
@@ -103,6 +103,6 @@ func TestGroupIsInOrder(t *testing.T) {
 		roles = append(roles, n.Labels[kindRoleLabel])
 	}
 	if want := []string{"control-plane", loadBalancer, "worker"}; !slices.Equal(roles, want) {
-		t.Errorf("nodes start in the order %q", roles)
+		t.Errorf("start order %q", roles)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/docker"
 )
 
-// EnsureNetwork makes the lab's network where there is none, just as kind would make its own, but labelled as the lab's.
+// EnsureNetwork creates the lab's network if missing, configured like kind's but labelled as the lab's.
 func (k *Kind) EnsureNetwork(ctx context.Context) error {
 	found, err := k.HasNetwork(ctx)
 	if err != nil || found {
@@ -23,20 +23,19 @@ func (k *Kind) EnsureNetwork(ctx context.Context) error {
 	return k.makeNetwork(ctx, "")
 }
 
-// EnsureSubnet makes the lab's network with IPv4 addresses of a subnet, in the place of one with others that nothing is connected to. Where the subnet is not to be
-// had, the network has another one.
+// EnsureSubnet ensures that the lab's network has the IPv4 subnet, replacing a network with no containers. If the subnet is unavailable, another one is used.
 func (k *Kind) EnsureSubnet(ctx context.Context, subnet string) error {
 	has, err := k.Subnet(ctx)
 	if err != nil || has != "" && has == subnet {
 		return err
 	}
-	if err := k.removeNetwork(ctx); err != nil { // somebody else is connected to it
+	if err := k.removeNetwork(ctx); err != nil { // in use by someone else
 		return k.EnsureNetwork(ctx)
 	}
 	return k.makeNetwork(ctx, subnet)
 }
 
-// Subnet is that of the IPv4 addresses of the lab's network; empty where there is none.
+// Subnet returns the IPv4 subnet of the lab's network, or "" without one.
 func (k *Kind) Subnet(ctx context.Context) (string, error) {
 	found, err := k.HasNetwork(ctx)
 	if err != nil || !found {
@@ -54,7 +53,7 @@ func (k *Kind) Subnet(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// makeNetwork makes the lab's network; with a subnet, if it can be had.
+// makeNetwork creates the lab's network, with the subnet if available.
 func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
 	name := lab.NetworkName(k.lab)
 	mtu, err := k.docker.Output(ctx, nil, "network", "inspect", "bridge", "--format", `{{index .Options "com.docker.network.driver.mtu"}}`)
@@ -78,7 +77,7 @@ func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
 			return nil
 		}
 	}
-	const attempts = 5 // kind's own number
+	const attempts = 5 // as in kind
 	for attempt := range int32(attempts) {
 		if err = create("--ipv6", "--subnet", ulaSubnet(name, attempt)); err == nil || !overlaps(err) {
 			break
@@ -93,7 +92,7 @@ func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
 	return nil
 }
 
-// RemoveNetwork removes the lab's network, with what was connected to it by hand cut off, and does nothing where there is none.
+// RemoveNetwork disconnects manually connected containers and removes the lab's network. A missing network is not an error.
 func (k *Kind) RemoveNetwork(ctx context.Context) error {
 	found, err := k.HasNetwork(ctx)
 	if err != nil || !found {
@@ -105,7 +104,7 @@ func (k *Kind) RemoveNetwork(ctx context.Context) error {
 	return k.removeNetwork(ctx)
 }
 
-// removeNetwork removes a network that nothing is connected to.
+// removeNetwork removes a network without containers.
 func (k *Kind) removeNetwork(ctx context.Context) error {
 	name := lab.NetworkName(k.lab)
 	if _, err := k.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
@@ -114,7 +113,7 @@ func (k *Kind) removeNetwork(ctx context.Context) error {
 	return nil
 }
 
-// disconnectGuests disconnects containers that were made for other networks and connected to the lab's by hand, as nodes of existing clusters are.
+// disconnectGuests disconnects containers of other networks that were connected manually, such as nodes of existing clusters.
 func (k *Kind) disconnectGuests(ctx context.Context) error {
 	network := lab.NetworkName(k.lab)
 	list, err := k.docker.Containers(ctx, "network="+network)
@@ -132,7 +131,7 @@ func (k *Kind) disconnectGuests(ctx context.Context) error {
 	return nil
 }
 
-// HasNetwork reports whether the lab's network exists; one of its name that is not the lab's is an error.
+// HasNetwork reports whether the lab's network exists; a network of that name without the lab's label is an error.
 func (k *Kind) HasNetwork(ctx context.Context) (bool, error) {
 	name := lab.NetworkName(k.lab)
 	out, err := k.docker.Output(ctx, nil, "network", "inspect", name)
@@ -155,8 +154,7 @@ func (k *Kind) HasNetwork(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ulaSubnet is a network of fc00::/8 that follows from the name, as kind has it: Docker has no pool of
-// IPv6 addresses to choose from.
+// ulaSubnet derives an fc00::/8 subnet from the name, as kind does: Docker has no IPv6 address pool.
 func ulaSubnet(name string, attempt int32) string {
 	sum := sha1.Sum(binary.LittleEndian.AppendUint32([]byte(name), uint32(attempt)))
 	ip := [16]byte{0: 0xfc}
@@ -168,5 +166,6 @@ func overlaps(err error) bool {
 	return docker.Said(err, "Pool overlaps with other one") || docker.Said(err, "networks have overlapping")
 }
 
-// noIPv6 reports whether Docker could not set up IPv6: switched off, missing in the kernel, or without ip6tables (https://github.com/kubernetes-sigs/kind/issues/1544).
+// noIPv6 reports whether Docker could not set up IPv6: disabled, missing in the kernel, or without ip6tables
+// (https://github.com/kubernetes-sigs/kind/issues/1544).
 func noIPv6(err error) bool { return docker.Said(err, "ip6tables") || docker.Said(err, "IPv6") }

@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// answerLimit is how long Observe waits for one cluster's API: it is on this machine, so it answers in milliseconds or is not well.
+// answerLimit bounds Observe's wait for one cluster's API, which is local and answers within milliseconds if healthy.
 const answerLimit = 2 * time.Second
 
-// sighting is one cluster and the containers that it consists of.
-type sighting struct {
+// nodeGroup is a cluster and its containers.
+type nodeGroup struct {
 	lab.ClusterState
 	nodes []docker.Container
 }
 
-// Observe returns what there is of the lab's clusters, or of the named ones alone. An API that does not answer is a finding, not an error.
+// Observe returns the state of the lab's clusters, or of the named ones. An unreachable API is part of the state, not an error.
 func (k *Kind) Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error) {
 	list, err := k.ownNodes(ctx, "")
 	if err != nil {
@@ -32,11 +32,11 @@ func (k *Kind) Observe(ctx context.Context, names ...string) ([]lab.ClusterState
 	}
 	seen := group(k.lab, list)
 	if len(names) > 0 {
-		seen = slices.DeleteFunc(seen, func(s sighting) bool { return !slices.Contains(names, s.Name) })
+		seen = slices.DeleteFunc(seen, func(s nodeGroup) bool { return !slices.Contains(names, s.Name) })
 	}
-	var asking errgroup.Group // one request chain for each cluster; none of them fails the others
+	var asking errgroup.Group // one request chain per cluster, none of which fails the others
 	for i := range seen {
-		asking.Go(func() error { k.look(ctx, &seen[i]); return nil })
+		asking.Go(func() error { k.inspect(ctx, &seen[i]); return nil })
 	}
 	_ = asking.Wait()
 	states := make([]lab.ClusterState, 0, len(seen))
@@ -46,11 +46,11 @@ func (k *Kind) Observe(ctx context.Context, names ...string) ([]lab.ClusterState
 	return states, ctx.Err()
 }
 
-// group sorts node containers into clusters, by name.
-func group(labName string, list []docker.Container) []sighting {
+// group groups node containers into clusters, ordered by name.
+func group(labName string, list []docker.Container) []nodeGroup {
 	sortNodes(list)
 	at := map[string]int{}
-	var seen []sighting
+	var seen []nodeGroup
 	for _, c := range list {
 		name, ours := strings.CutPrefix(c.Labels[kindClusterLabel], lab.KindName(labName, ""))
 		if !ours {
@@ -60,7 +60,7 @@ func group(labName string, list []docker.Container) []sighting {
 		if !ok {
 			i = len(seen)
 			at[name] = i
-			seen = append(seen, sighting{ClusterState: lab.ClusterState{Name: name, Exists: true, Running: true}})
+			seen = append(seen, nodeGroup{ClusterState: lab.ClusterState{Name: name, Exists: true, Running: true}})
 		}
 		seen[i].Nodes = append(seen[i].Nodes, c.Name)
 		seen[i].nodes = append(seen[i].nodes, c)
@@ -69,13 +69,13 @@ func group(labName string, list []docker.Container) []sighting {
 		}
 	}
 	for i := range seen {
-		seen[i].halt()
+		seen[i].setFault()
 	}
-	slices.SortFunc(seen, func(a, b sighting) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(seen, func(a, b nodeGroup) int { return strings.Compare(a.Name, b.Name) })
 	return seen
 }
 
-// started is when a node was started last; zero where its clock was put back since, as nothing can be later than that.
+// started returns the last start time of a node, or zero if it is in the future because the clock was set back.
 func started(c docker.Container) time.Time {
 	if c.Started.After(time.Now()) {
 		return time.Time{}
@@ -83,8 +83,8 @@ func started(c docker.Container) time.Time {
 	return c.Started
 }
 
-// halt finds out whether every node runs, and if not, how it stands with them.
-func (s *sighting) halt() {
+// setFault determines whether every node runs, and otherwise the fault.
+func (s *nodeGroup) setFault() {
 	stopped, paused := 0, 0
 	for _, n := range s.nodes {
 		switch {
@@ -108,8 +108,8 @@ func (s *sighting) halt() {
 	}
 }
 
-// look asks a cluster that runs, and finds out how it came to be.
-func (k *Kind) look(ctx context.Context, s *sighting) {
+// inspect queries a running cluster and judges how it was created.
+func (k *Kind) inspect(ctx context.Context, s *nodeGroup) {
 	var mark Evidence
 	if s.Running {
 		mark = k.ask(ctx, &s.ClusterState, starts(s.nodes))
@@ -126,7 +126,7 @@ func (k *Kind) look(ctx context.Context, s *sighting) {
 	}
 }
 
-// ask fills in what a cluster's API says about it, and returns its mark.
+// ask fills in what a cluster's API reports, and returns its mark.
 func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]time.Time) Evidence {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -136,7 +136,7 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]ti
 		s.Fault = "its kubeconfig cannot be read"
 		return Evidence{}
 	}
-	cfg.Timeout = answerLimit // the request for the version takes no context
+	cfg.Timeout = answerLimit // the version request takes no context
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return Evidence{}
@@ -169,7 +169,7 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]ti
 		mark, images = apiMark(ctx, client)
 		return nil
 	})
-	_ = asking.Wait() // what did not answer stays unknown
+	_ = asking.Wait() // anything that did not answer stays unknown
 	s.Kubernetes, s.Ready, s.Marked, s.Images = version, ready, mark.Found, images
 	if version != "" && mark.Known {
 		s.Answers, s.Fault = true, ""

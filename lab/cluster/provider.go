@@ -10,27 +10,27 @@ import (
 	"homelab/lab"
 )
 
-// Provider runs clusters, or knows of clusters that somebody else runs. Its methods may be called for different clusters at the same time.
+// Provider runs clusters, or attaches existing ones. It is safe for concurrent use on different clusters.
 type Provider interface {
-	// Observe returns what there is of the lab's clusters, or of the named ones alone. One that cannot be asked is a finding, not an error.
+	// Observe returns the state of the lab's clusters, or of the named ones. An unreachable cluster is part of the state, not an error.
 	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
-	// Create makes a cluster, or takes one that exists for the lab's.
+	// Create creates or attaches a cluster.
 	Create(ctx context.Context, spec Spec, p lab.Progress) error
-	// Start brings a cluster to rest that is stopped or does not answer, or says what is in the way.
+	// Start waits until a stopped or unresponsive cluster is ready, starting it if the provider can.
 	Start(ctx context.Context, name string, p lab.Progress) error
-	// Load puts images into a cluster, where the provider can.
+	// Load loads images into a cluster, if the provider can.
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
-	// Mark writes in a cluster that it is the lab's, what it was made from and which images it was given.
+	// Mark records in a cluster that it is the lab's, its inputs and its loaded images.
 	Mark(ctx context.Context, name, inputs string, images []string) error
-	// Record writes lab's own record of a cluster that is known to be whole.
+	// Record restores lab's record of a complete cluster.
 	Record(ctx context.Context, name, inputs string) error
-	// Delete removes a cluster, or releases one that outlives the lab. One that is absent is no error.
+	// Delete deletes or releases a cluster. A missing cluster is not an error.
 	Delete(ctx context.Context, name string) error
-	// RESTConfig is how a cluster is reached from this machine.
+	// RESTConfig returns the client configuration of a cluster.
 	RESTConfig(name string) (*rest.Config, error)
 }
 
-// Networked is the provider whose clusters run in the lab's own network, which it keeps.
+// Networked is a provider that runs its clusters in the lab's network and manages it.
 type Networked interface {
 	Provider
 	HasNetwork(ctx context.Context) (bool, error)
@@ -40,18 +40,18 @@ type Networked interface {
 	EnsureSubnet(ctx context.Context, subnet string) error
 }
 
-// Set is a lab's clusters, whoever runs them.
+// Set combines the lab's clusters of all providers.
 type Set struct {
 	Networked
 	existing *Existing
 }
 
-// NewSet is the clusters that lab makes beside those that exist.
+// NewSet returns the set of the clusters that lab creates and the existing ones.
 func NewSet(made Networked, existing *Existing) *Set {
 	return &Set{Networked: made, existing: existing}
 }
 
-// of is the provider of a cluster.
+// of returns the provider of a cluster.
 func (s *Set) of(name string) Provider {
 	if s.existing.has(name) {
 		return s.existing
@@ -59,7 +59,7 @@ func (s *Set) of(name string) Provider {
 	return s.Networked
 }
 
-// Observe returns what there is of the lab's clusters, by name.
+// Observe returns the state of the lab's clusters, ordered by name.
 func (s *Set) Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error) {
 	states, err := s.Networked.Observe(ctx, names...)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Set) Observe(ctx context.Context, names ...string) ([]lab.ClusterState,
 	return states, err
 }
 
-// Create has the provider that the estate names make a cluster.
+// Create creates or attaches a cluster with the provider set in the estate.
 func (s *Set) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	if spec.Cluster.Provider == lab.ProviderExisting {
 		return s.existing.Create(ctx, spec, p)
@@ -81,12 +81,12 @@ func (s *Set) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	return s.Networked.Create(ctx, spec, p)
 }
 
-// Start brings a cluster to rest.
+// Start waits until a cluster is ready.
 func (s *Set) Start(ctx context.Context, name string, p lab.Progress) error {
 	return s.of(name).Start(ctx, name, p)
 }
 
-// Load puts images into a cluster.
+// Load loads images into a cluster.
 func (s *Set) Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error {
 	return s.of(name).Load(ctx, name, images, p)
 }
@@ -96,16 +96,16 @@ func (s *Set) Mark(ctx context.Context, name, inputs string, images []string) er
 	return s.of(name).Mark(ctx, name, inputs, images)
 }
 
-// Record records a cluster that is whole.
+// Record restores the record of a complete cluster.
 func (s *Set) Record(ctx context.Context, name, inputs string) error {
 	return s.of(name).Record(ctx, name, inputs)
 }
 
-// Delete removes a cluster, or releases it.
+// Delete deletes or releases a cluster.
 func (s *Set) Delete(ctx context.Context, name string) error { return s.of(name).Delete(ctx, name) }
 
-// Forget drops lab's record of a cluster that lives on, and touches nothing in it.
+// Forget drops lab's record of an attached cluster without touching the cluster.
 func (s *Set) Forget(_ context.Context, name string) error { return s.existing.Forget(name) }
 
-// RESTConfig is how a cluster is reached from this machine.
+// RESTConfig returns the client configuration of a cluster.
 func (s *Set) RESTConfig(name string) (*rest.Config, error) { return s.of(name).RESTConfig(name) }

@@ -25,13 +25,13 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// system is the namespace of a cluster's own workloads.
+// system is the namespace of the system workloads.
 const system = metav1.NamespaceSystem
 
-// own are the workloads that kubeadm and kind put there; what else stands beside them (metrics-server, say) is the engine's to wait for.
-var own = []string{"coredns", "kube-proxy", "kindnet"}
+// systemWorkloads lists the workloads of kubeadm and kind; the engine waits for any others (such as metrics-server).
+var systemWorkloads = []string{"coredns", "kube-proxy", "kindnet"}
 
-// settle brings a cluster whose nodes run to rest: routes between nodes, and then the wait until all is ready.
+// settle sets up the routes between running nodes and waits until everything is ready.
 func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
 	client, err := k.client(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
 	return waitReady(ctx, client, since, p)
 }
 
-// oneDNS leaves one DNS server where one node is all there is: kubeadm's second replica could only run beside the first; it costs 15 MiB and a pod's start.
+// oneDNS scales DNS to one replica on a single node: the second could only run beside the first, at the cost of 15 MiB and a pod start.
 func (k *Kind) oneDNS(ctx context.Context, name string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil || len(nodes) != 1 {
@@ -69,13 +69,13 @@ func (k *Kind) oneDNS(ctx context.Context, name string) error {
 	return nil
 }
 
-// retryAPI tries again for a few seconds: a young API server on a busy machine may not answer at first.
+// retryAPI retries for a few seconds: a new API server on a busy machine may not answer at first.
 func retryAPI(ctx context.Context, try func() error) error {
 	again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
 	return retry.OnError(again, func(error) bool { return ctx.Err() == nil }, try)
 }
 
-// startTimes says when each Kubernetes node of a cluster was started last.
+// startTimes returns the last start time of each Kubernetes node.
 func (k *Kind) startTimes(ctx context.Context, name string) (map[string]time.Time, error) {
 	nodes, err := k.nodes(ctx, name)
 	return starts(nodes), err
@@ -91,8 +91,8 @@ func starts(nodes []docker.Container) map[string]time.Time {
 	return since
 }
 
-// waitReady waits until all nodes are ready, kubeadm's own workloads run, and nothing that the API tells of any workload is from before its node was started.
-// kind's own wait is of no use: it returns nil when its time is up.
+// waitReady waits until all nodes are ready, kubeadm's workloads run, and no reported status predates the start of its node. kind's own wait is unusable: it
+// returns nil on timeout.
 func waitReady(ctx context.Context, client kubernetes.Interface, since map[string]time.Time, p lab.Progress) error {
 	seen := func(s snapshot) (bool, string) {
 		missing := s.missing(since)
@@ -101,7 +101,7 @@ func waitReady(ctx context.Context, client kubernetes.Interface, since map[strin
 	return watch(ctx, client, seen, p)
 }
 
-// snapshot is what the watches saw of a cluster.
+// snapshot is the state of a cluster as seen by the watches.
 type snapshot struct {
 	nodes       []*corev1.Node
 	deployments []*appsv1.Deployment
@@ -110,7 +110,7 @@ type snapshot struct {
 	pods        []*corev1.Pod
 }
 
-// missing names what is not ready yet, with what is known about it.
+// missing describes what is not ready yet.
 func (s snapshot) missing(since map[string]time.Time) []string {
 	var missing []string
 	if len(s.nodes) < len(since) {
@@ -157,12 +157,12 @@ func (s snapshot) missing(since map[string]time.Time) []string {
 	return append(missing, s.overstated()...)
 }
 
-// isOwn reports whether a workload is one that kubeadm or kind put there.
+// isOwn reports whether a workload was created by kubeadm or kind.
 func isOwn(o metav1.Object) bool {
-	return o.GetNamespace() == system && slices.Contains(own, o.GetName())
+	return o.GetNamespace() == system && slices.Contains(systemWorkloads, o.GetName())
 }
 
-// overstated names the workloads that count more ready pods than there are: the controller manager has not been there since its node was started.
+// overstated returns the workloads whose status counts more ready pods than there are, since the controller manager has not synced after the restart.
 func (s snapshot) overstated() []string {
 	ready := map[string][]labels.Set{} // by namespace
 	for _, p := range s.pods {
@@ -197,21 +197,21 @@ func (s snapshot) overstated() []string {
 	return names
 }
 
-// stale reports whether what the API tells of a running pod is from before its node was started.
+// stale reports whether the status of a running pod predates the start of its node.
 func stale(pod *corev1.Pod, since time.Time) bool {
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Running != nil && c.State.Running.StartedAt.Time.Before(since.Truncate(time.Second)) { // the API tells whole seconds
+		if c.State.Running != nil && c.State.Running.StartedAt.Time.Before(since.Truncate(time.Second)) { // the API has whole seconds
 			return true
 		}
 	}
 	return false
 }
 
-// nodeReady reports whether a node that was started at a given time is ready, and if not, why.
+// nodeReady reports whether a node is ready since its start, and if not, why.
 func nodeReady(n *corev1.Node, since time.Time) (bool, string) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) { // the API tells whole seconds
+			if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) { // the API has whole seconds
 				return false, "not ready: not heard of since its start"
 			}
 			return c.Status == corev1.ConditionTrue, strings.ToLower("not ready: " + c.Message)
@@ -220,7 +220,7 @@ func nodeReady(n *corev1.Node, since time.Time) (bool, string) {
 	return false, "not ready: no status yet"
 }
 
-// watch follows nodes and workloads until seen says that all is well. When ctx ends first, the error tells what was seen last.
+// watch watches nodes and workloads until seen returns true. If ctx ends first, the error contains the last state.
 func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot) (bool, string), p lab.Progress) error {
 	began := time.Now()
 	watching, stop := context.WithCancel(ctx)
@@ -236,7 +236,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // a look is already due
+		default: // an update is already pending
 		}
 	}
 	var synced []cache.DoneChecker
@@ -247,7 +247,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 		if err != nil {
 			return err
 		}
-		// A broken watch is started again by itself; the default handler would write to standard error.
+		// Watches reconnect by themselves; the default handler would write to standard error.
 		if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 			return err
 		}
@@ -279,7 +279,7 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 	}
 }
 
-// stored are an informer's objects, by name.
+// stored returns an informer's objects by name.
 func stored[T metav1.Object](i cache.SharedIndexInformer) []T {
 	var list []T
 	for _, o := range i.GetStore().List() {
@@ -289,7 +289,7 @@ func stored[T metav1.Object](i cache.SharedIndexInformer) []T {
 	return list
 }
 
-// notReady is the error for a wait that ended in vain: what was waited for, and what was seen last. An interruption stays an interruption.
+// notReady returns the timeout error of a wait with the last seen state. A cancellation is returned as is.
 func notReady(ctx context.Context, began time.Time, last string) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/state"
 )
 
-// engineOf puts a program in docker's place, which notes its arguments in the file it returns and then does what the script says.
+// engineOf replaces docker by a script that first appends its arguments to the returned file.
 func engineOf(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,8 +26,8 @@ func engineOf(t *testing.T, script string) string {
 	return calls
 }
 
-// told are the calls so far.
-func told(t *testing.T, file string) []string {
+// callsIn returns the calls so far.
+func callsIn(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -36,8 +36,8 @@ func told(t *testing.T, file string) []string {
 	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" })
 }
 
-// Exactly a cluster's own containers are removed, with their volumes; one that is gone, or going, is no error, and is not tried again.
-func TestRemoval(t *testing.T) {
+// remove removes the given containers with their volumes. A container that is gone or being removed is neither an error nor retried.
+func TestRemove(t *testing.T) {
 	nodes := []docker.Container{{ID: "1"}, {ID: "2"}}
 	for said, ends := range map[string]bool{
 		"":                                    true,
@@ -54,19 +54,19 @@ func TestRemoval(t *testing.T) {
 		if (err == nil) != ends {
 			t.Errorf("%q: %v", said, err)
 		}
-		if got := told(t, calls); !slices.Equal(got, []string{"rm --force --volumes 1 2"}) {
+		if got := callsIn(t, calls); !slices.Equal(got, []string{"rm --force --volumes 1 2"}) {
 			t.Errorf("%q: %q", said, got)
 		}
 	}
 }
 
-// That a removal has begun is written down before it begins, with all that is to go: it cannot be undone once the first container is gone.
-func TestRemovalIsWrittenDownFirst(t *testing.T) {
+// The start of a removal is recorded first, with all containers: it is irreversible once the first container is gone.
+func TestRemoveNodesRecord(t *testing.T) {
 	nodes := []docker.Container{{ID: "2"}, {ID: "1"}}
 	for name, c := range map[string]struct{ had, want state.Cluster }{
 		"whole":     {state.Cluster{Whole: true, Nodes: []string{"old"}, Inputs: "i"}, state.Cluster{Whole: true, Nodes: []string{"1", "2"}, Inputs: "i"}},
 		"unknown":   {state.Cluster{}, state.Cluster{Nodes: []string{"1", "2"}}},
-		"half made": {state.Cluster{Nodes: []string{"1", "2", "3"}}, state.Cluster{Nodes: []string{"1", "2", "3"}}}, // it has lost one already
+		"half made": {state.Cluster{Nodes: []string{"1", "2", "3"}}, state.Cluster{Nodes: []string{"1", "2", "3"}}}, // one is already gone
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := &state.Dir{Lab: "demo", Path: t.TempDir()}
@@ -79,7 +79,7 @@ func TestRemovalIsWrittenDownFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			if text, err := os.ReadFile(seen); err != nil || !strings.Contains(string(text), `"removing": true`) {
-				t.Errorf("when the engine was asked: %s, %v", text, err)
+				t.Errorf("record during removal: %s, %v", text, err)
 			}
 			got := dir.Cluster("dev")
 			if !got.Removing || got.Whole != c.want.Whole || got.Inputs != c.want.Inputs || !slices.Equal(got.Nodes, c.want.Nodes) {
@@ -89,8 +89,8 @@ func TestRemovalIsWrittenDownFirst(t *testing.T) {
 	}
 }
 
-// A node that does not end is thawed and then removed: its cgroup is that of its own id, reached from its own image.
-func TestStuckNodeIsThawed(t *testing.T) {
+// A stuck node is thawed and removed; its cgroup is that of its id, accessed from its own image.
+func TestRemoveNodesStuck(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "thawed")
 	calls := engineOf(t, `case $1 in
 run) touch `+marker+` ;;
@@ -101,7 +101,7 @@ esac
 	if err := k.removeNodes(t.Context(), "dev", []docker.Container{{ID: "1", Name: "demo-dev-control-plane", ImageID: "sha256:0"}}); err != nil {
 		t.Fatal(err)
 	}
-	got := told(t, calls)
+	got := callsIn(t, calls)
 	if len(got) != 3 || got[0] != "rm --force --volumes 1" || got[2] != got[0] {
 		t.Fatalf("%q", got)
 	}
@@ -112,8 +112,8 @@ esac
 	}
 }
 
-// A full disk keeps nobody from freeing space, and is told where the removal failed, too.
-func TestRemovalThatCannotBeWrittenDown(t *testing.T) {
+// A full disk does not prevent freeing space, and is reported if the removal fails, too.
+func TestRemoveNodesRecordError(t *testing.T) {
 	dir := &state.Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "file")}
 	if err := os.WriteFile(dir.Path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestRemovalThatCannotBeWrittenDown(t *testing.T) {
 	k := &Kind{docker: docker.New(), lab: "demo", state: dir}
 	nodes := []docker.Container{{ID: "1", Name: "n"}}
 	calls := engineOf(t, "exit 0")
-	if err := k.removeNodes(t.Context(), "dev", nodes); err != nil || len(told(t, calls)) != 1 {
+	if err := k.removeNodes(t.Context(), "dev", nodes); err != nil || len(callsIn(t, calls)) != 1 {
 		t.Errorf("%v", err)
 	}
 	engineOf(t, "echo 'did not receive an exit event' >&2; exit 1")
@@ -131,8 +131,8 @@ func TestRemovalThatCannotBeWrittenDown(t *testing.T) {
 	}
 }
 
-// A node that the engine takes for running, but that was killed with a part of it frozen, is thawed and then started; one that was only busy is left alone.
-func TestDeadNodeIsThawedAndStarted(t *testing.T) {
+// A node killed while partly frozen is thawed and started; one that was only busy is left alone.
+func TestWakeDeadNode(t *testing.T) {
 	node := docker.Container{ID: "1", Name: "demo-dev-control-plane", ImageID: "sha256:0", Running: true, Status: "running", Addresses: map[string]string{lab.NetworkName("demo"): "10.0.0.2"}}
 	for _, c := range []struct {
 		name, script string
@@ -158,16 +158,15 @@ esac
 			if err := k.wake(t.Context(), node, func(string) {}); err != nil {
 				t.Fatal(err)
 			}
-			started := slices.ContainsFunc(told(t, calls), func(call string) bool { return strings.HasPrefix(call, "start ") })
+			started := slices.ContainsFunc(callsIn(t, calls), func(call string) bool { return strings.HasPrefix(call, "start ") })
 			if started != c.started {
-				t.Errorf("started: %v\n%q", started, told(t, calls))
+				t.Errorf("started: %v\n%q", started, callsIn(t, calls))
 			}
 		})
 	}
 }
 
-// A node that does not end although it was thawed is told of, with a cure.
-func TestDeadNodeThatDoesNotEnd(t *testing.T) {
+func TestWakeStuckNode(t *testing.T) {
 	engineOf(t, `case "$1 $2" in
 "ps --all") echo 1 ;;
 "container inspect") echo '[{"ID": "1", "State": {"Running": true, "Status": "running"}}]' ;;

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Node images built from source carry plain CNI plugins and no daemon (kindnetd is no published module), so the routes between nodes are lab's. They stand in
-// the node as a table of pod network and node name, which a unit turns into routes whenever the node boots: addresses may change with a restart, names and
-// pod networks do not.
+// Node images built from source have plain CNI plugins and no network daemon (kindnetd is not a published module), so lab sets up the routes between nodes.
+// Each node has a table of pod networks and node names, which a systemd unit turns into routes at boot: addresses may change with a restart, names and pod
+// networks do not.
 const (
 	routesTable  = "/kind/lab-routes"
 	routesScript = `#!/bin/sh
@@ -49,11 +49,11 @@ systemctl --quiet enable lab-routes.service
 systemctl restart lab-routes.service`
 )
 
-// route gives every node routes to the pods of the others, unless a network daemon of kind's own does that. It may be repeated.
+// route gives every node routes to the pods of the others, unless kind's network daemon does. It is idempotent.
 func (k *Kind) route(ctx context.Context, client kubernetes.Interface, nodes int, seen func(string)) error {
 	var list []*corev1.Node
 	kindnet := false
-	err := watch(ctx, client, func(s snapshot) (bool, string) { // pod networks are given out as nodes join
+	err := watch(ctx, client, func(s snapshot) (bool, string) { // pod networks are assigned as nodes join
 		kindnet = slices.ContainsFunc(s.daemonSets, func(d *appsv1.DaemonSet) bool { return d.Name == "kindnet" })
 		list = s.nodes
 		have := 0
@@ -80,7 +80,7 @@ func (k *Kind) route(ctx context.Context, client kubernetes.Interface, nodes int
 	return group.Wait()
 }
 
-// routes is a node's table: a line "CIDR NODE" for each other node's pods, IPv4 alone.
+// routes returns a node's table: a line "CIDR NODE" for the IPv4 pods of every other node.
 func routes(self string, nodes []*corev1.Node) string {
 	var lines []string
 	for _, n := range nodes {

@@ -11,9 +11,9 @@ import (
 	"homelab/lab"
 )
 
-// A set with one provider that cannot be asked says so, and one cluster that both know of is the one that lab makes.
-func TestSetTellsWhatItCannotSee(t *testing.T) {
-	e := attachable(t, "demo", newOutside())
+// A failing provider fails Observe. A cluster known to both providers is reported as lab's own.
+func TestSetObserve(t *testing.T) {
+	e := newTestExisting(t, "demo", newFakeCluster())
 	attachEdge(t, e)
 	for _, name := range []string{"dev", "b"} {
 		e.estate[name] = e.estate["edge"]
@@ -35,10 +35,9 @@ func TestSetTellsWhatItCannotSee(t *testing.T) {
 	}
 }
 
-// What a provider says of a call is what a set says of it.
-func TestSetTellsWhatFailed(t *testing.T) {
-	o := newOutside()
-	e := attachable(t, "demo", o)
+func TestSetErrors(t *testing.T) {
+	o := newFakeCluster()
+	e := newTestExisting(t, "demo", o)
 	attachEdge(t, e)
 	o.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no"))
 	s := NewSet(&recorder{fail: errBlind}, e)

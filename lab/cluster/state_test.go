@@ -95,7 +95,7 @@ func selector(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
-// pod is one on node a, whose container was started at a given time.
+// pod returns a pod on node a whose container was started at a given time.
 func pod(namespace, app string, started time.Time, ready corev1.ConditionStatus) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: app + "-x", Namespace: namespace, Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{NodeName: "a"},
@@ -116,7 +116,7 @@ func TestMissing(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	elsewhere := deployment("coredns", 0) // somebody's own
+	elsewhere := deployment("coredns", 0) // someone else's
 	elsewhere.Namespace = "default"
 	whole := snapshot{
 		nodes: []*corev1.Node{node("a", corev1.ConditionTrue)}, daemonSets: []*appsv1.DaemonSet{daemonSet("kube-proxy", 1)},
@@ -126,12 +126,12 @@ func TestMissing(t *testing.T) {
 		},
 	}
 	if got := whole.missing(map[string]time.Time{"a": {}}); len(got) != 0 {
-		t.Errorf("a whole cluster lacks %q", got)
+		t.Errorf("missing %q in a complete cluster", got)
 	}
 }
 
-// As many DNS servers are waited for as were asked for, and a workload of somebody else's is not waited for.
-func TestMissingCountsReplicas(t *testing.T) {
+// All requested DNS replicas are waited for, foreign workloads are not.
+func TestMissingReplicas(t *testing.T) {
 	three, defaulted := deployment("coredns", 2), deployment("coredns", 0)
 	*three.Spec.Replicas, defaulted.Spec.Replicas = 3, nil
 	theirs := daemonSet("fluentd", 0)
@@ -144,8 +144,8 @@ func TestMissingCountsReplicas(t *testing.T) {
 	}
 }
 
-// After a restart a node and its pods look as they did before, until the kubelet has been there.
-func TestMissingKnowsWhatIsStale(t *testing.T) {
+// After a restart the status of a node and its pods is stale until the kubelet has reported.
+func TestMissingStaleStatus(t *testing.T) {
 	restart := time.Date(2026, 1, 1, 12, 0, 0, 500, time.UTC)
 	at := func(started time.Time) []*corev1.Pod {
 		return []*corev1.Pod{pod("shop", "cart", started, corev1.ConditionTrue)}
@@ -172,8 +172,8 @@ func TestMissingKnowsWhatIsStale(t *testing.T) {
 	}
 }
 
-// A Deployment goes on counting pods as ready until the controller manager has been there, which it leads again only once its old lease has run out.
-func TestMissingKnowsStaleCounts(t *testing.T) {
+// A Deployment's count of ready pods is stale until the controller manager has its lease back.
+func TestMissingStaleCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		ready corev1.ConditionStatus
@@ -201,13 +201,13 @@ func TestMissingKnowsStaleCounts(t *testing.T) {
 	}
 }
 
-func TestWaitReadySeesAChange(t *testing.T) {
+func TestWaitReady(t *testing.T) {
 	client := fake.NewClientset(node("a", corev1.ConditionFalse), deployment("coredns", 1), pod(system, "coredns", time.Time{}, corev1.ConditionTrue))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	said := make(chan string, 10)
 	go func() {
-		<-said // it has looked once and was not content
+		<-said // the first check was negative
 		if _, err := client.CoreV1().Nodes().Update(ctx, node("a", corev1.ConditionTrue), metav1.UpdateOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -217,14 +217,14 @@ func TestWaitReadySeesAChange(t *testing.T) {
 	}
 }
 
-func TestWaitReadyTellsWhatItLastSaw(t *testing.T) {
+func TestWaitReadyTimeout(t *testing.T) {
 	client := fake.NewClientset(node("a", corev1.ConditionTrue), deployment("coredns", 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orSilent(nil))
+	err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orDiscard(nil))
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(strings.Join(e.Details, ""), "deployment coredns 0/1") {
-		t.Errorf("error %#v: want a time-out that names coredns", err)
+		t.Errorf("error %#v, want a timeout that names coredns", err)
 	}
 }
 
@@ -232,8 +232,8 @@ func TestWaitReadyInterrupted(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orSilent(nil)); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled as it is", err)
+	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, orDiscard(nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// TestKindCreateCancelled pins that a Create in flight is waited for, and that what it makes meanwhile is taken away again.
+// TestKindCreateCancelled checks that a running Create is waited for, and that its nodes are removed.
 func TestKindCreateCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,22 +10,22 @@ import (
 	"homelab/lab/docker"
 )
 
-// stuck reports whether a container does not end although it was killed.
+// stuck reports whether a container does not exit although it was killed.
 //
-// With cgroup v1 nothing that is frozen dies, and runc freezes a pod for a moment while it makes it: a node that is killed just then never ends
-// (https://github.com/opencontainers/runc/issues/2105). The engine still takes it for running.
+// With cgroup v1 a frozen process cannot die, and runc freezes a pod briefly while creating it: a node killed at that moment never exits
+// (https://github.com/opencontainers/runc/issues/2105), and the engine still reports it as running.
 func stuck(err error) bool { return docker.Said(err, "did not receive an exit event") }
 
-// thawScript thaws every frozen cgroup below that of the container $1, wherever the engine keeps it.
+// thawScript thaws all frozen cgroups below that of container $1, wherever the engine places it.
 const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`
 
-// thawLimit bounds thawing nodes and what follows: a container that starts and ends, and the engine's own patience of 10 s.
+// thawLimit bounds thawing nodes: a container's start and exit, and the engine's own timeout of 10 s.
 const thawLimit = time.Minute
 
-// deathLimit is how long a node that was killed and thawed has to end.
+// deathLimit bounds the wait for a killed and thawed node to exit.
 const deathLimit = 10 * time.Second
 
-// thaw thaws what is frozen in nodes. The cgroups are the engine's machine's, and are reached from a container of the node's own image.
+// thaw thaws the cgroups of nodes. They belong to the engine's machine, and are accessed from a container of the node's image.
 func (k *Kind) thaw(ctx context.Context, nodes []docker.Container) error {
 	var errs []error
 	for _, n := range nodes {
@@ -38,20 +38,20 @@ func (k *Kind) thaw(ctx context.Context, nodes []docker.Container) error {
 	return errors.Join(errs...)
 }
 
-// removeFrozen removes nodes that do not end although they were killed.
+// removeFrozen removes killed nodes that do not exit.
 func (k *Kind) removeFrozen(ctx context.Context, nodes []docker.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, thawLimit)
 	defer cancel()
 	thawErr := k.thaw(ctx, nodes)
 	if err := k.remove(ctx, nodes); err != nil {
-		return doesNotEnd("a node", errors.Join(thawErr, err))
+		return stuckError("a node", errors.Join(thawErr, err))
 	}
 	return nil
 }
 
-// alive reports whether a node that runs by the engine's account does: one that was killed while a part of it was frozen is thawed, and ends.
+// alive reports whether a node that the engine reports as running really is. A node killed while partly frozen is thawed so that it exits.
 func (k *Kind) alive(ctx context.Context, n docker.Container, p lab.Progress) (bool, error) {
-	if k.executes(ctx, n) {
+	if k.canExec(ctx, n) {
 		return true, nil
 	}
 	p("thawing " + n.Name + ", which was killed and does not end")
@@ -71,22 +71,22 @@ func (k *Kind) alive(ctx context.Context, n docker.Container, p lab.Progress) (b
 		if !list[0].Running {
 			return false, nil
 		}
-		if k.executes(ctx, n) { // it was only busy, or the engine has started it again
+		if k.canExec(ctx, n) { // it was only busy, or the engine restarted it
 			return true, nil
 		}
 		if lab.Sleep(ended, removalPause) != nil {
-			return false, doesNotEnd("node "+n.Name, errors.Join(thawErr, context.Cause(ctx)))
+			return false, stuckError("node "+n.Name, errors.Join(thawErr, context.Cause(ctx)))
 		}
 	}
 }
 
-// executes reports whether a command can be run in a node.
-func (k *Kind) executes(ctx context.Context, n docker.Container) bool {
+// canExec reports whether a command can be run in a node.
+func (k *Kind) canExec(ctx context.Context, n docker.Container) bool {
 	_, err := k.docker.Exec(ctx, n.ID, nil, "true")
 	return err == nil
 }
 
-func doesNotEnd(node string, err error) error {
+func stuckError(node string, err error) error {
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "stuck", Message: node + " was killed and does not end", Err: err,
 		Cure: "restart the docker engine's machine, and run the command again",

@@ -10,13 +10,13 @@ import (
 	"homelab/lab/state"
 )
 
-// attach takes a cluster of somebody else for the lab's. Each name is one that runs.
+// attach attaches an existing cluster. Every name exists and runs.
 func (f *Fake) attach(name, key string) error {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	m := f.engine.outside[name]
 	if m == nil {
-		m = &made{name: name, born: "outside " + name, running: true, ready: true, attached: true}
+		m = &instance{name: name, born: "outside " + name, running: true, ready: true, attached: true}
 		f.engine.outside[name] = m
 	}
 	if m.lab != "" && m.lab != f.lab {
@@ -30,7 +30,7 @@ func (f *Fake) attach(name, key string) error {
 	return f.writeKubeconfig(name)
 }
 
-// Forget drops lab's record of a cluster of somebody else.
+// Forget drops lab's record of an attached cluster.
 func (f *Fake) Forget(_ context.Context, name string) error {
 	if err := f.fail("forget", name); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package clustertest holds what every provider of clusters must do, as one suite, and a fake that does it in memory.
+// Package clustertest provides the contract suite of cluster providers, and an in-memory fake.
 package clustertest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"homelab/lab/state"
 )
 
-// Clusters is what the suite tests. Consumers declare smaller interfaces of their own.
+// Clusters is the interface under test. Consumers declare smaller ones.
 type Clusters interface {
 	HasNetwork(ctx context.Context) (bool, error)
 	EnsureNetwork(ctx context.Context) error
@@ -36,19 +36,19 @@ var _ Clusters = (*cluster.Kind)(nil)
 // Subject is a provider under test.
 type Subject struct {
 	Clusters Clusters
-	Other    Clusters // the same, of another lab
+	Other    Clusters // the same provider for another lab
 	NodeRef  string
-	Image    lab.Image                                    // something to load
-	Holds    func(t *testing.T, n string) bool            // whether every node of the cluster holds Image
-	State    *state.Dir                                   // of the lab
-	Stop     func(t *testing.T, node string)              // stops a node, as a restart of the machine does
+	Image    lab.Image                                    // to load
+	Holds    func(t *testing.T, n string) bool            // reports whether every node has Image
+	State    *state.Dir                                   // the lab's
+	Stop     func(t *testing.T, node string)              // stops a node, as a machine restart does
 	Pause    func(t *testing.T, node string)              // freezes a node
-	Silence  func(t *testing.T, node string) (end func()) // makes the API of a node answer no more
-	Unmark   func(t *testing.T, node string)              // removes the mark from a node, and from its API where that answers
+	Silence  func(t *testing.T, node string) (end func()) // makes a node's API unresponsive
+	Unmark   func(t *testing.T, node string)              // removes the mark from a node, and from its API if it answers
 	Limit    time.Duration                                // for one Create
 }
 
-// Contract runs the suite. It creates one cluster, called dev, and half of another, called half.
+// Contract runs the suite. It creates a cluster called dev, and half of one called half.
 func Contract(t *testing.T, s Subject) {
 	ctx := t.Context()
 	spec := cluster.Spec{Cluster: lab.Cluster{Name: "dev", Role: lab.RoleSpoke}, NodeRef: s.NodeRef}
@@ -80,23 +80,23 @@ func Contract(t *testing.T, s Subject) {
 			return got
 		}
 		if got := subnet(s.Clusters); got != "" {
-			t.Errorf("without a network it is %s", got)
+			t.Errorf("subnet without a network = %s", got)
 		}
 		must(t, s.Clusters.EnsureNetwork(ctx))
 		first := subnet(s.Clusters)
 		must(t, s.Clusters.RemoveNetwork(ctx))
-		must(t, s.Other.EnsureNetwork(ctx)) // takes what is free
+		must(t, s.Other.EnsureNetwork(ctx)) // any free subnet
 		must(t, s.Clusters.EnsureNetwork(ctx))
 		second := subnet(s.Clusters)
-		must(t, s.Clusters.EnsureSubnet(ctx, subnet(s.Other))) // is not to be had
+		must(t, s.Clusters.EnsureSubnet(ctx, subnet(s.Other))) // unavailable
 		if got := subnet(s.Clusters); got == "" || got == subnet(s.Other) {
-			t.Errorf("%s, and the other lab has %s", got, subnet(s.Other))
+			t.Errorf("subnet %s, other lab's %s", got, subnet(s.Other))
 		}
 		must(t, s.Other.RemoveNetwork(ctx))
 		for _, want := range []string{first, first, second} {
 			must(t, s.Clusters.EnsureSubnet(ctx, want))
 			if got := subnet(s.Clusters); got != want {
-				t.Errorf("%s, want %s", got, want)
+				t.Errorf("subnet %s, want %s", got, want)
 			}
 		}
 		must(t, s.Clusters.RemoveNetwork(ctx))
@@ -110,7 +110,7 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
-	t.Run("an invalid document touches nothing", func(t *testing.T) {
+	t.Run("invalid document", func(t *testing.T) {
 		bad := spec
 		bad.Cluster.Kind = []byte("nods: []")
 		if err := s.Clusters.Create(ctx, bad, nil); err == nil {
@@ -124,7 +124,7 @@ func Contract(t *testing.T, s Subject) {
 		half.Cluster.Name = "half"
 		cancelled, cancel := context.WithCancel(ctx)
 		defer cancel()
-		err := s.Clusters.Create(cancelled, half, func(string) { cancel() }) // in the middle: at the first word of progress
+		err := s.Clusters.Create(cancelled, half, func(string) { cancel() }) // at the first progress
 		if err == nil {
 			t.Fatal("a cancelled Create returned nil")
 		}
@@ -143,10 +143,10 @@ func Contract(t *testing.T, s Subject) {
 		}
 		got := expect(t, s.Clusters, []string{"dev"})[0]
 		if !got.Exists || !got.Running || !got.Ready || got.Kubernetes == "" || len(got.Nodes) != 1 {
-			t.Errorf("seen as %+v", got)
+			t.Errorf("observed %+v", got)
 		}
 		if got.Made != lab.MadeHalf || got.Inputs != "" || len(got.Images) != 0 {
-			t.Errorf("whole without a mark: %+v", got)
+			t.Errorf("MadeWhole without a mark: %+v", got)
 		}
 		if info, err := os.Stat(s.Clusters.Kubeconfig("dev")); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("kubeconfig: %v, %v; want mode 0600", info, err)
@@ -157,10 +157,10 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("create again", func(t *testing.T) {
 		var e *lab.Error
 		if err := s.Clusters.Create(ctx, spec, nil); !errors.As(err, &e) || e.Code != cluster.CodeLeftOver {
-			t.Fatalf("created twice: %v, want the code %s", err, cluster.CodeLeftOver)
+			t.Fatalf("second Create: %v, want code %s", err, cluster.CodeLeftOver)
 		}
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Ready {
-			t.Errorf("the refused Create harmed what was there: %+v", got)
+			t.Errorf("refused Create changed the cluster: %+v", got)
 		}
 	})
 
@@ -169,7 +169,7 @@ func Contract(t *testing.T, s Subject) {
 			must(t, s.Clusters.Mark(ctx, "dev", inputs, []string{"m"}))
 			got := expect(t, s.Clusters, []string{"dev"})[0]
 			if got.Made != lab.MadeWhole || !got.Recorded || got.Inputs != inputs || !slices.Equal(got.Images, []string{"m"}) {
-				t.Errorf("marked %s/m, seen %+v", inputs, got)
+				t.Errorf("marked %s/m, observed %+v", inputs, got)
 			}
 		}
 	})
@@ -178,7 +178,7 @@ func Contract(t *testing.T, s Subject) {
 		loading := false
 		must(t, s.Clusters.Load(ctx, "dev", []lab.Image{s.Image}, func(string) { loading = true }))
 		if loading {
-			t.Error("loaded an image that is there")
+			t.Error("loaded a present image again")
 		}
 	})
 
@@ -186,12 +186,12 @@ func Contract(t *testing.T, s Subject) {
 		before := expect(t, s.Clusters, []string{"dev"})[0]
 		s.Stop(t, before.Nodes[0])
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Ready || got.Answers || !got.Exists || got.Made != lab.MadeWhole || got.Inputs != "i2" || got.Fault != "stopped" {
-			t.Errorf("stopped, and seen as %+v", got)
+			t.Errorf("stopped, observed %+v", got)
 		}
 		must(t, os.Remove(s.Clusters.Kubeconfig("dev"))) // lost with the state folder
 		must(t, s.Clusters.Start(ctx, "dev", nil))
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || !got.Ready || got.Inputs != "i2" || !got.Started.After(before.Started) {
-			t.Errorf("started, and seen as %+v; before as %+v", got, before)
+			t.Errorf("started, observed %+v; before %+v", got, before)
 		}
 		must(t, s.Clusters.Start(ctx, "dev", nil))
 	})
@@ -199,11 +199,11 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("pause", func(t *testing.T) {
 		s.Pause(t, expect(t, s.Clusters, []string{"dev"})[0].Nodes[0])
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; got.Running || got.Answers || got.Made != lab.MadeWhole || got.Fault != "paused" {
-			t.Errorf("paused, and seen as %+v", got)
+			t.Errorf("paused, observed %+v", got)
 		}
 		must(t, s.Clusters.Start(ctx, "dev", nil))
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Ready {
-			t.Errorf("let go on, and seen as %+v", got)
+			t.Errorf("unpaused, observed %+v", got)
 		}
 	})
 
@@ -211,7 +211,7 @@ func Contract(t *testing.T, s Subject) {
 		end := s.Silence(t, expect(t, s.Clusters, []string{"dev"})[0].Nodes[0])
 		defer end()
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || got.Answers || got.Made != lab.MadeWhole {
-			t.Errorf("silent, and seen as %+v", got)
+			t.Errorf("silent, observed %+v", got)
 		}
 	})
 	must(t, s.Clusters.Start(ctx, "dev", nil))
@@ -223,37 +223,37 @@ func Contract(t *testing.T, s Subject) {
 
 		must(t, s.State.ForgetCluster("dev")) // lost with the state folder
 		if got := look(); got.Made != lab.MadeWhole || got.Recorded || got.Inputs != "i2" {
-			t.Errorf("without lab's record: %+v", got)
+			t.Errorf("without record: %+v", got)
 		}
 		s.Stop(t, node)
 		if got := look(); got.Made != lab.MadeWhole || got.Inputs != "i2" {
-			t.Errorf("without lab's record, and stopped: %+v", got)
+			t.Errorf("without record, stopped: %+v", got)
 		}
 		stale := record
 		stale.Whole = false
-		must(t, s.State.SaveCluster("dev", stale)) // as a run left it that made the cluster and did not end
+		must(t, s.State.SaveCluster("dev", stale)) // as left by an unfinished run
 		if got := look(); got.Made != lab.MadeWhole {
-			t.Errorf("marked, though lab's record says that it was being made: %+v", got)
+			t.Errorf("marked, with a record of its creation: %+v", got)
 		}
 		must(t, s.Clusters.Start(ctx, "dev", nil))
 		must(t, s.Clusters.Record(ctx, "dev", "i2"))
 		s.Unmark(t, node)
 		if got := look(); got.Made != lab.MadeWhole || got.Inputs != "i2" {
-			t.Errorf("by lab's record alone: %+v", got)
+			t.Errorf("record only: %+v", got)
 		}
 		other := record
 		other.Nodes, other.Whole = []string{"another"}, false
 		must(t, s.State.SaveCluster("dev", other))
 		if got := look(); got.Made != lab.MadeUnknown {
-			t.Errorf("with the record of another container: %+v", got)
+			t.Errorf("record of another container: %+v", got)
 		}
 		must(t, s.State.ForgetCluster("dev"))
 		if got := look(); got.Made != lab.MadeUnknown || got.Inputs != "" {
-			t.Errorf("with no evidence at all: %+v", got)
+			t.Errorf("without evidence: %+v", got)
 		}
 		must(t, s.State.SaveCluster("dev", stale))
 		if got := look(); got.Made != lab.MadeHalf {
-			t.Errorf("with the record of its making alone: %+v", got)
+			t.Errorf("record of its creation only: %+v", got)
 		}
 		must(t, s.Clusters.Mark(ctx, "dev", "i2", nil))
 	})

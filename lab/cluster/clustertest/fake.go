@@ -19,20 +19,20 @@ import (
 	"homelab/lab/state"
 )
 
-// Engine is a container engine in memory, shared by the fakes of several labs.
+// Engine is an in-memory container engine, shared by the fakes of several labs.
 type Engine struct {
 	mu       sync.Mutex
-	networks map[string]string // lab -> subnet
-	clusters map[string]*made  // by kind name
-	outside  map[string]*made  // of somebody else, by name
+	networks map[string]string    // lab -> subnet
+	clusters map[string]*instance // by kind name
+	outside  map[string]*instance // existing clusters, by name
 	ids      int
 }
 
-// made is a cluster's containers and what is in them.
-type made struct {
+// instance is a cluster's container and its contents.
+type instance struct {
 	lab, name string
-	id        string // of its one container
-	born      string // what it holds that no other cluster ever has
+	id        string // of the container
+	born      string // unique identity
 	running   bool
 	started   time.Time
 	paused    bool
@@ -41,8 +41,8 @@ type made struct {
 	images    []lab.Image
 	mark      *mark  // in its API
 	file      string // in its node; empty for none
-	unread    int    // at how many looks nothing can be read from its node
-	attached  bool   // somebody else made it, and it outlives every lab
+	unread    int    // observations left in which its node is unreadable
+	attached  bool   // an existing cluster, which outlives every lab
 }
 
 type mark struct {
@@ -50,29 +50,29 @@ type mark struct {
 	images []string
 }
 
-func (m *made) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
+func (m *instance) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
 
 // NewEngine returns an empty engine.
 func NewEngine() *Engine {
-	return &Engine{networks: map[string]string{}, clusters: map[string]*made{}, outside: map[string]*made{}}
+	return &Engine{networks: map[string]string{}, clusters: map[string]*instance{}, outside: map[string]*instance{}}
 }
 
-// Fake is a lab's clusters without containers. The zero value of Fail makes everything succeed.
+// Fake implements Clusters in memory. The zero value of Fail makes everything succeed.
 type Fake struct {
 	engine *Engine
 	lab    string
 	state  *state.Dir
 
-	// Fail, where set, is asked before each call, and within Create before each of its stages, and may return the error that it ends with: "observe", "create",
-	// "create/record", "create/nodes", "create/known", "create/ready", "start", "load", "mark", "mark/api", "mark/record", "delete", "delete/nodes". A call that
-	// ends with an error of Killed cleans nothing up, as a process that was killed.
+	// Fail, if set, is called before each call, and before each stage of Create, and may return the error to end it with: "observe", "create", "create/record",
+	// "create/nodes", "create/known", "create/ready", "start", "load", "mark", "mark/api", "mark/record", "delete", "delete/nodes". A call that ends with
+	// ErrKilled cleans nothing up, as in a killed process.
 	Fail func(call, cluster string) error
 }
 
-// ErrKilled ends a call as the end of its process does: nothing is cleaned up.
+// ErrKilled ends a call like the death of its process, without cleanup.
 var ErrKilled = errors.New("killed")
 
-// NewFake returns the clusters of the lab that dir belongs to in an engine; kubeconfigs are empty files.
+// NewFake returns the clusters of the lab of dir in an engine; kubeconfigs are empty files.
 func NewFake(e *Engine, dir *state.Dir) *Fake { return &Fake{engine: e, lab: dir.Lab, state: dir} }
 
 var _ Clusters = (*Fake)(nil)
@@ -84,12 +84,12 @@ func (f *Fake) fail(call, name string) error {
 	return f.Fail(call, name)
 }
 
-// Kubeconfig is the path of a cluster's kubeconfig.
+// Kubeconfig returns the path of a cluster's kubeconfig.
 func (f *Fake) Kubeconfig(name string) string {
 	return filepath.Join(f.state.Kubeconfigs(), name+".yaml")
 }
 
-// RESTConfig is how to reach a cluster.
+// RESTConfig returns the client configuration of a cluster.
 func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 	if _, err := os.Stat(f.Kubeconfig(name)); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 	return &rest.Config{Host: "https://" + lab.KindName(f.lab, name)}, nil
 }
 
-// Observe returns what there is of the lab's clusters.
+// Observe returns the state of the lab's clusters.
 func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, error) {
 	if err := f.fail("observe", ""); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, 
 	return states, nil
 }
 
-func (f *Fake) seen(key string, m *made) lab.ClusterState {
+func (f *Fake) seen(key string, m *instance) lab.ClusterState {
 	s := lab.ClusterState{Name: m.name, Exists: true, Running: m.running && !m.paused, Started: m.started, Nodes: []string{key + "-control-plane"}}
 	_, unreadable := os.Stat(f.Kubeconfig(m.name))
 	var api cluster.Evidence
@@ -153,7 +153,7 @@ func (f *Fake) seen(key string, m *made) lab.ClusterState {
 	return s
 }
 
-// Create makes a cluster in the stages that kind has: lab's record, nodes, their ids in the record, a ready API. What failed is removed again.
+// Create creates a cluster in kind's stages: lab's record, nodes, their ids in the record, a ready API. A failed creation is rolled back.
 func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error {
 	name, key := spec.Cluster.Name, lab.KindName(f.lab, spec.Cluster.Name)
 	if err := cluster.Check(f.lab, spec); err != nil {
@@ -188,7 +188,7 @@ func (f *Fake) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) er
 
 func (f *Fake) make(ctx context.Context, spec cluster.Spec) error {
 	name, key := spec.Cluster.Name, lab.KindName(f.lab, spec.Cluster.Name)
-	m := &made{lab: f.lab, name: name, running: true, started: time.Now()}
+	m := &instance{lab: f.lab, name: name, running: true, started: time.Now()}
 	stages := []struct {
 		name string
 		do   func() error
@@ -236,8 +236,8 @@ func (f *Fake) writeKubeconfig(name string) error {
 	return os.WriteFile(f.Kubeconfig(name), nil, 0o600)
 }
 
-// with runs change on a cluster that exists.
-func (f *Fake) with(call, name string, change func(*made) error) error {
+// update applies change to an existing cluster.
+func (f *Fake) update(call, name string, change func(*instance) error) error {
 	if err := f.fail(call, name); err != nil {
 		return err
 	}
@@ -250,9 +250,9 @@ func (f *Fake) with(call, name string, change func(*made) error) error {
 	return change(m)
 }
 
-// Start starts a stopped cluster and lets a paused one go on; an API that stays silent is a timeout.
+// Start starts a stopped cluster and unpauses a paused one; a silent API is a timeout.
 func (f *Fake) Start(_ context.Context, name string, _ lab.Progress) error {
-	return f.with("start", name, func(m *made) error {
+	return f.update("start", name, func(m *instance) error {
 		if !m.running {
 			m.started = time.Now()
 		}
@@ -267,9 +267,9 @@ func (f *Fake) Start(_ context.Context, name string, _ lab.Progress) error {
 	})
 }
 
-// Load notes images, naming those that were not there to p.
+// Load records images, reporting new ones to p.
 func (f *Fake) Load(_ context.Context, name string, images []lab.Image, p lab.Progress) error {
-	return f.with("load", name, func(m *made) error {
+	return f.update("load", name, func(m *instance) error {
 		for _, i := range images {
 			if !slices.Contains(m.images, i) {
 				m.images = append(m.images, i)
@@ -282,9 +282,9 @@ func (f *Fake) Load(_ context.Context, name string, images []lab.Image, p lab.Pr
 	})
 }
 
-// Mark notes what the cluster was made from, in its three places.
+// Mark records the cluster's inputs in its three places.
 func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) error {
-	err := f.with("mark", name, func(m *made) error {
+	err := f.update("mark", name, func(m *instance) error {
 		if !m.answers() {
 			return errors.New("the API does not answer")
 		}
@@ -297,7 +297,7 @@ func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) e
 		return err
 	}
 	words := slices.Compact(slices.Sorted(slices.Values(images)))
-	if err := f.with("mark/api", name, func(m *made) error { m.mark = &mark{inputs, words}; return nil }); err != nil {
+	if err := f.update("mark/api", name, func(m *instance) error { m.mark = &mark{inputs, words}; return nil }); err != nil {
 		return err
 	}
 	if err := f.fail("mark/record", name); err != nil {
@@ -306,9 +306,9 @@ func (f *Fake) Mark(ctx context.Context, name, inputs string, images []string) e
 	return f.Record(ctx, name, inputs)
 }
 
-// Record notes in lab's own record that a cluster is whole.
+// Record records that a cluster is complete.
 func (f *Fake) Record(_ context.Context, name, inputs string) error {
-	return f.with("record", name, func(m *made) error {
+	return f.update("record", name, func(m *instance) error {
 		if m.attached {
 			return f.state.SaveCluster(name, state.Cluster{Attached: true, Whole: true, Inputs: inputs})
 		}
@@ -316,7 +316,7 @@ func (f *Fake) Record(_ context.Context, name, inputs string) error {
 	})
 }
 
-// Delete removes a cluster.
+// Delete deletes a cluster.
 func (f *Fake) Delete(_ context.Context, name string) error {
 	if err := f.fail("delete", name); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"homelab/lab"
 )
 
-// change changes a cluster of the fake's lab, given by its name or by that of its node. One that does not exist stays so.
-func (f *Fake) change(name string, change func(*made)) {
+// change applies to a cluster of the fake's lab, given by its name or that of its node, if it exists.
+func (f *Fake) change(name string, change func(*instance)) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	for key, m := range f.engine.clusters {
@@ -18,43 +18,43 @@ func (f *Fake) change(name string, change func(*made)) {
 	}
 }
 
-// Stop stops a cluster, as a restart of the machine does.
+// Stop stops a cluster, as a machine restart does.
 func (f *Fake) Stop(name string) {
-	f.change(name, func(m *made) { m.running, m.paused = false, false })
+	f.change(name, func(m *instance) { m.running, m.paused = false, false })
 }
 
 // Pause freezes a cluster.
-func (f *Fake) Pause(name string) { f.change(name, func(m *made) { m.paused = m.running }) }
+func (f *Fake) Pause(name string) { f.change(name, func(m *instance) { m.paused = m.running }) }
 
-// Silence makes a cluster's API answer no more, or again.
+// Silence sets whether a cluster's API is unresponsive.
 func (f *Fake) Silence(name string, silent bool) {
-	f.change(name, func(m *made) { m.silent = silent })
+	f.change(name, func(m *instance) { m.silent = silent })
 }
 
-// Unmark removes the marks that are in a cluster and its node.
-func (f *Fake) Unmark(name string) { f.change(name, func(m *made) { m.mark, m.file = nil, "" }) }
+// Unmark removes the marks in a cluster and its node.
+func (f *Fake) Unmark(name string) { f.change(name, func(m *instance) { m.mark, m.file = nil, "" }) }
 
-// Appear makes a node of a cluster, as a command of a run that was killed does some time later. Nothing can be read from it at first, at that many looks.
+// Appear creates a node, as the delayed effect of a killed run. The node is unreadable for the given number of observations.
 func (f *Fake) Appear(name string, unread int) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	f.engine.ids++
 	id := fmt.Sprintf("id%d", f.engine.ids)
-	f.engine.clusters[lab.KindName(f.lab, name)] = &made{lab: f.lab, name: name, id: id, born: id, running: true, unread: unread}
+	f.engine.clusters[lab.KindName(f.lab, name)] = &instance{lab: f.lab, name: name, id: id, born: id, running: true, unread: unread}
 }
 
-// Lose removes a cluster behind lab's back.
+// Lose deletes a cluster behind lab's back.
 func (f *Fake) Lose(name string) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	delete(f.engine.clusters, lab.KindName(f.lab, name))
 }
 
-// Take copies the clusters of these nodes; the function that it returns makes them again, stopped, in containers with new ids, which it returns by name.
+// Take copies the clusters of these nodes. The returned function recreates them, stopped, in containers with new ids, which it returns by name.
 func (f *Fake) Take(nodes []string) func() (map[string]string, error) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	taken := map[string]made{}
+	taken := map[string]instance{}
 	for key, m := range f.engine.clusters {
 		if slices.Contains(nodes, key+"-control-plane") {
 			taken[key] = *m
@@ -77,13 +77,13 @@ func (f *Fake) Take(nodes []string) func() (map[string]string, error) {
 	}
 }
 
-// Identity is what only one cluster ever has: lost, it never comes back, but from a snapshot. It is empty for a cluster that does not exist.
+// Identity returns the unique identity of a cluster, which only a snapshot can restore, or "" if it does not exist.
 func (f *Fake) Identity(name string) (id string) {
-	f.change(name, func(m *made) { id = m.born })
+	f.change(name, func(m *instance) { id = m.born })
 	return id
 }
 
-// Outside is a cluster that somebody else made, with the lab that it is attached to.
+// Outside returns an existing cluster and the lab that it is attached to.
 func (f *Fake) Outside(name string) string {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *Fake) Outside(name string) string {
 	return m.born
 }
 
-// Whole names the clusters that were marked in full at some time, with their identities.
+// Whole returns the identities of the clusters that were ever fully marked.
 func (f *Fake) Whole() map[string]string {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
@@ -110,13 +110,13 @@ func (f *Fake) Whole() map[string]string {
 	return whole
 }
 
-// Images are the images that a cluster holds.
+// Images returns the images of a cluster.
 func (f *Fake) Images(name string) (images []lab.Image) {
-	f.change(name, func(m *made) { images = slices.Clone(m.images) })
+	f.change(name, func(m *instance) { images = slices.Clone(m.images) })
 	return images
 }
 
-// Contents are what there is of the lab's network and clusters, a line each, without what is another for each that is made.
+// Contents returns the lab's network and clusters, one per line, without ids that differ each time.
 func (f *Fake) Contents() []string {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()

@@ -15,7 +15,7 @@ func (f *Fake) HasNetwork(context.Context) (bool, error) {
 	return f.engine.networks[f.lab] != "", f.fail("network", "")
 }
 
-// EnsureNetwork makes the lab's network.
+// EnsureNetwork creates the lab's network.
 func (f *Fake) EnsureNetwork(context.Context) error {
 	if err := f.fail("network", ""); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (f *Fake) EnsureNetwork(context.Context) error {
 	return nil
 }
 
-// network makes a network where there is none, with a subnet where nobody else has it.
+// network creates a missing network, with a subnet if given and free.
 func (e *Engine) network(lab, subnet string) {
 	if e.networks[lab] != "" {
 		return
@@ -38,14 +38,14 @@ func (e *Engine) network(lab, subnet string) {
 	e.networks[lab] = subnet
 }
 
-// Subnet is that of the lab's network.
+// Subnet returns the subnet of the lab's network.
 func (f *Fake) Subnet(context.Context) (string, error) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
 	return f.engine.networks[f.lab], f.fail("network", "")
 }
 
-// EnsureSubnet makes the lab's network with a subnet, in the place of one with another that no cluster is in.
+// EnsureSubnet ensures that the lab's network has the subnet, replacing a network without clusters.
 func (f *Fake) EnsureSubnet(ctx context.Context, subnet string) error {
 	if err := f.fail("network", ""); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (f *Fake) EnsureSubnet(ctx context.Context, subnet string) error {
 	return nil
 }
 
-// RemoveNetwork removes the lab's network; like Docker it refuses while clusters are in it.
+// RemoveNetwork removes the lab's network; like Docker it fails while clusters are connected.
 func (f *Fake) RemoveNetwork(context.Context) error {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
