@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admissionWithin bounds the one question that Admits asks of a spoke.
+// admissionWithin bounds the request that Admits sends to a spoke.
 const admissionWithin = 10 * time.Second
 
-// Admits asks a spoke whether it lets Argo CD in by the credentials that it is registered with, and says in words why not; empty when it does, or when it is
-// not registered. spoke leads into the cluster from here. It changes nothing.
+// Admits returns why a spoke rejects the credentials of its registration, or "" if it accepts them or is not registered. spoke connects to the cluster from
+// this machine. Admits has no side effects.
 func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := a.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {

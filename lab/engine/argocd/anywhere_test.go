@@ -10,17 +10,17 @@ import (
 	"homelab/lab/engine"
 )
 
-// All that lab writes to the hub lies where the estate has its engine.
-func TestAnotherNamespace(t *testing.T) {
+// Everything that lab writes to the hub is in the configured namespace.
+func TestWithNamespace(t *testing.T) {
 	a, hub, _ := newFake(t)
 	a.namespace = "gitops"
 	release := &fakeRelease{}
 	a.release = release
 	if _, err := a.Install(t.Context(), lab.Chart{Name: "argo-cd", Version: "1", Digest: "sha256:x"}, map[string]any{}, func(string) {}); err != nil {
-		t.Log(err) // nothing in memory makes what is installed ready
+		t.Log(err) // the fake API never makes a workload ready
 	}
 	if release.in != "gitops" {
-		t.Errorf("the release is in %q", release.in)
+		t.Errorf("release in namespace %q", release.in)
 	}
 	if _, err := a.Register(t.Context(), lab.Registration{Cluster: "hub", Server: InCluster}, nil); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"homelab/lab"
 )
 
-// application is as much of Argo CD's Application as lab reads. Argo CD's own types do not compile beside today's client-go.
+// application is the part of Argo CD's Application that lab reads. Argo CD's own types do not compile with the current client-go.
 type application struct {
 	Metadata struct {
 		Name              string                  `json:"name"`
@@ -56,7 +56,7 @@ type application struct {
 			Message string `json:"message"`
 		} `json:"health"`
 		Conditions     []condition `json:"conditions"`
-		ReconciledAt   string      `json:"reconciledAt"` // when it was last compared
+		ReconciledAt   string      `json:"reconciledAt"` // last comparison
 		OperationState struct {
 			Phase      string `json:"phase"`
 			Message    string `json:"message"`
@@ -79,7 +79,7 @@ type destination struct {
 	Namespace string `json:"namespace"`
 }
 
-// condition is one of an Application or an ApplicationSet; the former have no status and reason.
+// condition is a condition of an Application or ApplicationSet; the former lack status and reason.
 type condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -101,14 +101,14 @@ type resource struct {
 
 func parseApplication(o *unstructured.Unstructured) (application, error) {
 	var a application
-	// The converter is faster than a detour over JSON, and an Application is read at each of its many events.
+	// The converter is faster than JSON, and an Application is parsed on each of its many events.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &a); err != nil {
 		return application{}, fmt.Errorf("application %s: %w", o.GetName(), err)
 	}
 	return a, nil
 }
 
-// Applications lists what Argo CD has, by name; the roots are not among them.
+// Applications lists Argo CD's Applications by name, without the roots.
 func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 	v, err := a.list(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 	return a.summarise(values(v.apps)), nil
 }
 
-// list is a view of the Applications alone.
+// list returns a view of the Applications only.
 func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *ArgoCD) list(ctx context.Context) (view, error) {
 	return newView(a.names, pointers(list.Items), nil)
 }
 
-// summarise turns what Argo CD has into lab's words, leaving out the roots.
+// summarise converts Applications, except the roots, to lab's type.
 func (a *ArgoCD) summarise(apps []application) []lab.Application {
 	out := []lab.Application{}
 	for _, app := range apps {
@@ -136,24 +136,24 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 		out = append(out, lab.Application{
 			Name: app.Metadata.Name, Addon: a.names.addon(app), Cluster: a.names.cluster(app), Version: a.version(app),
 			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: cmp.Or(app.Status.Health.Status, "Unknown"),
-			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.leads(),
+			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.containsApps(),
 		})
 	}
 	slices.SortFunc(out, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
 	return out
 }
 
-// root reports whether lab itself applied the application.
+// root reports whether lab applied the Application.
 func (a application) root() bool { return a.Metadata.Labels[lab.LabelPart] == "root" }
 
-// leads reports whether an application holds nothing but what makes others. Before its first sync that is not known.
-func (a application) leads() bool {
+// containsApps reports whether an Application contains only Applications and ApplicationSets. This is unknown, and false, before its first sync.
+func (a application) containsApps() bool {
 	return len(a.Status.Resources) > 0 && !slices.ContainsFunc(a.Status.Resources, func(r resource) bool {
 		return r.Group != applications.Group || r.Namespace != a.Metadata.Namespace
 	})
 }
 
-// generated reports whether an ApplicationSet or another application made it, rather than a user.
+// generated reports whether the Application was created by an ApplicationSet or another Application.
 func (a application) generated() bool {
 	if a.Metadata.Annotations["argocd.argoproj.io/tracking-id"] != "" || a.Metadata.Labels["app.kubernetes.io/instance"] != "" {
 		return true
@@ -163,13 +163,13 @@ func (a application) generated() bool {
 
 func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
 
-// retries reports whether a sync failed, and waits to be tried again.
+// retries reports whether a sync failed and is to be retried.
 func (a application) retries() bool {
 	op := a.Status.OperationState
 	return op.Phase == "Running" && op.FinishedAt != ""
 }
 
-// sources returns the sources with the revision that each was compared at.
+// sources returns the sources with their compared revisions.
 func (a application) sources() ([]map[string]any, []string) {
 	if len(a.Spec.Sources) > 0 {
 		return a.Spec.Sources, a.Status.Sync.Revisions
@@ -180,7 +180,7 @@ func (a application) sources() ([]map[string]any, []string) {
 	return []map[string]any{a.Spec.Source}, []string{a.Status.Sync.Revision}
 }
 
-// version is what a user calls the version of the application: the chart's, else the image's, else the commit's.
+// version returns the user-facing version of an Application: that of its chart, else of its image, else its commit.
 func (a *ArgoCD) version(app application) string {
 	sources, revisions := app.sources()
 	for i, s := range sources {
@@ -188,7 +188,7 @@ func (a *ArgoCD) version(app application) string {
 			continue
 		}
 		if i < len(revisions) && revisions[i] != "" {
-			return revisions[i] // a range in targetRevision is resolved here
+			return revisions[i] // a range in targetRevision resolves to it
 		}
 		return text(s, "targetRevision")
 	}
@@ -208,7 +208,7 @@ func (a *ArgoCD) version(app application) string {
 	return abbreviated(app.revision())
 }
 
-// revision is the Git commit that was compared, where there is one.
+// revision returns the compared Git commit, if any.
 func (a application) revision() string {
 	sources, revisions := a.sources()
 	for i, s := range sources {
@@ -231,7 +231,7 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// message says why an application is not in sync or not healthy; empty when it is both.
+// message returns why an Application is not in sync or not healthy, or "" if it is both.
 func (a application) message() string {
 	if a.terminating() {
 		return "is being removed"
@@ -240,7 +240,7 @@ func (a application) message() string {
 		return ""
 	}
 	for _, c := range a.Status.Conditions {
-		// The others (OrphanedResourceWarning, ...) say nothing about why it is not converged.
+		// Other conditions (OrphanedResourceWarning, ...) do not explain why it has not converged.
 		if strings.HasSuffix(c.Type, "Error") {
 			return cause(c.Message)
 		}
@@ -266,10 +266,10 @@ func (a application) message() string {
 	return ""
 }
 
-// messageLimit keeps a message of Argo CD, which may hold a whole Helm error, to what a table or a JSON line bears.
+// messageLimit bounds a message of Argo CD, which may contain a whole Helm error, to fit into a table or a JSON line.
 const messageLimit = 300
 
-// unhealthy returns the objects that are not healthy, those that are only on their way last.
+// unhealthy returns the unhealthy objects, progressing ones last.
 func (a application) unhealthy() []resource {
 	var bad, onTheWay []resource
 	for _, r := range a.Status.Resources {
@@ -286,13 +286,13 @@ func (a application) unhealthy() []resource {
 
 func (r resource) title() string { return strings.ToLower(r.Kind) + " " + r.Name }
 
-// trouble says what is the matter with an unhealthy object.
+// trouble describes an unhealthy object.
 func (r resource) trouble() string {
-	message := strings.TrimPrefix(r.Health.Message, fmt.Sprintf("%s %q ", r.Kind, r.Name)) // the title says it already
+	message := strings.TrimPrefix(r.Health.Message, fmt.Sprintf("%s %q ", r.Kind, r.Name)) // already in the title
 	return r.title() + ": " + cmp.Or(message, strings.ToLower(r.Health.Status))
 }
 
-// difference says which objects are not as Git wants them.
+// difference names the objects that differ from Git.
 func (a application) difference() string {
 	var names []string
 	for _, r := range a.Status.Resources {
@@ -318,7 +318,7 @@ func (a application) automated() bool {
 	return au != nil && (au.Enabled == nil || *au.Enabled)
 }
 
-// compared reports whether the status speaks of the spec as it is now. Argo CD fills in and leaves out empty fields as it goes, so those do not count.
+// compared reports whether the status refers to the current spec. Empty fields are ignored, as Argo CD adds and drops them.
 func (a application) compared() bool {
 	was, is := a.Status.Sync.ComparedTo, a.Spec
 	if len(is.Sources) > 0 {
@@ -326,29 +326,29 @@ func (a application) compared() bool {
 			return false
 		}
 		for i := range is.Sources {
-			if !sameSparse(is.Sources[i], was.Sources[i]) {
+			if !equalIgnoringEmpty(is.Sources[i], was.Sources[i]) {
 				return false
 			}
 		}
-	} else if !sameSparse(is.Source, was.Source) {
+	} else if !equalIgnoringEmpty(is.Source, was.Source) {
 		return false
 	}
 	return is.Destination == was.Destination
 }
 
-func sameSparse(a, b any) bool {
-	x, errX := json.Marshal(sparse(a))
-	y, errY := json.Marshal(sparse(b))
+func equalIgnoringEmpty(a, b any) bool {
+	x, errX := json.Marshal(dropEmpty(a))
+	y, errY := json.Marshal(dropEmpty(b))
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// sparse drops empty values at every depth.
-func sparse(v any) any {
+// dropEmpty drops empty values recursively.
+func dropEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for k, e := range v {
-			if s := sparse(e); s != nil {
+			if s := dropEmpty(e); s != nil {
 				out[k] = s
 			}
 		}
@@ -362,7 +362,7 @@ func sparse(v any) any {
 		}
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = sparse(e)
+			out[i] = dropEmpty(e)
 		}
 		return out
 	case string:

@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// apply makes an object so by server-side apply, and returns how it was before (nil when it was not there) and how it is now. An object that is as it
-// should be is only read: its resourceVersion stays, and no admission webhook is bothered.
+// apply server-side applies an object and returns its state before (nil if absent) and after. An up-to-date object is only read, which keeps its
+// resourceVersion and calls no admission webhooks.
 func apply(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	before, same, err := compare(ctx, client, resource, want)
 	if err != nil || same {
 		return before, before, err
 	}
-	objects, name := place(client, resource, want)
+	objects, name := clientFor(client, resource, want)
 	after, err = objects.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -30,9 +30,9 @@ func apply(ctx context.Context, client dynamic.Interface, resource schema.GroupV
 	return before, after, nil
 }
 
-// compare returns an object as it is, nil when it is not there, and whether that is as it should be.
+// compare returns the live object, nil if absent, and whether it matches want.
 func compare(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (have *unstructured.Unstructured, same bool, err error) {
-	objects, name := place(client, resource, want)
+	objects, name := clientFor(client, resource, want)
 	have, err = objects.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -43,8 +43,8 @@ func compare(ctx context.Context, client dynamic.Interface, resource schema.Grou
 	return have, covers(have.Object, want.Object) && !leftover(have, want), nil
 }
 
-// place is where an object is, and what it is called in messages.
-func place(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
+// clientFor returns the client and the message title of an object.
+func clientFor(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
 	name := strings.ToLower(o.GetKind()) + " " + o.GetName()
 	if ns := o.GetNamespace(); ns != "" {
 		return client.Resource(resource).Namespace(ns), name
@@ -52,16 +52,16 @@ func place(client dynamic.Interface, resource schema.GroupVersionResource, o *un
 	return client.Resource(resource), name
 }
 
-// changed reports whether applying made a difference to anything that lab or Git could have asked for.
+// changed reports whether an apply changed anything except server-managed fields.
 func changed(before, after *unstructured.Unstructured) bool {
 	if before == nil {
 		return true
 	}
-	return !reflect.DeepEqual(essence(before), essence(after))
+	return !reflect.DeepEqual(userFields(before), userFields(after))
 }
 
-// essence is an object without what the API server and controllers keep in it.
-func essence(o *unstructured.Unstructured) map[string]any {
+// userFields returns an object without fields managed by the API server and controllers.
+func userFields(o *unstructured.Unstructured) map[string]any {
 	out := map[string]any{"labels": o.GetLabels(), "annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers()}
 	for k, v := range o.Object {
 		if k != "metadata" && k != "status" && k != "operation" {
@@ -71,7 +71,7 @@ func essence(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// covers reports whether every leaf of want is in live with the same value.
+// covers reports whether live has every leaf of want with the same value.
 func covers(live, want any) bool {
 	w, ok := want.(map[string]any)
 	if !ok {
@@ -89,7 +89,7 @@ func covers(live, want any) bool {
 	return true
 }
 
-// same compares values as JSON does: YAML and JSON decoders differ in the type of whole numbers.
+// same compares values as JSON, as YAML and JSON decoders differ in their integer types.
 func same(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
@@ -99,7 +99,7 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// leftover reports whether lab owns a field of live that want no longer has. The API server keeps the answer in managedFields.
+// leftover reports whether lab owns a field of live that want lacks, according to managedFields.
 func leftover(live, want *unstructured.Unstructured) bool {
 	for _, e := range live.GetManagedFields() {
 		if e.Manager != fieldManager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
@@ -111,11 +111,12 @@ func leftover(live, want *unstructured.Unstructured) bool {
 		}
 		return !within(owned, want.Object)
 	}
-	// lab never applied this object, so it owns nothing of it yet; applying makes it the owner.
+	// Never applied by lab, so that it owns no fields yet; an apply makes it the owner.
 	return true
 }
 
-// within reports whether every owned field ("f:metadata" -> "f:labels" -> "f:x") is in want. Items of lists count as in it: covers compares lists as a whole.
+// within reports whether want has every owned field ("f:metadata" -> "f:labels" -> "f:x"). List items always count as present, since covers compares whole
+// lists.
 func within(owned map[string]any, want any) bool {
 	w, _ := want.(map[string]any)
 	for k, below := range owned {
@@ -134,7 +135,7 @@ func within(owned map[string]any, want any) bool {
 	return true
 }
 
-// appliedAt is when lab last changed an object, by its API server's clock; zero when it never did.
+// appliedAt returns the time of lab's last change to an object by the API server's clock, or zero.
 func appliedAt(o *unstructured.Unstructured) time.Time {
 	for _, e := range o.GetManagedFields() {
 		if e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Time != nil {
@@ -144,7 +145,7 @@ func appliedAt(o *unstructured.Unstructured) time.Time {
 	return time.Time{}
 }
 
-// ownedKeys returns the keys of metadata.labels or metadata.annotations that lab set.
+// ownedKeys returns the keys of metadata.labels or metadata.annotations that lab owns.
 func ownedKeys(o *unstructured.Unstructured, field string) map[string]bool {
 	keys := map[string]bool{}
 	for _, e := range o.GetManagedFields() {

@@ -1,4 +1,5 @@
-// Package argocd drives Argo CD on a lab's hub: installs it, tells it of clusters, repositories and the root application, and watches what it makes of them.
+// Package argocd implements the engine interfaces with Argo CD: it installs it on a lab's hub, registers clusters, repositories and the root application, and
+// watches Applications.
 package argocd
 
 import (
@@ -18,19 +19,19 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// Namespace is where Argo CD and everything it reads live, unless an estate says otherwise.
+// Namespace is the default namespace of Argo CD and its configuration.
 const Namespace = "argocd"
 
-// InCluster is the server of the hub's own registration.
+// InCluster is the server URL of the hub's own registration.
 const InCluster = "https://kubernetes.default.svc"
 
 const (
 	releaseName  = "argocd"
 	fieldManager = "lab"
 
-	readyWithin  = 5 * time.Minute  // Argo CD serves 20 s after its objects exist; a slow registry takes its time
-	tokenWithin  = 30 * time.Second // the token controller answers in milliseconds
-	removeWithin = 90 * time.Second // cascaded deletion of one cluster's applications
+	readyWithin  = 5 * time.Minute  // Argo CD serves 20 s after its objects exist; a slow registry adds to that
+	tokenWithin  = 30 * time.Second // the token controller takes milliseconds
+	removeWithin = 90 * time.Second // cascading deletion of one cluster's Applications
 )
 
 var (
@@ -50,42 +51,42 @@ type ArgoCD struct {
 	hub       clients
 	connect   func(*rest.Config) (clients, error)
 	release   releaser
-	// reach leads into a cluster, so that a failure can be told with what its pods say; nil where lab cannot look.
+	// reach connects to a cluster to include pod states in errors; nil disables that.
 	reach func(cluster string) (*rest.Config, error)
-	// chartVersion reads the version of a chart that is the estate's own, by its path; nil where nobody knows.
+	// chartVersion returns the version of a chart in the estate by its path; may be nil.
 	chartVersion func(path string) string
 	names        aliases
 }
 
-// clients is how one cluster is spoken to.
+// clients are the API clients of one cluster.
 type clients struct {
 	dynamic dynamic.Interface
 	typed   kubernetes.Interface
 }
 
-// releaser keeps a Helm release.
+// releaser manages a Helm release.
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
 }
 
-// Option sets what an engine may know beyond its hub.
+// Option configures an ArgoCD.
 type Option func(*ArgoCD)
 
-// WithReach lets failures be told with what the pods of the application's cluster say.
+// WithReach includes the states of pods in errors, read through reach.
 func WithReach(reach func(cluster string) (*rest.Config, error)) Option {
 	return func(a *ArgoCD) { a.reach = reach }
 }
 
-// WithNamespace is where Argo CD lives.
+// WithNamespace sets Argo CD's namespace.
 func WithNamespace(name string) Option { return func(a *ArgoCD) { a.namespace = name } }
 
-// WithChartVersion tells the version of a chart in the estate, by its folder ("charts/identity"); empty when it is none.
+// WithChartVersion sets the lookup of versions of charts in the estate by folder ("charts/identity"); it returns "" for other folders.
 func WithChartVersion(version func(path string) string) Option {
 	return func(a *ArgoCD) { a.chartVersion = version }
 }
 
-// New returns the engine of a lab's hub. It connects lazily: nothing is asked of the hub yet.
+// New returns the engine of a lab's hub. It connects lazily.
 func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
 	c, err := connect(hub)
 	if err != nil {
@@ -103,7 +104,7 @@ func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
 
 func connect(cfg *rest.Config) (clients, error) {
 	c := rest.CopyConfig(cfg)
-	c.QPS = -1 // the API server sheds load by itself; five requests a second would be our longest wait
+	c.QPS = -1 // the API server sheds load itself; client-side throttling to 5 requests a second would dominate
 	c.WarningHandler = rest.NoWarnings{}
 	c.UserAgent = "lab"
 	client, err := rest.HTTPClientFor(c)
@@ -121,9 +122,9 @@ func connect(cfg *rest.Config) (clients, error) {
 	return clients{dynamic: d, typed: t}, nil
 }
 
-// Observe looks at the engine and at the clusters that it knows. It changes nothing. While its namespace is being removed, nothing of it counts as there.
+// Observe returns the state of the engine and its registrations. It has no side effects. While its namespace is terminating, the engine counts as absent.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
-	if seen, err := observeNamespace(ctx, a.hub.dynamic, a.namespace); seen != there || err != nil {
+	if seen, err := observeNamespace(ctx, a.hub.dynamic, a.namespace); seen != present || err != nil {
 		return engine.State{}, err
 	}
 	rel, err := a.release.Observe(ctx, releaseName)
@@ -138,7 +139,7 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 		}
 		pending := workload.Pending(all)
 		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
-		for _, own := range []struct { // not of the release
+		for _, own := range []struct { // not part of the release
 			resource   schema.GroupVersionResource
 			kind, name string
 		}{{secrets, "secret", redisSecret}, {appProjects, "appproject", defaultProject}} {
@@ -158,15 +159,15 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 	return s, err
 }
 
-// Inputs is the digest that Install remembers, so that a plan can tell an upgrade beforehand.
+// Inputs returns the digest recorded by Install, with which a plan detects upgrades.
 func Inputs(chart lab.Chart, values map[string]any) (string, error) {
 	return helm.Inputs(chart, values)
 }
 
-// short drops the prefix that every workload of Argo CD has.
+// short removes the common prefix of Argo CD's workloads.
 func short(sentence string) string { return strings.ReplaceAll(sentence, "argocd-", "") }
 
-// labels are on every object that lab makes.
+// labels returns the labels of objects that lab creates.
 func (a *ArgoCD) labels(part string) map[string]any {
 	return map[string]any{lab.LabelName: a.lab, lab.LabelPart: part}
 }

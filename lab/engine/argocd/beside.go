@@ -15,7 +15,7 @@ import (
 	"homelab/lab"
 )
 
-// besideKinds are the kinds of what a root needs beside the engine.
+// besideKinds are the supported kinds of a root's extra objects.
 var besideKinds = map[string]schema.GroupVersionResource{
 	"ConfigMap":  {Version: "v1", Resource: "configmaps"},
 	"Secret":     secrets,
@@ -23,7 +23,7 @@ var besideKinds = map[string]schema.GroupVersionResource{
 	"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
 }
 
-// besidePart labels it.
+// besidePart is their part label.
 const besidePart = "front"
 
 func besideResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
@@ -34,7 +34,7 @@ func besideResource(o *unstructured.Unstructured) (schema.GroupVersionResource, 
 	return r, nil
 }
 
-// applyBeside makes what a root needs, removes what one needed once, and reports whether that changed anything.
+// applyBeside applies a root's extra objects, deletes those no longer needed, and reports whether anything changed.
 func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
 	applied, kept := false, map[string]bool{}
 	for _, o := range objects {
@@ -49,7 +49,7 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		applied = applied || changed(before, after)
 		kept[o.GetKind()+"/"+o.GetName()] = true
 	}
-	// An ApplicationSet that cannot read what it needs tries again minutes later.
+	// An ApplicationSet that fails to read from them retries only minutes later.
 	if err := a.awaitBeside(ctx, objects); err != nil {
 		return applied, err
 	}
@@ -72,22 +72,22 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 	return applied, nil
 }
 
-// besideWithin is how long a Deployment may take until it serves, on a slow and busy machine.
+// besideWithin bounds the wait for a Deployment, on a slow and busy machine.
 const besideWithin = 2 * time.Minute
 
-// awaitBeside waits until the Deployments serve as they are now.
+// awaitBeside waits until the current Deployments are available.
 func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		client, what := place(a.hub.dynamic, besideKinds["Deployment"], o)
+		client, what := clientFor(a.hub.dynamic, besideKinds["Deployment"], o)
 		last := "nothing of it"
 		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, besideWithin, true, func(ctx context.Context) (bool, error) {
 			have, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
 			if err != nil {
 				last = err.Error()
-				return false, nil //nolint:nilerr // tried again until time is up
+				return false, nil //nolint:nilerr // retried until the deadline
 			}
 			status, _, _ := unstructured.NestedMap(have.Object, "status")
 			count := func(key string) int64 { n, _, _ := unstructured.NestedInt64(status, key); return n }
@@ -104,7 +104,7 @@ func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstru
 	return nil
 }
 
-// strayedBeside says what of it is gone or is another.
+// strayedBeside describes missing or modified extra objects.
 func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
 	var lines []string
 	for _, o := range objects {
@@ -116,12 +116,12 @@ func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unst
 		if err != nil {
 			return nil, err
 		}
-		objects, what := place(a.hub.dynamic, resource, o)
+		objects, what := clientFor(a.hub.dynamic, resource, o)
 		if have == nil {
 			lines = append(lines, what+" is gone")
 			continue
 		}
-		// Lists of containers and ports come back with defaults in them: the API server alone can tell whether they are as asked for.
+		// Lists of containers and ports contain defaults: only the API server can compare them.
 		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err != nil:

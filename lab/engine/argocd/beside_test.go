@@ -11,8 +11,8 @@ import (
 	"homelab/lab/engine"
 )
 
-// What a root needs beside the engine is made with it, missed when it is gone, and removed when no root needs it.
-func TestRootNeedsObjectsBeside(t *testing.T) {
+// A root's extra objects are applied with it, reported when missing, and deleted when no longer needed.
+func TestApplyRootBeside(t *testing.T) {
 	a, hub, _ := newFake(t)
 	beside := func(kind, apiVersion, name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{
@@ -57,6 +57,6 @@ func TestRootNeedsObjectsBeside(t *testing.T) {
 	}
 	root.Beside = []*unstructured.Unstructured{beside("Job", "batch/v1", "front")}
 	if _, err := a.ApplyRoot(t.Context(), root); err == nil {
-		t.Error("a Job was given to the hub")
+		t.Error("a Job was accepted")
 	}
 }

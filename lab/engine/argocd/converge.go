@@ -17,19 +17,18 @@ import (
 	"homelab/lab/engine"
 )
 
-// brokenFor is how long an ApplicationSet may fail to generate before the wait ends: it is then what Git says, and only a commit mends it.
+// brokenFor is how long an ApplicationSet may fail to generate before the wait fails: the cause is then in Git, and needs a commit.
 const brokenFor = 20 * time.Second
 
-// WaitConverged waits until the roots are in sync at the wanted commit and every application that follows from it exists, is in sync and healthy.
-// It returns the applications as last seen. When ctx's deadline passes first, the error is a *lab.Error that ends with lab.ExitTimeout and says for each
-// application what is the matter.
+// WaitConverged waits until the roots are in sync at the wanted commit and all applications below them exist, are in sync and healthy. It returns the
+// applications as last seen. If ctx's deadline expires first, the error is a *lab.Error with lab.ExitTimeout and the reason for each application.
 func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	start := time.Now()
-	v, err := a.look(ctx, want)
+	v, err := a.snapshot(ctx, want)
 	if err == nil && !want.Changed && len(judge(v, want)) == 0 {
 		return a.summarise(values(v.apps)), nil
 	}
-	// A first look may fail because the engine is only just there; the watch tries on.
+	// The first read may fail just after the installation; the watch retries.
 
 	watching, stop := context.WithCancel(ctx)
 	w := a.watch(watching)
@@ -48,7 +47,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		case <-tick.C:
 		}
 		if !w.synced() || !w.registered(ctx, a, want) {
-			if line := w.silence(); line != "" && line != told {
+			if line := w.idleReason(); line != "" && line != told {
 				told = line
 				p(line)
 			}
@@ -58,13 +57,13 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			return nil, err
 		}
 		pending = judge(v, want)
-		asked, err := nudge.look(ctx, v)
+		sent, err := nudge.step(ctx, v)
 		if err != nil && ctx.Err() == nil {
 			return a.summarise(values(v.apps)), err
 		}
-		if len(pending) == 0 && !asked {
-			// The two watches do not run in step: one may show an ApplicationSet as done before the other shows what it did. A read shows both.
-			if now, err := a.look(ctx, want); err == nil && len(judge(now, want)) == 0 {
+		if len(pending) == 0 && !sent {
+			// The two watches are not synchronized: one may show an ApplicationSet as done before the other shows its effect. A read shows both.
+			if now, err := a.snapshot(ctx, want); err == nil && len(judge(now, want)) == 0 {
 				return a.summarise(values(now.apps)), nil
 			}
 			continue
@@ -76,7 +75,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			told = line
 			p(line)
 		}
-		if a.hopeless(v, want, broken) {
+		if a.broken(v, want, broken) {
 			return a.summarise(values(v.apps)), a.notConverged(ctx, v, want, pending, time.Since(start), nil)
 		}
 	}
@@ -90,7 +89,7 @@ func applicationsOf(pending []engine.Pending) []string {
 	return names
 }
 
-// progressLine says how far the applications are: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".
+// progressLine summarises the progress: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".
 func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	total, bad := v.total(want), 0
 	for _, p := range pending {
@@ -107,13 +106,13 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	return line + ", " + first.String()
 }
 
-// hopeless reports whether an ApplicationSet has failed to generate for long at the wanted commit.
-func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) bool {
+// broken reports whether an ApplicationSet has failed to generate for brokenFor at the wanted commit.
+func (a *ArgoCD) broken(v view, want engine.Want, since map[string]time.Time) bool {
 	estate := v.estate()
 	old := func(a application) bool {
-		return a.root() && a.Status.Sync.Status != "Synced" || lags(a, want, estate) != ""
+		return a.root() && a.Status.Sync.Status != "Synced" || staleCommit(a, want, estate) != ""
 	}
-	if !v.rooted() || slices.ContainsFunc(v.leaders(want), old) {
+	if !v.hasRoot() || slices.ContainsFunc(v.leaders(want), old) {
 		clear(since)
 		return false
 	}
@@ -130,19 +129,19 @@ func (a *ArgoCD) hopeless(v view, want engine.Want, since map[string]time.Time) 
 	return false
 }
 
-// look reads everything once.
-func (a *ArgoCD) look(ctx context.Context, want engine.Want) (view, error) {
-	v, err := a.seen(ctx)
+// snapshot reads a view with the registration times.
+func (a *ArgoCD) snapshot(ctx context.Context, want engine.Want) (view, error) {
+	v, err := a.readView(ctx)
 	if err != nil {
 		return view{}, err
 	}
 	list, err := a.registrations(ctx)
-	v.since = sinces(list, want)
+	v.since = validSince(list, want)
 	return v, err
 }
 
-// seen is a view of Applications and ApplicationSets.
-func (a *ArgoCD) seen(ctx context.Context) (view, error) {
+// readView reads a view of Applications and ApplicationSets.
+func (a *ArgoCD) readView(ctx context.Context) (view, error) {
 	v, err := a.list(ctx)
 	if err != nil {
 		return view{}, err
@@ -175,7 +174,7 @@ func newView(names aliases, apps, sets []*unstructured.Unstructured) (view, erro
 	return v, nil
 }
 
-// watcher keeps a view up to date.
+// watcher maintains a view.
 type watcher struct {
 	names      aliases
 	since      map[string]time.Time // as in view
@@ -191,7 +190,7 @@ func (a *ArgoCD) watch(ctx context.Context) *watcher {
 	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
 	w.apps, w.sets = factory.ForResource(applications).Informer(), factory.ForResource(applicationSets).Informer()
 	for _, inf := range []cache.SharedIndexInformer{w.apps, w.sets} {
-		// Neither call fails before an informer is started.
+		// Neither call fails before the informer is started.
 		_ = inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { offer(w.failures, err) })
 		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { offer(w.changed, struct{}{}) },
@@ -203,7 +202,7 @@ func (a *ArgoCD) watch(ctx context.Context) *watcher {
 	return w
 }
 
-// offer drops a value that nobody has come for since the last one.
+// offer sends a value, dropping it if the last one has not been received.
 func offer[T any](c chan T, v T) {
 	select {
 	case c <- v:
@@ -213,7 +212,7 @@ func offer[T any](c chan T, v T) {
 
 func (w *watcher) synced() bool { return w.apps.HasSynced() && w.sets.HasSynced() }
 
-// registered reads once since when clusters are registered as they are: nobody registers any meanwhile.
+// registered reads the times of registrations once, as none changes during a wait.
 func (w *watcher) registered(ctx context.Context, a *ArgoCD, want engine.Want) bool {
 	if w.since != nil {
 		return true
@@ -223,7 +222,7 @@ func (w *watcher) registered(ctx context.Context, a *ArgoCD, want engine.Want) b
 		offer(w.failures, err)
 		return false
 	}
-	w.since = sinces(list, want)
+	w.since = validSince(list, want)
 	return true
 }
 
@@ -238,8 +237,8 @@ func (w *watcher) failure() error {
 	return w.last
 }
 
-// silence says why nothing is seen yet; empty while that is only a matter of time.
-func (w *watcher) silence() string {
+// idleReason describes why nothing has been seen yet, or returns "" if it is only a matter of time.
+func (w *watcher) idleReason() string {
 	switch err := w.failure(); {
 	case err == nil:
 		return ""
@@ -247,7 +246,7 @@ func (w *watcher) silence() string {
 		return "argo cd is not installed yet"
 	default:
 		for errors.Unwrap(err) != nil {
-			err = errors.Unwrap(err) // addresses and resources say little to a user
+			err = errors.Unwrap(err) // drop addresses and resources, which mean little to a user
 		}
 		return clip("the hub does not answer: "+err.Error(), width)
 	}

@@ -25,7 +25,7 @@ const (
 	newCommit = "bbbbbbbbbb"
 )
 
-// object is an Application of the estate's own, compared at a commit.
+// object returns an Application of the estate, compared at a commit.
 func object(name, commit, sync, health, more string) string {
 	part := ""
 	if name == "addons" {
@@ -60,7 +60,7 @@ func (c *cluster) patch(t *testing.T, r schema.GroupVersionResource, name string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: theEngine}); err != nil {
+	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: argoManager}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -75,9 +75,9 @@ func comparedAt(commit string) map[string]any {
 	return p
 }
 
-func TestWaitBelievesAConvergedLab(t *testing.T) {
+func TestWaitConverged(t *testing.T) {
 	a, hub, _ := newFake(t, converged())
-	apps, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(s string) { t.Errorf("told %q", s) })
+	apps, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(s string) { t.Errorf("progress %q", s) })
 	if err != nil || len(apps) != 1 || !apps[0].Converged() {
 		t.Errorf("%+v, %v", apps, err)
 	}
@@ -88,8 +88,8 @@ func TestWaitBelievesAConvergedLab(t *testing.T) {
 	}
 }
 
-// After a change everything looks converged for a moment: the wait has to ask, in this order, and to see each answer.
-func TestWaitAsksAfterAChange(t *testing.T) {
+// Right after a change everything looks converged: the wait must send requests in this order, and await each answer.
+func TestWaitConvergedChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged())
 		done := make(chan error, 1)
@@ -102,16 +102,16 @@ func TestWaitAsksAfterAChange(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			select {
 			case err := <-done:
-				t.Fatalf("it ended before %v: %v", want, err)
+				t.Fatalf("wait ended before %v: %v", want, err)
 			default:
 			}
 			if w := hub.writes(); !slices.Equal(w, want) {
-				t.Fatalf("written %v, want %v", w, want)
+				t.Fatalf("requests %v, want %v", w, want)
 			}
 		}
 		step("patch applications addons")
 		hub.patch(t, applications, "addons", comparedAt(newCommit))
-		for range 2 { // a set's first answer may be that of a round which had begun before
+		for range 2 { // the first answer may come from a round that began before
 			step("patch applicationsets podinfo")
 			hub.patch(t, applicationSets, "podinfo", unannotate(refreshApplicationSet))
 		}
@@ -119,12 +119,12 @@ func TestWaitAsksAfterAChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w := hub.writes(); len(w) != 0 {
-			t.Errorf("written in the end: %v", w)
+			t.Errorf("requests at the end: %v", w)
 		}
 	})
 }
 
-func TestWaitRefreshesWhatLags(t *testing.T) {
+func TestWaitConvergedRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", oldCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", ""))
 		var told []string
@@ -136,7 +136,7 @@ func TestWaitRefreshesWhatLags(t *testing.T) {
 		for _, name := range []string{"addons", "prod-podinfo"} {
 			time.Sleep(5 * time.Second)
 			if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
-				t.Fatalf("written %v, want a refresh of %s alone", w, name)
+				t.Fatalf("requests %v, want only a refresh of %s", w, name)
 			}
 			hub.patch(t, applications, name, comparedAt(newCommit))
 		}
@@ -148,13 +148,13 @@ func TestWaitRefreshesWhatLags(t *testing.T) {
 			"0 of 1 in sync and healthy, prod-podinfo: is at aaaaaaa, wanted bbbbbbb", "0 of 1 in sync and healthy, prod-podinfo: is being compared",
 		}
 		if !slices.Equal(told, want) {
-			t.Errorf("told %q", told)
+			t.Errorf("progress %q", told)
 		}
 	})
 }
 
-// A look at Git that had begun before the push answers with the commit before it, and nothing else would make Argo CD look again for minutes.
-func TestWaitAsksAgainWhatStillLags(t *testing.T) {
+// A Git fetch that began before the push answers with the previous commit, and Argo CD would not fetch again for minutes.
+func TestWaitConvergedRefreshAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", oldCommit, "Synced", "Healthy", ""))
 		done := make(chan error, 1)
@@ -165,7 +165,7 @@ func TestWaitAsksAgainWhatStillLags(t *testing.T) {
 		for _, commit := range []string{oldCommit, oldCommit, newCommit} {
 			time.Sleep(5 * time.Second)
 			if w := hub.writes(); !slices.Equal(w, []string{"patch applications addons"}) {
-				t.Fatalf("written %v, want one refresh", w)
+				t.Fatalf("requests %v, want one refresh", w)
 			}
 			hub.patch(t, applications, "addons", comparedAt(commit))
 		}
@@ -175,9 +175,8 @@ func TestWaitAsksAgainWhatStillLags(t *testing.T) {
 	})
 }
 
-// An application that was in sync with a cluster which has been made again since is in sync with nothing, and what was seen of one before it was started again
-// is from before: it is looked at again before it is believed. The same goes for the root, whose cluster is the hub.
-func TestWaitRefreshesWhatWasComparedWithAnotherCluster(t *testing.T) {
+// A comparison from before the cluster was recreated or restarted is refreshed. The same applies to the root, whose cluster is the hub.
+func TestWaitConvergedOutdated(t *testing.T) {
 	for _, tc := range []struct{ name, what string }{{"prod-podinfo", "registered"}, {"addons", "registered"}, {"prod-podinfo", "started"}} {
 		name := tc.name
 		t.Run(name+" "+tc.what, func(t *testing.T) {
@@ -220,10 +219,10 @@ data: {name: cHJvZA==}
 					_, err := a.WaitConverged(t.Context(), want, func(string) {})
 					done <- err
 				}()
-				for _, at := range []time.Duration{0, time.Second} { // the first look was in the second in which the credentials came
+				for _, at := range []time.Duration{0, time.Second} { // the first comparison was in the same second as the credentials
 					time.Sleep(5 * time.Second)
 					if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
-						t.Fatalf("written %v, want one refresh", w)
+						t.Fatalf("requests %v, want one refresh", w)
 					}
 					answer := unannotate(refreshApplication)
 					answer["status"] = map[string]any{"reconciledAt": reconciled(at)}
@@ -237,19 +236,18 @@ data: {name: cHJvZA==}
 	}
 }
 
-// What lies ahead was written by a clock that has been put back since.
-func TestSincesKnowsNothingOfTheFuture(t *testing.T) {
+// Times in the future predate a change of the clock.
+func TestSincesFuture(t *testing.T) {
 	now := time.Now()
 	list := []engine.Registered{{Cluster: "a", Since: now.Add(-time.Hour)}, {Cluster: "b", Since: now.Add(time.Hour)}, {Cluster: "c", Since: now.Add(-time.Hour)}}
-	got := sinces(list, engine.Want{Since: map[string]time.Time{"a": now.Add(-time.Minute), "b": now.Add(time.Minute), "c": now.Add(time.Minute), "d": now}})
+	got := validSince(list, engine.Want{Since: map[string]time.Time{"a": now.Add(-time.Minute), "b": now.Add(time.Minute), "c": now.Add(time.Minute), "d": now}})
 	if want := map[string]time.Time{"a": now.Add(-time.Minute), "b": {}, "c": now.Add(-time.Hour)}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
 
-// Argo CD does not sync to a commit a second time once that failed; lab up run again, with the cause mended, must.
-// Argo CD may hold on to what a cluster no longer has, and then looks at it again only after minutes.
-func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
+// Argo CD's cache may hold deleted objects of a cluster, until the next resync minutes later.
+func TestWaitConvergedRereadCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z"}})
@@ -260,29 +258,29 @@ func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
 			_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit, Gone: []string{"prod-podinfo"}}, func(string) {})
 			done <- err
 		}()
-		for range 4 { // it moves all the while
+		for range 4 { // resets the timer each time
 			time.Sleep(unmoved - 5*time.Second)
 			hub.patch(t, applications, "prod-podinfo", map[string]any{"status": map[string]any{"health": map[string]any{"message": time.Now().String()}}})
 		}
 		if w := hub.writes(); len(w) > 0 {
-			t.Fatalf("written %v while it moved", w)
+			t.Fatalf("requests %v during changes", w)
 		}
 		time.Sleep(unmoved + 2*time.Second)
 		asked := hub.get(t, secrets, Namespace, "cluster-prod").GetAnnotations()[refreshCluster]
 		if age := time.Since(timeOf(asked)); age < 0 || age > 5*time.Second {
-			t.Errorf("asked to read what is older than %q", asked)
+			t.Errorf("refreshCluster is %q", asked)
 		}
 		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod"}) {
-			t.Fatalf("written %v", w)
+			t.Fatalf("requests %v", w)
 		}
 		time.Sleep(askAgain + 2*time.Second)
 		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
-			t.Fatalf("written %v", w)
+			t.Fatalf("requests %v", w)
 		}
 		hub.patch(t, applications, "prod-podinfo", unannotate(refreshApplication))
 		time.Sleep(3 * unmoved)
 		if w := hub.writes(); len(w) > 0 {
-			t.Errorf("asked again: %v", w)
+			t.Errorf("requests again: %v", w)
 		}
 		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -293,8 +291,8 @@ func TestWaitHasAClusterReadAnewWhereNothingMoves(t *testing.T) {
 	})
 }
 
-// Argo CD may lose a refresh that somebody asked for: the annotation stays, and setting it again to the same is no event.
-func TestWaitAsksAgainOtherwise(t *testing.T) {
+// Argo CD may lose a refresh: the annotation stays, and setting the same value again sends no event.
+func TestWaitConvergedRefreshLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", ""),
 			clusterSecret("prod", "homelab"))
@@ -310,7 +308,7 @@ func TestWaitAsksAgainOtherwise(t *testing.T) {
 		for _, want := range []string{"hard", "normal", "hard"} {
 			time.Sleep(unmoved + askAgain + 3*time.Second)
 			if got := word(); got != want {
-				t.Fatalf("asked %q, want %q", got, want)
+				t.Fatalf("refresh = %q, want %q", got, want)
 			}
 		}
 		answer := unannotate(refreshApplication)
@@ -322,7 +320,8 @@ func TestWaitAsksAgainOtherwise(t *testing.T) {
 	})
 }
 
-func TestWaitSyncsWhatGaveUp(t *testing.T) {
+// Argo CD does not retry a failed sync to the same commit; lab up must, as the cause may be repaired.
+func TestWaitConvergedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed, message: no such kind}\n")
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+failed)
@@ -334,7 +333,7 @@ func TestWaitSyncsWhatGaveUp(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
-			t.Errorf("written %v, want one sync", w)
+			t.Errorf("requests %v, want one sync", w)
 		}
 		got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"])
 		want := "initiatedBy:\n  username: lab\nsync:\n  prune: true\n  syncOptions:\n  - CreateNamespace=true"
@@ -344,8 +343,8 @@ func TestWaitSyncsWhatGaveUp(t *testing.T) {
 	})
 }
 
-// A sync that fails is retried with growing pauses, always to the commit that it was started for; the one that mends it would wait for the last of them.
-func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
+// A failed sync is retried with exponential backoff at its original commit, which would delay the sync of a fix.
+func TestWaitConvergedTerminateRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		retrying := func(commit string) string {
 			return "  operationState: {phase: Running, finishedAt: '2026-01-01T00:00:00Z', message: is invalid. Retrying attempt, syncResult: {revision: " + commit + "}}\n"
@@ -362,10 +361,10 @@ func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
 				t.Errorf("%v: %q", err, e.Details)
 			}
 			if w := hub.writes(); !slices.Equal(w, want) {
-				t.Errorf("written %v, want the end of one sync", w)
+				t.Errorf("requests %v, want one terminated sync", w)
 			}
 		}
-		wait("is invalid", "patch applications prod-podinfo") // dev's are at the wanted commit, or at none yet
+		wait("is invalid", "patch applications prod-podinfo") // dev is at the wanted commit, or has none yet
 		if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["status"].(map[string]any)["operationState"]); !strings.Contains(got, "phase: Terminating") {
 			t.Errorf("operation\n%s", got)
 		}
@@ -375,7 +374,7 @@ func TestWaitEndsTheRetriesOfAnOlderCommit(t *testing.T) {
 	})
 }
 
-func TestWaitEndsEarlyWhenGitCannotBeGenerated(t *testing.T) {
+func TestWaitConvergedBrokenSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := set(`status: {conditions: [{type: ErrorOccurred, status: "True", message: 'map has no entry for key "aws_vpc"'}]}`)
 		a, _, _ := newFake(t, object("addons", newCommit, "Synced", "Degraded", "")+"---\n"+broken)
@@ -393,7 +392,7 @@ func TestWaitEndsEarlyWhenGitCannotBeGenerated(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWaitConvergedCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -404,7 +403,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitOutlivesAnAPIServerThatComesLate(t *testing.T) {
+func TestWaitConvergedLateAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged())
 		refused := errors.New("connection refused")
@@ -419,7 +418,7 @@ func TestWaitOutlivesAnAPIServerThatComesLate(t *testing.T) {
 			t.Error(err)
 		}
 		if len(told) == 0 || told[0] != "the hub does not answer: connection refused" {
-			t.Errorf("told %q", told)
+			t.Errorf("progress %q", told)
 		}
 		hub.mu.Lock()
 		hub.refuse["list applications"] = refused
@@ -427,7 +426,7 @@ func TestWaitOutlivesAnAPIServerThatComesLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {}); !errors.Is(err, refused) {
-			t.Errorf("the cause is not told: %v", err)
+			t.Errorf("error without cause: %v", err)
 		}
 	})
 }

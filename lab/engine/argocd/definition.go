@@ -9,14 +9,14 @@ import (
 	"homelab/lab/engine"
 )
 
-// The components that Argo CD is made of.
+// Components of Argo CD.
 const (
 	chartComponent = "argo-cd"
 	imageComponent = "argocd"
 	imageRedis     = "redis"
 )
 
-// Definition is Argo CD to the rest of lab, in a namespace; empty for Namespace.
+// Definition returns the definition of Argo CD in a namespace; "" means Namespace.
 func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, Namespace)
 	return engine.Definition{

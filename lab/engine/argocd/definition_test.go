@@ -10,7 +10,7 @@ import (
 	"homelab/lab/engine"
 )
 
-func TestDefinitionIsWhatIsInstalled(t *testing.T) {
+func TestDefinition(t *testing.T) {
 	d := Definition("")
 	var asked []string
 	values := d.Values(engine.Settings{
@@ -18,7 +18,7 @@ func TestDefinitionIsWhatIsInstalled(t *testing.T) {
 		PasswordHash: "h", WebhookSecret: "w", URL: "http://127.0.0.1:8080",
 	}, nil)
 	if slices.Sort(asked); !slices.Equal(asked, d.Images) {
-		t.Errorf("values ask for %q, and nodes hold %q", asked, d.Images)
+		t.Errorf("values use %q, definition lists %q", asked, d.Images)
 	}
 	at := func(keys ...string) any {
 		var v any = values
@@ -42,7 +42,7 @@ func TestDefinitionIsWhatIsInstalled(t *testing.T) {
 	}
 }
 
-func TestConnectAsksNothing(t *testing.T) {
+func TestDefinitionConnect(t *testing.T) {
 	e, err := Definition("").Connect(engine.Hub{Lab: "demo", Config: &rest.Config{Host: "https://127.0.0.1:1"}})
 	if err != nil || e == nil {
 		t.Errorf("%v, %v", e, err)

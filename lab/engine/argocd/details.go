@@ -15,18 +15,18 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// askingWithin bounds the look into the spokes after a wait failed, so that a dead one does not hold up the bad news.
-const askingWithin = 10 * time.Second
+// describeWithin bounds the queries to spokes after a failed wait, so that an unreachable one does not delay the error.
+const describeWithin = 10 * time.Second
 
-// linesEach keeps one application from filling the screen.
+// linesEach bounds the lines per application.
 const linesEach = 6
 
-// notConverged tells for each application what is the matter with it, down to its pods where lab can reach them.
+// notConverged returns the error of a failed wait, with the reason for each application down to its pods if reachable.
 func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pending []engine.Pending, waited time.Duration, watch error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), askingWithin)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), describeWithin)
 	defer cancel()
 	type row struct {
 		name, state string
@@ -34,7 +34,7 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	}
 	var rows []row
 	wide, wideState := 0, 0
-	for _, p := range gather(pending) {
+	for _, p := range mergeMissing(pending) {
 		r := row{name: p.Application, state: p.State()}
 		r.lines = a.explain(asking, v.apps[p.Application], p)
 		rows = append(rows, r)
@@ -67,18 +67,18 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	return e
 }
 
-// gatherFrom is how many missing applications are told as one: they have one reason, which is above them.
-const gatherFrom = 4
+// mergeFrom is the number of missing applications from which on they are reported in one line, as they share one reason.
+const mergeFrom = 4
 
-// gather makes one line of many applications that do not exist yet.
-func gather(pending []engine.Pending) []engine.Pending {
+// mergeMissing merges applications that do not exist yet into one line.
+func mergeMissing(pending []engine.Pending) []engine.Pending {
 	var names []string
 	for _, p := range pending {
 		if p.Sync == "" && p.Health == "" {
 			names = append(names, p.Application)
 		}
 	}
-	if len(names) < gatherFrom {
+	if len(names) < mergeFrom {
 		return pending
 	}
 	out := slices.DeleteFunc(slices.Clone(pending), func(p engine.Pending) bool { return slices.Contains(names, p.Application) })
@@ -87,7 +87,7 @@ func gather(pending []engine.Pending) []engine.Pending {
 	})
 }
 
-// headline is the one line above the details: "1 of 11 applications is not healthy after 5m 0s".
+// headline returns the error message: "1 of 11 applications is not healthy after 5m 0s".
 func headline(v view, want engine.Want, pending []engine.Pending, waited time.Duration) string {
 	bad, unhealthy, staying := 0, 0, 0
 	for _, p := range pending {
@@ -132,7 +132,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, duration(waited))
 }
 
-// explain returns what is the matter with one application, the most telling first.
+// explain returns why one application has not converged, most specific first.
 func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending) []string {
 	var lines []string
 	add := func(s string) {
@@ -140,10 +140,10 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 			lines = append(lines, s)
 		}
 	}
-	if app.retries() { // what runs is of before the failure
+	if app.retries() { // the workloads predate the failure
 		add(p.Reason)
 	}
-	for _, s := range a.askSpoke(ctx, app) {
+	for _, s := range a.describePods(ctx, app) {
 		add(s)
 	}
 	for _, r := range app.unhealthy() {
@@ -163,9 +163,9 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 	return lines
 }
 
-// askSpoke looks at the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It says nothing when it cannot look: the
-// Application's own words are there still.
-func (a *ArgoCD) askSpoke(ctx context.Context, app application) []string {
+// describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing on failure, as the
+// Application has its own message.
+func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
 	ns := app.Spec.Destination.Namespace
 	if a.reach == nil || ns == "" || len(app.Status.Resources) == 0 {
 		return nil

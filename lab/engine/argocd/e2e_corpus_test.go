@@ -37,26 +37,26 @@ var (
 	every  = flag.Int("every", 1, "play every nth case")
 )
 
-// fleeting is what a message has of this one run: commits and folders.
+// fleeting matches what differs between runs: commits and temporary folders.
 var fleeting = regexp.MustCompile(`[0-9a-f]{40}|/tmp/_argocd-repo/[-0-9a-f]+`)
 
 const corpus = "../../appset/testdata"
 
-// patience is how long the controller may take for one case.
+// patience bounds the wait for one case.
 const patience = 10 * time.Second
 
 func argo(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: resource}
 }
 
-// controller is a real ApplicationSet controller, with nothing that acts on what it makes.
+// controller is a real ApplicationSet controller, without an Application controller.
 type controller struct {
 	*world
 	kube    *kubernetes.Clientset
 	dynamic *dynamic.DynamicClient
 }
 
-// TestCorpusOnArgoCD plays the corpus of lab/appset on the real controller, case by case, and compares what it makes with what was recorded.
+// TestCorpusOnArgoCD runs the corpus of lab/appset on the real controller and compares the results with the recording.
 func TestCorpusOnArgoCD(t *testing.T) {
 	w := newWorld(t)
 	e, chart, values := newEngine(t, w)
@@ -81,7 +81,7 @@ func TestCorpusOnArgoCD(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			got := c.play(t, k)
 			if !*record && k.Want != nil {
-				got.Message = k.Want.Message // in which maps are printed in any order
+				got.Message = k.Want.Message // prints maps in random order
 			}
 			data, err := got.Marshal()
 			if err != nil {
@@ -99,13 +99,13 @@ func TestCorpusOnArgoCD(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(data)); diff != "" {
-				t.Errorf("- recorded, + made:\n%s", diff)
+				t.Errorf("-recorded, +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// quiet stops the controller of Applications, which would sync what the corpus makes, and takes away the registrations of others.
+// quiet stops the Application controller, which would sync the corpus, and removes existing registrations.
 func (c *controller) quiet(t *testing.T) {
 	t.Helper()
 	sets, err := c.kube.AppsV1().StatefulSets("argocd").List(t.Context(), metav1.ListOptions{})
@@ -124,7 +124,7 @@ func (c *controller) quiet(t *testing.T) {
 	c.clear(t)
 }
 
-// clear removes every ApplicationSet and Application, whatever finalizers they carry.
+// clear removes all ApplicationSets and Applications with their finalizers.
 func (c *controller) clear(t *testing.T) {
 	t.Helper()
 	for _, resource := range []string{"applicationsets", "applications"} {
@@ -148,12 +148,12 @@ func (c *controller) clear(t *testing.T) {
 			return false, nil
 		})
 		if err != nil {
-			t.Fatalf("%s are left: %v", resource, err)
+			t.Fatalf("%s left over: %v", resource, err)
 		}
 	}
 }
 
-// play gives a case to the controller, and returns what came of it.
+// play applies a case and returns the result.
 func (c *controller) play(t *testing.T, k appsettest.Case) appsettest.Want {
 	t.Helper()
 	host := c.serve(t, k)
@@ -206,7 +206,7 @@ func (c *controller) play(t *testing.T, k appsettest.Case) appsettest.Want {
 	return got
 }
 
-// settled are the Applications once they have stopped changing: the controller's caches may be a moment behind what was registered.
+// settled returns the Applications once they stop changing: the controller's caches may lag behind the registrations.
 func (c *controller) settled(t *testing.T) []map[string]any {
 	t.Helper()
 	var last []map[string]any
@@ -235,7 +235,7 @@ func (c *controller) settled(t *testing.T) []map[string]any {
 	return last
 }
 
-// unhosted puts the corpus's own address of repositories back.
+// unhosted restores the corpus's repository address.
 func unhosted(t *testing.T, object map[string]any, host string) map[string]any {
 	t.Helper()
 	data, err := yaml.Marshal(object)
@@ -249,7 +249,7 @@ func unhosted(t *testing.T, object map[string]any, host string) map[string]any {
 	return out
 }
 
-// serve makes the case's repositories, and returns where they are.
+// serve creates the case's repositories and returns their address.
 func (c *controller) serve(t *testing.T, k appsettest.Case) string {
 	t.Helper()
 	for url, dir := range k.Repositories {

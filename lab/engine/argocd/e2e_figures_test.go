@@ -26,8 +26,8 @@ import (
 
 const rounds = 10
 
-// TestFigures measures what issue 4 promises of the engine, and fails beyond it: commit to synced at most 5 s, drift to healed at most 3 s, both at the
-// median. It runs after the contract, on what that left. LAB_E2E_WEBHOOK is Argo CD's server as this machine reaches it, http://NODE:30080.
+// TestFigures measures the engine's medians against the limits of issue 4: commit to synced 5 s, drift to healed 3 s. It runs after the contract, on its
+// remains. LAB_E2E_WEBHOOK is the URL of Argo CD's server from this machine, http://NODE:30080.
 func TestFigures(t *testing.T) {
 	w := newWorld(t)
 	webhook := env(t, "LAB_E2E_WEBHOOK")
@@ -75,7 +75,7 @@ func TestFigures(t *testing.T) {
 	up()
 	want.Changed = false
 	for range 3 {
-		up() // nothing to do
+		up() // warm up: nothing to do
 	}
 
 	scale := func(n int) {
@@ -134,13 +134,13 @@ func report(t *testing.T, what string, all []time.Duration, most time.Duration) 
 	t.Helper()
 	slices.Sort(all)
 	median, worst := all[len(all)/2], all[len(all)-1]
-	t.Logf("%s: median %s, worst %s of %d", what, median.Round(time.Millisecond), worst.Round(time.Millisecond), len(all))
+	t.Logf("%s: median %s, max %s of %d", what, median.Round(time.Millisecond), worst.Round(time.Millisecond), len(all))
 	if median > most {
-		t.Errorf("%s: %s at the median, want at most %s", what, median, most)
+		t.Errorf("%s: median %s, want at most %s", what, median, most)
 	}
 }
 
-// post tells Argo CD of a push just as Gitea does.
+// post sends a push webhook like Gitea's.
 func post(t *testing.T, server, forge, before, after string) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
@@ -166,11 +166,11 @@ func post(t *testing.T, server, forge, before, after string) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("the webhook was answered with %s", res.Status)
+		t.Fatalf("webhook status %s", res.Status)
 	}
 }
 
-// TestInstallGoesOn mends whatever a killed install left, and then finds nothing to do.
+// TestInstallGoesOn repairs an interrupted install, and then finds nothing to do.
 func TestInstallGoesOn(t *testing.T) {
 	w := newWorld(t)
 	e, chart, values := newEngine(t, w)

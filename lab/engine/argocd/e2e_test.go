@@ -34,13 +34,10 @@ import (
 	"homelab/lab/engine/enginetest"
 )
 
-// The suite wants two clusters on one Docker network, with the images of Argo CD, Redis and podinfo in them:
-//
-//	LAB_E2E_HUB, LAB_E2E_SPOKE  kubeconfigs; the hub has no Argo CD
-//	LAB_E2E_SPOKE_SERVER        the spoke as the hub reaches it, https://NAME-control-plane:6443
-//	LAB_E2E_CHART               the argo-cd chart, a .tgz
-//	LAB_E2E_IMAGES              images of Argo CD and Redis, two references
-//	LAB_E2E_LISTEN              an address of this machine that pods reach: the network's gateway
+// env returns an environment variable, and skips the test if it is unset. The suite needs two clusters on one Docker network, with the images of Argo CD, Redis
+// and podinfo loaded: LAB_E2E_HUB and LAB_E2E_SPOKE (kubeconfigs; the hub has no Argo CD), LAB_E2E_SPOKE_SERVER (the spoke's address from the hub,
+// https://NAME-control-plane:6443), LAB_E2E_CHART (the argo-cd chart, a .tgz), LAB_E2E_IMAGES (references of Argo CD and Redis) and LAB_E2E_LISTEN (an address
+// of this machine that pods reach: the network's gateway).
 func env(t *testing.T, key string) string {
 	t.Helper()
 	v := os.Getenv(key)
@@ -50,7 +47,7 @@ func env(t *testing.T, key string) string {
 	return v
 }
 
-// world is an estate in Git and a chart repository, served to the clusters by this process.
+// world serves an estate's Git repository and a chart repository to the clusters.
 type world struct {
 	url, dir string
 	hub      *rest.Config
@@ -163,7 +160,7 @@ func newEngine(t *testing.T, w *world) (*argocd.ArgoCD, lab.Chart, map[string]an
 	sum := sha256.Sum256(b)
 	images := strings.Fields(env(t, "LAB_E2E_IMAGES"))
 	chart := lab.Chart{Name: "argo-cd", Version: "3.2.11", Digest: hex.EncodeToString(sum[:]), Archive: archive}
-	// LAB_E2E_BANNER makes values that differ, for upgrades that are killed by hand.
+	// LAB_E2E_BANNER changes the values, for upgrades killed by hand.
 	over := map[string]any{}
 	if banner := os.Getenv("LAB_E2E_BANNER"); banner != "" {
 		over = map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": banner}}}
@@ -221,7 +218,7 @@ func TestArgoCDKeepsTheContract(t *testing.T) {
 	})
 }
 
-// fingerprint is every object that lab writes, with its resourceVersion. Argo CD itself writes the status of Applications, so of those the generation counts.
+// fingerprint returns every object that lab writes with its resourceVersion, or generation for Applications, whose status Argo CD writes.
 func fingerprint(t *testing.T, w *world) []string {
 	t.Helper()
 	var out []string
@@ -258,7 +255,7 @@ func fingerprint(t *testing.T, w *world) []string {
 	return out
 }
 
-// holds is what the spoke holds that a kind cluster as it was made does not. A namespace that somebody else made is not told of, and must stay.
+// holds returns the spoke's objects beyond those of a new kind cluster. The foreign namespace is omitted, but must remain.
 func holds(t *testing.T, w *world) []string {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(w.spoke)
@@ -276,7 +273,7 @@ func holds(t *testing.T, w *world) []string {
 	var held []string
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for range 60 { // what is on its way out may take a moment
+	for range 60 { // terminating objects take a moment
 		held = nil
 		list, err := c.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -288,7 +285,7 @@ func holds(t *testing.T, w *world) []string {
 			case ns.Name == canary && spokeCanary == "":
 				spokeCanary = string(ns.UID)
 			case ns.Name == canary && spokeCanary != string(ns.UID):
-				t.Error("the namespace of somebody else is another one")
+				t.Error("foreign namespace was replaced")
 			case ns.Name != canary && ns.Name != "default" && ns.Name != "local-path-storage" && !strings.HasPrefix(ns.Name, "kube-"):
 				held = append(held, "namespace "+ns.Name)
 				leaving = leaving || ns.DeletionTimestamp != nil

@@ -27,13 +27,13 @@ import (
 	"homelab/lab/engine/helm"
 )
 
-// cluster is a Kubernetes API in memory that knows server-side apply and counts resourceVersions as the real one does.
+// cluster is an in-memory Kubernetes API with server-side apply and increasing resourceVersions.
 type cluster struct {
 	*dynamicfake.FakeDynamicClient
 	typed   *fake.Clientset
 	mu      sync.Mutex
 	version int
-	// refuse makes a request fail: verb and resource, "patch secrets" -> error.
+	// refuse maps requests to their errors: verb and resource, "patch secrets" -> error.
 	refuse map[string]error
 }
 
@@ -64,7 +64,7 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 		}
 		handled, o, err := react(a)
 		if u, ok := o.(*unstructured.Unstructured); ok && err == nil && (a.GetVerb() == "patch" || a.GetVerb() == "create" || a.GetVerb() == "update") {
-			// The tracker names one Go type by any of its kinds, and all of these are Unstructured.
+			// The tracker derives one kind from the Go type, which is Unstructured for all of these.
 			u.SetGroupVersionKind(a.GetResource().GroupVersion().WithKind(kinds[a.GetResource()]))
 			c.version++
 			u.SetResourceVersion(strconv.Itoa(c.version))
@@ -84,7 +84,7 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 		if err != nil {
 			return true, nil, err
 		}
-		// A real watch begins where the list before it ended; the tracker's leaves out what changed between the two.
+		// A real watch continues after the preceding list; the tracker's omits changes in between.
 		list, err := tracker.List(a.GetResource(), a.GetResource().GroupVersion().WithKind(kinds[a.GetResource()]), a.GetNamespace())
 		if err != nil {
 			return true, nil, err
@@ -104,7 +104,7 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 	return c
 }
 
-// create adds the documents of a manifest, as someone other than lab.
+// create creates the documents of a manifest as another client.
 func (c *cluster) create(t *testing.T, manifest string) {
 	t.Helper()
 	objects, err := decode([]byte(manifest))
@@ -126,7 +126,7 @@ func (c *cluster) create(t *testing.T, manifest string) {
 	}
 }
 
-// get returns an object as YAML without what the API server adds.
+// get returns an object without server-managed fields.
 func (c *cluster) get(t *testing.T, r schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o, err := c.Resource(r).Namespace(ns).Get(context.Background(), name, metav1.GetOptions{})
@@ -136,7 +136,7 @@ func (c *cluster) get(t *testing.T, r schema.GroupVersionResource, ns, name stri
 	return o
 }
 
-// names are those of the objects of a kind in Argo CD's namespace, sorted.
+// names returns the sorted names of a kind's objects in Argo CD's namespace.
 func (c *cluster) names(t *testing.T, r schema.GroupVersionResource) []string {
 	t.Helper()
 	list, err := c.Resource(r).Namespace(Namespace).List(t.Context(), metav1.ListOptions{})
@@ -151,10 +151,10 @@ func (c *cluster) names(t *testing.T, r schema.GroupVersionResource) []string {
 	return names
 }
 
-// theEngine is the field manager of what a test does in Argo CD's name.
-const theEngine = "argocd"
+// argoManager is the field manager for Argo CD's own changes.
+const argoManager = "argocd"
 
-// writes are lab's requests since the last call that change something.
+// writes returns lab's mutating requests since the last call.
 func (c *cluster) writes() []string {
 	var out []string
 	for _, a := range c.Actions() {
@@ -163,7 +163,7 @@ func (c *cluster) writes() []string {
 		default:
 			name := ""
 			if p, ok := a.(clienttesting.PatchActionImpl); ok {
-				if p.PatchOptions.FieldManager == theEngine {
+				if p.PatchOptions.FieldManager == argoManager {
 					continue
 				}
 				name = " " + p.GetName()
@@ -177,7 +177,7 @@ func (c *cluster) writes() []string {
 
 func (c *cluster) clients() clients { return clients{dynamic: c, typed: c.typed} }
 
-// fakeRelease is a Helm release in memory.
+// fakeRelease is an in-memory Helm release.
 type fakeRelease struct {
 	state helm.State
 	fail  error
@@ -210,14 +210,14 @@ func (r *fakeRelease) Ensure(_ context.Context, want helm.Release, p lab.Progres
 	return helm.Result{State: r.state, Changed: true, Reason: reason, Replaced: missing}, nil
 }
 
-// theDefaultProject is there since Argo CD started for the first time.
+// theDefaultProject is created by Argo CD's first start.
 const theDefaultProject = `
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
 metadata: {name: default, namespace: argocd}
 `
 
-// newFake returns an engine over a hub and one spoke in memory.
+// newFake returns an engine with an in-memory hub and spoke.
 func newFake(t *testing.T, manifests ...string) (a *ArgoCD, hub, spoke *cluster) {
 	t.Helper()
 	hub, spoke = newCluster(t, append(manifests, theDefaultProject)...), newCluster(t)

@@ -20,11 +20,11 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// redisSecret is where every component of Argo CD reads the password of Redis; the name is compiled into them.
+// redisSecret is the Secret with Redis' password; the name is hard-coded in Argo CD's components.
 const redisSecret = "argocd-redis"
 
-// Install makes Argo CD as the chart and values say and waits until it serves. It reports whether anything was changed: a release that was made from the same
-// inputs, with all its workloads there, is left alone. A release that a killed run left half made is gone on with; nothing is ever uninstalled.
+// Install installs or upgrades Argo CD and waits until it is available. It reports whether anything changed: a release with the same inputs and all its
+// workloads is left alone. An interrupted release is resumed; nothing is ever uninstalled.
 func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, p); err != nil {
 		return false, err
@@ -40,7 +40,7 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 	if err != nil {
 		return false, fmt.Errorf("argo cd: %w", err)
 	}
-	if res.Revision > 1 || !res.Changed { // it ran before
+	if res.Revision > 1 || !res.Changed { // a previous version was running
 		project, err := a.ensureDefaultProject(ctx)
 		if err != nil {
 			return res.Changed, err
@@ -57,10 +57,10 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 	return res.Changed, a.awaitReady(ctx, res.State, p)
 }
 
-// defaultProject is the AppProject that Argo CD makes when it starts for the first time, and applications name where they name none.
+// defaultProject is the AppProject that Argo CD creates at its first start, used by Applications that name none.
 const defaultProject = "default"
 
-// ensureDefaultProject makes the default project as Argo CD does, where somebody removed it, and reports whether it did: without it no application is in sync.
+// ensureDefaultProject recreates a deleted default project as Argo CD does, and reports whether it did: no Application syncs without it.
 func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error) {
 	has, err := a.has(ctx, appProjects, defaultProject)
 	if has || err != nil {
@@ -81,7 +81,7 @@ func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error
 	return err == nil, wrap("appproject "+defaultProject, err)
 }
 
-// has reports whether there is an object in Argo CD's namespace.
+// has reports whether an object exists in Argo CD's namespace.
 func (a *ArgoCD) has(ctx context.Context, resource schema.GroupVersionResource, name string) (bool, error) {
 	_, err := a.hub.dynamic.Resource(resource).Namespace(a.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -90,12 +90,12 @@ func (a *ArgoCD) has(ctx context.Context, resource schema.GroupVersionResource, 
 	return err == nil, wrap(resource.Resource+" "+name, err)
 }
 
-// readAtStart reports whether an object is one that programs read when they start.
+// readAtStart reports whether programs read the object only at startup.
 func readAtStart(object string) bool {
 	return strings.HasPrefix(object, "secret ") || strings.HasPrefix(object, "configmap ")
 }
 
-// restart has the pods of workloads replaced, as kubectl rollout restart does.
+// restart replaces the pods of workloads, like kubectl rollout restart.
 func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().UTC().Format(time.RFC3339))
 	for _, w := range workloads {
@@ -114,7 +114,7 @@ func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
 	return nil
 }
 
-// awaitReady waits until every workload of the release serves.
+// awaitReady waits until all workloads of the release are ready.
 func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -141,8 +141,8 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 	return e
 }
 
-// ensureRedisPassword makes the Secret with Redis' password where it is missing, and reports whether it was. Argo CD's own way is a Job before the install; a
-// Secret that is there already is never touched, since every component has read it.
+// ensureRedisPassword creates the Secret with Redis' password if missing, and reports whether it did. Argo CD's own way is a Job before the install; an
+// existing Secret is never changed, since every component has read it.
 func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error) {
 	has, err := a.has(ctx, secrets, redisSecret)
 	if has || err != nil {
@@ -156,7 +156,7 @@ func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error)
 	return err == nil, wrap("secret "+redisSecret, err)
 }
 
-// duration is how long something took, as a user says it.
+// duration formats a duration for users.
 func duration(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(time.Second).String()

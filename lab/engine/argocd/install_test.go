@@ -26,7 +26,7 @@ func server(ready int32) *appsv1.Deployment {
 	}
 }
 
-// newInstall returns an engine whose release is one workload, of which as many pods are ready.
+// newInstall returns an engine whose release has one workload with the given number of ready pods.
 func newInstall(t *testing.T, ready int32) (*ArgoCD, *cluster, *fakeRelease) {
 	t.Helper()
 	a, hub, _ := newFake(t)
@@ -52,19 +52,19 @@ func TestInstall(t *testing.T) {
 	install(true)
 	password := secretField(hub.get(t, secrets, Namespace, redisSecret), "auth")
 	if len(password) < 20 {
-		t.Errorf("the password of Redis is %q", password)
+		t.Errorf("Redis password is %q", password)
 	}
 	hub.writes()
 	install(false)
 	if w := hub.writes(); len(w) != 0 {
-		t.Errorf("written although nothing changed: %v", w)
+		t.Errorf("requests without a change: %v", w)
 	}
 	s, err := a.Observe(t.Context())
 	if err != nil || !s.Installed() || !s.Ready || s.Revision != 1 || s.Version != "v3.2.11" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if inputs, err := Inputs(chart, map[string]any{"a": 1}); err != nil || inputs != s.Inputs {
-		t.Errorf("a plan would see %q, the release has %q, %v", inputs, s.Inputs, err)
+		t.Errorf("Inputs = %q, release has %q, %v", inputs, s.Inputs, err)
 	}
 
 	if err := hub.typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
@@ -86,17 +86,17 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%d calls, %v", rel.calls, err)
 	}
 	if want := []string{"argo cd: upgrading, deployment argocd-server is gone", "argo cd 3.2.11: server is missing"}; !slices.Equal(told, want) {
-		t.Errorf("told %q", told)
+		t.Errorf("progress %q", told)
 	}
 }
 
-// What programs read when they start is of no use to them when it comes back, until they start again.
-func TestInstallStartsAgainWhatReadsAtStart(t *testing.T) {
+// Programs that read a recreated object only at startup are restarted.
+func TestInstallRestart(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		missing  string
-		password bool // of Redis is gone
-		project  bool // the default one is gone
+		password bool // Redis' password is missing
+		project  bool // the default project is missing
 		restarts bool
 	}{
 		{name: "a secret", missing: "secret argocd-secret", restarts: true},
@@ -152,7 +152,7 @@ func TestInstallStartsAgainWhatReadsAtStart(t *testing.T) {
 	}
 }
 
-func TestInstallTellsWhatIsNotReady(t *testing.T) {
+func TestInstallNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newInstall(t, 0)
 		start := time.Now()
@@ -167,7 +167,7 @@ func TestInstallTellsWhatIsNotReady(t *testing.T) {
 	})
 }
 
-func TestInstallTellsWhatHelmSays(t *testing.T) {
+func TestInstallHelmError(t *testing.T) {
 	a, _, _ := newFake(t)
 	a.release = &fakeRelease{fail: errors.New("no space left")}
 	if _, err := a.Install(t.Context(), chart, nil, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), "argo cd: ") {

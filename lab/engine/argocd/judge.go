@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	refreshApplication    = "argocd.argoproj.io/refresh"                 // value normal; gone once Argo CD has looked again
+	refreshApplication    = "argocd.argoproj.io/refresh"                 // value normal; removed after the refresh
 	refreshApplicationSet = "argocd.argoproj.io/application-set-refresh" // likewise
-	refreshCluster        = refreshApplication                           // on a registration: when somebody asked to read the cluster again; it stays
+	refreshCluster        = refreshApplication                           // on a registration: time of the last request to read the cluster again; permanent
 )
 
-// applicationSet is as much of Argo CD's ApplicationSet as lab reads.
+// applicationSet is the part of Argo CD's ApplicationSet that lab reads.
 type applicationSet struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -34,7 +34,7 @@ type applicationSet struct {
 	} `json:"status"`
 }
 
-// root reports whether lab itself applied the ApplicationSet.
+// root reports whether lab applied the ApplicationSet.
 func (s applicationSet) root() bool { return s.Metadata.Labels[lab.LabelPart] == "root" }
 
 func parseApplicationSet(o *unstructured.Unstructured) (applicationSet, error) {
@@ -45,7 +45,7 @@ func parseApplicationSet(o *unstructured.Unstructured) (applicationSet, error) {
 	return s, nil
 }
 
-// fault is what keeps the ApplicationSet from generating; empty when it does.
+// fault returns why the ApplicationSet fails to generate, or "".
 func (s applicationSet) fault() string {
 	for _, c := range s.Status.Conditions {
 		if c.Type == "ErrorOccurred" && c.Status == string(metav1.ConditionTrue) {
@@ -55,29 +55,29 @@ func (s applicationSet) fault() string {
 	return ""
 }
 
-// view is everything that was seen at one moment.
+// view is a snapshot of Argo CD's state.
 type view struct {
 	names aliases
 	apps  map[string]application
 	sets  map[string]applicationSet
-	since map[string]time.Time // cluster -> when it came to be as it is, as far as that is known
+	since map[string]time.Time // cluster -> last registration or start, where known
 }
 
-// noRoot stands for the roots while there is none.
+// noRoot is the pending name of a missing root.
 const noRoot = "root application"
 
-// roots are the applications that lab gave to Argo CD itself, by name.
+// roots returns the Applications that lab applied, by name.
 func (v view) roots() []application {
 	return slices.DeleteFunc(values(v.apps), func(a application) bool { return !a.root() })
 }
 
-// leaders are the roots, and the applications that hold nothing but others.
+// leaders returns the roots, and the Applications that only contain others.
 func (v view) leaders(want engine.Want) []application {
-	return append(v.roots(), slices.DeleteFunc(v.relevant(want), func(a application) bool { return a.root() || !a.leads() })...)
+	return append(v.roots(), slices.DeleteFunc(v.relevant(want), func(a application) bool { return a.root() || !a.containsApps() })...)
 }
 
-// rooted reports whether there is a root at all, be it an Application or an ApplicationSet.
-func (v view) rooted() bool {
+// hasRoot reports whether any root exists, as an Application or ApplicationSet.
+func (v view) hasRoot() bool {
 	for _, s := range v.sets {
 		if s.root() {
 			return true
@@ -86,11 +86,10 @@ func (v view) rooted() bool {
 	return len(v.roots()) > 0
 }
 
-// isRoot reports whether something pending is a root application, be it there or not.
+// isRoot reports whether a pending name is that of a root, existing or not.
 func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].root() }
 
-// relevant returns, by name, the applications that lab waits for: the roots, what was generated for the wanted clusters, and what is expected. A user's own
-// are theirs.
+// relevant returns, by name, the Applications to wait for: the roots, those generated for the wanted clusters, and the expected ones. It omits the user's own.
 func (v view) relevant(want engine.Want) []application {
 	var out []application
 	for _, a := range v.apps {
@@ -106,7 +105,7 @@ func (v view) relevant(want engine.Want) []application {
 	return out
 }
 
-// total is how many applications there are to wait for, the roots aside.
+// total returns the number of Applications to wait for, without the roots.
 func (v view) total(want engine.Want) int {
 	n := 0
 	for _, a := range v.relevant(want) {
@@ -117,7 +116,7 @@ func (v view) total(want engine.Want) int {
 	return n + len(v.absent(want))
 }
 
-// absent are the applications that should exist and do not.
+// absent returns the names of expected Applications that do not exist.
 func (v view) absent(want engine.Want) []string {
 	there := map[string]bool{}
 	for _, a := range v.apps {
@@ -126,10 +125,10 @@ func (v view) absent(want engine.Want) []string {
 	return slices.DeleteFunc(slices.Clone(want.Expected), func(name string) bool { return there[name] })
 }
 
-// judge says what is not as wanted: the roots first, then ApplicationSets, then applications by name. It is pure.
+// judge returns what has not converged: the roots first, then ApplicationSets, then Applications by name. It is a pure function.
 func judge(v view, want engine.Want) []engine.Pending {
 	var roots, sets, others []engine.Pending
-	if !v.rooted() {
+	if !v.hasRoot() {
 		roots = append(roots, engine.Pending{Application: noRoot, Reason: "does not exist yet"})
 	}
 	for _, name := range sortedKeys(v.sets) {
@@ -160,7 +159,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 	return slices.Concat(roots, sets, others)
 }
 
-// unconverged says why an application is not as wanted, and whether it is not.
+// unconverged returns whether an Application has not converged, and why.
 func (v view) unconverged(a application, want engine.Want, estate source) (string, bool) {
 	switch {
 	case a.terminating():
@@ -173,7 +172,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return a.message(), true
 	case v.outdated(a):
 		return "not compared since its cluster came back", true
-	case lags(a, want, estate) != "":
+	case staleCommit(a, want, estate) != "":
 		sources, revisions := a.sources()
 		at, wanted := behind(sources, revisions, want, estate)
 		return "is at " + abbreviated(at) + ", wanted " + abbreviated(wanted), true
@@ -185,23 +184,22 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	return "", false
 }
 
-// outdated reports whether an application was last compared before its cluster was registered, or started, as it is now: what it shows is of another cluster, of
-// none, or of the time before.
-// Both times are whole seconds.
+// outdated reports whether an Application was last compared before its cluster was registered or started, so that its status refers to another cluster or an
+// earlier time. Both times are in whole seconds.
 func (v view) outdated(a application) bool {
 	since := v.since[v.names.cluster(a)]
 	return a.Status.ReconciledAt != "" && !timeOf(a.Status.ReconciledAt).After(since)
 }
 
-// old reports whether an application was last compared with an older commit than the wanted one, or with another cluster than the one that is registered.
-func (v view) old(a application, want engine.Want, estate source) bool {
-	return lags(a, want, estate) != "" || v.outdated(a)
+// stale reports whether an Application was last compared with an older commit than the wanted one, or with another cluster than the registered one.
+func (v view) stale(a application, want engine.Want, estate source) bool {
+	return staleCommit(a, want, estate) != "" || v.outdated(a)
 }
 
-// source is where the estate comes from.
+// source identifies the estate's repository and revision.
 type source struct{ repository, revision string }
 
-// estate is what lab said that it is when it gave the roots, or else what the first of them reads.
+// estate returns the estate's source as recorded by lab on the roots, or else as read by the first of them.
 func (v view) estate() source {
 	for _, a := range v.roots() {
 		if said, ok := a.Metadata.Annotations[lab.AnnotationEstate]; ok {
@@ -229,12 +227,12 @@ func parseSource(said string) source {
 	return source{repository: normalRepository(repository), revision: revision}
 }
 
-// has reports whether a source of an application is the estate. One that pins another branch or tag has a commit of its own.
+// has reports whether an Application's source is the estate at its revision; one pinned to another branch or tag is not.
 func (e source) has(s map[string]any) bool {
 	return e.repository != "" && text(s, "chart") == "" && normalRepository(text(s, "repoURL")) == e.repository && text(s, "targetRevision") == e.revision
 }
 
-// commit is the one of the estate that an application was compared with; empty when it reads nothing from there, or was not compared.
+// commit returns the estate's commit that an Application was compared with, or "" if it does not read the estate or was not compared.
 func (e source) commit(a application) string {
 	sources, revisions := a.sources()
 	for i, s := range sources {
@@ -245,21 +243,21 @@ func (e source) commit(a application) string {
 	return ""
 }
 
-// lags returns the older commit that an application was compared at; empty when it reads nothing from the estate or is at the wanted one.
-func lags(a application, want engine.Want, estate source) string {
+// staleCommit returns the older commit that an Application was compared with, or "" if it does not read the estate or is up to date.
+func staleCommit(a application, want engine.Want, estate source) string {
 	sources, revisions := a.sources()
 	at, _ := behind(sources, revisions, want, estate)
 	return at
 }
 
-// retriesOld reports whether an application tries again and again to sync to an older commit than the wanted one, which it then does not look at.
+// retriesOld reports whether an Application keeps retrying a sync to an older commit than the wanted one, which it ignores meanwhile.
 func retriesOld(a application, want engine.Want, estate source) bool {
 	result := a.Status.OperationState.SyncResult
 	revisions := result.Revisions
 	switch {
 	case !a.retries():
 		return false
-	case len(revisions) == 0 && result.Revision == "": // it did not come that far
+	case len(revisions) == 0 && result.Revision == "": // the sync ended before resolving revisions
 		return false
 	case len(revisions) == 0:
 		revisions = []string{result.Revision}
@@ -269,8 +267,8 @@ func retriesOld(a application, want engine.Want, estate source) bool {
 	return at != ""
 }
 
-// behind returns the older commit among the revisions of sources; empty when none of them is the estate or a repository whose head is known, or all are at the
-// wanted ones; and the commit that is wanted in its place.
+// behind returns the first outdated commit among the sources' revisions and the commit wanted instead. Both are "" if all sources with a known head are up to
+// date.
 func behind(sources []map[string]any, revisions []string, want engine.Want, estate source) (at, wanted string) {
 	for i, s := range sources {
 		switch commit := estate.wanted(s, want); {
@@ -284,7 +282,7 @@ func behind(sources []map[string]any, revisions []string, want engine.Want, esta
 	return "", ""
 }
 
-// wanted is the commit that a source should be at; empty for any.
+// wanted returns the commit that a source should be at, or "" for any.
 func (e source) wanted(s map[string]any, want engine.Want) string {
 	if e.has(s) {
 		return want.Revision

@@ -17,7 +17,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Each file of testdata/judge is a case: what is wanted, what Argo CD has, and what a user is then told. Adding a case is adding a file.
+// Each file of testdata/judge is a case: the wanted state, Argo CD's objects and the resulting messages.
 func TestJudge(t *testing.T) {
 	files, err := filepath.Glob("testdata/judge/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -62,11 +62,11 @@ func TestJudge(t *testing.T) {
 				for _, d := range e.Details {
 					fmt.Fprintf(&got, "  %s\n", d)
 					if len([]rune(d)) > 78 {
-						t.Errorf("%d columns: %s", len([]rune(d)), d)
+						t.Errorf("line of %d columns: %s", len([]rune(d)), d)
 					}
 				}
 				if line := progressLine(v, want, pending); len([]rune(line)) > width {
-					t.Errorf("progress is too wide: %s", line)
+					t.Errorf("progress too wide: %s", line)
 				}
 			}
 			if *update {
@@ -109,15 +109,15 @@ func parseView(t *testing.T, names aliases, manifest []byte) view {
 	return v
 }
 
-func TestComparedIgnoresEmptyFields(t *testing.T) {
+func TestCompared(t *testing.T) {
 	is := map[string]any{"repoURL": "u", "helm": map[string]any{"valueFiles": []any{"a"}, "parameters": []any{}}, "directory": map[string]any{"recurse": false}}
 	was := map[string]any{"repoURL": "u", "helm": map[string]any{"valueFiles": []any{"a"}}}
-	if !sameSparse(is, was) {
-		t.Error("empty fields count")
+	if !equalIgnoringEmpty(is, was) {
+		t.Error("empty fields compared")
 	}
 	was["helm"].(map[string]any)["valueFiles"] = []any{"a", "b"}
-	if sameSparse(is, was) {
-		t.Error("a difference does not count")
+	if equalIgnoringEmpty(is, was) {
+		t.Error("difference not detected")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// cascaded are the applications that were told to take with them what they made.
+// cascaded returns the Applications marked for cascading deletion.
 func cascaded(hub *cluster) []string {
 	var names []string
 	for _, act := range hub.Actions() {
@@ -27,8 +27,8 @@ func cascaded(hub *cluster) []string {
 	return slices.Compact(names)
 }
 
-// What is deleted in clusters is what is aimed at those that are withdrawn from, be it by name or by address. Of everything else nothing is.
-func TestWithdrawDeletesInItsClustersAlone(t *testing.T) {
+// Withdraw deletes only objects in the given clusters, whether addressed by name or server.
+func TestWithdrawDestinations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, spoke := newFake(t, clusterSecret("prod", "homelab"), object("addons", newCommit, "Synced", "Healthy", ""))
 		spoke.create(t, spokeObjects)
@@ -48,19 +48,19 @@ func TestWithdrawDeletesInItsClustersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cascaded(hub); !slices.Equal(got, []string{"by-address", "by-name"}) {
-			t.Errorf("with what they made were deleted %q", got)
+			t.Errorf("deleted with cascade %q", got)
 		}
 		if left := hub.names(t, applications); len(left) != 0 {
-			t.Errorf("the hub keeps %q", left)
+			t.Errorf("left on the hub: %q", left)
 		}
 		if len(told) == 0 || told[0] != "taking the ApplicationSets away" {
-			t.Errorf("told %q", told)
+			t.Errorf("progress %q", told)
 		}
 	})
 }
 
-// An application that is on its way out with what it made is not touched again: it may have been told otherwise.
-func TestWithdrawLeavesWhatIsLeaving(t *testing.T) {
+// A terminating Application is left alone, as its kind of deletion was chosen by someone else.
+func TestWithdrawTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, spoke := newFake(t, clusterSecret("prod", "homelab"), leavingApplication)
 		spoke.create(t, spokeObjects)
@@ -69,13 +69,13 @@ func TestWithdrawLeavesWhatIsLeaving(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cascaded(hub); len(got) > 0 {
-			t.Errorf("told to take with them what they made: %q", got)
+			t.Errorf("cascading deletion of %q", got)
 		}
 	})
 }
 
-// A cluster that is no longer the lab's keeps nothing of Argo CD's access; one that does not answer is not asked.
-func TestUnregisterTakesTheAccessAway(t *testing.T) {
+// Argo CD's access is removed from a released cluster that answers.
+func TestUnregisterAccess(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			a, _, spoke := newFake(t, clusterSecret("prod", "homelab"))
@@ -99,8 +99,8 @@ func TestUnregisterTakesTheAccessAway(t *testing.T) {
 	}
 }
 
-// Several applications keep a namespace that somebody removed, and one may go by itself meanwhile: none of them is waited for.
-func TestANamespaceIsLetGoByAllInIt(t *testing.T) {
+// All Applications in a terminating namespace lose their finalizers; one may disappear meanwhile.
+func TestInstallTerminatingNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manifests := []string{removedNamespace}
 		for _, name := range []string{"a", "b", "c"} {
@@ -112,7 +112,7 @@ func TestANamespaceIsLetGoByAllInIt(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		for _, name := range []string{"a", "b", "c"} {
 			if left := hub.get(t, applications, Namespace, name).GetFinalizers(); len(left) > 0 {
-				t.Errorf("%s has the finalizers %v", name, left)
+				t.Errorf("%s: finalizers %v", name, left)
 			}
 		}
 		if err := hub.Resource(namespaces).Delete(t.Context(), Namespace, metav1.DeleteOptions{}); err != nil {
@@ -122,13 +122,13 @@ func TestANamespaceIsLetGoByAllInIt(t *testing.T) {
 			t.Error(err)
 		}
 		if err := a.dropFinalizers(t.Context(), applications, "gone"); err != nil {
-			t.Errorf("what is gone already: %v", err)
+			t.Errorf("missing object: %v", err)
 		}
 	})
 }
 
-// A repository is read as it is to be read: by its proxy, and with a certificate that nobody vouches for where that is allowed, and only there.
-func TestRepositoryAsItIsToBeRead(t *testing.T) {
+// A repository has its own proxy, and skips certificate verification only if allowed.
+func TestRepositorySecret(t *testing.T) {
 	a, hub, _ := newFake(t)
 	repos := []engine.Repository{{Name: "plain", Type: "git", URL: "http://a"}, {Name: "behind", Type: "git", URL: "https://b", Proxy: "http://front:8080", Insecure: true}}
 	if _, err := a.ApplyRepositories(t.Context(), repos); err != nil {
@@ -142,18 +142,18 @@ func TestRepositoryAsItIsToBeRead(t *testing.T) {
 	}
 }
 
-// A sync that is started for an application that gave up is retried as that application says.
-func TestSyncIsRetriedAsItsApplicationSays(t *testing.T) {
+// A sync uses the Application's own retry policy.
+func TestSyncRetry(t *testing.T) {
 	a, hub, _ := newFake(t, object("prod-podinfo", newCommit, "OutOfSync", "Missing", "  operationState: {phase: Failed}\n"))
 	hub.patch(t, applications, "prod-podinfo", map[string]any{"spec": map[string]any{"syncPolicy": map[string]any{"retry": map[string]any{"limit": 7}}}})
-	v, err := a.seen(t.Context())
+	v, err := a.readView(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := newNudger(a, engine.Want{})
 	for _, want := range []bool{true, false} {
-		if asked, err := n.sync(t.Context(), v.apps["prod-podinfo"]); err != nil || asked != want {
-			t.Errorf("asked %t, %v: once in a wait", asked, err)
+		if sent, err := n.sync(t.Context(), v.apps["prod-podinfo"]); err != nil || sent != want {
+			t.Errorf("second sync = %t, %v, want only one", sent, err)
 		}
 	}
 	if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"]); !strings.Contains(got, "retry:\n  limit: 7") {

@@ -15,13 +15,13 @@ import (
 	"homelab/lab"
 )
 
-// silent is the progress of what is told of elsewhere.
+// silent discards progress.
 func silent(string) {}
 
-// ensureNamespace makes a namespace when it is not there. One that is there is left alone, whoever made it; one that is being removed is waited for.
+// ensureNamespace creates a missing namespace. An existing one is left alone; one that is terminating is awaited first.
 func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) error {
-	seen, err := a.settled(ctx, in, name, p)
-	if err != nil || seen == there {
+	seen, err := a.awaitNamespace(ctx, in, name, p)
+	if err != nil || seen == present {
 		return err
 	}
 	ns := &unstructured.Unstructured{Object: map[string]any{
@@ -31,13 +31,13 @@ func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name
 	return err
 }
 
-// presence is whether a namespace is there.
+// presence is the state of a namespace.
 type presence int
 
 const (
 	absent presence = iota
-	there
-	leaving // somebody removed it, and it has not gone yet
+	present
+	terminating
 )
 
 func observeNamespace(ctx context.Context, in dynamic.Interface, name string) (presence, error) {
@@ -48,27 +48,27 @@ func observeNamespace(ctx context.Context, in dynamic.Interface, name string) (p
 	case err != nil:
 		return absent, fmt.Errorf("namespace %s: %w", name, err)
 	case ns.GetDeletionTimestamp() != nil:
-		return leaving, nil
+		return terminating, nil
 	}
-	return there, nil
+	return present, nil
 }
 
-// settled reports whether a namespace is there, once one that somebody removed has gone. In Argo CD's, nobody is left to finish what Applications and projects have
-// finalizers for, so those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
-func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) (presence, error) {
+// awaitNamespace returns the state of a namespace, waiting while it is terminating. In Argo CD's own namespace no controller is left to process the finalizers
+// of Applications and projects, so they are removed; deployed objects stay in the clusters, to be adopted by the next Argo CD.
+func (a *ArgoCD) awaitNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) (presence, error) {
 	within, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		seen, err := observeNamespace(within, in, name)
-		if err != nil || seen != leaving {
+		if err != nil || seen != terminating {
 			return seen, err
 		}
 		p("waiting for namespace " + name + " to go, which somebody removed")
 		if name == a.namespace {
 			for _, k := range rootKinds {
-				if err := a.letGo(within, k.resource); err != nil && within.Err() == nil {
+				if err := a.removeFinalizers(within, k.resource); err != nil && within.Err() == nil {
 					return seen, err
 				}
 			}
@@ -86,11 +86,11 @@ func (a *ArgoCD) settled(ctx context.Context, in dynamic.Interface, name string,
 	}
 }
 
-// letGo takes the finalizers off those of Argo CD's objects of a kind that are being removed.
-func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error {
+// removeFinalizers removes the finalizers from terminating Argo CD objects of a kind.
+func (a *ArgoCD) removeFinalizers(ctx context.Context, r schema.GroupVersionResource) error {
 	list, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // not even the kind is there
+		return nil // the kind is not installed
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Resource, err)
@@ -106,7 +106,7 @@ func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error
 	return nil
 }
 
-// dropFinalizers lets an object of Argo CD's go without what its finalizers would have done; what is gone already is no error.
+// dropFinalizers removes an object's finalizers. A missing object is not an error.
 func (a *ArgoCD) dropFinalizers(ctx context.Context, r schema.GroupVersionResource, name string) error {
 	_, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).Patch(ctx, name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: nudgeManager})

@@ -15,15 +15,15 @@ import (
 
 const removedNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [kubernetes]}\n"
 
-// Somebody removed Argo CD's namespace, controllers and all: without them, the Applications in it keep it for ever.
-func TestInstallWaitsForANamespaceToGo(t *testing.T) {
+// Without controllers, Applications with finalizers keep a removed namespace terminating forever.
+func TestInstallRemovedNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		removed := strings.Replace(object("prod-podinfo", newCommit, "Synced", "Healthy", ""), "metadata: {", "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [x], ", 1)
 		mine := "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: mine, namespace: argocd, finalizers: [x]}\nspec: {}\n"
 		a, hub, _ := newFake(t, removedNamespace, removed, mine)
 		a.release = &fakeRelease{}
 		if s, err := a.Observe(t.Context()); err != nil || s.Installed() || len(s.Registrations) > 0 {
-			t.Errorf("what is going counts as there: %+v, %v", s, err)
+			t.Errorf("terminating engine observed as %+v, %v", s, err)
 		}
 		var told []string
 		done := make(chan error, 1)
@@ -34,10 +34,10 @@ func TestInstallWaitsForANamespaceToGo(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if left := hub.get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(left) > 0 {
-			t.Errorf("finalizers %v are left", left)
+			t.Errorf("finalizers left over: %v", left)
 		}
 		if left := hub.get(t, applications, Namespace, "mine").GetFinalizers(); len(left) != 1 {
-			t.Errorf("one that nobody removed has lost its finalizer")
+			t.Errorf("object not being deleted lost its finalizer")
 		}
 		if err := hub.Resource(namespaces).Delete(t.Context(), Namespace, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -46,15 +46,15 @@ func TestInstallWaitsForANamespaceToGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if hub.get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
-			t.Error("the namespace was not made again")
+			t.Error("namespace was not recreated")
 		}
 		if !slices.ContainsFunc(told, func(l string) bool { return strings.Contains(l, "somebody removed") }) {
-			t.Errorf("told %q", told)
+			t.Errorf("progress %q", told)
 		}
 	})
 }
 
-func TestANamespaceThatDoesNotGo(t *testing.T) {
+func TestInstallStuckNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newFake(t, removedNamespace)
 		_, err := a.Register(t.Context(), lab.Registration{Cluster: "prod", Server: "https://prod:6443"}, nil)

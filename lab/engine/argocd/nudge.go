@@ -16,63 +16,65 @@ import (
 )
 
 const (
-	// setAnswers is how often an ApplicationSet has to be asked, one answer after the other. Its controller reads the object a second time while it
-	// generates, and takes away the annotation that it finds then (updateResourcesStatus in argo-cd 3.2): the first answer may come from a round that had
-	// begun, with the spec of before, when it was asked. A round that answers the second time began after the first answer.
+	// setAnswers is the number of consecutive refreshes of an ApplicationSet. Its controller rereads the object while generating, and removes the annotation
+	// found then (updateResourcesStatus in argo-cd 3.2): the first answer may come from a round that began before the request, with the previous spec. A round
+	// that answers the second request began after the first answer.
 	setAnswers = 2
-	// askAgain is how long an application may lag behind after it has answered: its answer may come from a look at Git that had begun before it was asked.
+	// askAgain is how long an Application may stay outdated after a refresh, whose Git fetch may have begun before the request.
 	askAgain = 3 * time.Second
-	// unmoved is how long an application that is waited for may show the same before lab doubts what Argo CD knows of its cluster.
+	// unmoved is how long a pending Application may stay unchanged before lab suspects Argo CD's cache of its cluster.
 	unmoved = 20 * time.Second
 )
 
-// nudger asks Argo CD to look again where waiting for its own timers would cost time.
+// nudger requests refreshes and syncs instead of waiting for Argo CD's timers.
 type nudger struct {
 	engine *ArgoCD
 	want   engine.Want
-	asked  map[string]question // by resource and name
-	synced map[string]bool     // applications that a sync was started for
-	still  map[string]stillness
-	reread map[string]time.Time // cluster -> when Argo CD was asked to read it again
+	sent   map[string]request // by resource and name
+	synced map[string]bool    // Applications already synced
+	still  map[string]unchangedSince
+	reread map[string]time.Time // cluster -> last cache invalidation
 }
 
-// stillness is since when an application has been as it is.
-type stillness struct {
+// unchangedSince is the time since which an Application has been unchanged.
+type unchangedSince struct {
 	version string // resourceVersion
 	since   time.Time
 }
 
-// question is what was asked of one object.
-type question struct {
+// request records the requests sent for one object.
+type request struct {
 	times   int
 	last    time.Time
-	version uint64 // resourceVersion that the asking made
+	version uint64 // resourceVersion of the request
 }
 
 func newNudger(a *ArgoCD, want engine.Want) *nudger {
-	return &nudger{engine: a, want: want, asked: map[string]question{}, synced: map[string]bool{}, still: map[string]stillness{}, reread: map[string]time.Time{}}
+	return &nudger{
+		engine: a, want: want, sent: map[string]request{}, synced: map[string]bool{}, still: map[string]unchangedSince{}, reread: map[string]time.Time{},
+	}
 }
 
-func (n *nudger) question(r schema.GroupVersionResource, name string) question {
-	return n.asked[r.Resource+"/"+name]
+func (n *nudger) request(r schema.GroupVersionResource, name string) request {
+	return n.sent[r.Resource+"/"+name]
 }
 
-// unseen reports whether the view is older than something that was asked: it would show the time before the question as the answer.
-func (n *nudger) unseen(v view) bool {
+// predatesRequest reports whether the view predates a request, so that it would show the state before as the answer.
+func (n *nudger) predatesRequest(v view) bool {
 	for name, a := range v.apps {
-		if n.question(applications, name).version > version64(a.Metadata.ResourceVersion) {
+		if n.request(applications, name).version > version64(a.Metadata.ResourceVersion) {
 			return true
 		}
 	}
 	for name, s := range v.sets {
-		if n.question(applicationSets, name).version > version64(s.Metadata.ResourceVersion) {
+		if n.request(applicationSets, name).version > version64(s.Metadata.ResourceVersion) {
 			return true
 		}
 	}
 	return false
 }
 
-// version64 reads a resourceVersion, which Kubernetes promises to be a growing number since 1.35; 0 when it is none.
+// version64 parses a resourceVersion, which Kubernetes guarantees to be an increasing number since 1.35; 0 if it is none.
 func version64(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -81,21 +83,21 @@ func version64(s string) uint64 {
 	return n
 }
 
-// look asks for what is due and reports whether anything was asked, so that the caller waits for the answer.
-func (n *nudger) look(ctx context.Context, v view) (bool, error) {
-	if n.unseen(v) {
+// step sends due requests and reports whether it sent any, so that the caller waits for the answers.
+func (n *nudger) step(ctx context.Context, v view) (bool, error) {
+	if n.predatesRequest(v) {
 		return true, nil
 	}
-	if !v.rooted() {
+	if !v.hasRoot() {
 		return false, nil
 	}
 	estate := v.estate()
-	if asked, settled, err := n.lead(ctx, v, estate); asked || !settled || err != nil {
-		return asked, err
+	if sent, settled, err := n.refreshLeaders(ctx, v, estate); sent || !settled || err != nil {
+		return sent, err
 	}
 	if n.want.Changed {
-		if asked, err := n.sets(ctx, v); asked || err != nil {
-			return asked, err
+		if sent, err := n.refreshSets(ctx, v); sent || err != nil {
+			return sent, err
 		}
 	}
 	due := false
@@ -103,47 +105,46 @@ func (n *nudger) look(ctx context.Context, v view) (bool, error) {
 		if a.terminating() {
 			continue
 		}
-		asked, err := n.refresh(ctx, a, false, v.old(a, n.want, estate))
-		if err == nil && !asked && retriesOld(a, n.want, estate) {
-			asked, err = n.end(ctx, a)
+		sent, err := n.refresh(ctx, a, false, v.stale(a, n.want, estate))
+		if err == nil && !sent && retriesOld(a, n.want, estate) {
+			sent, err = n.terminate(ctx, a)
 		}
-		if err == nil && !asked && gaveUp(a) {
-			asked, err = n.sync(ctx, a)
+		if err == nil && !sent && syncAbandoned(a) {
+			sent, err = n.sync(ctx, a)
 		}
 		if err != nil {
 			return due, err
 		}
-		due = due || asked
+		due = due || sent
 	}
 	return due, nil
 }
 
-// lead sees to the roots and to the applications that hold nothing but others, and reports whether anything was asked of them, and whether what they hold is what Git says.
-func (n *nudger) lead(ctx context.Context, v view, estate source) (asked, settled bool, err error) {
+// refreshLeaders handles the roots and the Applications that only contain others. It reports whether it sent requests, and whether their contents match Git.
+func (n *nudger) refreshLeaders(ctx context.Context, v view, estate source) (sent, settled bool, err error) {
 	settled = true
 	for _, a := range v.leaders(n.want) {
 		if a.terminating() && !a.root() {
 			continue
 		}
-		one, err := n.refresh(ctx, a, n.want.Changed && a.root(), v.old(a, n.want, estate))
+		one, err := n.refresh(ctx, a, n.want.Changed && a.root(), v.stale(a, n.want, estate))
 		if err == nil && !one && retriesOld(a, n.want, estate) {
-			one, err = n.end(ctx, a)
+			one, err = n.terminate(ctx, a)
 		}
 		if err != nil {
-			return asked, false, err
+			return sent, false, err
 		}
-		asked = asked || one
-		if a.root() && a.Status.Sync.Status != "Synced" || hasKey(a.Metadata.Annotations, refreshApplication) || lags(a, n.want, estate) != "" {
+		sent = sent || one
+		if a.root() && a.Status.Sync.Status != "Synced" || hasKey(a.Metadata.Annotations, refreshApplication) || staleCommit(a, n.want, estate) != "" {
 			settled = false
 		}
 	}
-	return asked, settled, nil
+	return sent, settled, nil
 }
 
-// refresh asks for a look at Git and the cluster where what an application shows is old, and again as long as it answers with that; once in any case when
-// always is set.
+// refresh requests a refresh of an outdated Application, repeatedly until it is current; with always set at least once in any case.
 func (n *nudger) refresh(ctx context.Context, a application, always, old bool) (bool, error) {
-	q := n.question(applications, a.Metadata.Name)
+	q := n.request(applications, a.Metadata.Name)
 	first := q.times == 0
 	due := first || !hasKey(a.Metadata.Annotations, refreshApplication) && time.Since(q.last) >= askAgain
 	if !(always && first) && !(due && old) {
@@ -152,35 +153,35 @@ func (n *nudger) refresh(ctx context.Context, a application, always, old bool) (
 	return n.annotate(ctx, applications, a.Metadata.Name, refreshApplication, "normal")
 }
 
-// sets asks every ApplicationSet to generate again, and reports whether an answer is still awaited.
-func (n *nudger) sets(ctx context.Context, v view) (bool, error) {
-	if n.unseen(v) {
+// refreshSets refreshes every ApplicationSet, and reports whether an answer is pending.
+func (n *nudger) refreshSets(ctx context.Context, v view) (bool, error) {
+	if n.predatesRequest(v) {
 		return true, nil
 	}
 	due := false
 	for name, s := range v.sets {
 		switch {
-		case n.question(applicationSets, name).times == setAnswers:
+		case n.request(applicationSets, name).times == setAnswers:
 			continue
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
 			due = true
 			continue
 		}
-		asked, err := n.annotate(ctx, applicationSets, name, refreshApplicationSet, "true")
+		sent, err := n.annotate(ctx, applicationSets, name, refreshApplicationSet, "true")
 		if err != nil {
 			return due, err
 		}
-		due = due || asked
+		due = due || sent
 	}
 	return due, nil
 }
 
-// unstick sees to applications that have shown the same for long. It asks Argo CD to read their cluster again, once in a wait, as the button "Invalidate cache" of
-// its web page does, and then to look at them again. Argo CD's picture of a cluster may hold what is long gone: when it drops the picture while it is still
-// drawing it, two of gitops-engine's processEvents live on and share the events that follow, and what the one has removed the other puts back. An
-// application is then being removed for as long as it takes until the next full look at the cluster, by default ten minutes.
+// unstick handles Applications that have not changed for unmoved. Once per wait it has Argo CD read their cluster again, as the button "Invalidate cache" of
+// its web page does, and then refreshes them. Argo CD's cache of a cluster may contain deleted objects: if the cache is dropped while it is being filled, two
+// of gitops-engine's processEvents keep running and share subsequent events, so that one restores what the other removed. An Application's deletion then takes
+// until the next full resync of the cluster, by default ten minutes.
 func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
-	if n.unseen(v) {
+	if n.predatesRequest(v) {
 		return nil
 	}
 	for _, name := range names {
@@ -191,17 +192,17 @@ func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 		}
 		s := n.still[name]
 		if s.version != a.Metadata.ResourceVersion {
-			s = stillness{version: a.Metadata.ResourceVersion, since: time.Now()}
+			s = unchangedSince{version: a.Metadata.ResourceVersion, since: time.Now()}
 			n.still[name] = s
 		}
 		var err error
-		switch asked, known := n.reread[cluster]; {
+		switch sent, known := n.reread[cluster]; {
 		case !known && time.Since(s.since) >= unmoved:
 			n.reread[cluster] = time.Now()
 			_, err = n.annotate(ctx, secrets, secretPrefix+cluster, refreshCluster, time.Now().UTC().Format(time.RFC3339))
-		case known && s.since.Before(asked) && time.Since(asked) >= askAgain,
+		case known && s.since.Before(sent) && time.Since(sent) >= askAgain,
 			known && hasKey(a.Metadata.Annotations, refreshApplication) && time.Since(s.since) >= unmoved:
-			_, err = n.annotate(ctx, applications, name, refreshApplication, otherwise(a))
+			_, err = n.annotate(ctx, applications, name, refreshApplication, refreshValue(a))
 		}
 		if err != nil {
 			return err
@@ -210,27 +211,27 @@ func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 	return nil
 }
 
-// otherwise is how to ask for a refresh so that the object changes. Argo CD 3.2 was seen to lose a question under load, and then leaves the annotation where it
-// is until the application's next look in its own time: to ask the same again is no change, and no event.
-func otherwise(a application) string {
+// refreshValue returns a refresh value different from the present one. Argo CD 3.2 was seen to lose a request under load and keep the annotation until the next
+// periodic refresh: setting the same value again is no change, and sends no event.
+func refreshValue(a application) string {
 	if a.Metadata.Annotations[refreshApplication] == "normal" {
 		return "hard"
 	}
 	return "normal"
 }
 
-// gaveUp reports whether Argo CD failed to sync to this commit and, by design, will not try again by itself.
-func gaveUp(a application) bool {
+// syncAbandoned reports whether Argo CD failed to sync to this commit and, by design, will not retry.
+func syncAbandoned(a application) bool {
 	phase := a.Status.OperationState.Phase
 	return a.automated() && a.Status.Sync.Status == "OutOfSync" && len(a.Operation) == 0 && (phase == "Failed" || phase == "Error")
 }
 
-// annotate sets an annotation that Argo CD removes once it has acted on it, and reports whether the object exists.
+// annotate sets an annotation that Argo CD removes after acting on it, and reports whether the object exists.
 func (n *nudger) annotate(ctx context.Context, r schema.GroupVersionResource, name, key, value string) (bool, error) {
 	return n.patch(ctx, r, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 }
 
-// sync starts a sync as a user would with a click, at most once in a wait.
+// sync starts a sync as a user would, at most once per wait.
 func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
 	if n.synced[a.Metadata.Name] {
 		return false, nil
@@ -247,16 +248,16 @@ func (n *nudger) sync(ctx context.Context, a application) (bool, error) {
 	return n.patch(ctx, applications, a.Metadata.Name, map[string]any{"operation": op})
 }
 
-// end ends the sync that an application retries, as `argocd app terminate-op` does: until then Argo CD does not start one to a newer commit, and with its
-// growing pauses that takes minutes.
-func (n *nudger) end(ctx context.Context, a application) (bool, error) {
+// terminate ends a sync that is being retried, like `argocd app terminate-op`: until then Argo CD does not sync to a newer commit, which takes minutes with its
+// exponential backoff.
+func (n *nudger) terminate(ctx context.Context, a application) (bool, error) {
 	return n.patch(ctx, applications, a.Metadata.Name, map[string]any{
 		"metadata": map[string]any{"resourceVersion": a.Metadata.ResourceVersion}, // it may have ended meanwhile
 		"status":   map[string]any{"operationState": map[string]any{"phase": "Terminating"}},
 	})
 }
 
-// patch changes an object, and reports whether it was there, in the version that the patch names if it names one.
+// patch patches an object and reports whether it existed, at the resourceVersion in the patch, if any.
 func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name string, patch map[string]any) (bool, error) {
 	b, err := json.Marshal(patch)
 	if err != nil {
@@ -269,10 +270,10 @@ func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name 
 	if err != nil {
 		return false, fmt.Errorf("%s %s: %w", r.Resource, name, err)
 	}
-	q := n.question(r, name)
-	n.asked[r.Resource+"/"+name] = question{times: q.times + 1, last: time.Now(), version: version64(o.GetResourceVersion())}
+	q := n.request(r, name)
+	n.sent[r.Resource+"/"+name] = request{times: q.times + 1, last: time.Now(), version: version64(o.GetResourceVersion())}
 	return true, nil
 }
 
-// nudgeManager is not lab's field manager: what it sets is not lab's to keep.
+// nudgeManager is a field manager apart from lab's own, so that lab does not own the fields it sets.
 const nudgeManager = "lab-nudge"

@@ -9,14 +9,14 @@ import (
 	"homelab/lab/engine"
 )
 
-// pointing has sources read from where a root says.
+// pointing redirects sources to the addresses of a root.
 type pointing struct {
 	engine.Root
-	estate  string            // what the addresses of the estate have in common
-	mirrors map[string]string // of what those of another repository have in common
+	estate  string            // normalized address of the estate
+	mirrors map[string]string // by normalized address of the repository
 }
 
-// point has what a root's objects read from the estate, or from a mirrored repository, read from where root says. Who may read what is the projects' business.
+// point redirects the sources of a root's objects that read the estate or a mirrored repository to the addresses in root. AppProjects are not adapted.
 func point(objects []*unstructured.Unstructured, root engine.Root) {
 	p := pointing{Root: root, mirrors: map[string]string{}}
 	for address, mirror := range root.Mirrors {
@@ -41,7 +41,7 @@ func point(objects []*unstructured.Unstructured, root engine.Root) {
 	}
 }
 
-// address is the one of the estate: of the first Git source of an Application that is not of a mirrored repository.
+// address returns the estate's address: that of the first Git source of an Application which is not a mirrored repository.
 func (p *pointing) address(objects []*unstructured.Unstructured) string {
 	for _, o := range objects {
 		if o.GetKind() != "Application" {
@@ -49,7 +49,7 @@ func (p *pointing) address(objects []*unstructured.Unstructured) string {
 		}
 		app, err := parseApplication(o)
 		if err != nil {
-			continue // the API server will say it
+			continue // left to the API server to report
 		}
 		sources, _ := app.sources()
 		for _, s := range sources {
@@ -62,7 +62,7 @@ func (p *pointing) address(objects []*unstructured.Unstructured) string {
 	return ""
 }
 
-// fields looks for sources, and for what generators read from Git.
+// fields redirects sources and Git generators.
 func (p *pointing) fields(m map[string]any) {
 	for key, v := range m {
 		switch v := v.(type) {
@@ -89,7 +89,7 @@ func (p *pointing) fields(m map[string]any) {
 	}
 }
 
-// source points one source. Its revision is written where it always is, or if it is there.
+// source redirects one source. It sets the revision if present, or if always is set.
 func (p *pointing) source(s map[string]any, revision string, always bool) {
 	address := text(s, "repoURL")
 	if text(s, "chart") != "" || strings.Contains(address, "{{") {

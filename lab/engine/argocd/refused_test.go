@@ -31,8 +31,8 @@ metadata:
 data: {url: aHR0cDovL29sZA==}
 `
 
-// An error of any one request ends what it was made for: nothing is said to be done, or not to be there, that nobody knows of.
-func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
+// A failure of any request fails the operation: nothing unknown is reported as done or absent.
+func TestRequestErrors(t *testing.T) {
 	beside := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: besidePart}},
@@ -40,14 +40,14 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 	root := engine.Root{Manifest: []byte(rootManifest), Beside: []*unstructured.Unstructured{beside}}
 	repos := []engine.Repository{{Name: "estate", Type: "git", URL: "http://forge/estate.git"}}
 	for name, c := range map[string]struct {
-		manifests []string // of the hub
+		manifests []string // the hub's
 		do        func(t *testing.T, a *ArgoCD) error
 	}{
 		"install": {nil, func(t *testing.T, a *ArgoCD) error {
 			_, err := a.Install(t.Context(), chart, nil, silent)
 			return err
 		}},
-		"install again, without the default project": {nil, func(t *testing.T, a *ArgoCD) error {
+		"install without default project": {nil, func(t *testing.T, a *ArgoCD) error {
 			a.release.(*fakeRelease).state.Revision = 1
 			if err := a.hub.dynamic.Resource(appProjects).Namespace(Namespace).Delete(t.Context(), defaultProject, metav1.DeleteOptions{}); err != nil {
 				return err
@@ -63,19 +63,19 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 		"applications": {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Applications(t.Context()); return err }},
 		"standing":     {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Standing(t.Context()); return err }},
 		"refresh":      {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { return a.Refresh(t.Context()) }},
-		"a root":       {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
-		"another root": {[]string{strings.Replace(rootManifest, "name: addons, labels: {team: platform, lab.homelab/part: theirs}", "name: old, labels: {lab.homelab/name: homelab, lab.homelab/part: root}", 1)}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
-		"what strayed": {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.Strayed(t.Context(), root, repos); return err }},
+		"root":         {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
+		"renamed root": {[]string{strings.Replace(rootManifest, "name: addons, labels: {team: platform, lab.homelab/part: theirs}", "name: old, labels: {lab.homelab/name: homelab, lab.homelab/part: root}", 1)}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
+		"strayed":      {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.Strayed(t.Context(), root, repos); return err }},
 		"repositories": {[]string{staleRepository}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRepositories(t.Context(), repos); return err }},
 		"registration": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error { _, err := a.Registration(t.Context(), "prod"); return err }},
-		"a mark": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+		"mark": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
 			return a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"a": pointer("b")}})
 		}},
 		"register": {nil, func(t *testing.T, a *ArgoCD) error {
 			_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
 			return err
 		}},
-		"register mended": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
+		"register again": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
 			_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
 			return err
 		}},
@@ -87,7 +87,7 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 			_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke, LivesOn: true}, silent)
 			return err
 		}},
-		"unregister what is gone": {[]string{clusterSecret("prod", "homelab"), leavingApplication}, func(t *testing.T, a *ArgoCD) error {
+		"unregister unreachable": {[]string{clusterSecret("prod", "homelab"), leavingApplication}, func(t *testing.T, a *ArgoCD) error {
 			_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod"}, silent)
 			return err
 		}},
@@ -109,7 +109,7 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 					} else {
 						s.refuse[request] = errOverloaded
 					}
-					// Of a typed client requests are refused by its own reactors.
+					// Typed clients have reactors of their own.
 					for at, f := range map[string]*cluster{"hub": h, "spoke": s} {
 						f.typed.PrependReactor("*", "*", func(act clienttesting.Action) (bool, runtime.Object, error) {
 							return at == where && act.GetVerb()+" "+act.GetResource().Resource == request, nil, errOverloaded
@@ -122,14 +122,14 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 						})
 					}
 					err = c.do(t, a)
-					hub, spoke = asked(h), asked(s)
-					time.Sleep(time.Minute) // watches end
+					hub, spoke = requestKinds(h), requestKinds(s)
+					time.Sleep(time.Minute) // ends the watches
 				})
 				return hub, spoke, err
 			}
 			hub, spoke, err := play(t, "", "")
 			if err != nil || len(hub) == 0 {
-				t.Fatalf("undisturbed: %v by %q", err, hub)
+				t.Fatalf("without errors: %v by %q", err, hub)
 			}
 			for where, list := range map[string][]string{"hub": hub, "spoke": spoke} {
 				for _, request := range list {
@@ -142,8 +142,8 @@ func TestNoFailureIsTakenForAnAnswer(t *testing.T) {
 	}
 }
 
-// asked are the kinds of requests that were made, each once, but for watches, which are made again by themselves.
-func asked(c *cluster) []string {
+// requestKinds returns the distinct requests made, without watches, which are restarted automatically.
+func requestKinds(c *cluster) []string {
 	var list []string
 	for _, a := range slices.Concat(c.Actions(), c.typed.Actions()) {
 		if a.GetVerb() != "watch" {

@@ -27,8 +27,8 @@ const (
 	secretPrefix = "cluster-"
 )
 
-// Register tells Argo CD of a cluster and returns in words what that changed, nothing when it knew all of it. spoke leads into the cluster; nil for the hub
-// itself. It works before Argo CD is installed, so that clusters and engine can be made side by side.
+// Register registers a cluster and returns a description of the changes, empty if there are none. spoke connects to the cluster; nil for the hub. It works
+// before Argo CD is installed, so that clusters and engine can be created in parallel.
 func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := a.register(ctx, reg, spoke)
 	if err != nil {
@@ -82,14 +82,11 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	return lines, nil
 }
 
-// announce writes a registration that is new, or whose credentials are, in two steps that both are valid. The first one tells the time by the hub's clock, by
-// which Argo CD says when it compared.
-//
-// Where the registration is new, the first step also names the server that the second one leaves to be told by its address, so that its credentials change:
-// Argo CD's controller may hold a cluster of the same address in its cache, with the credentials of an earlier registration, when it looked at it while that
-// registration was being deleted. A registration that comes does not replace those, one whose credentials change does (handleAddEvent and handleModEvent in
-// argo-cd's controller/cache). Credentials that are renewed change once alone: a second change while Argo CD reads the cluster again leaves it with a picture of
-// it that does not keep up, see unstick.
+// announce writes a registration with new credentials in two valid steps. The first one returns the time on the hub's clock, by which Argo CD dates
+// comparisons. For a new registration the first step also sets the server name, which the second leaves to the address, so that the credentials change: Argo
+// CD's controller may have cached the same address with the credentials of an earlier registration if it read the cluster while that one was being deleted. A
+// new registration does not replace these, changed credentials do (handleAddEvent and handleModEvent in argo-cd's controller/cache). Renewed credentials change
+// only once: a second change while Argo CD reads the cluster again leaves its cache out of date, see unstick.
 func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, fresh bool) error {
 	first := as
 	if fresh {
@@ -97,7 +94,7 @@ func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, f
 		if err != nil {
 			return err
 		}
-		if as.config.TLS.ServerName != "" { // it has to be named, and something else differ
+		if as.config.TLS.ServerName != "" { // it is required: change something else
 			first.config.DisableCompression = true
 		} else {
 			first.config.TLS.ServerName = at.Hostname()
@@ -120,21 +117,21 @@ func (a *ArgoCD) applyRegistration(ctx context.Context, reg lab.Registration, as
 	return apply(ctx, a.hub.dynamic, secrets, want)
 }
 
-// entry is how Argo CD enters a cluster, and since when.
+// entry is Argo CD's access to a cluster and the time from which it is valid.
 type entry struct {
 	config clusterConfig
-	since  time.Time // to the second; zero while the first of two steps is written
+	since  time.Time // in seconds; zero in the first of two steps
 }
 
-// sinceAnnotation tells on a registration when its credentials came to be. What Argo CD compared before that, it compared with another cluster, or with none.
+// sinceAnnotation records on a registration when its credentials were created. Earlier comparisons refer to another cluster, or none.
 const sinceAnnotation = "lab.homelab/credentials-since"
 
-// credentialsSince reads when a registration's credentials came to be; zero where that is not known.
+// credentialsSince returns when a registration's credentials were created, or zero if unknown.
 func credentialsSince(registration *unstructured.Unstructured) time.Time {
 	return timeOf(registration.GetAnnotations()[sinceAnnotation])
 }
 
-// timeOf reads a time of Kubernetes; zero for what is none.
+// timeOf parses a Kubernetes timestamp, zero if invalid.
 func timeOf(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -148,13 +145,13 @@ func sameConfig(registration *unstructured.Unstructured, config clusterConfig) b
 	return err == nil && secretField(registration, "config") == string(doc)
 }
 
-// clusterConfig is the document that Argo CD reads from a cluster Secret's key config.
+// clusterConfig is the value of key config in a cluster Secret.
 type clusterConfig struct {
 	BearerToken string `json:"bearerToken,omitempty"`
 	TLS         struct {
 		Insecure bool   `json:"insecure"`
 		CAData   []byte `json:"caData,omitempty"`
-		// ServerName is whom the certificate has to name, by default the host of the server's address.
+		// ServerName is the expected name in the certificate, by default the host of the server's address.
 		ServerName string `json:"serverName,omitempty"`
 	} `json:"tlsClientConfig"`
 	DisableCompression bool   `json:"disableCompression,omitempty"`
@@ -220,9 +217,8 @@ func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error)
 	return out, nil
 }
 
-// sinces is for each cluster when it came to be as it is: its registration's credentials, or its last start. What lies ahead was written by a clock that has
-// been put back since, and is not known.
-func sinces(registrations []engine.Registered, want engine.Want) map[string]time.Time {
+// validSince returns for each cluster the later of its registration and last start. Times in the future predate a change of the clock, and are ignored.
+func validSince(registrations []engine.Registered, want engine.Want) map[string]time.Time {
 	out, now := map[string]time.Time{}, time.Now()
 	for _, r := range registrations {
 		out[r.Cluster] = time.Time{}
@@ -235,7 +231,7 @@ func sinces(registrations []engine.Registered, want engine.Want) map[string]time
 	return out
 }
 
-// registrationSecret is the cluster Secret of one cluster; nil where nobody registered it.
+// registrationSecret returns the Secret of one cluster, or nil if it is not registered.
 func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -244,7 +240,7 @@ func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstr
 	return o, wrap("registration "+secretPrefix+cluster, err)
 }
 
-// registered reads a cluster Secret, with the labels and annotations that came from a lab.Registration.
+// registered converts a cluster Secret, with the labels and annotations set by lab.
 func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
 	labels := own(o, "labels", o.GetLabels())
 	for k := range a.labels(registration) {

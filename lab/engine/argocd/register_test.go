@@ -26,7 +26,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// issue does what the token controller does.
+// issue acts as the token controller.
 func issue(t *testing.T, spoke *cluster, token string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": map[string]any{
@@ -53,7 +53,7 @@ func prod(change func(labels, annotations map[string]lab.Value)) lab.Registratio
 	return r
 }
 
-// registered returns an engine that knows prod.
+// registered returns an engine with a registration of prod.
 func registered(t *testing.T) (a *ArgoCD, hub, spoke *cluster) {
 	t.Helper()
 	a, hub, spoke = newFake(t)
@@ -75,7 +75,7 @@ func registered(t *testing.T) (a *ArgoCD, hub, spoke *cluster) {
 	return a, hub, spoke
 }
 
-func TestRegisterWritesWhatArgoCDReads(t *testing.T) {
+func TestRegister(t *testing.T) {
 	_, hub, spoke := registered(t)
 	o := hub.get(t, secrets, Namespace, "cluster-prod")
 	labels := o.GetLabels()
@@ -105,13 +105,13 @@ func TestRegisterWritesWhatArgoCDReads(t *testing.T) {
 		spoke.get(t, serviceAccounts, SpokeNamespace, "argocd-manager"), spoke.get(t, secrets, SpokeNamespace, "argocd-manager-token"), binding,
 	} {
 		if o.GetLabels()[lab.LabelName] != "homelab" {
-			t.Errorf("%s %s is not labelled as the lab's", o.GetKind(), o.GetName())
+			t.Errorf("%s %s lacks the lab's label", o.GetKind(), o.GetName())
 		}
 	}
 }
 
-// What Argo CD's controller still holds of an earlier registration of the same address is replaced when credentials change, not when a registration comes.
-func TestRegisterChangesTheCredentialsOfANewRegistration(t *testing.T) {
+// The controller's cached entry of an earlier registration is replaced when credentials change, not when a registration is created.
+func TestRegisterNewCredentials(t *testing.T) {
 	_, hub, _ := registered(t)
 	var configs []string
 	for _, action := range hub.Actions() {
@@ -131,12 +131,12 @@ func TestRegisterChangesTheCredentialsOfANewRegistration(t *testing.T) {
 		t.Errorf("config %s\nwant %s", configs, want)
 	}
 	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
-		t.Error("it is not said since when")
+		t.Error("annotation with the time is missing")
 	}
 }
 
-// A run that was killed between the two steps, and a lab of older times.
-func TestRegisterFinishesWhatIsHalfWritten(t *testing.T) {
+// A registration written by an interrupted run or an older lab lacks the second step.
+func TestRegisterHalfWritten(t *testing.T) {
 	a, hub, _ := registered(t)
 	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{sinceAnnotation: nil}}})
 	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are half written" {
@@ -146,7 +146,7 @@ func TestRegisterFinishesWhatIsHalfWritten(t *testing.T) {
 		t.Errorf("%v, %v", lines, err)
 	}
 	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
-		t.Error("it is not said since when")
+		t.Error("annotation with the time is missing")
 	}
 }
 
@@ -157,12 +157,12 @@ func TestAdmits(t *testing.T) {
 		want    string
 		fails   bool
 	}{
-		"let in":           {allowed: true},
-		"not known":        {err: apierrors.NewUnauthorized("who"), want: "its token is not known there"},
-		"without rights":   {want: "its account has no rights there"},
-		"another's":        {err: &url.Error{Op: "Post", URL: "https://prod", Err: &tls.CertificateVerificationError{Err: errors.New("x509")}}, want: "its certificate is of another cluster"},
-		"does not answer":  {err: errors.New("connection refused"), fails: true},
-		"forbidden to ask": {err: apierrors.NewForbidden(secrets.GroupResource(), "", nil), want: "its account has no rights there"},
+		"accepted":          {allowed: true},
+		"unknown token":     {err: apierrors.NewUnauthorized("who"), want: "its token is not known there"},
+		"no rights":         {want: "its account has no rights there"},
+		"other certificate": {err: &url.Error{Op: "Post", URL: "https://prod", Err: &tls.CertificateVerificationError{Err: errors.New("x509")}}, want: "its certificate is of another cluster"},
+		"unreachable":       {err: errors.New("connection refused"), fails: true},
+		"review forbidden":  {err: apierrors.NewForbidden(secrets.GroupResource(), "", nil), want: "its account has no rights there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _, spoke := registered(t)
@@ -177,17 +177,17 @@ func TestAdmits(t *testing.T) {
 				t.Errorf("%q, %v", why, err)
 			}
 			if as.Host != "https://127.0.0.1:1" || as.BearerToken != "token-1" || string(as.CAData) != "PEM" || as.CAFile != "" || as.CertFile != "" {
-				t.Errorf("asked as %+v", as)
+				t.Errorf("client identity %+v", as)
 			}
 		})
 	}
 	a, _, _ := registered(t)
 	if why, err := a.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
-		t.Errorf("a cluster that is not registered: %q, %v", why, err)
+		t.Errorf("unregistered cluster: %q, %v", why, err)
 	}
 }
 
-func TestRegisterAgainWritesNothing(t *testing.T) {
+func TestRegisterUnchanged(t *testing.T) {
 	a, hub, spoke := registered(t)
 	hub.writes()
 	spoke.writes()
@@ -196,11 +196,11 @@ func TestRegisterAgainWritesNothing(t *testing.T) {
 		t.Errorf("%v, %v", lines, err)
 	}
 	if w := append(hub.writes(), spoke.writes()...); len(w) != 0 {
-		t.Errorf("written: %v", w)
+		t.Errorf("requests: %v", w)
 	}
 }
 
-func TestRegisterTellsWhatChanged(t *testing.T) {
+func TestRegisterChanges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(labels, annotations map[string]lab.Value)
 		want   []string
@@ -221,17 +221,17 @@ func TestRegisterTellsWhatChanged(t *testing.T) {
 			}
 			o := hub.get(t, secrets, Namespace, "cluster-prod")
 			if d := engine.Diff(prod(tc.change), a.registered(o)); len(d) != 0 {
-				t.Errorf("not so in the secret: %v", d)
+				t.Errorf("secret: %v", d)
 			}
 			if again, err := a.Register(t.Context(), prod(tc.change), &rest.Config{}); err != nil || len(again) != 0 {
-				t.Errorf("again: %v, %v", again, err)
+				t.Errorf("second Register: %v, %v", again, err)
 			}
 		})
 	}
 }
 
-// Argo CD and people annotate cluster Secrets too.
-func TestRegisterLeavesOthersKeysAlone(t *testing.T) {
+// Other clients annotate cluster Secrets, too.
+func TestRegisterForeignKeys(t *testing.T) {
 	a, hub, _ := registered(t)
 	patch := []byte(`{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"now"},"labels":{"mine":"x"}}}`)
 	if _, err := hub.Resource(secrets).Namespace(Namespace).Patch(t.Context(), "cluster-prod", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"}); err != nil {
@@ -239,7 +239,7 @@ func TestRegisterLeavesOthersKeysAlone(t *testing.T) {
 	}
 	hub.writes()
 	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || len(lines) != 0 || len(hub.writes()) != 0 {
-		t.Errorf("someone else's key was taken for a difference: %v, %v", lines, err)
+		t.Errorf("foreign key reported as a difference: %v, %v", lines, err)
 	}
 	change := func(l, _ map[string]lab.Value) { delete(l, "environment") }
 	if _, err := a.Register(t.Context(), prod(change), &rest.Config{}); err != nil {
@@ -250,11 +250,11 @@ func TestRegisterLeavesOthersKeysAlone(t *testing.T) {
 		t.Errorf("labels %v, annotations %v", o.GetLabels(), o.GetAnnotations())
 	}
 	if _, has := o.GetLabels()["environment"]; has {
-		t.Error("lab's own label stayed")
+		t.Error("lab's own label was kept")
 	}
 }
 
-// A cluster that was made again under its old name has other credentials.
+// A recreated cluster has other credentials under the same name.
 func TestRegisterRenewsCredentials(t *testing.T) {
 	a, _, spoke := registered(t)
 	issue(t, spoke, "token-2")
@@ -264,29 +264,29 @@ func TestRegisterRenewsCredentials(t *testing.T) {
 	}
 	for _, l := range lines {
 		if strings.Contains(l, "token-") {
-			t.Errorf("a token is told: %s", l)
+			t.Errorf("token in the output: %s", l)
 		}
 	}
 }
 
-func TestRegisterTheHubItself(t *testing.T) {
+func TestRegisterHub(t *testing.T) {
 	a, hub, spoke := newFake(t)
 	reg := lab.Registration{Cluster: "hub", Server: InCluster}
 	for i, want := range [][]string{{"registered as " + InCluster}, nil} {
 		lines, err := a.Register(t.Context(), reg, nil)
 		if err != nil || !slices.Equal(lines, want) {
-			t.Errorf("time %d: %v, %v", i+1, lines, err)
+			t.Errorf("Register %d: %v, %v", i+1, lines, err)
 		}
 	}
 	if got := secretField(hub.get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
 		t.Error(got)
 	}
 	if w := spoke.writes(); len(w) != 0 {
-		t.Errorf("a spoke was touched: %v", w)
+		t.Errorf("requests to a spoke: %v", w)
 	}
 }
 
-func TestRegisterGivesUpOnAToken(t *testing.T) {
+func TestRegisterTokenTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t)
 		start := time.Now()
@@ -295,17 +295,17 @@ func TestRegisterGivesUpOnAToken(t *testing.T) {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		if _, err := hub.Resource(secrets).Namespace(Namespace).Get(t.Context(), "cluster-prod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("it was registered without credentials: %v", err)
+			t.Errorf("registered without credentials: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := a.Register(ctx, prod(nil), &rest.Config{}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the caller's own end is told as %v", err)
+			t.Errorf("cancelled Register = %v", err)
 		}
 	})
 }
 
-func TestRegistrationsAreThisLabsOwn(t *testing.T) {
+func TestObserveRegistrations(t *testing.T) {
 	a, hub, _ := registered(t)
 	hub.create(t, `
 apiVersion: v1

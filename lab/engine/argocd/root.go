@@ -20,7 +20,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// rootKinds are the kinds that a root manifest may hold.
+// rootKinds are the kinds allowed in a root manifest.
 var rootKinds = []struct {
 	kind     string
 	resource schema.GroupVersionResource
@@ -30,8 +30,8 @@ var rootKinds = []struct {
 	{"AppProject", appProjects},
 }
 
-// ApplyRoot gives the roots to Argo CD and reports whether that changed anything. What lab gave before and the manifest holds no more is taken back, and
-// what that had synced stays: it is the new roots' to keep or to remove.
+// ApplyRoot applies the roots and reports whether anything changed. Former roots that the manifest no longer contains are deleted without their synced objects,
+// which the new roots adopt or prune.
 func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	objects, err := decode(root.Manifest)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		o.SetNamespace(a.namespace)
 		labels := map[string]string{}
 		maps.Copy(labels, o.GetLabels())
-		labels[lab.LabelName], labels[lab.LabelPart] = a.lab, "root" // by which it is known, whatever the manifest says
+		labels[lab.LabelName], labels[lab.LabelPart] = a.lab, "root" // identify it, overriding the manifest
 		o.SetLabels(labels)
 		if root.RepoURL != "" && resource != appProjects {
 			annotations := map[string]string{}
@@ -70,8 +70,8 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	return applied || dropped, err
 }
 
-// Strayed says in words what of the root and of the repositories is not as it was given: an object of the root that is gone, a repository that is gone or is
-// another. How the root's objects are is Git's to say, as it may hold them too.
+// Strayed describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, as the roots may manage
+// themselves.
 func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	for _, r := range repos {
@@ -111,7 +111,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 	return lines, nil
 }
 
-// dropRoots removes what lab once gave as part of the root, but for what is kept, and reports whether there was any.
+// dropRoots deletes former roots not in kept, and reports whether there were any.
 func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, error) {
 	dropped := false
 	for _, k := range rootKinds {
@@ -124,7 +124,7 @@ func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, err
 			if kept[k.resource.Resource+"/"+o.GetName()] {
 				continue
 			}
-			// A finalizer would have Argo CD remove all that the application has synced.
+			// With its finalizer, Argo CD would delete everything the Application has synced.
 			if err := a.dropFinalizers(ctx, k.resource, o.GetName()); err != nil {
 				return dropped, err
 			}
@@ -150,7 +150,7 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 	}
 }
 
-// decode reads one or more YAML documents.
+// decode parses a stream of YAML documents.
 func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
@@ -175,7 +175,7 @@ func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 
 const repositories = "repository"
 
-// ApplyRepositories makes Argo CD know exactly these repositories among those that lab manages, and returns in words what changed.
+// ApplyRepositories replaces the repositories that lab manages in Argo CD, and describes the changes.
 func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
 	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, silent); err != nil {
 		return nil, err

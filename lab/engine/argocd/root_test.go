@@ -44,7 +44,7 @@ func TestApplyRoot(t *testing.T) {
 		t.Errorf("labels %v", l)
 	}
 
-	// Argo CD writes into the object as it works.
+	// Argo CD changes the object during operation.
 	hub.patch(t, applications, "addons", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{refreshApplication: "normal"}},
 		"status":   map[string]any{"sync": map[string]any{"status": "Synced"}}, "operation": map[string]any{"sync": map[string]any{}},
@@ -52,7 +52,7 @@ func TestApplyRoot(t *testing.T) {
 	hub.writes()
 	apply(rootManifest, false)
 	if w := hub.writes(); len(w) != 0 {
-		t.Errorf("written although nothing changed: %v", w)
+		t.Errorf("requests without a change: %v", w)
 	}
 
 	apply(strings.Replace(rootManifest, "targetRevision: main", "targetRevision: other", 1), true)
@@ -62,11 +62,11 @@ func TestApplyRoot(t *testing.T) {
 		t.Errorf("spec\n%s", spec)
 	}
 	if hub.get(t, applications, Namespace, "addons").Object["status"] == nil {
-		t.Error("the status went")
+		t.Error("status was removed")
 	}
 }
 
-func TestApplyRootPointsAtARepository(t *testing.T) {
+func TestApplyRootRepository(t *testing.T) {
 	a, hub, _ := newFake(t)
 	root := engine.Root{Manifest: []byte(rootManifest), RepoURL: "http://elsewhere/estate.git", Revision: "next"}
 	if _, err := a.ApplyRoot(t.Context(), root); err != nil {
@@ -79,11 +79,11 @@ func TestApplyRootPointsAtARepository(t *testing.T) {
 		}
 	}
 	if spec := toYAML(t, hub.get(t, appProjects, Namespace, "estate").Object["spec"]); strings.Contains(spec, "elsewhere") {
-		t.Errorf("a project has a source now\n%s", spec)
+		t.Errorf("project has a source\n%s", spec)
 	}
 }
 
-// Each file of testdata/point is a root as an estate has it, and as it is given to Argo CD.
+// Each file of testdata/point is a root as written in an estate, and as applied.
 func TestPoint(t *testing.T) {
 	files, err := filepath.Glob("testdata/point/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -121,7 +121,7 @@ func TestPoint(t *testing.T) {
 	}
 }
 
-// Several roots are given, and taken back one by one.
+// Several roots are applied, and deleted one by one.
 func TestApplySeveralRoots(t *testing.T) {
 	a, hub, _ := newFake(t)
 	second := strings.Replace(rootManifest[strings.LastIndex(rootManifest, "---"):], "name: addons", "name: workloads", 1)
@@ -137,7 +137,7 @@ func TestApplySeveralRoots(t *testing.T) {
 		root := engine.Root{Manifest: []byte(step.manifest), RepoURL: "http://forge/lab/estate.git", Revision: "main"}
 		for i, want := range []bool{true, false} {
 			if changed, err := a.ApplyRoot(t.Context(), root); err != nil || changed != want {
-				t.Fatalf("time %d: changed %v, %v", i+1, changed, err)
+				t.Fatalf("step %d: changed %v, %v", i+1, changed, err)
 			}
 		}
 		if got := hub.names(t, applications); !slices.Equal(got, step.apps) {
@@ -156,8 +156,8 @@ func TestApplySeveralRoots(t *testing.T) {
 	}
 }
 
-// A root that was renamed must not leave two: both would sync the same objects.
-func TestApplyRootTakesTheOldOneBack(t *testing.T) {
+// A renamed root must not leave two, which would sync the same objects.
+func TestApplyRootRenamed(t *testing.T) {
 	a, hub, _ := newFake(t)
 	mine := "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: mine, namespace: argocd}\nspec: {}\n"
 	hub.create(t, mine)
@@ -180,11 +180,11 @@ func TestApplyRootTakesTheOldOneBack(t *testing.T) {
 		}
 	}
 	if got := hub.names(t, appProjects); !slices.Equal(got, []string{defaultProject}) {
-		t.Errorf("projects %v are left", got)
+		t.Errorf("projects left over: %v", got)
 	}
 }
 
-func TestApplyRootRefusesOtherKinds(t *testing.T) {
+func TestApplyRootInvalid(t *testing.T) {
 	a, hub, _ := newFake(t)
 	_, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n")})
 	var e *lab.Error
@@ -197,7 +197,7 @@ func TestApplyRootRefusesOtherKinds(t *testing.T) {
 		}
 	}
 	if w := hub.writes(); len(w) != 0 {
-		t.Errorf("written %v", w)
+		t.Errorf("requests %v", w)
 	}
 }
 
@@ -229,10 +229,10 @@ func TestApplyRepositories(t *testing.T) {
 			}
 		}
 	}
-	hub.get(t, secrets, Namespace, "repo-mine") // someone else's stays
+	hub.get(t, secrets, Namespace, "repo-mine") // foreign
 }
 
-// Somebody pushed, and Argo CD has not looked yet.
+// A push that Argo CD has not read yet.
 func TestBehind(t *testing.T) {
 	a, hub, _ := newFake(t)
 	if _, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(rootManifest)}); err != nil {

@@ -11,8 +11,8 @@ import (
 	"homelab/lab/engine"
 )
 
-// The lab is settled when all of its roots are, at one commit.
-func TestStandingOfSeveralRoots(t *testing.T) {
+// A lab has settled when all its roots have, at one commit.
+func TestStandingRoots(t *testing.T) {
 	root := func(name, commit string) string {
 		return strings.Replace(object(name, commit, "Synced", "Healthy", ""), "{app.kubernetes.io/instance: addons}", "{lab.homelab/part: root}", 1)
 	}
@@ -49,8 +49,8 @@ func TestStandingOfSeveralRoots(t *testing.T) {
 	}
 }
 
-// What holds nothing but others comes before these, as roots do: all roots first, then it, then the sets, then the rest.
-func TestWaitAsksWhatLeadsFirst(t *testing.T) {
+// The order is roots, then Applications that only contain others, then sets, then the rest.
+func TestWaitConvergedOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := strings.Replace(object("workloads", oldCommit, "Synced", "Healthy", ""), "addons}", "addons, lab.homelab/part: root}", 1)
 		holder := object("platform", oldCommit, "Synced", "Healthy", "  resources: [{group: argoproj.io, kind: ApplicationSet, namespace: argocd, name: podinfo}]\n")
@@ -66,7 +66,7 @@ func TestWaitAsksWhatLeadsFirst(t *testing.T) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
 			if w := hub.writes(); !slices.Equal(w, want) {
-				t.Fatalf("written %v, want %v", w, want)
+				t.Fatalf("requests %v, want %v", w, want)
 			}
 		}
 		step("patch applications addons", "patch applications workloads", "patch applications platform")

@@ -9,10 +9,10 @@ import (
 	"homelab/lab/engine"
 )
 
-// Standing looks once. Before Argo CD's own kinds are there it is empty.
+// Standing reads Argo CD's state once. It is empty before Argo CD's kinds are installed.
 func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 	s := engine.Standing{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
-	v, err := a.seen(ctx)
+	v, err := a.readView(ctx)
 	if apierrors.IsNotFound(err) {
 		return s, nil
 	}
@@ -20,11 +20,11 @@ func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 		return s, err
 	}
 	s.Applications = a.summarise(values(v.apps))
-	if s.Root = v.rooted(); !s.Root {
+	if s.Root = v.hasRoot(); !s.Root {
 		return s, nil
 	}
 	estate := v.estate()
-	for _, app := range append(v.roots(), values(v.apps)...) { // roots may read other repositories alone, or be ApplicationSets
+	for _, app := range append(v.roots(), values(v.apps)...) { // roots may only read other repositories, or be ApplicationSets
 		if s.Revision = estate.commit(app); s.Revision != "" {
 			break
 		}
@@ -35,10 +35,10 @@ func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 	})
 	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
 		v := v
-		v.since = sinces(registrations, want)
+		v.since = validSince(registrations, want)
 		var names []string
 		for _, app := range v.relevant(want) {
-			if v.old(app, want, estate) {
+			if v.stale(app, want, estate) {
 				names = append(names, app.Metadata.Name)
 			}
 		}

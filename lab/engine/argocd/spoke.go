@@ -16,7 +16,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// What Argo CD acts as in a spoke. The names are those that `argocd cluster add` uses, in a namespace of lab's own.
+// Argo CD's identity in a spoke. The names are those of `argocd cluster add`, in lab's own namespace.
 const (
 	SpokeNamespace = "lab-system"
 	spokeAccount   = "argocd-manager"
@@ -24,14 +24,14 @@ const (
 	spokeBinding   = "lab-" + spokeAccount
 )
 
-// credential is how Argo CD enters a spoke.
+// credential is Argo CD's access to a spoke.
 type credential struct {
 	token string
 	ca    []byte // PEM
 }
 
-// credentials makes Argo CD's ServiceAccount in a spoke where it is missing, and reads its token. The token is bound to a Secret and does not expire, since
-// a lab may sleep for weeks; it ends with the cluster. made reports whether anything of it had to be made or mended.
+// credentials ensures Argo CD's ServiceAccount in a spoke, and returns its token. The token is bound to a Secret and does not expire, since a lab may be
+// suspended for weeks. made reports whether anything had to be created or repaired.
 func (a *ArgoCD) credentials(ctx context.Context, spoke dynamic.Interface) (cred credential, made bool, err error) {
 	if err := a.ensureNamespace(ctx, spoke, SpokeNamespace, silent); err != nil {
 		return credential{}, false, err
@@ -76,7 +76,7 @@ func readCredential(o *unstructured.Unstructured) (credential, bool) {
 	return c, c.token != "" && len(c.ca) > 0
 }
 
-// awaitToken watches until the token controller has filled the Secret.
+// awaitToken waits until the token controller has filled the Secret.
 func awaitToken(ctx context.Context, spoke dynamic.Interface) (credential, error) {
 	start := time.Now()
 	within, cancel := context.WithTimeout(ctx, tokenWithin)

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Watch tells of every application as it is, calls ready, and goes on telling of each change, in order, until ctx ends. The root application is not among them.
+// Watch reports every Application, calls ready, and then reports each change in order until ctx ends. Roots are omitted.
 func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, a.namespace, nil)
 	informer := factory.ForResource(applications).Informer()
@@ -30,14 +30,14 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 		}
 		app, err := parseApplication(u)
 		if err != nil {
-			return // one that is not an Application's shape is none that lab made
+			return // not a valid Application, and none of lab's
 		}
 		heals, _, _ := unstructured.NestedBool(u.Object, "spec", "syncPolicy", "automated", "selfHeal")
 		for _, s := range a.summarise([]application{app}) {
 			seen(s, engine.Observed{SelfHeal: heals && app.automated(), Gone: gone, Definition: definition(u)})
 		}
 	}
-	// A watch that breaks is taken up again by the informer, which would log it.
+	// Informers restart broken watches; the default handler would log.
 	if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		return err
 	}
@@ -60,17 +60,17 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 	return nil
 }
 
-// definition is a digest of what is asked of an application, whatever became of it.
+// definition returns a digest of an Application's spec, independent of its status.
 func definition(u *unstructured.Unstructured) string {
 	b, err := json.Marshal([]any{u.Object["spec"], u.GetLabels(), u.GetFinalizers()})
 	if err != nil {
-		return "" // it came as JSON
+		return "" // parsed from JSON
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// Registration reads what Argo CD knows of a cluster, as far as lab set it.
+// Registration returns the labels and annotations that lab set on a cluster's registration.
 func (a *ArgoCD) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
 	o, err := a.known(ctx, cluster)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *ArgoCD) Registration(ctx context.Context, cluster string) (engine.Regis
 	return a.registered(o), nil
 }
 
-// known is the registration of a cluster that has one.
+// known returns the registration of a cluster, or an error if there is none.
 func (a *ArgoCD) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := a.registrationSecret(ctx, cluster)
 	if o == nil && err == nil {
@@ -88,8 +88,8 @@ func (a *ArgoCD) known(ctx context.Context, cluster string) (*unstructured.Unstr
 	return o, err
 }
 
-// Mark changes labels and annotations of a cluster's registration as Register would: lab stays the owner of every key, so that what is put back to what it was
-// is no difference to the next Register. A key that somebody else set is not touched, and an error.
+// Mark changes labels and annotations of a cluster's registration with Register's field manager: lab keeps ownership, so that Register sees no difference once
+// a key is restored. A key set by someone else is an error.
 func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error {
 	o, err := a.known(ctx, cluster)
 	if err != nil {
@@ -132,7 +132,7 @@ func plainValues(m map[string]string) map[string]any {
 	return out
 }
 
-// Refresh asks Argo CD to look at Git for every Application, as the button does. It removes the request once it has looked.
+// Refresh requests a refresh of every Application. Argo CD removes the annotation afterwards.
 func (a *ArgoCD) Refresh(ctx context.Context) error {
 	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 func pointer(s string) *string { return &s }
 
-// A story changes a registration and puts it back; lab's next Register then finds nothing to do.
-func TestMarkIsNoDifferenceOncePutBack(t *testing.T) {
+// Once a change by Mark is reverted, the next Register has nothing to do.
+func TestMarkReverted(t *testing.T) {
 	a, hub, _ := registered(t)
 	before := hub.get(t, secrets, Namespace, "cluster-prod")
 	err := a.Mark(t.Context(), "prod", engine.Marks{
@@ -30,10 +30,10 @@ func TestMarkIsNoDifferenceOncePutBack(t *testing.T) {
 	}
 	r, err := a.Registration(t.Context(), "prod")
 	if err != nil || r.Labels["enable_podinfo"] != "false" || r.Labels["new"] != "x" || hasKey(r.Annotations, "aws_region") {
-		t.Fatalf("after: %+v, %v", r, err)
+		t.Fatalf("after Mark: %+v, %v", r, err)
 	}
 	if o := hub.get(t, secrets, Namespace, "cluster-prod"); o.GetLabels()[secretType] != "cluster" || secretField(o, "config") != secretField(before, "config") {
-		t.Error("the rest of the Secret was changed")
+		t.Error("Mark changed the rest of the Secret")
 	}
 	err = a.Mark(t.Context(), "prod", engine.Marks{
 		Labels:      map[string]*string{"enable_podinfo": pointer("true"), "new": nil},
@@ -45,14 +45,14 @@ func TestMarkIsNoDifferenceOncePutBack(t *testing.T) {
 	hub.ClearActions()
 	lines, err := a.Register(t.Context(), prod(nil), &rest.Config{})
 	if err != nil || len(lines) > 0 {
-		t.Errorf("the next Register: %q, %v", lines, err)
+		t.Errorf("next Register: %q, %v", lines, err)
 	}
 	if w := hub.writes(); len(w) > 0 {
-		t.Errorf("and it writes %q", w)
+		t.Errorf("requests %q", w)
 	}
 }
 
-func TestMarkLeavesWhatOthersSet(t *testing.T) {
+func TestMarkForeignKey(t *testing.T) {
 	a, hub, _ := registered(t)
 	patch := []byte(`{"metadata":{"labels":{"team":"theirs"}}}`)
 	if _, err := hub.Resource(secrets).Namespace(Namespace).Patch(t.Context(), "cluster-prod", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"}); err != nil {
@@ -60,7 +60,7 @@ func TestMarkLeavesWhatOthersSet(t *testing.T) {
 	}
 	err := a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"team": pointer("ours")}})
 	if err == nil || !strings.Contains(err.Error(), "set by somebody else") {
-		t.Errorf("got %v", err)
+		t.Errorf("error %v", err)
 	}
 	if err := a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"x": pointer("y")}}); err != nil {
 		t.Fatal(err)
@@ -69,11 +69,11 @@ func TestMarkLeavesWhatOthersSet(t *testing.T) {
 		t.Errorf("labels %v", got)
 	}
 	if err := a.Mark(t.Context(), "nowhere", engine.Marks{}); err == nil || err.Error() != "cluster nowhere is not registered: lab up registers it" {
-		t.Errorf("an unknown cluster: %v", err)
+		t.Errorf("unknown cluster: %v", err)
 	}
 }
 
-func TestWatchTellsOfEveryChange(t *testing.T) {
+func TestWatch(t *testing.T) {
 	a, hub, _ := newFake(t)
 	const app = `
 apiVersion: argoproj.io/v1alpha1
@@ -124,9 +124,9 @@ spec: {destination: {name: hub}}
 			t.Fatal(err)
 		}
 		want := []string{"prod/podinfo Synced heals", "ready", "prod/podinfo OutOfSync heals", "prod/podinfo Synced heals", "prod/podinfo Synced", "prod/podinfo Synced gone"}
-		told = slices.Compact(told) // the fake tells of each write twice
+		told = slices.Compact(told) // the fake reports each write twice
 		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+			t.Errorf("reported %q, want %q", told, want)
 		}
 	})
 }

@@ -20,10 +20,10 @@ import (
 
 // Unregister makes Argo CD forget a cluster, and returns in words what that took.
 //
-// A cluster that answers is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that its Applications go while Argo CD
-// can still enter it and delete what they made. From one that lives on, the namespaces that came with them and Argo CD's access go too. The registration goes after
-// that, so that a run that ends before is repeated. From a cluster that is gone nothing can be deleted, and Applications that Argo CD cannot finish are freed of their
-// finalizer.
+// A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that Argo CD, still able to access the
+// cluster, deletes its Applications with their objects. From a cluster that outlives the lab, the Applications' namespaces and Argo CD's access are deleted
+// too. The registration goes last, so that an interrupted run is repeated. Nothing can be deleted from an unreachable cluster: Applications that Argo CD cannot
+// finalize lose their finalizer.
 func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := a.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {
@@ -44,20 +44,20 @@ func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progr
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	lines = append(lines, "cluster "+d.Cluster+" is no longer registered")
-	freed, err := a.free(ctx, d.Cluster, secretField(have, "server"))
+	freed, err := a.releaseUnreachable(ctx, d.Cluster, secretField(have, "server"))
 	for _, f := range freed {
 		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
 	}
 	return lines, err
 }
 
-// clean removes from a cluster that answers what Argo CD brought there, and says what stays.
+// clean deletes from a reachable cluster what Argo CD deployed, and describes what stays.
 func (a *ArgoCD) clean(ctx context.Context, d engine.Departure, have *unstructured.Unstructured, p lab.Progress) ([]string, error) {
 	if d.Spoke == nil {
 		return nil, nil
 	}
 	if d.LivesOn {
-		v, err := a.seen(ctx)
+		v, err := a.readView(ctx)
 		if err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {
 			return nil, err
 		}
@@ -76,17 +76,17 @@ func (a *ArgoCD) clean(ctx context.Context, d engine.Departure, have *unstructur
 	if !d.LivesOn {
 		return lines, nil
 	}
-	kept, err := a.leave(ctx, d.Spoke, p)
+	kept, err := a.removeAccess(ctx, d.Spoke, p)
 	for _, k := range kept {
 		lines = append(lines, "cluster "+d.Cluster+": "+k)
 	}
 	return lines, err
 }
 
-// drain switches every addon off in a registration and watches until the cluster's applications are gone. It returns those that stay: an ApplicationSet
-// selects them by something else, or they were not removed in time.
+// drain disables all addons in a registration and waits until the cluster's Applications are gone. It returns the remaining ones: selected by other labels, or
+// not deleted in time.
 func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p lab.Progress) ([]string, error) {
-	if err := a.switchOff(ctx, have); err != nil {
+	if err := a.disableAddons(ctx, have); err != nil {
 		return nil, err
 	}
 	cluster, server := secretField(have, "name"), secretField(have, "server")
@@ -98,7 +98,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	want := engine.Want{Changed: true}
-	w.since = sinces([]engine.Registered{a.registered(have)}, want)
+	w.since = validSince([]engine.Registered{a.registered(have)}, want)
 	nudge := newNudger(a, want)
 	told := ""
 	var left []string
@@ -111,7 +111,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 		}
 		if !w.synced() {
 			if apierrors.IsNotFound(w.failure()) {
-				return nil, nil // Argo CD itself is not installed: there are no applications
+				return nil, nil // Argo CD is not installed: no Applications
 			}
 			continue
 		}
@@ -122,13 +122,13 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 		if left = aimedAt(v, cluster, server); len(left) == 0 {
 			return nil, nil
 		}
-		asked, err := nudge.sets(ctx, v)
+		sent, err := nudge.refreshSets(ctx, v)
 		if err != nil {
 			return left, err
 		}
-		if !asked && !removing(v, left) {
-			// The two watches do not run in step: a read shows whether an ApplicationSet that is done has removed anything.
-			if v, err = a.look(ctx, want); err != nil {
+		if !sent && !removing(v, left) {
+			// The two watches are not synchronized: a read shows whether an ApplicationSet that is done has deleted anything.
+			if v, err = a.snapshot(ctx, want); err != nil {
 				return left, err
 			}
 			if left = aimedAt(v, cluster, server); !removing(v, left) {
@@ -145,8 +145,8 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	}
 }
 
-// switchOff removes the enable_ labels from a registration. The others stay: the template of an ApplicationSet may read them until the end.
-func (a *ArgoCD) switchOff(ctx context.Context, have *unstructured.Unstructured) error {
+// disableAddons removes the enable_ labels from a registration. ApplicationSet templates may read the others until the end.
+func (a *ArgoCD) disableAddons(ctx context.Context, have *unstructured.Unstructured) error {
 	off := map[string]any{}
 	for k := range have.GetLabels() {
 		if strings.HasPrefix(k, enablePrefix) {
@@ -165,10 +165,10 @@ func (a *ArgoCD) switchOff(ctx context.Context, have *unstructured.Unstructured)
 	return wrap("registration "+have.GetName(), err)
 }
 
-// enablePrefix begins the labels by which addons are switched on.
+// enablePrefix is the prefix of the labels that enable addons.
 const enablePrefix = "enable_"
 
-// removing reports whether any of the named applications is on its way out, or an ApplicationSet still has to look.
+// removing reports whether any of the named Applications is terminating, or an ApplicationSet still has to be refreshed.
 func removing(v view, names []string) bool {
 	for _, s := range v.sets {
 		if hasKey(s.Metadata.Annotations, refreshApplicationSet) {
@@ -178,7 +178,7 @@ func removing(v view, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return v.apps[n].terminating() })
 }
 
-// aimedAt names the applications whose destination is a cluster.
+// aimedAt returns the Applications with a cluster as destination.
 func aimedAt(v view, cluster, server string) []string {
 	var names []string
 	for _, name := range sortedKeys(v.apps) {
@@ -190,11 +190,11 @@ func aimedAt(v view, cluster, server string) []string {
 	return names
 }
 
-// free takes the finalizers off applications that are being removed and whose cluster Argo CD can no longer enter.
-func (a *ArgoCD) free(ctx context.Context, cluster, server string) ([]string, error) {
-	v, err := a.look(ctx, engine.Want{})
+// releaseUnreachable removes the finalizers from terminating Applications whose cluster Argo CD can no longer access.
+func (a *ArgoCD) releaseUnreachable(ctx context.Context, cluster, server string) ([]string, error) {
+	v, err := a.snapshot(ctx, engine.Want{})
 	if apierrors.IsNotFound(errors.Unwrap(err)) {
-		return nil, nil // no Argo CD, no applications
+		return nil, nil // no Argo CD, no Applications
 	}
 	if err != nil {
 		return nil, err

@@ -34,11 +34,11 @@ func gone(t *testing.T, hub *cluster) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// prodSpoke leads into the cluster prod.
+// prodSpoke connects to cluster prod.
 var prodSpoke = &rest.Config{}
 
-// The registration must outlive the applications: Argo CD enters the cluster with it to delete what they made.
-func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
+// The registration must outlive the Applications, as Argo CD needs it to delete their objects.
+func TestUnregister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
@@ -59,12 +59,12 @@ func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 		hub.patch(t, applicationSets, "podinfo", unannotate(refreshApplicationSet))
 		time.Sleep(5 * time.Second)
 		if gone(t, hub) {
-			t.Fatal("the registration went before the application")
+			t.Fatal("registration deleted before the Application")
 		}
 		hub.writes()
 		time.Sleep(unmoved)
 		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod", "patch applications prod-podinfo"}) {
-			t.Errorf("written %v, want the cluster read again, and the application compared with that", w)
+			t.Errorf("requests %v, want the cluster reread and the Application refreshed", w)
 		}
 		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -73,15 +73,15 @@ func TestUnregisterRemovesApplicationsFirst(t *testing.T) {
 			t.Errorf("%v, %v", lines, err)
 		}
 		if !gone(t, hub) {
-			t.Error("the registration is still there")
+			t.Error("registration still exists")
 		}
 		if !slices.Equal(told, []string{"removing 1 applications of prod: prod-podinfo"}) {
-			t.Errorf("told %q", told)
+			t.Errorf("progress %q", told)
 		}
 	})
 }
 
-func TestUnregisterSaysWhatStays(t *testing.T) {
+func TestUnregisterRemaining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", ""), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
@@ -92,12 +92,12 @@ func TestUnregisterSaysWhatStays(t *testing.T) {
 			t.Errorf("%q, %v", lines, err)
 		}
 		if waited := time.Since(start); waited > 5*time.Second {
-			t.Errorf("it waited %s for what nobody removes", waited)
+			t.Errorf("waited %s", waited)
 		}
 	})
 }
 
-func TestUnregisterAClusterThatIsGone(t *testing.T) {
+func TestUnregisterUnreachable(t *testing.T) {
 	a, hub, _ := newFake(t, clusterSecret("prod", "homelab"), object("prod-podinfo", newCommit, "Synced", "Healthy", ""), object("addons", newCommit, "Synced", "Healthy", ""))
 	hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
 	hub.patch(t, applications, "prod-podinfo", map[string]any{"metadata": map[string]any{
@@ -113,7 +113,7 @@ func TestUnregisterAClusterThatIsGone(t *testing.T) {
 	}
 }
 
-func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
+func TestUnregisterForeign(t *testing.T) {
 	a, hub, _ := newFake(t, clusterSecret("prod", "other"))
 	_, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(string) {})
 	var e *lab.Error
@@ -121,7 +121,7 @@ func TestUnregisterRefusesWhatIsNotOurs(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if w := hub.writes(); len(w) != 0 {
-		t.Errorf("written %v", w)
+		t.Errorf("requests %v", w)
 	}
 	if lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "nobody", Spoke: prodSpoke}, func(string) {}); err != nil || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)

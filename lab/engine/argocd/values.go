@@ -9,27 +9,27 @@ import (
 	"homelab/lab"
 )
 
-// Settings is what lab's own Argo CD values depend on.
+// Settings are the variables of lab's Argo CD values.
 type Settings struct {
-	Lab           string    // name of the lab, for the label on every object
+	Lab           string    // name of the lab, for the label of every object
 	Image         lab.Image // Argo CD
 	Redis         lab.Image
-	PasswordHash  string // of HashPassword; kept by the caller, since a new hash of the same password would be a new value
-	WebhookSecret string // what the forge signs its webhooks with
-	NodePort      int    // of Argo CD's server on the hub's node; 0 for DefaultNodePort
-	URL           string // where a user reaches Argo CD, "http://127.0.0.1:8080"
+	PasswordHash  string // from HashPassword; kept by the caller, as each new hash changes the values
+	WebhookSecret string // signs the forge's webhooks
+	NodePort      int    // of Argo CD's server on the hub; 0 means DefaultNodePort
+	URL           string // user-facing URL of Argo CD, "http://127.0.0.1:8080"
 }
 
-// DefaultNodePort is where Argo CD's server listens on the hub's node.
+// DefaultNodePort is the default node port of Argo CD's server.
 const DefaultNodePort = 30080
 
-// HashPassword returns the bcrypt hash that Argo CD keeps of its admin password. It differs at each call.
+// HashPassword returns the bcrypt hash of Argo CD's admin password. Each call returns a different one.
 func HashPassword(password string) (string, error) {
 	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
 	return string(h), err
 }
 
-// applicationHealth lets an app of apps be as healthy as the Applications in it; Argo CD dropped this check in 1.8.
+// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8.
 // https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#argocd-app
 const applicationHealth = `hs = {}
 hs.status = "Progressing"
@@ -45,14 +45,14 @@ end
 return hs
 `
 
-// Values are lab's values for the argo-cd chart, in the keys of the chart that the Argo project publishes, with over merged on top: maps key by key,
-// everything else replaced, a null removing lab's own value so that the chart's default holds.
+// Values returns lab's values for the argo-cd chart of the Argo project, with over merged on top: maps by key, other values replaced; a null removes lab's
+// value, so that the chart's default applies.
 func Values(s Settings, over map[string]any) map[string]any {
 	if s.NodePort == 0 {
 		s.NodePort = DefaultNodePort
 	}
 	own := map[string]any{
-		// Names do not depend on the release: everything else in lab says argocd-server and so on.
+		// Names must not depend on the release: lab refers to argocd-server and so on.
 		"fullnameOverride": releaseName,
 		"global": map[string]any{
 			"image":                image(s.Image),
@@ -60,7 +60,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 			"additionalLabels":     map[string]any{lab.LabelName: s.Lab, lab.LabelPart: "engine"},
 			"revisionHistoryLimit": 1,
 		},
-		// An uninstall must never take the Applications along.
+		// An uninstall must never delete the Applications.
 		"crds": map[string]any{"install": true, "keep": true},
 
 		"configs": map[string]any{
@@ -80,7 +80,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 			"image":     image(s.Redis),
 			"resources": requests("10m", "16Mi"),
 		},
-		// The password of Redis is made by lab before the install (see Install): the chart's own way is a Job that costs seconds and an image pull.
+		// Redis' password is created before the install (see Install): the chart uses a Job, which costs seconds and an image pull.
 		"redisSecretInit": map[string]any{"enabled": false},
 		"dex":             map[string]any{"enabled": false},
 		"notifications":   map[string]any{"enabled": false},
@@ -88,26 +88,25 @@ func Values(s Settings, over map[string]any) map[string]any {
 	return Merge(own, over)
 }
 
-// params becomes the ConfigMap argocd-cmd-params-cm.
+// params returns the data of ConfigMap argocd-cmd-params-cm.
 func params() map[string]any {
 	return map[string]any{
-		// Plain HTTP on a loopback port: a self-signed certificate would only teach people to click warnings away.
+		// Plain HTTP on a loopback port: a self-signed certificate would only teach users to click through warnings.
 		"server.insecure": "true",
 
-		// Drift is healed at once, and 1 s after the last time when it comes again within 5 s. Argo CD's defaults wait 2 s, 6 s, 18 s, ... up to 5 min
-		// when the same application drifts once more within 330 s, which is right against a controller that fights back and wrong for a user who
-		// plays with drift.
+		// Drift is healed at once, or after 1 s if it recurs within 5 s. Argo CD's defaults back off by 2 s, 6 s, 18 s, ... up to 5 min if the same Application
+		// drifts again within 330 s, which suits controllers that fight back, not users who experiment with drift.
 		"controller.self.heal.timeout.seconds":          "0",
 		"controller.self.heal.backoff.timeout.seconds":  "1",
 		"controller.self.heal.backoff.factor":           "1",
 		"controller.self.heal.backoff.cap.seconds":      "1",
 		"controller.self.heal.backoff.cooldown.seconds": "5",
-		// Between sync waves the health of the earlier one is waited for; two more seconds for slow controllers are not needed.
+		// The next sync wave starts once the previous one is healthy; no two extra seconds for slow controllers.
 		"controller.sync.wave.delay.seconds": "0",
-		// Which object is unhealthy, and why, is then in the Application itself, where lab reads it.
+		// Keeps unhealthy objects and the reasons in the Application itself, where lab reads them.
 		"controller.resource.health.persist": "true",
 
-		// A laptop has few cores: more at once is slower in all.
+		// Laptops have few cores: more concurrency is slower overall.
 		"controller.status.processors":         "8",
 		"controller.operation.processors":      "8",
 		"controller.kubectl.parallelism.limit": "8",
@@ -115,12 +114,12 @@ func params() map[string]any {
 	}
 }
 
-// configMap becomes the ConfigMap argocd-cm.
+// configMap returns the data of ConfigMap argocd-cm.
 func configMap(s Settings) map[string]any {
 	return map[string]any{
 		"url":           s.URL,
 		"admin.enabled": "true",
-		// Webhooks bring a commit in a second; this is for one that got lost. Each expiry rewrites every Application's status, so it is not shorter.
+		// Webhooks deliver a commit within a second; this catches lost ones. Each expiry rewrites every Application's status, so it is not shorter.
 		"timeout.reconciliation":        "120s",
 		"timeout.reconciliation.jitter": "0s",
 
@@ -129,8 +128,8 @@ func configMap(s Settings) map[string]any {
 	}
 }
 
-// exclusions keep lab's own documents, which may lie in a folder that an Application syncs, from being taken for manifests; the rest is what upstream's chart
-// leaves out as well: it changes all the time, and nobody keeps it in Git.
+// exclusions keep lab's own documents, which may be in a synced folder, from being deployed. The others are excluded by upstream's chart as well: volatile, and
+// never in Git.
 const exclusions = `- apiGroups: [lab]
   kinds: ["*"]
 - apiGroups: ["", discovery.k8s.io]
@@ -149,30 +148,30 @@ const exclusions = `- apiGroups: [lab]
   kinds: [AdmissionReport, BackgroundScanReport, ClusterAdmissionReport, ClusterBackgroundScanReport, ClusterEphemeralReport, ClusterPolicyReport, EphemeralReport, PolicyReport, UpdateRequest]
 `
 
-// secretValues becomes the Secret argocd-secret.
+// secretValues returns the data of Secret argocd-secret.
 func secretValues(s Settings) map[string]any {
 	return map[string]any{
 		"argocdServerAdminPassword": s.PasswordHash,
-		// The chart's default is the time of rendering, which would make every render a change and end every session.
+		// The chart's default is the time of rendering, which would change with every render and end all sessions.
 		"argocdServerAdminPasswordMtime": "2024-01-01T00:00:00Z",
-		// Gitea signs its webhooks the way Gogs does, and Argo CD tells them by Gogs' header.
+		// Gitea signs its webhooks like Gogs, and Argo CD identifies them by Gogs' header.
 		"gogsSecret": s.WebhookSecret,
 	}
 }
 
-// component is what the two servers have in common.
+// component returns the values shared by the two servers.
 func component() map[string]any {
 	return map[string]any{
 		"resources":      requests("10m", "64Mi"),
 		"readinessProbe": readiness(),
-		// A busy laptop answers late; a restart makes it no faster.
+		// A busy laptop responds late; a restart does not help.
 		"livenessProbe": map[string]any{
 			"initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6, "successThreshold": 1,
 		},
 	}
 }
 
-// readiness looks at once and often: the chart waits 10 s and looks every 10 s, which is most of an install's time.
+// readiness returns a probe without delay at short intervals: the chart's 10 s for both are most of an install's time.
 func readiness() map[string]any {
 	return map[string]any{
 		"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 30, "successThreshold": 1,
@@ -183,7 +182,7 @@ func requests(cpu, memory string) map[string]any {
 	return map[string]any{"requests": map[string]any{"cpu": cpu, "memory": memory}}
 }
 
-// image is empty for an image that the caller left to the chart.
+// image returns nothing for an image left to the chart.
 func image(i lab.Image) map[string]any {
 	repository, tag := splitRef(i.Ref)
 	out := map[string]any{"imagePullPolicy": "IfNotPresent"}
@@ -196,7 +195,7 @@ func image(i lab.Image) map[string]any {
 	return out
 }
 
-// splitRef cuts repository:tag; a colon before the last slash is a registry's port.
+// splitRef splits repository:tag; a colon before the last slash belongs to a registry's port.
 func splitRef(ref string) (repository, tag string) {
 	i := strings.LastIndex(ref, ":")
 	if i < 0 || strings.Contains(ref[i:], "/") {
@@ -210,7 +209,7 @@ func with(m, more map[string]any) map[string]any {
 	return m
 }
 
-// Merge returns under with over merged on top: maps key by key, everything else replaced, and a null removes the key. Neither argument is changed.
+// Merge returns under with over merged on top: maps by key, other values replaced; a null removes the key. The arguments are not modified.
 func Merge(under, over map[string]any) map[string]any {
 	out := make(map[string]any, len(under))
 	maps.Copy(out, under)
@@ -226,7 +225,7 @@ func Merge(under, over map[string]any) map[string]any {
 			continue
 		}
 		if isMap {
-			out[k] = Merge(nil, above) // drops nulls that have nothing to remove
+			out[k] = Merge(nil, above) // drops nulls
 			continue
 		}
 		out[k] = v

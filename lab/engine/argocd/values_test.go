@@ -25,7 +25,7 @@ func testSettings() Settings {
 	}
 }
 
-// The golden file is also what the chart's maker reads: these keys must be understood by upstream's chart and by ours.
+// The golden file lists the keys that both upstream's chart and lab's own must support.
 func TestValuesGolden(t *testing.T) {
 	got, err := yaml.Marshal(Values(testSettings(), nil))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestValuesGolden(t *testing.T) {
 	}
 }
 
-func TestValuesAreTheCallersLastWord(t *testing.T) {
+func TestValuesOver(t *testing.T) {
 	over := map[string]any{
 		"configs": map[string]any{"params": map[string]any{
 			"server.insecure":              "false",
@@ -64,18 +64,18 @@ func TestValuesAreTheCallersLastWord(t *testing.T) {
 		t.Error("a null did not remove lab's value")
 	}
 	if params["controller.sync.wave.delay.seconds"] != "0" {
-		t.Error("a merge lost lab's other values")
+		t.Error("lab's other values were lost")
 	}
 	if got["configs"].(map[string]any)["secret"] == nil || got["dex"].(map[string]any)["enabled"] != true {
 		t.Errorf("siblings were lost: %v", got)
 	}
 	again := Values(testSettings(), nil)["configs"].(map[string]any)["params"].(map[string]any)
 	if again["server.insecure"] != "true" {
-		t.Error("merging changed lab's own values")
+		t.Error("over changed lab's own values")
 	}
 }
 
-func TestMergeLeavesItsArgumentsAlone(t *testing.T) {
+func TestMergeArguments(t *testing.T) {
 	under := map[string]any{"a": map[string]any{"b": 1}}
 	over := map[string]any{"a": map[string]any{"c": 2}, "n": map[string]any{"x": nil, "y": 1}}
 	got := Merge(under, over)
@@ -103,12 +103,12 @@ func TestSplitRef(t *testing.T) {
 	}
 }
 
-func TestHashPasswordIsWhatArgoCDVerifies(t *testing.T) {
+func TestHashPassword(t *testing.T) {
 	h, err := HashPassword("secret")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bcrypt.CompareHashAndPassword([]byte(h), []byte("secret")) != nil || bcrypt.CompareHashAndPassword([]byte(h), []byte("other")) == nil {
-		t.Error("the hash does not verify")
+		t.Error("hash does not verify")
 	}
 }

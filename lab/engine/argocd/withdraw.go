@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	withdrawWithin = 3 * time.Minute  // cascaded deletion of the applications of all clusters that live on
-	emptyWithin    = 30 * time.Second // until the pods of what was deleted have ended
+	withdrawWithin = 3 * time.Minute  // cascading deletion of the Applications of all attached clusters
+	emptyWithin    = 30 * time.Second // until the deleted pods have ended
 	withdrawLook   = 500 * time.Millisecond
 
 	resourcesFinalizer = "resources-finalizer.argocd.argoproj.io"
 )
 
-// Withdraw removes from clusters what Argo CD brought there. First goes what makes Applications, with nothing of what was made: every Application that is aimed
-// elsewhere, roots included, and every ApplicationSet. What is aimed at the clusters is then deleted with all its objects, and after that the namespaces that were
-// made for it, where nothing else is in them, and Argo CD's access. It returns in words what stays.
+// Withdraw removes from clusters what Argo CD deployed there. It first deletes, without their objects, all Applications with other destinations, including
+// roots, and all ApplicationSets, so that nothing is generated again. Applications with the clusters as destination are then deleted with all their objects,
+// followed by empty namespaces created for them, and Argo CD's access. It describes what stays.
 func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
 	regs, err := a.registrations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	servers := map[string]string{} // of these clusters -> name
+	servers := map[string]string{} // server -> name of these clusters
 	for _, r := range regs {
 		if spokes[r.Cluster] != nil {
 			servers[r.Server] = r.Cluster
@@ -51,7 +51,7 @@ func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p
 		}
 		return servers[app.Spec.Destination.Server]
 	}
-	brought, err := a.stopMaking(ctx, aim, p)
+	brought, err := a.deleteGenerators(ctx, aim, p)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +67,12 @@ func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p
 			return nil, fmt.Errorf("cluster %s: %w", name, err)
 		}
 	}
-	if err := a.deleteBrought(ctx, brought, servers, p); err != nil {
+	if err := a.deleteApplications(ctx, brought, servers, p); err != nil {
 		return nil, err
 	}
 	var stays []string
 	for _, name := range names {
-		kept, err := a.leave(ctx, spokes[name], p)
+		kept, err := a.removeAccess(ctx, spokes[name], p)
 		for _, k := range kept {
 			stays = append(stays, "cluster "+name+": "+k)
 		}
@@ -83,7 +83,7 @@ func (a *ArgoCD) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p
 	return stays, nil
 }
 
-// namespacesOf are those that Argo CD makes for applications where they are absent.
+// namespacesOf returns the namespaces that Argo CD creates for Applications.
 func namespacesOf(v view, apps []string) []string {
 	var list []string
 	for _, name := range apps {
@@ -96,22 +96,22 @@ func namespacesOf(v view, apps []string) []string {
 	return slices.Compact(list)
 }
 
-// stopMaking removes what makes Applications, and returns those that are aimed at the clusters that are withdrawn from.
-func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
+// deleteGenerators deletes whatever generates Applications, and returns those deployed to the withdrawn clusters.
+func (a *ArgoCD) deleteGenerators(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
 	within, cancel := context.WithTimeoutCause(ctx, withdrawWithin, fmt.Errorf("ApplicationSets are not gone within %s", withdrawWithin))
 	defer cancel()
 	p("taking the ApplicationSets away")
 	orphan := metav1.DeletePropagationOrphan
 	for {
-		v, err := a.seen(within)
+		v, err := a.readView(within)
 		if apierrors.IsNotFound(errors.Unwrap(err)) {
-			return nil, nil // Argo CD is not installed: it brought nothing
+			return nil, nil // Argo CD is not installed
 		}
 		if err != nil {
 			return nil, err
 		}
 		makers := 0
-		for _, name := range sortedKeys(v.apps) { // before the sets, which a root would put back
+		for _, name := range sortedKeys(v.apps) { // before the sets, which a root would recreate
 			if aim(v.apps[name]) != "" {
 				continue
 			}
@@ -139,8 +139,8 @@ func (a *ArgoCD) stopMaking(ctx context.Context, aim func(application) string, p
 	}
 }
 
-// deleteBrought deletes applications with everything that they made, and waits until they are gone.
-func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]application, servers map[string]string, p lab.Progress) error {
+// deleteApplications deletes Applications with all their objects, and waits until they are gone.
+func (a *ArgoCD) deleteApplications(ctx context.Context, brought map[string]application, servers map[string]string, p lab.Progress) error {
 	if len(brought) == 0 {
 		return nil
 	}
@@ -158,9 +158,9 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 	}
 	want := engine.Want{Changed: true}
 	nudge := newNudger(a, want)
-	end, told := time.Now().Add(withdrawWithin), ""
+	end, reported := time.Now().Add(withdrawWithin), ""
 	for {
-		v, err := a.look(ctx, want)
+		v, err := a.snapshot(ctx, want)
 		if err != nil {
 			return err
 		}
@@ -169,14 +169,15 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 		if left = slices.DeleteFunc(left, func(name string) bool { _, of := brought[name]; return !of }); len(left) == 0 {
 			return nil
 		}
-		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0]); line != told {
-			told = line
+		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0]); line != reported {
+			reported = line
 			p(line)
 		}
 		if time.Now().After(end) {
 			return &lab.Error{
-				Exit: lab.ExitTimeout, Code: "withdraw", Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0], withdrawWithin, saidOf(v.apps[left[0]])),
-				Cure: "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
+				Exit: lab.ExitTimeout, Code: "withdraw",
+				Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0], withdrawWithin, errorOf(v.apps[left[0]])),
+				Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
 			}
 		}
 		if err := nudge.unstick(ctx, v, left); err != nil {
@@ -188,8 +189,8 @@ func (a *ArgoCD) deleteBrought(ctx context.Context, brought map[string]applicati
 	}
 }
 
-// saidOf is what Argo CD says is wrong with an application.
-func saidOf(a application) string {
+// errorOf returns Argo CD's error about an Application.
+func errorOf(a application) string {
 	var said []string
 	for _, c := range a.Status.Conditions {
 		said = append(said, c.Message)
@@ -200,10 +201,10 @@ func saidOf(a application) string {
 	return strings.Join(said, "; ")
 }
 
-// namespacesNote lists, on lab's own namespace in a spoke, the namespaces that came with applications: those are gone when it is the namespaces' turn.
+// namespacesNote is the annotation on lab's namespace in a spoke that lists the namespaces created for Applications, as the Applications are deleted first.
 const namespacesNote = "lab.homelab/namespaces"
 
-// noteNamespaces adds to the note.
+// noteNamespaces adds to the annotation.
 func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names []string) error {
 	c, err := a.connect(spoke)
 	if err != nil {
@@ -211,7 +212,7 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	}
 	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // nothing tells which namespaces came later
+		return nil // nothing records later namespaces
 	}
 	if err != nil {
 		return err
@@ -226,8 +227,8 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	return wrap("namespace "+SpokeNamespace, err)
 }
 
-// leave removes from a spoke the namespaces that came with applications and in which nothing is left, and then what Argo CD acts as there. It says what stays.
-func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config, p lab.Progress) ([]string, error) {
+// removeAccess deletes from a spoke the empty namespaces created for Applications, and then Argo CD's access. It describes what stays.
+func (a *ArgoCD) removeAccess(ctx context.Context, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	c, err := a.connect(spoke)
 	if err != nil {
 		return nil, err
@@ -235,13 +236,13 @@ func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config, p lab.Progress) 
 	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil // it was the last thing to go
+		return nil, nil // lab's namespace goes last
 	case err != nil:
 		return nil, err
 	case own.GetLabels()[lab.LabelName] != a.lab:
 		return []string{"namespace " + SpokeNamespace + " stays, as it is another lab's"}, nil
 	}
-	kept, err := leaveNamespaces(ctx, c, own, p)
+	kept, err := removeNamespaces(ctx, c, own, p)
 	if err != nil {
 		return kept, err
 	}
@@ -258,8 +259,8 @@ func (a *ArgoCD) leave(ctx context.Context, spoke *rest.Config, p lab.Progress) 
 	return kept, nil
 }
 
-// leaveNamespaces removes the namespaces of the note that came with lab and hold nothing, and says of the others what is in them.
-func leaveNamespaces(ctx context.Context, c clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
+// removeNamespaces deletes the annotated namespaces that lab created and that are empty, and describes the contents of the others.
+func removeNamespaces(ctx context.Context, c clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
 	names := strings.Fields(own.GetAnnotations()[namespacesNote])
 	if len(names) == 0 {
 		return nil, nil
@@ -279,9 +280,9 @@ func leaveNamespaces(ctx context.Context, c clients, own *unstructured.Unstructu
 			return kept, err
 		}
 		if at := ns.GetCreationTimestamp(); at.Before(&came) {
-			continue // it was there before
+			continue // it existed before
 		}
-		held, err := emptied(ctx, c.dynamic, kinds, name, p)
+		held, err := waitEmpty(ctx, c.dynamic, kinds, name, p)
 		if err != nil {
 			return kept, err
 		}
@@ -298,10 +299,10 @@ func leaveNamespaces(ctx context.Context, c clients, own *unstructured.Unstructu
 	return kept, nil
 }
 
-// emptied waits for what was deleted to go from a namespace, and names what does not.
-func emptied(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string, p lab.Progress) ([]string, error) {
+// waitEmpty waits for terminating objects of a namespace, and returns the remaining ones.
+func waitEmpty(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string, p lab.Progress) ([]string, error) {
 	for end := time.Now().Add(emptyWithin); ; {
-		held, err := holds(ctx, in, kinds, namespace)
+		held, err := listObjects(ctx, in, kinds, namespace)
 		if err != nil || len(held) == 0 || time.Now().After(end) {
 			return held, err
 		}
@@ -319,7 +320,7 @@ func summary(list []string) string {
 	return fmt.Sprintf("%s and %d more", list[0], len(list)-1)
 }
 
-// namespaced lists the kinds of objects that a namespace of a cluster can hold. What an API service that does not answer would tell is left out.
+// namespaced lists the namespaced kinds of a cluster, except those of unavailable API services.
 func namespaced(c clients) ([]schema.GroupVersionResource, error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(c.typed.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -340,8 +341,8 @@ func namespaced(c clients) ([]schema.GroupVersionResource, error) {
 	return kinds, nil
 }
 
-// holds names what is in a namespace beside what Kubernetes puts into every one.
-func holds(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string) ([]string, error) {
+// listObjects lists the objects in a namespace, except those that Kubernetes creates in each.
+func listObjects(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVersionResource, namespace string) ([]string, error) {
 	var held []string
 	for _, k := range kinds {
 		list, err := in.Resource(k).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 10})

@@ -14,7 +14,7 @@ import (
 	"homelab/lab"
 )
 
-// aimed is an application that makes its namespace in a cluster.
+// aimed creates an Application that creates its namespace in a cluster.
 func aimed(t *testing.T, hub *cluster, name, cluster, namespace string) {
 	t.Helper()
 	hub.create(t, object(name, newCommit, "Synced", "Healthy", ""))
@@ -65,7 +65,7 @@ kind: ClusterRoleBinding
 metadata: {name: of-somebody}
 `
 
-func TestWithdrawLeavesTheClusterAsItWas(t *testing.T) {
+func TestWithdraw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, spoke := newFake(t, clusterSecret("edge", "homelab"), converged())
 		aimed(t, hub, "edge-empty", "edge", "empty")
@@ -98,11 +98,11 @@ func TestWithdrawLeavesTheClusterAsItWas(t *testing.T) {
 		}
 		for _, name := range []string{"edge-before", "edge-empty", "edge-used"} {
 			if !slices.Contains(cascaded, name) {
-				t.Errorf("%s was deleted without what it made", name)
+				t.Errorf("%s deleted without cascade", name)
 			}
 		}
 		if left := append(hub.names(t, applications), hub.names(t, applicationSets)...); len(left) != 0 {
-			t.Errorf("the hub keeps %v", left)
+			t.Errorf("left on the hub: %v", left)
 		}
 		if want := []string{"cluster edge: namespace used stays, with configmap of-somebody"}; !slices.Equal(stays, want) {
 			t.Errorf("%q", stays)
@@ -110,28 +110,28 @@ func TestWithdrawLeavesTheClusterAsItWas(t *testing.T) {
 		for name, want := range map[string]bool{"before": true, "used": true, "unasked": true, "empty": false, "lab-system": false} {
 			_, err := spoke.Resource(namespaces).Get(t.Context(), name, metav1.GetOptions{})
 			if got := !apierrors.IsNotFound(err); got != want {
-				t.Errorf("namespace %s: there %t", name, got)
+				t.Errorf("namespace %s: exists %t", name, got)
 			}
 		}
 		for name, want := range map[string]bool{"of-somebody": true, "lab-argocd-manager": false} {
 			_, err := spoke.Resource(roleBindings).Get(t.Context(), name, metav1.GetOptions{})
 			if got := !apierrors.IsNotFound(err); got != want {
-				t.Errorf("binding %s: there %t", name, got)
+				t.Errorf("binding %s: exists %t", name, got)
 			}
 		}
 		if stays, err := a.Withdraw(t.Context(), map[string]*rest.Config{"edge": {}}, func(string) {}); err != nil || len(stays) != 0 {
-			t.Errorf("again: %v, %v", stays, err)
+			t.Errorf("second Withdraw: %v, %v", stays, err)
 		}
 	})
 }
 
-// What Argo CD cannot delete is told with its own words when time is up, and its access stays, so that the next run can go on.
-func TestWithdrawSaysWhatDoesNotGo(t *testing.T) {
+// On timeout the error has Argo CD's own message, and its access stays for the next run.
+func TestWithdrawTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, spoke := newFake(t, clusterSecret("edge", "homelab"))
 		aimed(t, hub, "edge-app", "edge", "app")
 		hub.patch(t, applications, "edge-app", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "DeletionError", "message": "the finalizer of pv-1 is stuck"}}}})
-		hub.refuse["delete applications"] = apierrors.NewNotFound(applications.GroupResource(), "edge-app") // it stays while its finalizer works
+		hub.refuse["delete applications"] = apierrors.NewNotFound(applications.GroupResource(), "edge-app") // keeps it while its finalizer runs
 		spoke.create(t, spokeObjects)
 		began := time.Now()
 		_, err := a.Withdraw(t.Context(), map[string]*rest.Config{"edge": {}}, func(string) {})

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// width is the longest line of a detail: the terminal's 80 columns less the two that the narration indents by.
+// width is the maximum length of a detail line: 80 columns less the narration's indent of two.
 const width = 78
 
-// wrapAt breaks a line at spaces so that none is longer than at, and returns at least one line. A single word may still be longer.
+// wrapAt breaks a line at spaces into lines of at most at columns, and returns at least one. A single longer word is not broken.
 func wrapAt(s string, at int) []string {
 	var lines []string
 	line := ""
@@ -26,16 +26,16 @@ func wrapAt(s string, at int) []string {
 	return append(lines, line)
 }
 
-// wrapping is what Argo CD puts around what a sync failed by: which kind of step it was, and when it is tried again.
+// wrapping matches what Argo CD adds to a sync error: the kind of step and the next retry.
 var wrapping = regexp.MustCompile(`(?:Failed last sync attempt to \S+: )?one or more [a-z ]+, reason: |\.? Retrying attempt #\d+ at \S+$`)
 
-// cause is a message of Argo CD without its wrapping, at most messageLimit long.
+// cause returns a message of Argo CD without its wrapping, limited to messageLimit.
 func cause(message string) string { return clip(wrapping.ReplaceAllString(message, ""), messageLimit) }
 
-// elided stands for what clip took out.
+// elided marks a cut by clip.
 const elided = " … "
 
-// clip shortens a long message of another program to one line of at most n runes. It takes from the middle: an error says first what failed, and last why.
+// clip shortens a message to one line of at most n runes, cutting the middle: an error names the operation first, and the cause last.
 func clip(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	r := []rune(s)
