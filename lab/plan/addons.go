@@ -10,7 +10,7 @@ import (
 
 func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab.Step {
 	s, unknown := hubStep(o, hub, KindAddons, "", append([]string{KindEngine, KindEstate}, bridged...)...)
-	waiting := lagging(o)
+	waiting := unconverged(o)
 	switch {
 	case unknown:
 	case !o.Root:
@@ -30,8 +30,8 @@ func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab
 	return s
 }
 
-// lagging names the applications that are expected and absent, or there and not as Git wants them, or there and not expected.
-func lagging(o Observed) []string {
+// unconverged returns the applications that are missing, unexpected, or not converged.
+func unconverged(o Observed) []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, a := range o.Applications {

@@ -8,16 +8,16 @@ import (
 	"homelab/lab"
 )
 
-// Standing is what there is of a lab that is to go.
+// Standing is the observed state of a lab to be taken down.
 type Standing struct {
 	Clusters map[string]lab.ClusterState
 	Forge    bool
 	Network  bool
-	Abandon  []string // attached clusters in which everything stays as it is
+	Abandon  []string // attached clusters to leave unchanged
 }
 
-// Down returns the steps by which a lab goes. What the engine brought to clusters that live on goes first, and they are released, while there still is an engine
-// that could go on with it: a run that fails before that loses nothing.
+// Down returns the steps that take down a lab. First the engine removes what it installed in attached clusters, and these are released, while the hub still
+// exists: a run that fails before that has lost nothing.
 func Down(o Standing) []lab.Step {
 	var steps []lab.Step
 	var all []string
@@ -57,7 +57,7 @@ func Down(o Standing) []lab.Step {
 	return steps
 }
 
-// Attached names the clusters that live on and are to be left as they were found.
+// Attached returns the attached clusters, except those to abandon.
 func Attached(o Standing) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(o.Clusters)) {

@@ -1,4 +1,4 @@
-// Package plan is pure: from what an estate wants and what was seen, the steps that lead from one to the other, each with its reason.
+// Package plan computes the steps from the observed to the desired state of a lab, each with its reason. It is pure.
 package plan
 
 import (
@@ -11,7 +11,7 @@ import (
 	"homelab/lab"
 )
 
-// The kinds of steps.
+// Kinds of steps.
 const (
 	KindPreflight = "preflight"
 	KindImages    = "images"
@@ -24,69 +24,69 @@ const (
 	KindAddons    = "addons"
 )
 
-// Desired is what should be. Digests are of inputs, known before anything is built.
+// Desired is the desired state. Digests are of inputs, which are known before anything is built.
 type Desired struct {
 	Clusters  []Cluster // hub first
-	Forge     string    // digest of what the forge is made from
+	Forge     string    // digest of the forge's inputs
 	Engine    string    // digest of the engine's chart and values
-	Others    bool      // the clusters are not the whole estate's: whatever else there is, is left alone
-	Prune     bool      // clusters that left the estate are removed
-	Recreate  []string  // clusters that are removed and made again, whatever they hold
-	Preflight string    // what the checks found, for the first line
+	Others    bool      // clusters outside Clusters are left alone
+	Prune     bool      // delete clusters that left the estate
+	Recreate  []string  // clusters to delete and create anew
+	Preflight string    // result of the machine checks, for the first line
 }
 
-// Cluster is one cluster that should be.
+// Cluster is a desired cluster.
 type Cluster struct {
 	Name   string
 	Role   lab.Role
-	Inputs string   // digest of the document that it is made from
-	Images []string // what stands for the images that it should hold
+	Inputs string   // digest of its inputs
+	Images []string // digests of the images that it should hold
 
-	Attached bool // somebody else runs it
+	Attached bool // run by someone else
 }
 
-// Observed is what was seen. The zero value is a machine on which the lab was never up. What the hub holds (Engine, Bridge, Registered, Root, Applications) is
-// unknown while the hub exists and Hub is false; what the forge holds is unknown while it exists and does not answer.
+// Observed is the observed state. The zero value is a machine without a lab. The state of the hub (Engine, Bridge, Registered, Root, Applications) is unknown
+// while the hub exists and Hub is false; that of the forge is unknown while it exists and does not answer.
 type Observed struct {
-	Missing      []string // images and charts that are not at hand
-	Supplied     int      // images and charts that are
+	Missing      []string // images and charts not available locally
+	Supplied     int      // number of those available
 	Network      bool
 	Forge        Forge
 	Clusters     map[string]lab.ClusterState
-	Hub          bool // the hub could be asked
+	Hub          bool // the hub answered
 	Engine       Engine
-	Bridge       map[string][]string // cluster -> how its registration differs; a cluster that is not registered is absent
-	Registered   []string            // clusters that the hub knows
-	Estate       []string            // how the forge differs from the working tree, charts and webhook included
-	Root         bool                // the root application stands as wanted
+	Bridge       map[string][]string // cluster -> differences of its registration; unregistered clusters are absent
+	Registered   []string            // clusters registered on the hub
+	Estate       []string            // differences between forge and working tree, including charts and webhook
+	Root         bool                // the root application is as wanted
 	Applications []lab.Application
-	Strayed      []string // what of the root application and its repositories is not as it was given, in words
-	Behind       []string // names of those that were compared with an older commit than the forge's head, or with a cluster that is no more
-	Expected     []string // the applications that should be
+	Strayed      []string // descriptions of missing or modified parts of the root application and its repositories
+	Behind       []string // applications compared with an older commit than the forge's head, or with a former cluster
+	Expected     []string // applications that should exist
 
-	newHub bool // the hub that was seen will be another one
+	newHub bool // the hub will be replaced
 }
 
-// Forge is what was seen of the Git server.
+// Forge is the observed state of the Git server.
 type Forge struct {
 	Exists   bool
 	Running  bool
 	Answers  bool
-	Prepared bool // its admin and repository are there
+	Prepared bool // its admin and repository exist
 	Inputs   string
-	Lost     bool // its volume is gone, with what only it held
+	Lost     bool // its volume is gone, including unpushed commits
 }
 
-// Engine is what was seen of the engine.
+// Engine is the observed state of the engine.
 type Engine struct {
 	Installed bool
 	Ready     bool
-	Waiting   string // what is not ready, or is gone
+	Waiting   string // what is missing or not ready
 	Inputs    string
 	Status    string // status of the Helm release: deployed, failed, pending-install, ...
 }
 
-// Build returns the plan: every step, those with nothing to do too, in an order in which each comes after what it needs.
+// Build returns the plan: all steps, including those without changes, in topological order.
 func Build(d Desired, o Observed) []lab.Step {
 	steps := []lab.Step{{ID: KindPreflight, Kind: KindPreflight, Action: lab.ActionNone, Reason: d.Preflight}}
 	steps = append(steps, imagesStep(o), networkStep(o), forgeStep(d, o))
@@ -98,7 +98,7 @@ func Build(d Desired, o Observed) []lab.Step {
 			o.newHub = steps[len(steps)-1].Action == lab.ActionRecreate
 		}
 	}
-	gone := goneSteps(d, o, hub)
+	gone := leftSteps(d, o, hub)
 	steps = append(steps, engineStep(d, o, hub), estateStep(o, steps))
 	bridged := []string{}
 	for _, c := range d.Clusters {
@@ -110,7 +110,7 @@ func Build(d Desired, o Observed) []lab.Step {
 	return append(steps, addonsStep(o, hub, steps, bridged))
 }
 
-// Changes reports whether any step of the plan does something.
+// Changes reports whether any step changes something.
 func Changes(steps []lab.Step) bool {
 	return slices.ContainsFunc(steps, func(s lab.Step) bool { return s.Action != lab.ActionNone })
 }
@@ -154,11 +154,11 @@ func forgeStep(d Desired, o Observed) lab.Step {
 	return s
 }
 
-// clusterStep never removes a cluster on a guess: what cannot be asked is started or waited for.
+// clusterStep never deletes a cluster of unknown state: it is started or waited for.
 func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	s := lab.Step{ID: id(KindCluster, c.Name), Kind: KindCluster, Cluster: c.Name, Needs: []string{KindNetwork}}
 	seen := o.Clusters[c.Name]
-	recreate := func(reason string) { s.Action, s.Reason, s.Loses = lab.ActionRecreate, reason, loses(c.Name) }
+	recreate := func(reason string) { s.Action, s.Reason, s.Loses = lab.ActionRecreate, reason, lossOf(c.Name) }
 	switch {
 	case !seen.Exists && c.Attached:
 		s.Action, s.Reason = lab.ActionCreate, "not attached"
@@ -184,7 +184,7 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, "not ready"
 	case !seen.Marked:
 		s.Action, s.Reason = lab.ActionRepair, "a run ended before all of its marks were written"
-	case !holds(seen.Images, c.Images):
+	case !containsAll(seen.Images, c.Images):
 		s.Action, s.Reason = lab.ActionUpdate, "images changed"
 	default:
 		s.Action, s.Reason = lab.ActionNone, seen.Kubernetes
@@ -192,18 +192,18 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	return s
 }
 
-// holds reports whether all of want is in have. What is there besides does no harm: an addon that was switched off may come back.
-func holds(have, want []string) bool {
+// containsAll reports whether have contains want. Extra images are harmless: a disabled addon may come back.
+func containsAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
-// ReasonProvider is the reason of a cluster step that cannot be carried out: nobody's cluster becomes another's under the same name.
+// ReasonProvider is the reason of a cluster step that cannot be carried out: a cluster cannot change its provider.
 const ReasonProvider = "spec.provider changed"
 
-// ReasonRemake is the reason of a cluster step that kind can only carry out by making the cluster again.
+// ReasonRemake is the reason of a cluster step that requires recreation by kind.
 const ReasonRemake = "spec.kind changed"
 
-// Remade returns the clusters that the plan would make again because spec.kind changed, which nobody asked for.
+// Remade returns the clusters that the plan recreates because spec.kind changed, without a request.
 func Remade(steps []lab.Step) []string {
 	var names []string
 	for _, s := range steps {
@@ -214,7 +214,7 @@ func Remade(steps []lab.Step) []string {
 	return names
 }
 
-// hubStep is a step that works on the hub. While the hub cannot be asked, it has to be done whatever the hub may hold.
+// hubStep returns a step on the hub. It is needed in any case while the state of the hub is unknown.
 func hubStep(o Observed, hub, kind, cluster string, needs ...string) (s lab.Step, unknown bool) {
 	s = lab.Step{ID: kind, Kind: kind, Cluster: cluster, Needs: needs}
 	if cluster != "" {
@@ -225,14 +225,14 @@ func hubStep(o Observed, hub, kind, cluster string, needs ...string) (s lab.Step
 		return s, true
 	}
 	if c := o.Clusters[hub]; c.Exists && !o.Hub {
-		s.Action, s.Reason = lab.ActionRepair, "the hub "+why(c)
+		s.Action, s.Reason = lab.ActionRepair, "the hub "+unreachableReason(c)
 		return s, true
 	}
 	return s, false
 }
 
-// why is a clause on a cluster that could not be asked.
-func why(c lab.ClusterState) string {
+// unreachableReason describes a cluster that did not answer.
+func unreachableReason(c lab.ClusterState) string {
 	switch {
 	case c.Made == lab.MadeHalf:
 		return "was half made"
@@ -295,8 +295,8 @@ func bridgeStep(c Cluster, o Observed, hub string, before []lab.Step) lab.Step {
 	return s
 }
 
-// goneSteps are about the clusters that left the estate. They stay, unless their removal was asked for: then the hub forgets them first.
-func goneSteps(d Desired, o Observed, hub string) []lab.Step {
+// leftSteps returns the steps for clusters that left the estate. They are kept unless pruned, in which case they are unregistered first.
+func leftSteps(d Desired, o Observed, hub string) []lab.Step {
 	var steps []lab.Step
 	for _, name := range Left(d, o) {
 		exists := o.Clusters[name].Exists
@@ -317,7 +317,7 @@ func goneSteps(d Desired, o Observed, hub string) []lab.Step {
 		if !exists {
 			continue
 		}
-		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate", Loses: loses(name)}
+		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate", Loses: lossOf(name)}
 		if o.Clusters[name].Attached {
 			s.Reason, s.Loses = "left the estate, and is released", "what lab brought to cluster "+name
 		}
@@ -329,7 +329,7 @@ func goneSteps(d Desired, o Observed, hub string) []lab.Step {
 	return steps
 }
 
-// Left names the clusters that are there, or that the hub knows, and that the estate no longer has.
+// Left returns the existing or registered clusters that the estate no longer has.
 func Left(d Desired, o Observed) []string {
 	if d.Others {
 		return nil
@@ -342,8 +342,8 @@ func Left(d Desired, o Observed) []string {
 	return slices.Compact(names)
 }
 
-// loses is what goes with a cluster.
-func loses(cluster string) string {
+// lossOf describes what is lost with a cluster.
+func lossOf(cluster string) string {
 	return "everything in cluster " + cluster + ": its objects, its volumes, its nodes"
 }
 
@@ -351,7 +351,7 @@ func changes(steps []lab.Step, id string) bool {
 	return slices.ContainsFunc(steps, func(s lab.Step) bool { return s.ID == id && s.Action != lab.ActionNone })
 }
 
-// summary is one line for a list: its first entry, and how many more there are.
+// summary returns the first entry of a list, and the number of the others.
 func summary(list []string) string {
 	if len(list) == 1 {
 		return list[0]
@@ -359,7 +359,7 @@ func summary(list []string) string {
 	return fmt.Sprintf("%s and %d more", list[0], len(list)-1)
 }
 
-// String prints a plan, a line a step, as its golden files hold it.
+// String formats a plan with one line per step, as in the golden files.
 func String(steps []lab.Step) string {
 	var b strings.Builder
 	for _, s := range steps {

@@ -53,8 +53,8 @@ func edit(o *Observed, cluster string, change func(*lab.ClusterState)) {
 	o.Clusters[cluster] = c
 }
 
-// silent is what is seen of a whole cluster whose API does not answer.
-func silent(c *lab.ClusterState) {
+// makeSilent makes a complete cluster's API unresponsive.
+func makeSilent(c *lab.ClusterState) {
 	c.Answers, c.Ready, c.Kubernetes, c.Images, c.Fault = false, false, "", nil, "its API does not answer"
 }
 
@@ -62,7 +62,7 @@ func hubUnknown(o *Observed) {
 	o.Hub, o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = false, Engine{}, nil, nil, nil, false
 }
 
-// cases are edits of a converged lab; each has a golden file of its name.
+// cases are modifications of a converged lab, each with a golden file of the same name.
 var cases = map[string]func(d *Desired, o *Observed){
 	"converged": func(*Desired, *Observed) {},
 	"bare":      func(_ *Desired, o *Observed) { *o = Observed{Missing: []string{"node", "gitea"}} },
@@ -80,10 +80,10 @@ var cases = map[string]func(d *Desired, o *Observed){
 		edit(o, "hub", func(c *lab.ClusterState) { *c = lab.ClusterState{Exists: true, Running: true, Made: lab.MadeHalf} })
 		hubUnknown(o)
 	},
-	"api-silent": func(_ *Desired, o *Observed) { edit(o, "dev", silent) },
-	"hub-silent": func(_ *Desired, o *Observed) { edit(o, "hub", silent); hubUnknown(o) },
+	"api-silent": func(_ *Desired, o *Observed) { edit(o, "dev", makeSilent) },
+	"hub-silent": func(_ *Desired, o *Observed) { edit(o, "hub", makeSilent); hubUnknown(o) },
 	"node-paused": func(_ *Desired, o *Observed) {
-		edit(o, "dev", func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "paused" })
+		edit(o, "dev", func(c *lab.ClusterState) { makeSilent(c); c.Running, c.Fault = false, "paused" })
 	},
 	"node-gone": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Gone = 1 }) },
 	"not-ready": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Ready = false }) },
@@ -100,7 +100,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	},
 	"stopped-no-mark": func(_ *Desired, o *Observed) {
 		edit(o, "dev", func(c *lab.ClusterState) {
-			silent(c)
+			makeSilent(c)
 			c.Running, c.Fault, c.Made, c.Inputs = false, "stopped", lab.MadeUnknown, ""
 		})
 	},
@@ -124,7 +124,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"rebooted": func(_ *Desired, o *Observed) {
 		o.Forge.Running = false
 		for name := range o.Clusters {
-			edit(o, name, func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "stopped" })
+			edit(o, name, func(c *lab.ClusterState) { makeSilent(c); c.Running, c.Fault = false, "stopped" })
 		}
 		hubUnknown(o)
 	},
@@ -132,7 +132,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"cluster-left-pruned": func(d *Desired, _ *Observed) { d.Clusters, d.Prune = d.Clusters[:2], true },
 	"cluster-left-hub-off": func(d *Desired, o *Observed) {
 		d.Clusters, d.Prune = d.Clusters[:2], true
-		edit(o, "hub", func(c *lab.ClusterState) { silent(c); c.Running, c.Fault = false, "stopped" })
+		edit(o, "hub", func(c *lab.ClusterState) { makeSilent(c); c.Running, c.Fault = false, "stopped" })
 		hubUnknown(o)
 	},
 	"kind-edited":   func(d *Desired, _ *Observed) { d.Clusters[1].Inputs = "d2" },
@@ -176,7 +176,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-func TestGoldenFilesAllHaveACase(t *testing.T) {
+func TestGoldenFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.plan")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestGoldenFilesAllHaveACase(t *testing.T) {
 	for _, f := range files {
 		name := filepath.Base(f[:len(f)-len(".plan")])
 		if cases[name] == nil {
-			t.Errorf("%s belongs to no case", f)
+			t.Errorf("%s has no case", f)
 		}
 	}
 }
@@ -192,17 +192,16 @@ func TestGoldenFilesAllHaveACase(t *testing.T) {
 func TestChangesAndRemade(t *testing.T) {
 	d, o := desired(), converged()
 	if Changes(Build(d, o)) {
-		t.Error("a converged lab has changes")
+		t.Error("Changes = true for a converged lab")
 	}
 	d.Clusters[1].Inputs = "d2"
 	steps := Build(d, o)
 	if !Changes(steps) || !slices.Equal(Remade(steps), []string{"dev"}) {
-		t.Errorf("changes %v, remade %v", Changes(steps), Remade(steps))
+		t.Errorf("Changes = %v, Remade = %v", Changes(steps), Remade(steps))
 	}
 }
 
-// Every plan can be run: needs exist and come before.
-func TestNeedsComeBefore(t *testing.T) {
+func TestBuildOrder(t *testing.T) {
 	for name, change := range cases {
 		d, o := desired(), converged()
 		change(&d, &o)
@@ -218,9 +217,8 @@ func TestNeedsComeBefore(t *testing.T) {
 	}
 }
 
-// Whatever is seen, a plan that nobody gave a word for deletes nothing, and makes again only what lab's record says was half made or what the caller refuses
-// (spec.kind changed).
-func TestNothingIsRemovedOnAGuess(t *testing.T) {
+// Without a flag a plan deletes nothing, and recreates only what lab's record proves to be half created, or what the caller refuses (spec.kind changed).
+func TestBuildKeepsClusters(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		for _, running := range []bool{false, true} {
 			for _, answers := range []bool{false, true} {
@@ -236,7 +234,7 @@ func TestNothingIsRemovedOnAGuess(t *testing.T) {
 									for _, s := range Build(d, o) {
 										removes := s.Action == lab.ActionDelete || s.Action == lab.ActionRecreate
 										if removes && !(s.Reason == ReasonRemake && made == lab.MadeWhole) || removes && s.Kind == KindCluster && s.Loses == "" {
-											t.Errorf("%s seen as %+v: %s %s, %s", cluster, c, s.Action, s.ID, s.Reason)
+											t.Errorf("%s observed as %+v: %s %s, %s", cluster, c, s.Action, s.ID, s.Reason)
 										}
 									}
 								}
