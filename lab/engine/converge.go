@@ -2,15 +2,15 @@ package engine
 
 import "fmt"
 
-// Pending is one application that is not as it is wanted, and why.
+// Pending is an application that has not converged, and why.
 type Pending struct {
 	Application string
-	Sync        string // Synced, OutOfSync, Unknown; empty where the application does not exist
+	Sync        string // Synced, OutOfSync, Unknown; empty if the application does not exist
 	Health      string // Healthy, Progressing, Degraded, ...; likewise
 	Reason      string // one line
 }
 
-// State is one word for where the application stands: what is worst about it.
+// State returns the application's worst status.
 func (p Pending) State() string {
 	switch {
 	case p.Sync == "" && p.Health == "":

@@ -7,52 +7,52 @@ import (
 	"homelab/lab"
 )
 
-// Definition is an engine before any runs: what it is made of, how it is set, where it is reached, and how one that runs is spoken to. The package of each
-// engine has its own; nothing else tells one engine from another.
+// Definition describes an engine: its components, values and addresses, and how to connect to it. Each engine's package provides one; nothing else
+// distinguishes engines.
 type Definition struct {
 	Type      lab.EngineType                // as an estate names it
-	Title     string                        // as a user reads it
-	Namespace string                        // of the hub, in which it runs
-	Kinds     []schema.GroupVersionResource // of objects that it brings to the hub, and that are worth reading when something is wrong
+	Title     string                        // user-facing name
+	Namespace string                        // on the hub
+	Kinds     []schema.GroupVersionResource // kinds of its objects on the hub that help diagnose problems
 
 	Chart  string   // component of its Helm chart
-	Images []string // components that the hub's nodes should hold for it
+	Images []string // components to load into the hub's nodes
 
-	Port        int    // on this machine where it is free, of its page
-	NodePort    int    // of the page on the hub's node
-	Service     string // URL of its page for pods of the hub, without a slash at its end
-	WebhookPath string // of the page, which takes the forge's word of a commit
+	Port        int    // preferred port of its UI on this machine
+	NodePort    int    // of its UI on the hub's node
+	Service     string // URL of its UI from the hub's pods, without a trailing slash
+	WebhookPath string // of its UI, for push webhooks
 
-	// Values are lab's for the chart, with over merged on top.
+	// Values returns lab's values for the chart, with over merged on top.
 	Values func(s Settings, over map[string]any) map[string]any
-	// Inputs is the digest that Install remembers, so that a plan can tell an upgrade beforehand.
+	// Inputs returns the digest recorded by Install, with which a plan detects upgrades.
 	Inputs func(chart lab.Chart, values map[string]any) (string, error)
-	// Connect speaks to the one on a hub. Nothing is asked of it yet.
+	// Connect connects lazily to the engine on a hub.
 	Connect func(h Hub) (Engine, error)
 }
 
-// Settings is what lab's own values depend on.
+// Settings are the variables of lab's values.
 type Settings struct {
-	Lab           string                        // its name, for the label on every object
+	Lab           string                        // its name, for the label of every object
 	Ref           func(component string) string // repository:tag of an image
-	PasswordHash  string                        // bcrypt; kept by the caller, since a new hash of the same password would be a new value
-	WebhookSecret string                        // what the forge signs its webhooks with
-	URL           string                        // where a user reaches the engine, "http://127.0.0.1:8080"
+	PasswordHash  string                        // bcrypt; kept by the caller, as each new hash changes the values
+	WebhookSecret string                        // signs the forge's webhooks
+	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
 }
 
-// Hub is where an engine runs, and what it is told of the lab around.
+// Hub is the engine's cluster, with lookups into the rest of the lab.
 type Hub struct {
 	Lab    string
 	Config *rest.Config
-	// Reach leads into a cluster, so that a failure can be told with what its pods say; nil where lab cannot look.
+	// Reach connects to a cluster to include pod states in errors; nil disables that.
 	Reach func(cluster string) (*rest.Config, error)
-	// ChartVersion tells the version of a chart in the estate, by its folder ("charts/identity"); empty when it is none.
+	// ChartVersion returns the version of a chart in the estate by folder ("charts/identity"), or "" for other folders.
 	ChartVersion func(dir string) string
 	Names        Names
 }
 
-// Names is what the estate calls the things that an engine has under names of its own.
+// Names maps the engine's names to those of the estate.
 type Names struct {
-	Addons   map[string]string // set that makes applications -> addon
+	Addons   map[string]string // application set -> addon
 	Clusters map[string]string // server of a registration -> cluster
 }

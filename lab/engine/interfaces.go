@@ -8,59 +8,59 @@ import (
 	"homelab/lab"
 )
 
-// Installer puts the engine on the hub.
+// Installer installs the engine on the hub.
 type Installer interface {
 	Observe(ctx context.Context) (State, error)
 	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
 }
 
-// Registrar makes clusters known to the engine.
+// Registrar manages the engine's clusters.
 type Registrar interface {
 	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
 	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
-	// Unregister makes the engine forget a cluster, and removes from it what the engine brought there.
+	// Unregister unregisters a cluster, and removes from it what the engine installed.
 	Unregister(ctx context.Context, d Departure, p lab.Progress) ([]string, error)
-	// Withdraw removes all that the engine brought to these clusters, its own access included, and returns what stays there. The engine makes nothing any more
-	// afterwards, anywhere: it is for a hub that goes next.
+	// Withdraw removes everything that the engine installed in these clusters, including its own access, and describes what stays. The engine no longer syncs
+	// anything afterwards: the hub is about to be deleted.
 	Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error)
 }
 
-// Departure is a cluster that leaves.
+// Departure is a cluster to unregister.
 type Departure struct {
 	Cluster string
-	Spoke   *rest.Config // nil where the cluster does not answer, or is gone
-	LivesOn bool         // it outlives the lab: the engine's own access is removed, too
+	Spoke   *rest.Config // nil if the cluster is unreachable or gone
+	LivesOn bool         // the cluster outlives the lab, so the engine's access is removed, too
 }
 
-// Receiver takes what the engine is to sync.
+// Receiver configures what the engine syncs.
 type Receiver interface {
 	ApplyRepositories(ctx context.Context, repos []Repository) ([]string, error)
 	ApplyRoot(ctx context.Context, root Root) (bool, error)
 	Strayed(ctx context.Context, root Root, repos []Repository) ([]string, error)
 }
 
-// Reporter tells what comes of it.
+// Reporter reports the engine's results.
 type Reporter interface {
 	Standing(ctx context.Context) (Standing, error)
 	WaitConverged(ctx context.Context, want Want, p lab.Progress) ([]lab.Application, error)
 }
 
-// Watcher shows the engine at work.
+// Watcher observes the engine at work.
 type Watcher interface {
 	Applications(ctx context.Context) ([]lab.Application, error)
-	// Watch tells of every application as it is, calls ready, and goes on telling of each change, in order, until ctx ends. The root is not among them.
+	// Watch reports every application, calls ready, and then reports each change in order until ctx ends. Roots are omitted.
 	Watch(ctx context.Context, seen func(lab.Application, Observed), ready func()) error
-	// Refresh has the engine look at Git at once.
+	// Refresh has the engine read Git at once.
 	Refresh(ctx context.Context) error
 }
 
-// Marker reads and changes the registration of a cluster.
+// Marker reads and changes the labels and annotations of a cluster's registration.
 type Marker interface {
 	Registration(ctx context.Context, cluster string) (Registered, error)
 	Mark(ctx context.Context, cluster string, m Marks) error
 }
 
-// Engine is all that an engine does for lab.
+// Engine combines all interfaces of an engine.
 type Engine interface {
 	Installer
 	Registrar
@@ -70,9 +70,9 @@ type Engine interface {
 	Marker
 }
 
-// Observed is what a watch tells beyond lab.Application.
+// Observed extends lab.Application in a watch.
 type Observed struct {
 	SelfHeal   bool
 	Gone       bool
-	Definition string // digest of what its maker gave it: what stays while only its state changes
+	Definition string // digest of the application's definition, independent of its status
 }

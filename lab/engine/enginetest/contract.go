@@ -1,4 +1,4 @@
-// Package enginetest holds the contract that every GitOps engine of lab keeps, and a fake that keeps it without a cluster.
+// Package enginetest provides the contract suite of GitOps engines, and an in-memory fake.
 package enginetest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// Engine is what the contract is about. Watching and marking are for stories, which have one of their own.
+// Engine is the interface under test. Watching and marking are tested separately.
 type Engine interface {
 	engine.Installer
 	engine.Registrar
@@ -24,28 +24,28 @@ type Engine interface {
 	Applications(ctx context.Context) ([]lab.Application, error)
 }
 
-// Subject is an engine under test with the world around it: a hub without the engine, one spoke named "spoke", and an estate whose one addon "hello" goes to
-// every cluster that is labelled enable_hello, as the application CLUSTER-hello.
+// Subject is an engine under test with its environment: a hub without the engine, a spoke named "spoke", and an estate whose only addon "hello" is deployed as
+// application CLUSTER-hello to every cluster with the label enable_hello.
 type Subject struct {
 	Engine       Engine
 	Chart        lab.Chart
 	Values       map[string]any
-	OtherValues  map[string]any // Values with a harmless difference
+	OtherValues  map[string]any // Values with an insignificant change
 	Spoke        *rest.Config
-	Server       string // of the spoke, as the hub reaches it
+	Server       string // the spoke's address from the hub
 	Repositories []engine.Repository
 	Root         engine.Root
-	Revision     string                    // commit that the estate is at
-	Break        func(*testing.T) string   // commits a version of hello that never gets healthy, and returns the commit
-	Mend         func(*testing.T) string   // commits one that does
-	Region       func(*testing.T) string   // annotation aws_region of the spoke's registration, as hello carries it in the spoke
-	Revoke       func(*testing.T)          // makes the spoke refuse the engine
-	Holds        func(*testing.T) []string // what the spoke holds of the engine and of hello, namespaces included
-	Fingerprint  func(*testing.T) []string // every object that lab wrote, with its version
-	Patience     time.Duration             // how long anything may take
+	Revision     string                    // commit of the estate
+	Break        func(*testing.T) string   // commits a version of hello that stays unhealthy, and returns the commit
+	Mend         func(*testing.T) string   // commits a healthy version, and returns the commit
+	Region       func(*testing.T) string   // returns annotation aws_region of the spoke's registration as deployed by hello
+	Revoke       func(*testing.T)          // makes the spoke reject the engine's credentials
+	Holds        func(*testing.T) []string // returns objects of the engine and hello in the spoke, including namespaces
+	Fingerprint  func(*testing.T) []string // returns every object written by lab, with its version
+	Patience     time.Duration             // limit of each operation
 }
 
-// Contract runs the suite. Its parts build on one another, in this order.
+// Contract runs the suite. Its parts depend on one another, in this order.
 func Contract(t *testing.T, s Subject) {
 	t.Helper()
 	c := &contract{Subject: s, app: "spoke-hello"}
@@ -53,25 +53,25 @@ func Contract(t *testing.T, s Subject) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"an absent engine is seen as absent", c.absent},
-		{"a cluster can be registered before the engine is there", c.registerEarly},
-		{"install makes it serve", c.install},
-		{"install again changes nothing", c.installAgain},
-		{"other values upgrade it once", c.upgrade},
-		{"repositories and root are applied once", c.roots},
-		{"everything expected gets in sync and healthy", c.converge},
-		{"a converged lab is believed at first sight and not touched", c.untouched},
-		{"a spoke that refuses the engine is told, and lets it in again once it is registered again", c.revoked},
-		{"a changed registration is told in words", c.words},
-		{"what does not get healthy is told when time is up", c.timeout},
-		{"what is mended converges", c.mended},
-		{"a cancelled wait says so", c.cancelled},
-		{"a label off takes the application away", c.labelOff},
-		{"a cluster that left is forgotten with its applications", c.unregister},
-		{"a cluster that lives on is left as it was found", c.withdraw},
+		{"absent", c.absent},
+		{"register before install", c.registerEarly},
+		{"install", c.install},
+		{"install again", c.installAgain},
+		{"upgrade", c.upgrade},
+		{"repositories and root", c.roots},
+		{"converge", c.converge},
+		{"converged", c.untouched},
+		{"credentials revoked", c.revoked},
+		{"registration changed", c.registrationChanged},
+		{"timeout", c.timeout},
+		{"repaired", c.repaired},
+		{"cancelled", c.cancelled},
+		{"label removed", c.labelOff},
+		{"unregister", c.unregister},
+		{"withdraw", c.withdraw},
 	} {
 		if !t.Run(part.name, part.run) {
-			t.FailNow() // what follows would fail for this part's reason
+			t.FailNow() // later parts would fail for the same reason
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (c *contract) absent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "nobody", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
-		t.Errorf("a cluster that nobody knows: %v, %v", again, err)
+		t.Errorf("unregistered cluster: %v, %v", again, err)
 	}
 }
 
@@ -148,9 +148,9 @@ func (c *contract) installAgain(t *testing.T) {
 	if err != nil || changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	t.Logf("nothing to install: %s", time.Since(start).Round(time.Millisecond))
+	t.Logf("install again took %s", time.Since(start).Round(time.Millisecond))
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
-		t.Errorf("installing again touched objects:\n%v\n%v", before, after)
+		t.Errorf("second install changed objects:\n%v\n%v", before, after)
 	}
 }
 
@@ -158,7 +158,7 @@ func (c *contract) upgrade(t *testing.T) {
 	for i, want := range []bool{true, false} {
 		changed, err := c.Engine.Install(c.context(t), c.Chart, c.OtherValues, progress(t))
 		if err != nil || changed != want {
-			t.Fatalf("time %d: changed %v, %v", i+1, changed, err)
+			t.Fatalf("upgrade %d: changed %v, %v", i+1, changed, err)
 		}
 	}
 	if s, err := c.Engine.Observe(c.context(t)); err != nil || s.Revision != 2 || !s.Ready {
@@ -179,17 +179,17 @@ func (c *contract) roots(t *testing.T) {
 	}
 	for _, r := range c.Repositories {
 		if r.Password != "" && slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, r.Password) }) {
-			t.Errorf("a password is told: %v", lines)
+			t.Errorf("password in the output: %v", lines)
 		}
 	}
 	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
 	if lines, err = c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil || len(lines) != 0 {
-		t.Errorf("again: %v, %v", lines, err)
+		t.Errorf("second ApplyRepositories: %v, %v", lines, err)
 	}
 	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || changed {
-		t.Errorf("again: changed %v, %v", changed, err)
+		t.Errorf("second ApplyRoot: changed %v, %v", changed, err)
 	}
 	strayed()
 	one := c.Repositories[0]
@@ -236,7 +236,7 @@ func (c *contract) converge(t *testing.T) {
 		t.Errorf("behind: %v", behind)
 	}
 	if behind := s.Behind(engine.Want{Revision: "another"}, nil); len(behind) == 0 {
-		t.Error("nothing is behind another commit")
+		t.Error("Behind is empty for another commit")
 	}
 }
 
@@ -260,10 +260,10 @@ func (c *contract) untouched(t *testing.T) {
 	}
 	c.converged(t, apps)
 	if len(told) != 0 {
-		t.Errorf("a converged lab was waited for: %v", told)
+		t.Errorf("waited for a converged lab: %v", told)
 	}
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
-		t.Errorf("looking touched objects:\n%v\n%v", before, after)
+		t.Errorf("waiting changed objects:\n%v\n%v", before, after)
 	}
 }
 
@@ -285,21 +285,21 @@ func (c *contract) timeout(t *testing.T) {
 	}
 	for _, d := range e.Details {
 		if len([]rune(d)) > 80 {
-			t.Errorf("%d columns: %s", len([]rune(d)), d)
+			t.Errorf("line of %d columns: %s", len([]rune(d)), d)
 		}
 	}
 	if len(apps) != 1 || apps[0].Converged() || apps[0].Message == "" {
 		t.Errorf("%+v", apps)
 	}
 
-	// What needs something that cannot be had is seen, and not waited for.
+	// LeftOut applications are reported, but not waited for.
 	apps, err = c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Expected, w.LeftOut = nil, []string{c.app} }), progress(t))
 	if err != nil || len(apps) != 1 || apps[0].Converged() {
 		t.Errorf("%v, %+v", err, apps)
 	}
 }
 
-func (c *contract) mended(t *testing.T) {
+func (c *contract) repaired(t *testing.T) {
 	c.Revision = c.Mend(t)
 	apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"homelab/lab/engine"
 )
 
-// Fake is an engine in memory. It generates an application CLUSTER-ADDON for every label enable_ADDON=true of every registration, in sync at the commit of
-// the last Commit, and healthy unless it is in Broken.
+// Fake is an in-memory engine. It generates an application CLUSTER-ADDON for every label enable_ADDON=true of every registration, in sync at the commit set by
+// Commit, and healthy unless set by Break.
 type Fake struct {
 	mu           sync.Mutex
 	state        engine.State
@@ -29,23 +29,23 @@ type Fake struct {
 	revision     string
 	broken       map[string]string
 	revoked      bool
-	withdrawn    map[string]bool // clusters that the engine was withdrawn from, and not registered again since
-	writes       int             // how often anything was changed
+	withdrawn    map[string]bool // clusters withdrawn from, and not registered since
+	writes       int             // number of changes
 }
 
-// NewFake returns a fake that nothing was done to.
+// NewFake returns an engine that is not installed.
 func NewFake() *Fake {
 	return &Fake{regs: map[string]engine.Registered{}, repositories: map[string]engine.Repository{}, broken: map[string]string{}, withdrawn: map[string]bool{}}
 }
 
-// Commit says which commit the estate is at.
+// Commit sets the commit of the estate.
 func (f *Fake) Commit(revision string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revision = revision
 }
 
-// Break makes an application unhealthy for a reason; an empty reason heals it.
+// Break sets the reason why an application is unhealthy; "" makes it healthy.
 func (f *Fake) Break(application, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,21 +55,21 @@ func (f *Fake) Break(application, reason string) {
 	}
 }
 
-// Revoke makes every cluster refuse the engine until it is registered again.
+// Revoke makes every cluster reject the engine until registered again.
 func (f *Fake) Revoke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revoked = true
 }
 
-// Writes is how often anything was changed so far.
+// Writes returns the number of changes.
 func (f *Fake) Writes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.writes
 }
 
-// Contents are what it holds, a line each, without times and commits.
+// Contents returns the fake's contents, one per line, without times and commits.
 func (f *Fake) Contents() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +187,7 @@ func (f *Fake) Withdraw(ctx context.Context, spokes map[string]*rest.Config, _ l
 	return nil, ctx.Err()
 }
 
-// Holds names what the engine brought to a cluster, its access first.
+// Holds returns what the engine installed in a cluster, its access first.
 func (f *Fake) Holds(cluster string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,7 +203,7 @@ func (f *Fake) Holds(cluster string) []string {
 	return held
 }
 
-// ApplyRepositories implements Syncer.
+// ApplyRepositories implements Receiver.
 func (f *Fake) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,7 +227,7 @@ func (f *Fake) ApplyRepositories(ctx context.Context, repos []engine.Repository)
 	return lines, ctx.Err()
 }
 
-// ApplyRoot implements Syncer.
+// ApplyRoot implements Receiver.
 func (f *Fake) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,7 +239,7 @@ func (f *Fake) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return true, ctx.Err()
 }
 
-// Strayed implements Syncer.
+// Strayed implements Receiver.
 func (f *Fake) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -258,14 +258,14 @@ func (f *Fake) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 	return lines, ctx.Err()
 }
 
-// Applications implements Syncer.
+// Applications implements Watcher.
 func (f *Fake) Applications(ctx context.Context) ([]lab.Application, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applications(), ctx.Err()
 }
 
-// Standing implements Syncer.
+// Standing implements Reporter.
 func (f *Fake) Standing(ctx context.Context) (engine.Standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -305,7 +305,7 @@ func (f *Fake) applications() []lab.Application {
 	return apps
 }
 
-// WaitConverged implements Syncer. Nothing happens by itself in a fake, so what is not converged now fails at once, as if time were up.
+// WaitConverged implements Reporter. A fake does not change by itself, so that an unconverged state times out at once.
 func (f *Fake) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

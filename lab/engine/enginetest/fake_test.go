@@ -9,7 +9,7 @@ import (
 	"homelab/lab/engine"
 )
 
-func TestFakeKeepsTheContract(t *testing.T) {
+func TestFake(t *testing.T) {
 	f := NewFake()
 	f.Commit("one")
 	Contract(t, Subject{

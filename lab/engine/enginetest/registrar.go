@@ -19,21 +19,21 @@ func (c *contract) registerEarly(t *testing.T) {
 	before := c.Fingerprint(t)
 	again, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke)
 	if err != nil || len(again) != 0 {
-		t.Errorf("again: %v, %v", again, err)
+		t.Errorf("second Register: %v, %v", again, err)
 	}
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
-		t.Errorf("registering again touched objects:\n%v\n%v", before, after)
+		t.Errorf("second Register changed objects:\n%v\n%v", before, after)
 	}
 	r := c.registered(t)
 	if d := engine.Diff(c.spoke(nil), r); len(d) != 0 {
-		t.Errorf("what was registered reads as different: %v", d)
+		t.Errorf("registration differs: %v", d)
 	}
 	if r.Since.IsZero() {
-		t.Error("nobody knows since when its credentials are these")
+		t.Error("Since is zero")
 	}
 }
 
-// registered is what the engine knows of the spoke.
+// registered returns the spoke's registration.
 func (c *contract) registered(t *testing.T) engine.Registered {
 	t.Helper()
 	s, err := c.Engine.Observe(c.context(t))
@@ -52,7 +52,7 @@ func (c *contract) revoked(t *testing.T) {
 	ctx := c.context(t)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for { // a cluster may go on letting in who it let in a moment ago
+	for { // revocation may take effect with a delay
 		why, err := c.Engine.Admits(ctx, "spoke", c.Spoke)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func (c *contract) revoked(t *testing.T) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatal("it is still let in")
+			t.Fatal("credentials still accepted")
 		case <-tick.C:
 		}
 	}
@@ -75,7 +75,7 @@ func (c *contract) revoked(t *testing.T) {
 	}
 	renewed := c.registered(t)
 	if !renewed.Since.After(before.Since) {
-		t.Errorf("credentials are renewed, and said to be since %s, before it was %s", renewed.Since, before.Since)
+		t.Errorf("credentials renewed, Since = %s, before %s", renewed.Since, before.Since)
 	}
 	apps, err := c.Engine.WaitConverged(ctx, c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *contract) revoked(t *testing.T) {
 	c.converged(t, apps)
 }
 
-func (c *contract) words(t *testing.T) {
+func (c *contract) registrationChanged(t *testing.T) {
 	since := c.registered(t).Since
 	changed := c.spoke(func(labels, annotations map[string]string) {
 		labels["tier"] = "gold"
@@ -101,9 +101,9 @@ func (c *contract) words(t *testing.T) {
 		t.Errorf("%v, %v; want %v", lines, err, want)
 	}
 	if r := c.registered(t); !maps.Equal(r.Annotations, map[string]string{"aws_region": "eu-central-1"}) || !r.Since.Equal(since) {
-		t.Errorf("%+v, its credentials are since %s", r, since)
+		t.Errorf("%+v, want credentials since %s", r, since)
 	}
-	// The applications are in sync and healthy all the while, with the old value at first: the wait must not believe that.
+	// The applications stay in sync and healthy, at first with the old value, which the wait must not accept.
 	for _, region := range []string{"eu-central-1", "eu-west-1", "eu-north-1", "eu-west-1"} {
 		next := c.spoke(func(_, annotations map[string]string) { annotations["aws_region"] = region })
 		if _, err := c.Engine.Register(c.context(t), next, c.Spoke); err != nil {
@@ -117,7 +117,7 @@ func (c *contract) words(t *testing.T) {
 		c.converged(t, apps)
 		t.Logf("converged in %s", time.Since(start).Round(time.Millisecond))
 		if got := c.Region(t); got != region {
-			t.Errorf("the wait ended with %s in the spoke, want %s", got, region)
+			t.Errorf("after the wait region = %s, want %s", got, region)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (c *contract) unregister(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "spoke", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
-		t.Errorf("again: %v, %v", again, err)
+		t.Errorf("second Unregister: %v, %v", again, err)
 	}
 }
 
@@ -176,19 +176,19 @@ func (c *contract) withdraw(t *testing.T) {
 	}
 	up()
 	if held := c.Holds(t); len(held) < 2 {
-		t.Fatalf("before: %v", held)
+		t.Fatalf("before Withdraw: %v", held)
 	}
-	for range 2 { // a run that was broken off is repeated
+	for range 2 { // an interrupted run is repeated
 		stays, err := c.Engine.Withdraw(c.context(t), map[string]*rest.Config{"spoke": c.Spoke}, progress(t))
 		if err != nil || len(stays) != 0 {
 			t.Fatalf("%v, %v", stays, err)
 		}
 		if held := c.Holds(t); len(held) != 0 {
-			t.Errorf("it still holds %v", held)
+			t.Errorf("left in the spoke: %v", held)
 		}
 		if apps, err := c.Engine.Applications(c.context(t)); err != nil || len(apps) != 0 {
 			t.Errorf("%v, %v", apps, err)
 		}
 	}
-	up() // who thinks better of it
+	up() // Withdraw can be reverted
 }
