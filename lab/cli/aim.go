@@ -6,7 +6,7 @@ import (
 	"homelab/lab/workspace"
 )
 
-// Flags that many commands share.
+// Flags shared by many commands.
 var (
 	nameFlag   = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
 	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the folder that this is in, else the one built in)", EnvVars: []string{"LAB_ESTATE"}}
@@ -19,16 +19,16 @@ var (
 	}
 )
 
-// output sets how results are written.
+// output sets the output format.
 func (p *program) output(c *cli.Context) error {
 	if err := oneOf(c, "output", "text", "json"); err != nil {
 		return err
 	}
-	p.screen(c.String("output") == "json")
+	p.setUI(c.String("output") == "json")
 	return nil
 }
 
-// aim is what a command line says of the lab and the estate that it is about.
+// aim returns the flags and variables that select the lab and the estate.
 func (p *program) aim(c *cli.Context) workspace.Options {
 	return workspace.Options{
 		Name: c.String("name"), Estate: c.String("estate"), Builtin: c.Bool("builtin"), Embedded: p.env.Estate,
@@ -36,7 +36,7 @@ func (p *program) aim(c *cli.Context) workspace.Options {
 	}
 }
 
-// open finds the lab that a command is about.
+// open returns the selected lab.
 func (p *program) open(c *cli.Context) (*workspace.Workspace, error) {
 	if err := p.output(c); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (p *program) open(c *cli.Context) (*workspace.Workspace, error) {
 	return workspace.Open(p.aim(c))
 }
 
-// existing is open for a command that needs a lab that was brought up.
+// existing returns the selected lab, which must have been created.
 func (p *program) existing(c *cli.Context) (*workspace.Workspace, error) {
 	if err := p.output(c); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (p *program) existing(c *cli.Context) (*workspace.Workspace, error) {
 	return workspace.Existing(p.aim(c))
 }
 
-// on is the Action of a command about a lab: its words are checked, and the lab is found, before it does anything.
-func (p *program) on(
+// labAction returns the Action of a command on a lab, which checks the arguments and finds the lab first.
+func (p *program) labAction(
 	find func(*cli.Context) (*workspace.Workspace, error), check func(*cli.Context) error, do func(*cli.Context, *workspace.Workspace) error,
 ) cli.ActionFunc {
 	return func(c *cli.Context) error {
@@ -68,7 +68,7 @@ func (p *program) on(
 	}
 }
 
-// origin is where images and charts are to come from.
+// origin is the source of images and charts.
 type origin struct{ images, mirror string }
 
 func originOf(c *cli.Context) origin {

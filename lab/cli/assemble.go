@@ -17,17 +17,17 @@ import (
 	"homelab/lab/workspace"
 )
 
-// theEngine is the one that labs have: every other part of lab knows it as this value alone.
-func theEngine(namespace string) engine.Definition { return argocd.Definition(namespace) }
+// engineDefinition returns the definition of the only engine; the rest of lab depends on engine.Definition alone.
+func engineDefinition(namespace string) engine.Definition { return argocd.Definition(namespace) }
 
-// parts are what a lab is put together from, beside its own files.
+// parts are the optional dependencies of a lab.
 type parts struct {
 	estate *lab.Estate    // nil for commands that need none
-	supply *supply.Supply // where a command needs images
+	supply *supply.Supply // for commands that need images
 	traits doctor.Traits
 }
 
-// instance is a lab with its adapters at hand: what commands work on.
+// instance is a lab with its adapters.
 type instance struct {
 	ws     *workspace.Workspace
 	core   *up.Lab
@@ -36,7 +36,7 @@ type instance struct {
 	with   parts
 }
 
-// assemble puts the adapters of a lab together. Nothing is asked of them yet.
+// assemble creates a lab with its adapters. It makes no requests.
 func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	creds, err := ws.Dir.Credentials()
 	if err != nil {
@@ -49,13 +49,13 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: theEngine(up.EngineNamespace(ws.Record, with.estate)),
+		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: engineDefinition(up.EngineNamespace(ws.Record, with.estate)),
 	}
 	return l, nil
 }
 
-// withEngine is assemble on a container engine that answers.
-func withEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
+// assembleWithEngine assembles a lab, and fails if the container engine does not answer.
+func assembleWithEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
 	l, err := assemble(ws, parts{})
 	if err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func withEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error)
 	return l, l.docker.Answers(ctx)
 }
 
-// loaded is a lab with its estate.
-func loaded(ws *workspace.Workspace) (*instance, error) {
+// assembleWithEstate assembles a lab with its estate.
+func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
 	est, err := ws.Load()
 	if err != nil {
 		return nil, err
@@ -72,18 +72,18 @@ func loaded(ws *workspace.Workspace) (*instance, error) {
 	return assemble(ws, parts{estate: est})
 }
 
-// forgeOf is the lab's forge, whose pulls are remembered in the lab's state folder.
+// forgeOf returns the lab's forge, which records pulls in the lab's state folder.
 func forgeOf(ws *workspace.Workspace, d *docker.Docker, creds state.Credentials) *forge.Gitea {
 	return forge.NewGitea(ws.Name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword},
 		forge.WithPulls(ws.Dir, forge.Commands{Pull: ws.OnEstate("lab git pull"), Up: ws.OnEstate("lab up")}))
 }
 
-// workingTree is the estate's, whether it is valid or not: conflicts of a pull may make it invalid, and a pull may cure it.
+// workingTree returns the estate's working tree, which may be invalid: a pull may leave conflicts, or repair it.
 func workingTree(ws *workspace.Workspace) forge.Tree {
 	return forge.Tree{FS: ws.Estate.FS, Dir: ws.Estate.Dir}
 }
 
-// openSupply finds out where images come from.
+// openSupply opens the source of images.
 func openSupply(ctx context.Context, from origin) (*supply.Supply, error) {
 	root, err := state.CacheRoot()
 	if err != nil {

@@ -20,7 +20,7 @@ func (p *program) bridgeCommand() *cli.Command {
 				nameFlag, estateFlag, outputFlag,
 				&cli.StringFlag{Name: "cluster", Usage: "show `CLUSTER` alone"},
 			},
-			Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+			Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.showBridge(ws, c.String("cluster"))
 			}),
 		}},

@@ -39,7 +39,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "The archive is a zstd-compressed tar of OCI layouts and charts: another machine needs no registry and no compiler.\n\n" +
 					examples("lab bundle save lab.tar.zst"),
 				Flags:  flags,
-				Action: p.withSupply(one("one file", "lab.tar.zst"), p.bundleSave),
+				Action: p.withSupply(exactlyOne("one file", "lab.tar.zst"), p.bundleSave),
 			},
 			{
 				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
@@ -49,7 +49,7 @@ func (p *program) bundleCommand() *cli.Command {
 					if err := p.output(c); err != nil {
 						return err
 					}
-					if err := one("one file", "lab.tar.zst")(c); err != nil {
+					if err := exactlyOne("one file", "lab.tar.zst")(c); err != nil {
 						return err
 					}
 					return p.bundleLoad(c.Context, c.Args().First())
@@ -60,13 +60,13 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "Images keep their names under the mirror's; charts go to charts/. Credentials are those of docker login. What is pushed says its own digests.\n\n" +
 					examples("lab bundle push registry.example.com", "lab up --images registry --registry-mirror registry.example.com"),
 				Flags:  flags,
-				Action: p.withSupply(one("one registry", "registry.example.com"), p.bundlePush),
+				Action: p.withSupply(exactlyOne("one registry", "registry.example.com"), p.bundlePush),
 			},
 		},
 	}
 }
 
-// withSupply opens the supply for a command that needs no lab, and hands it over with the command's words, once they were checked.
+// withSupply returns the Action of a command on the supply without a lab, which checks the arguments first.
 func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context.Context, s *supply.Supply, words []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if err := p.output(c); err != nil {
@@ -122,7 +122,7 @@ func (p *program) bundlePush(ctx context.Context, s *supply.Supply, mirror []str
 	return p.bundleList(ctx, s, nil)
 }
 
-// bundleLoad asks neither registry nor engine: it is what a machine without a network begins with.
+// bundleLoad uses neither registry nor engine: it is the first step on a machine without a network.
 func (p *program) bundleLoad(ctx context.Context, file string) error {
 	root, err := state.CacheRoot()
 	if err != nil {

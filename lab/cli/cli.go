@@ -1,4 +1,4 @@
-// Package cli wires everything together: flags to options, options to adapters, errors to exit codes. It is the only place that knows them all.
+// Package cli implements the command line: it maps flags to options, options to adapters, and errors to exit codes. Only this package imports all adapters.
 package cli
 
 import (
@@ -23,13 +23,13 @@ import (
 	"homelab/lab/ui"
 )
 
-// Env is what a run takes from outside.
+// Env is the environment of a run.
 type Env struct {
 	Args   []string
 	Out    *os.File
 	Err    *os.File
 	Getenv func(string) string
-	Estate fs.FS // the estate that the program carries
+	Estate fs.FS // the embedded estate
 }
 
 // program is one run of the program.
@@ -46,11 +46,11 @@ const exitStatus = `EXIT STATUS:
    4    an assertion or a drift check failed
    130  interrupted`
 
-// Run runs the program and returns the code it should exit with.
+// Run runs the program and returns its exit code.
 func Run(ctx context.Context, env Env) lab.Exit {
 	silence()
 	p := &program{env: env}
-	p.screen(wantsJSON(env.Args)) // known before flags are parsed, so that a usage error is JSON too
+	p.setUI(wantsJSON(env.Args)) // before parsing flags, so that usage errors are JSON, too
 	app := p.app()
 	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
 		for _, word := range argv.Complete(app, env.Args[1:n], p.values) {
@@ -69,15 +69,15 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	return p.ui.Error(doctor.Cure(err))
 }
 
-// silence keeps libraries from printing by themselves: client-go's watchers through klog, Helm's merging of values through the standard logger. What they would say
-// comes back as errors, too.
+// silence discards what libraries log on their own, client-go's watches through klog and Helm's value merging through the standard logger. They also return it
+// as errors.
 func silence() {
 	klog.SetLogger(logr.Discard())
 	log.SetOutput(io.Discard)
 }
 
-// screen makes the UI, which knows whether results are JSON.
-func (p *program) screen(json bool) {
+// setUI creates the UI for text or JSON output.
+func (p *program) setUI(json bool) {
 	opts := ui.Detect(p.env.Out, p.env.Err, p.env.Getenv)
 	opts.JSON = json
 	p.ui = ui.New(opts)
@@ -95,7 +95,7 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// exitError carries the exit code of an outcome that a command has shown already.
+// exitError is an exit code whose outcome was already shown.
 type exitError struct{ exit lab.Exit }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", e.exit) }
@@ -110,7 +110,7 @@ func (p *program) app() *cli.App {
 		UseShortOptionHandling: true,
 		Writer:                 p.env.Out,
 		ErrWriter:              p.env.Err,
-		ExitErrHandler:         func(*cli.Context, error) {}, // the one exit is in main
+		ExitErrHandler:         func(*cli.Context, error) {}, // only main exits
 		OnUsageError:           usageError,
 		Action:                 noCommand,
 		Commands: []*cli.Command{
@@ -119,12 +119,12 @@ func (p *program) app() *cli.App {
 		},
 	}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + exitStatus + "\n"
-	walk(app.Commands)
+	setDefaults(app.Commands)
 	return app
 }
 
-// walk sets what every command has: our own usage errors, and no built-in `help` child that would swallow a name.
-func walk(commands []*cli.Command) {
+// setDefaults sets the defaults of all commands: lab's own usage errors, and no built-in `help` subcommand that would capture an argument.
+func setDefaults(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError = usageError
 		c.HideHelpCommand = true
@@ -133,9 +133,9 @@ func walk(commands []*cli.Command) {
 		}
 		c.CustomHelpTemplate = cli.CommandHelpTemplate
 		if len(c.Subcommands) > 0 {
-			c.CustomHelpTemplate = cli.SubcommandHelpTemplate // names them
+			c.CustomHelpTemplate = cli.SubcommandHelpTemplate // lists the subcommands
 		}
-		walk(c.Subcommands)
+		setDefaults(c.Subcommands)
 	}
 }
 
@@ -151,7 +151,7 @@ func helpFor(c *cli.Context) string {
 	return "see " + name + " --help"
 }
 
-// noCommand is what `lab` and `lab bundle` do alone: show help, unless a word was given that is no command.
+// noCommand is the action of a command with subcommands: it shows help, or rejects an unknown subcommand.
 func noCommand(c *cli.Context) error {
 	if word := c.Args().First(); word != "" {
 		e := &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no such command: %q", word), Cure: helpFor(c)}
@@ -177,7 +177,7 @@ func firstToLower(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// noArgs is the error for words that a command does not take.
+// noArgs rejects arguments.
 func noArgs(c *cli.Context) error {
 	if c.Args().Present() {
 		return usageError(c, fmt.Errorf("%s takes no argument, got %q", c.Command.HelpName, c.Args().First()), true)
@@ -185,11 +185,11 @@ func noArgs(c *cli.Context) error {
 	return nil
 }
 
-// anyArgs is for a command that takes words, or that looks at them itself.
+// anyArgs accepts any arguments.
 func anyArgs(*cli.Context) error { return nil }
 
-// one is for a command that takes one word.
-func one(word, example string) func(*cli.Context) error {
+// exactlyOne requires exactly one argument.
+func exactlyOne(word, example string) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if c.NArg() != 1 {
 			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes " + word, Cure: c.Command.HelpName + " " + example}
@@ -198,7 +198,7 @@ func one(word, example string) func(*cli.Context) error {
 	}
 }
 
-// oneOf checks a flag against the words that it takes.
+// oneOf requires a flag to have one of the given values.
 func oneOf(c *cli.Context, flag string, words ...string) error {
 	if v := c.String(flag); v != "" && !slices.Contains(words, v) {
 		return usageError(c, fmt.Errorf("--%s takes %s, got %q", flag, strings.Join(words, " or "), v), true)
@@ -206,7 +206,7 @@ func oneOf(c *cli.Context, flag string, words ...string) error {
 	return nil
 }
 
-// examples is the Description of a command: what its help shows below the usage.
+// examples formats the Description of a command, shown in its help below the usage.
 func examples(lines ...string) string {
 	var b strings.Builder
 	b.WriteString("Examples:\n")

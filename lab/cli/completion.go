@@ -19,8 +19,8 @@ import (
 	"homelab/lab/workspace"
 )
 
-// completeFlag is what a shell's script puts after the words of a command line, the one being written last: the program answers with what that may become, so the
-// scripts never go stale.
+// completeFlag is appended by shell scripts to the words of an unfinished command line. The program answers with completions of the last word, so that the
+// scripts never become outdated.
 const completeFlag = "--generate-completion"
 
 //go:embed completion
@@ -43,7 +43,7 @@ func (p *program) completionCommand() *cli.Command {
 	}
 }
 
-// values are what may stand for a placeholder of the help, as far as lab knows.
+// values returns the known values of a placeholder in the help.
 func (p *program) values(a argv.Asked) []string {
 	switch a.Placeholder {
 	case "FORMAT":
@@ -83,10 +83,10 @@ func (p *program) values(a argv.Asked) []string {
 	return nil
 }
 
-// completeWithin is how long a shell may be kept waiting for the names of snapshots.
+// completeWithin bounds the time to list snapshots.
 const completeWithin = 5 * time.Second
 
-// snapshotNames are the snapshots of a lab.
+// snapshotNames returns the names of a lab's snapshots.
 func snapshotNames(labName string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/up"
 )
 
-// converge makes the lab follow the estate, and shows what came of it.
+// converge reconciles the lab with the estate, and shows the result.
 func (p *program) converge(ctx context.Context, l *instance, o up.Options, began time.Time) error {
 	name := l.ws.Name
 	o.PruneBy = l.ws.OnEstate("lab up --prune")
@@ -34,7 +34,7 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 	return p.ui.Up(name, out.Changed(), time.Since(began), out.Result.Steps)
 }
 
-// audience is who a run is told to, and who answers.
+// audience implements up.Audience with the UI.
 type audience struct {
 	ui       *ui.UI
 	lab      *instance
@@ -49,7 +49,7 @@ func (a audience) Ask(ctx context.Context, question string, loses []string) (boo
 	return a.ui.Ask(ctx, question, loses)
 }
 
-// Begin says what the steps are about, under "lab homelab · ENGINE · 4 clusters · images from the registry".
+// Begin prints the header of a run: "lab homelab · ENGINE · 4 clusters · images from the registry".
 func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
 	u, l := a.ui, a.lab
 	if l.ws.Estate.Dir == "" && l.ws.Record.Estate == "" {
@@ -62,7 +62,7 @@ func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func(
 	return u.Event, u.End
 }
 
-// summary is the last screen.
+// summary prints the result of a run.
 func (p *program) summary(ctx context.Context, l *instance, out up.Outcome, took time.Duration) error {
 	if p.ui.WantsJSON() {
 		return nil
@@ -71,7 +71,7 @@ func (p *program) summary(ctx context.Context, l *instance, out up.Outcome, took
 	if err != nil {
 		return err
 	}
-	stories, _ := scenario.List(l.core.Estate.FS) // only a hint needs them
+	stories, _ := scenario.List(l.core.Estate.FS) // only for a hint
 	last := present.Summary(l.core, l.ws, out, st, stories)
 	last.Took = took
 	p.ui.Summary(last)

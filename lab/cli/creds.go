@@ -12,20 +12,20 @@ import (
 )
 
 func (p *program) credsCommand() *cli.Command {
-	name := string(theEngine("").Type)
+	name := string(engineDefinition("").Type)
 	return &cli.Command{
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",
 		ArgsUsage:   "[" + name + "|forge]",
 		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds "+name, "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
-		Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())
 		}),
 	}
 }
 
-// creds prints what opens a service of the lab; an empty one is for all.
+// creds prints the credentials of a service of the lab, or of all if service is empty.
 func (p *program) creds(ws *workspace.Workspace, service string) error {
 	l, err := assemble(ws, parts{})
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// labCommand is a command line of lab within a cure: "lab git pull", "lab up --recreate ".
+// labCommand matches a lab command line within a cure: "lab git pull", "lab up --recreate ".
 var labCommand = regexp.MustCompile(`\blab ((?:[a-z]+ ?)+)((?:--[a-z-]+(?:[ =][A-Z][A-Z:,.]*)? ?)*)`)
 
-// TestCuresAreCommands reads every cure in the source: what it says to type has to be a command of lab, with flags that the command has.
-func TestCuresAreCommands(t *testing.T) {
+// TestCures checks that every command in a cure exists, with its flags.
+func TestCures(t *testing.T) {
 	app := (&program{env: Env{Getenv: os.Getenv, Out: os.Stdout, Err: os.Stderr}}).app()
 	found := 0
 	for where, text := range cures(t) {
@@ -28,25 +28,25 @@ func TestCuresAreCommands(t *testing.T) {
 			words := strings.Fields(m[1])
 			command := find(app.Commands, words[0])
 			if command == nil {
-				t.Errorf("%s: lab %s is no command, in %q", where, words[0], text)
+				t.Errorf("%s: unknown command lab %s in %q", where, words[0], text)
 				continue
 			}
 			found++
 			if len(words) > 1 && len(command.Subcommands) > 0 {
 				if command = find(command.Subcommands, words[1]); command == nil {
-					t.Errorf("%s: lab %s %s is no command, in %q", where, words[0], words[1], text)
+					t.Errorf("%s: unknown command lab %s %s in %q", where, words[0], words[1], text)
 					continue
 				}
 			}
 			for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(m[2], -1) {
 				if !hasFlag(command, strings.TrimPrefix(flag, "--")) {
-					t.Errorf("%s: lab %s has no %s, in %q", where, command.Name, flag, text)
+					t.Errorf("%s: lab %s has no flag %s, in %q", where, command.Name, flag, text)
 				}
 			}
 		}
 	}
 	if found < 25 {
-		t.Errorf("only %d commands in cures: this test looks at the wrong place", found)
+		t.Errorf("only %d commands in cures", found)
 	}
 }
 
@@ -62,7 +62,7 @@ func hasFlag(c *cli.Command, name string) bool {
 	return name == "help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
-// cures are the texts that follow Cure: or stand in a call of Command or OnEstate, by file and line.
+// cures returns the texts of Cure: fields and Command or OnEstate calls by file and line.
 func cures(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -101,7 +101,7 @@ func cures(t *testing.T) map[string]string {
 	return texts
 }
 
-// literals is what is written out of an expression; what it computes stands as X.
+// literals concatenates the string literals of an expression, with X for computed parts.
 func literals(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

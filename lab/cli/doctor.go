@@ -25,7 +25,7 @@ func (p *program) doctorCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
 		},
-		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
 		}),
 	}
@@ -41,7 +41,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 		return err
 	}
 	o := doctorOptions(ws.ToMake(est), err == nil && s.Builds())
-	o.Images = err // a finding like others
+	o.Images = err // reported like other findings
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
 	if err != nil {
 		return err
@@ -55,15 +55,15 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	return nil
 }
 
-// doctorOptions are for what is still to be made: clusters that run hold their memory already.
+// doctorOptions are the checks for clusters yet to be created; running ones already hold their memory.
 func doctorOptions(clusters int, build bool) doctor.Options {
-	cache, _ := state.CacheRoot() // empty where there is no home for it
+	cache, _ := state.CacheRoot() // empty without a home directory
 	return doctor.Options{
 		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
 	}
 }
 
-// buildNeeds are the programs that building images from source takes.
+// buildNeeds lists the programs required to build images from source.
 func buildNeeds() []doctor.Need {
 	var needs []doctor.Need
 	for _, n := range source.Needs() {

@@ -22,7 +22,7 @@ func (p *program) downCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would go, and touch nothing"},
 			&cli.StringSliceFlag{Name: "abandon", Usage: "leave in these existing `CLUSTERS` what the lab brought there, as when they do not answer"},
 		},
-		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon")}
 			if c.Bool("dry-run") {
 				return p.leaving(c.Context, ws, o)
@@ -32,9 +32,9 @@ func (p *program) downCommand() *cli.Command {
 	}
 }
 
-// leaving prints the plan of a lab that goes.
+// leaving prints the plan of lab down.
 func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
-	l, err := withEngine(ctx, ws)
+	l, err := assembleWithEngine(ctx, ws)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 	if err := ws.SetAside(p.ui.Say); err != nil {
 		return err
 	}
-	est, _ := ws.Load() // what is attached may be known from there alone
+	est, _ := ws.Load() // may be the only record of attached clusters
 	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (p *program) gitCommand() *cli.Command {
 				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main", "git clone $(lab git url gitops)") +
 					"\n\nREPOSITORY is one of spec.repositories, by the last part of its address. With --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
-				Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitURL(c.Context, ws, strings.Join(c.Args().Slice(), " "), c.Bool("credentials"))
 				}),
 			},
@@ -37,7 +37,7 @@ func (p *program) gitCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
-				Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					if err := ws.Ours(); err != nil {
 						return err
 					}
@@ -56,7 +56,7 @@ func (p *program) gitCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: nameFlag.Usage, EnvVars: nameFlag.EnvVars}, outputFlag,
 					&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "at most `N` commits", Value: 20},
 				},
-				Action: p.on(p.existing, func(c *cli.Context) error {
+				Action: p.labAction(p.existing, func(c *cli.Context) error {
 					if n := c.Int("number"); n < 1 {
 						return usageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
 					}
@@ -69,7 +69,7 @@ func (p *program) gitCommand() *cli.Command {
 	}
 }
 
-// withForge is a lab whose forge runs.
+// withForge assembles a lab whose forge is running.
 func withForge(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
 	l, err := assemble(ws, parts{})
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *program) gitPush(ctx context.Context, ws *workspace.Workspace, message 
 	if err != nil {
 		return err
 	}
-	if err := l.gitea.Settled(workingTree(ws)); err != nil { // else the estate would be called invalid
+	if err := l.gitea.Settled(workingTree(ws)); err != nil { // before the estate is reported as invalid
 		return err
 	}
 	if l.core.Estate, err = ws.Load(); err != nil {

@@ -30,7 +30,7 @@ func (p *program) initCommand() *cli.Command {
 			if err := p.output(c); err != nil {
 				return err
 			}
-			if err := one("one folder", "DIR")(c); err != nil {
+			if err := exactlyOne("one folder", "DIR")(c); err != nil {
 				return err
 			}
 			dir, err := filepath.Abs(c.Args().First())

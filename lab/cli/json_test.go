@@ -10,10 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// withoutJSON are the commands that take no -o json; docs/json.md names them.
+// withoutJSON lists the commands without -o json, as documented in docs/json.md.
 var withoutJSON = []string{"lab completion"}
 
-// commands are all that do something, by their whole name.
+// commands returns all commands with an action by full name.
 func commands(prefix string, list []*cli.Command) map[string]*cli.Command {
 	all := map[string]*cli.Command{}
 	for _, c := range list {
@@ -28,7 +28,7 @@ func commands(prefix string, list []*cli.Command) map[string]*cli.Command {
 	return all
 }
 
-func TestEveryCommandTakesJSONAndIsDocumented(t *testing.T) {
+func TestJSONDocumentation(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,31 +36,31 @@ func TestEveryCommandTakesJSONAndIsDocumented(t *testing.T) {
 	documented := headings(string(data))
 	all := commands("lab", (&program{}).app().Commands)
 	if len(all) < 20 {
-		t.Fatalf("only %d commands: this test looks at the wrong place", len(all))
+		t.Fatalf("only %d commands", len(all))
 	}
 	for name, c := range all {
-		takes := slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "output") })
-		if except := slices.Contains(withoutJSON, name); takes == except {
-			t.Errorf("%s: takes -o json is %v, and docs/json.md says %v", name, takes, !except)
+		takesJSON := slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "output") })
+		if except := slices.Contains(withoutJSON, name); takesJSON == except {
+			t.Errorf("%s: takes -o json = %v, docs/json.md says %v", name, takesJSON, !except)
 		}
-		if takes && !slices.Contains(documented, name) {
+		if takesJSON && !slices.Contains(documented, name) {
 			t.Errorf("docs/json.md has no heading for %s", name)
 		}
 	}
 	for _, name := range documented {
 		if all[name] == nil {
-			t.Errorf("docs/json.md has a heading for %s, and there is no such command", name)
+			t.Errorf("docs/json.md has a heading for unknown command %s", name)
 		}
 	}
 	first, _, _ := strings.Cut(string(data), "\n## ")
 	for _, name := range withoutJSON {
 		if !strings.Contains(first, "`"+name+"`") {
-			t.Errorf("docs/json.md does not say that %s is an exception", name)
+			t.Errorf("docs/json.md does not list %s as an exception", name)
 		}
 	}
 }
 
-// headings are the commands that headings name: "## lab git log, push" is about lab git log and lab git push.
+// headings returns the commands in headings: "## lab git log, push" documents lab git log and lab git push.
 func headings(doc string) []string {
 	var list []string
 	for line := range strings.Lines(doc) {

@@ -19,13 +19,13 @@ func (p *program) kubeconfigCommand() *cli.Command {
 			nameFlag, outputFlag,
 			&cli.BoolFlag{Name: "merge", Usage: "add the lab's contexts to your own kubeconfig"},
 		},
-		Action: p.on(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.kubeconfig(ws, c.Args().Slice(), c.Bool("merge"))
 		}),
 	}
 }
 
-// kubeconfig prints the files of the named clusters, or of all.
+// kubeconfig prints the kubeconfig files of the named clusters, or of all.
 func (p *program) kubeconfig(ws *workspace.Workspace, names []string, merge bool) error {
 	files, err := kubeconfigs(ws, names)
 	if err != nil {

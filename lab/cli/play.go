@@ -25,7 +25,7 @@ import (
 	"homelab/lab/workspace"
 )
 
-// playHere plays scenarios on a lab that is up.
+// playHere plays scenarios on an existing lab.
 func (p *program) playHere(ctx context.Context, ws *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
 	if err := ws.Ours(); err != nil {
 		return err
@@ -66,9 +66,9 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 	return p.playAll(ctx, ws.Name, list, series.Options{Player: o.player, Pages: o.pages, JUnit: o.junit})
 }
 
-// playAll plays scenarios. Whatever comes of them is shown; what cannot be written is said beside it.
+// playAll plays scenarios. The result is shown even if its files cannot be written.
 func (p *program) playAll(ctx context.Context, labName string, list []*scenario.Scenario, o series.Options) error {
-	o.Audience = teller{ui: p.ui, lab: labName}
+	o.Audience = reporter{ui: p.ui, lab: labName}
 	out := series.Play(ctx, list, o)
 	exit := scenario.Worst(out.Results)
 	if out.Unwritten != nil {
@@ -86,14 +86,14 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 	return nil
 }
 
-// teller passes stories on to the screen.
-type teller struct {
+// reporter shows the progress of scenarios.
+type reporter struct {
 	ui  *ui.UI
 	lab string
 }
 
 // Begin implements series.Audience.
-func (t teller) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
+func (t reporter) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
 	t.ui.StoryBegin(s.Name+": "+s.Title, "lab "+t.lab)
 	began := time.Now()
 	return func(r scenario.StepResult) {
@@ -106,15 +106,15 @@ func (t teller) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.S
 }
 
 // End implements series.Audience.
-func (t teller) End(r *scenario.Result, page string) { t.ui.StoryEnd(present.Verdict(r, page)) }
+func (t reporter) End(r *scenario.Result, page string) { t.ui.StoryEnd(present.Verdict(r, page)) }
 
-// freshSuffix is added to the name of the lab that is made for a story.
+// freshSuffix is appended to the name of a lab created for a scenario.
 const freshSuffix = "-fresh"
 
-// freshLimit is how long the applications of such a lab may take to converge.
+// freshLimit bounds the wait for such a lab's applications.
 const freshLimit = 5 * time.Minute
 
-// playFresh makes a lab, plays on it, and removes it however that ended.
+// playFresh creates a lab, plays on it, and always removes it.
 func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
 	if err := around.HasEstate(); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 		return err
 	}
 	cache, _ := state.CacheRoot()
-	o.pages = cmp.Or(o.pages, filepath.Join(cache, lab.ScenariosDir)) // the lab's folder goes with the lab
-	quiet := &program{env: p.env, ui: p.ui.Aside()}                   // the result is the story's
+	o.pages = cmp.Or(o.pages, filepath.Join(cache, lab.ScenariosDir)) // the lab's folder is removed with the lab
+	quiet := &program{env: p.env, ui: p.ui.Aside()}                   // only the scenario's result is shown
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
 		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}}
@@ -154,10 +154,10 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	})
 }
 
-// downWithin is how long a lab may take to be removed.
+// downWithin bounds the removal of a lab.
 const downWithin = 10 * time.Minute
 
-// discard removes the lab of a story that ended with err. What came of the story was shown and stays the answer.
+// discard removes the lab of a scenario that ended with err, which stays the result.
 func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *program, err error) error {
 	if ctx.Err() != nil {
 		p.ui.Say("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + ws.Name)

@@ -21,7 +21,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// outcome is what came of playing the story drift.
+// outcome is the result of playing scenario drift.
 type outcome struct {
 	exit         lab.Exit
 	json         ui.ScenarioRun
@@ -30,7 +30,7 @@ type outcome struct {
 	junitVerdict string
 }
 
-// playDrift plays it on a lab in memory; begin is called when a step begins.
+// playDrift plays scenario drift on an in-memory lab; begin is called at the start of each step.
 func playDrift(t *testing.T, change func(dir string, how *series.Options), begin func(step int, l *scenariotest.Lab, interrupt func())) outcome {
 	t.Helper()
 	root := os.DirFS(filepath.Join("..", ".."))
@@ -60,7 +60,7 @@ func playDrift(t *testing.T, change func(dir string, how *series.Options), begin
 		err := p.playAll(ctx, "homelab", []*scenario.Scenario{story}, how)
 		var shown exitError
 		if err != nil && !errors.As(err, &shown) {
-			t.Errorf("an error beside the result: %v", err)
+			t.Errorf("error besides the result: %v", err)
 		}
 		r.exit = shown.exit
 		time.Sleep(time.Second)
@@ -98,8 +98,8 @@ func junitVerdict(t *testing.T, file string) string {
 	return ""
 }
 
-// The result is the answer, whatever the exit code: as JSON, as JUnit and as a page.
-func TestARunIsWrittenHoweverItEnds(t *testing.T) {
+// The result is written as JSON, JUnit and page, whatever the exit code.
+func TestPlayResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(dir string, how *series.Options)
 		begin   func(step int, l *scenariotest.Lab, interrupt func())
@@ -110,7 +110,7 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 		says    string
 	}{
 		"passed": {exit: lab.ExitDone, verdict: scenario.Passed, page: true, junit: true},
-		"interrupted before the first step": {
+		"interrupted at first step": {
 			begin: func(step int, _ *scenariotest.Lab, interrupt func()) {
 				if step == 0 {
 					interrupt()
@@ -118,7 +118,7 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 			},
 			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, junit: true,
 		},
-		"interrupted in the middle": {
+		"interrupted at later step": {
 			begin: func(step int, _ *scenariotest.Lab, interrupt func()) {
 				if step == 7 {
 					interrupt()
@@ -126,7 +126,7 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 			},
 			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, page: true, junit: true, says: "git main",
 		},
-		"an expectation unmet": {
+		"expectation unmet": {
 			begin: func(step int, l *scenariotest.Lab, _ func()) {
 				if step == 2 {
 					l.Engine.Shut()
@@ -134,7 +134,7 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 			},
 			exit: lab.ExitUnmet, verdict: scenario.Failed, page: true, junit: true, says: "nothing seen from the engine",
 		},
-		"a cluster that does not answer": {
+		"cluster unreachable": {
 			begin: func(step int, l *scenariotest.Lab, _ func()) {
 				if step == 0 {
 					l.Clusters.Shut("prod")
@@ -142,11 +142,11 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 			},
 			exit: lab.ExitFailed, verdict: scenario.Broken, junit: true,
 		},
-		"no room for the page": {
+		"page not writable": {
 			change: func(_ string, how *series.Options) { how.Pages = "/dev/null/pages" },
 			exit:   lab.ExitFailed, verdict: scenario.Passed, junit: true, says: "error: timeline:",
 		},
-		"no room for either": {
+		"nothing writable": {
 			change: func(_ string, how *series.Options) { how.Pages, how.JUnit = "/dev/null/pages", "/dev/null/junit" },
 			exit:   lab.ExitFailed, verdict: scenario.Passed, says: "junit:",
 		},
@@ -164,7 +164,7 @@ func TestARunIsWrittenHoweverItEnds(t *testing.T) {
 				t.Errorf("page: %t, junit: %q", r.page, r.junitVerdict)
 			}
 			if !strings.Contains(r.stderr, c.says) {
-				t.Errorf("%q is not said:\n%s", c.says, r.stderr)
+				t.Errorf("no %q in:\n%s", c.says, r.stderr)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func (p *program) promoteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the change and make none"},
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
 		},
-		Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			if c.NArg() != 1 || c.String("from") == "" || c.String("to") == "" {
 				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab promote takes an addon, --from and --to", Cure: "lab promote podinfo --from dev --to staging"}
 			}
@@ -36,7 +36,7 @@ func (p *program) promoteCommand() *cli.Command {
 	}
 }
 
-// promoteOptions are what flags say of a promotion.
+// promoteOptions are the flags of lab promote.
 type promoteOptions struct {
 	addon, from, to string
 	dry, push       bool
@@ -53,7 +53,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	}
 	res := present.Promotion(plan)
 	if !p.ui.WantsJSON() {
-		p.ui.Promotion(res.Diff, plan.Summary()+standing(ctx, ws, est, plan))
+		p.ui.Promotion(res.Diff, plan.Summary()+healthAtSource(ctx, ws, est, plan))
 	}
 	if o.dry || !plan.Changes() {
 		return p.ui.Promoted(res, ws.OnEstate("lab up"))
@@ -81,8 +81,8 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	return p.ui.Promoted(res, ws.OnEstate("lab up"))
 }
 
-// standing says how the version does where it comes from, if the lab is up to tell. One that does not answer has no say in what the files become.
-func standing(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, plan promote.Promotion) string {
+// healthAtSource describes the health of the version at its source, or returns "" if the lab is unavailable. It does not affect the files.
+func healthAtSource(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, plan promote.Promotion) string {
 	if !ws.Dir.Exists() || !plan.Changes() {
 		return ""
 	}
@@ -101,9 +101,9 @@ func standing(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, pla
 	return plan.Standing(est, apps)
 }
 
-// pushEstate commits the estate as it is now to the forge.
+// pushEstate pushes the current estate to the forge.
 func pushEstate(ctx context.Context, ws *workspace.Workspace, message string) (string, error) {
-	l, err := loaded(ws)
+	l, err := assembleWithEstate(ws)
 	if err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				Usage:       "list the estate's scenarios",
 				Description: examples("lab scenario ls", "lab scenario ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioList(ws)
 				}),
 			},
@@ -34,7 +34,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, one("the name of one scenario", "drift"), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, exactlyOne("the name of one scenario", "drift"), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioShow(ws, c.Args().First())
 				}),
 			},
@@ -62,7 +62,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: p.on(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := playOptions{
 				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
 				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"),
@@ -82,7 +82,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 	}
 }
 
-// playOptions are what flags say of how scenarios are played.
+// playOptions are the flags for playing scenarios.
 type playOptions struct {
 	names             []string
 	all, fresh, pause bool
@@ -92,7 +92,7 @@ type playOptions struct {
 	origin            origin
 }
 
-// stories are those that are to be played; nothing is touched before all of them are known to be playable.
+// stories returns the scenarios to play, after checking that all of them are playable.
 func (o *playOptions) stories(ws *workspace.Workspace) ([]*scenario.Scenario, error) {
 	names := o.names
 	var err error
@@ -116,7 +116,7 @@ func (o *playOptions) stories(ws *workspace.Workspace) ([]*scenario.Scenario, er
 	return list, nil
 }
 
-// check refuses what does not go together.
+// check reports flags that exclude each other.
 func (o *playOptions) check(names []string) error {
 	usage := func(message, cure string) error {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}

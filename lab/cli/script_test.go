@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "write what scripts compare with")
+var update = flag.Bool("update", false, "rewrite the expected output")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts plays every testdata/script/*.txtar: the command line as a user types it, without a container engine.
+// TestScripts runs every testdata/script/*.txtar: command lines without a container engine.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits N COMMAND... runs a command that must end with code N; its output is there for stdout and stderr.
+// exits N COMMAND... runs a command that must exit with code N; its output is available to stdout and stderr.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits N COMMAND...")

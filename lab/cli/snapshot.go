@@ -29,7 +29,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
-				Action: p.on(p.existing, takes("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, argCount("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
 				}),
 			},
@@ -37,7 +37,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				Name: "ls", Usage: "list the lab's snapshots, newest first",
 				Description: examples("lab snapshot ls", "lab snapshot ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotList(c.Context, ws)
 				}),
 			},
@@ -49,7 +49,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
-				Action: p.on(p.open, takes("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argCount("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
 				}),
 			},
@@ -57,7 +57,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
 				Description: examples("lab snapshot rm ready"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.on(p.open, takes("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argCount("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
 				}),
 			},
@@ -65,8 +65,8 @@ func (p *program) snapshotCommand() *cli.Command {
 	}
 }
 
-// takes refuses a command line with another number of words.
-func takes(what string, fit func(n int) bool) func(*cli.Context) error {
+// argCount returns a check of the number of arguments.
+func argCount(what string, fit func(n int) bool) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if fit(c.NArg()) {
 			return nil
@@ -84,7 +84,7 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 	}
 	return ws.Locked(ctx, func(ctx context.Context) error {
 		began := time.Now()
-		l, err := withEngine(ctx, ws)
+		l, err := assembleWithEngine(ctx, ws)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 	})
 }
 
-// shelf holds the snapshots of a lab that may be down, on a container engine that answers.
+// shelf returns the snapshots of a lab, which may be down. The container engine must answer.
 func shelf(ctx context.Context, ws *workspace.Workspace) (*snapshot.Snapshots, error) {
 	d := docker.New()
 	return snapshot.New(ws.Name, d), d.Answers(ctx)
@@ -123,7 +123,7 @@ func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, n
 	if err != nil {
 		return err
 	}
-	if err := ws.Spare(names, func(name string) error { _, err := kept.Find(ctx, name); return err }); err != nil { // all problems before anything is removed
+	if err := ws.Spare(names, func(name string) error { _, err := kept.Find(ctx, name); return err }); err != nil { // report all problems first
 		return err
 	}
 	return ws.Held(ctx, func(ctx context.Context) error {
@@ -134,7 +134,7 @@ func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, n
 	})
 }
 
-// restoreOptions are what flags say of a restore.
+// restoreOptions are the flags of a restore.
 type restoreOptions struct {
 	name    string // empty for the newest
 	origin  origin
@@ -146,7 +146,7 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	if err != nil {
 		return err
 	}
-	if err := kept.Has(ctx, o.name); err != nil { // before anything is made for it
+	if err := kept.Has(ctx, o.name); err != nil { // check first
 		return err
 	}
 	s, err := openSupply(ctx, o.origin)
@@ -156,13 +156,13 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	return ws.Held(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
 }
 
-// restoreAndWait brings a snapshot back, and waits until all is as it was, by the estate that the forge holds.
+// restoreAndWait restores a snapshot and waits until the lab has converged to the estate in the forge.
 func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, with parts, o restoreOptions) error {
 	began := time.Now()
 	if err := ws.SetAside(p.ui.Say); err != nil {
 		return err
 	}
-	l, err := withEngine(ctx, ws)
+	l, err := assembleWithEngine(ctx, ws)
 	if err != nil {
 		return err
 	}
@@ -192,10 +192,10 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if err := p.converge(ctx, l, options, began); err != nil {
 		return err
 	}
-	return p.edited(ctx, l)
+	return p.reportDifferences(ctx, l)
 }
 
-// restore puts a snapshot in the place of the lab. The lab's record is the snapshot's afterwards.
+// restore replaces the lab with a snapshot, and reloads the lab's record.
 func (p *program) restore(ctx context.Context, l *instance, name string) (o snapshot.Snapshot, err error) {
 	err = p.ui.Narrate(func(tell lab.Progress) (err error) {
 		o, err = l.core.Restore(ctx, name, tell)
@@ -208,7 +208,7 @@ func (p *program) restore(ctx context.Context, l *instance, name string) (o snap
 	return o, err
 }
 
-// resume goes on with a restore that has not ended, or begins the one that was asked for, and returns the lab that it left.
+// resume resumes an unfinished restore, or begins the requested one, and returns the resulting lab.
 func (p *program) resume(ctx context.Context, l *instance, from string) (*instance, error) {
 	name, resumed, err := l.core.Pending(ctx, from, l.ws.Command("lab snapshot restore"))
 	if err != nil || name == "" {
@@ -223,8 +223,8 @@ func (p *program) resume(ctx context.Context, l *instance, from string) (*instan
 	return assemble(l.ws, l.with)
 }
 
-// edited says where the estate's folder is not as the forge has it.
-func (p *program) edited(ctx context.Context, l *instance) error {
+// reportDifferences reports differences between the estate's folder and the forge.
+func (p *program) reportDifferences(ctx context.Context, l *instance) error {
 	if !l.ws.Followed() {
 		return nil
 	}

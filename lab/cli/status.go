@@ -22,14 +22,14 @@ func (p *program) statusCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag,
 			&cli.BoolFlag{Name: "check", Usage: "exit with 4 unless everything is ready, in sync and healthy"},
 		},
-		Action: p.on(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.status(c.Context, ws, c.Bool("check"))
 		}),
 	}
 }
 
 func (p *program) status(ctx context.Context, ws *workspace.Workspace, check bool) error {
-	l, err := loaded(ws)
+	l, err := assembleWithEstate(ws)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: p.on(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
 				began: c.IsSet("from"), run: up.Options{
@@ -48,11 +48,11 @@ func (p *program) upCommand() *cli.Command {
 	}
 }
 
-// upOptions are what flags say of a run.
+// upOptions are the flags of lab up.
 type upOptions struct {
 	origin                     origin
 	adopt, fix, strict, dryRun bool
-	some, began                bool // --only and --from were given, be they empty
+	some, began                bool // --only and --from were given, even if empty
 	only                       []string
 	run                        up.Options
 }
@@ -64,7 +64,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err := ws.Ours(); err != nil && !o.adopt {
 		return err
 	}
-	if err := forgeOf(ws, docker.New(), state.Credentials{}).Settled(workingTree(ws)); err != nil { // else the estate would be called invalid
+	if err := forgeOf(ws, docker.New(), state.Credentials{}).Settled(workingTree(ws)); err != nil { // before the estate is reported as invalid
 		return err
 	}
 	s, err := openSupply(ctx, o.origin)
@@ -88,7 +88,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	return ws.Locked(ctx, func(ctx context.Context) error { return p.bringUp(ctx, ws, with, o) })
 }
 
-// check refuses what does not go together, and works out which clusters the run is about.
+// check reports flags that exclude each other, and determines the clusters of the run.
 func (o *upOptions) check(est *lab.Estate) error {
 	if err := up.Recreatable(est, o.run.Recreate); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (o *upOptions) check(est *lab.Estate) error {
 	return o.run.Only(est, o.only)
 }
 
-// bringUp makes the machine, the snapshot that is asked for, and then the lab itself what they should be.
+// bringUp prepares the machine, restores the requested snapshot, and reconciles the lab.
 func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
 	began := time.Now()
 	if err := ws.SetAside(p.ui.Say); err != nil {
@@ -126,7 +126,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	return p.converge(ctx, l, o.run, began)
 }
 
-// prepare makes the checks that come before anything is touched, and puts the lab together for the machine that they found.
+// prepare runs the machine checks, which have no side effects, and assembles the lab for the machine.
 func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with parts, o *upOptions) (*instance, error) {
 	report, err := doctor.New(doctorOptions(ws.ToMake(with.estate), with.supply.Builds())).Examine(ctx, o.fix, p.ui.Say)
 	if err != nil {
