@@ -35,12 +35,12 @@ func bundled(t *testing.T) {
 	l.converged(2, 4)
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls", "--images", "bundle="+file).Items {
 		if i.Origin != "bundle" || !i.AtHand {
-			t.Errorf("%s %s is from %s, at hand %v", i.Kind, i.Name, i.Origin, i.AtHand)
+			t.Errorf("%s %s: origin %s, available %v", i.Kind, i.Name, i.Origin, i.AtHand)
 		}
 	}
 }
 
-// onAnotherMachine makes of this machine the one that a bundle comes to: no compiler, no cache, no image, no way out but the loopback.
+// onAnotherMachine emulates a machine without compiler, cache, images or network except the loopback.
 func (l *testLab) onAnotherMachine() {
 	l.t.Helper()
 	bin := l.t.TempDir()
@@ -72,22 +72,22 @@ func mirrored(t *testing.T) {
 	l.converged(2, 4)
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls", "--images", "registry", "--registry-mirror", mirror).Items {
 		if i.Origin != "registry" || !i.AtHand && i.Name != "podinfo-old" && i.Name != "front" {
-			t.Errorf("%s %s is from %s, at hand %v", i.Kind, i.Name, i.Origin, i.AtHand)
+			t.Errorf("%s %s: origin %s, available %v", i.Kind, i.Name, i.Origin, i.AtHand)
 		}
 	}
 	if again := decode[ui.UpResult](l, "up", "--images", "registry", "--registry-mirror", mirror); len(again.Changed) > 0 {
-		t.Errorf("up again changed %v", again.Changed)
+		t.Errorf("second up changed %v", again.Changed)
 	}
 }
 
-// startRegistry builds distribution's registry, starts it on the loopback, and ends it with the test.
+// startRegistry builds distribution's registry and runs it on the loopback for the test.
 func startRegistry(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
 	install := exec.Command("go", "install", "github.com/distribution/distribution/v3/cmd/registry@v3.1.2")
 	install.Env = append(os.Environ(), "GOBIN="+bin)
 	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("build the registry: %v\n%s", err, out)
+		t.Fatalf("build registry: %v\n%s", err, out)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// perch is a container of an image that a cluster holds already: podinfo in a spoke, what Redis comes in on the hub.
-func (l *testLab) perch(cluster string) corev1.Container {
+// canaryContainer returns a container with an image that the cluster already has: podinfo in a spoke, Redis' on the hub.
+func (l *testLab) canaryContainer(cluster string) corev1.Container {
 	l.t.Helper()
 	namespace, name := "podinfo", "podinfo"
 	if cluster == "hub" {
@@ -39,7 +39,7 @@ func (l *testLab) perch(cluster string) corev1.Container {
 	return c
 }
 
-// canary puts into a cluster what nobody may lose: a ConfigMap, and a pod with a volume that a file is written to. It may be called again.
+// canary creates, if missing, what a cluster must not lose: a ConfigMap, and a pod with a file in a volume.
 func (l *testLab) canary(cluster string) {
 	l.t.Helper()
 	ctx, c := l.t.Context(), l.kube(cluster)
@@ -62,7 +62,7 @@ func (l *testLab) canary(cluster string) {
 	_, err = c.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "canary"},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{l.perch(cluster)},
+			Containers: []corev1.Container{l.canaryContainer(cluster)},
 			Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "canary"}}}},
 		},
 	}, metav1.CreateOptions{})
@@ -77,7 +77,7 @@ func (l *testLab) canary(cluster string) {
 	l.inNode(cluster, "echo yes >"+l.volume(c)+"/sings")
 }
 
-// volume is the folder in the node that holds the canary's file.
+// volume returns the canary's folder in the node.
 func (l *testLab) volume(c kubernetes.Interface) string {
 	l.t.Helper()
 	claim, err := c.CoreV1().PersistentVolumeClaims("default").Get(l.t.Context(), "canary", metav1.GetOptions{})
@@ -94,7 +94,7 @@ func (l *testLab) volume(c kubernetes.Interface) string {
 	case v.Spec.Local != nil:
 		return v.Spec.Local.Path
 	}
-	l.t.Fatalf("volume %s is nowhere: %+v", v.Name, v.Spec)
+	l.t.Fatalf("volume %s not found: %+v", v.Name, v.Spec)
 	return ""
 }
 
@@ -106,10 +106,10 @@ func (l *testLab) inNode(cluster, command string) string {
 	return docker(l.t, "exec", l.node(cluster), "sh", "-c", command)
 }
 
-// songs are what the canaries of clusters sing: identities that no cluster made again would have, and a file's content.
-func (l *testLab) songs(clusters ...string) map[string]string {
+// canaryIdentities returns the identities and contents of the canaries, which a recreated cluster cannot have.
+func (l *testLab) canaryIdentities(clusters ...string) map[string]string {
 	l.t.Helper()
-	songs := map[string]string{}
+	canaries := map[string]string{}
 	for _, cluster := range clusters {
 		ctx, c := l.t.Context(), l.kube(cluster)
 		for what, get := range map[string]func() (metav1.Object, error){
@@ -132,25 +132,25 @@ func (l *testLab) songs(clusters ...string) map[string]string {
 				l.t.Errorf("the %s of %s: %v", what, cluster, err)
 				continue
 			}
-			songs[cluster+" "+what] = string(o.GetUID()) + " of " + o.GetCreationTimestamp().UTC().Format(time.RFC3339)
+			canaries[cluster+" "+what] = string(o.GetUID()) + " of " + o.GetCreationTimestamp().UTC().Format(time.RFC3339)
 		}
-		songs[cluster+" file"] = l.inNode(cluster, "cat "+l.volume(c)+"/sings")
+		canaries[cluster+" file"] = l.inNode(cluster, "cat "+l.volume(c)+"/sings")
 	}
-	return songs
+	return canaries
 }
 
-// sing fails where a canary is gone or is another one.
-func (l *testLab) sing(want map[string]string, clusters ...string) {
+// checkCanaries fails the test if a canary is gone or was replaced.
+func (l *testLab) checkCanaries(want map[string]string, clusters ...string) {
 	l.t.Helper()
-	got := l.songs(clusters...)
+	got := l.canaryIdentities(clusters...)
 	for _, what := range slices.Sorted(maps.Keys(want)) {
 		if cluster, _, _ := strings.Cut(what, " "); slices.Contains(clusters, cluster) && got[what] != want[what] {
-			l.t.Errorf("%s was %q and is %q: it was lost", what, want[what], got[what])
+			l.t.Errorf("%s was %q, is %q", what, want[what], got[what])
 		}
 	}
 }
 
-// eventually tries until do succeeds.
+// eventually retries do until it succeeds.
 func eventually(t *testing.T, limit time.Duration, do func() error) {
 	t.Helper()
 	end := time.Now().Add(limit)
@@ -168,7 +168,7 @@ func eventually(t *testing.T, limit time.Duration, do func() error) {
 	}
 }
 
-// running is a lab command that goes on while the test does something else.
+// running is a lab command in the background.
 type running struct {
 	*exec.Cmd
 	t              *testing.T
@@ -178,7 +178,7 @@ type running struct {
 	stdout, stderr bytes.Buffer
 }
 
-// Write takes standard error as it comes.
+// Write records standard error.
 func (r *running) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *running) said(text string) bool {
 	return strings.Contains(r.stderr.String(), text)
 }
 
-// background starts a lab command and returns once it has printed a text.
+// background starts a lab command and returns once it has printed text.
 func (l *testLab) background(text string, args ...string) *running {
 	l.t.Helper()
 	r := &running{Cmd: l.command(l.t.Context(), args...), t: l.t, args: args, began: time.Now()}

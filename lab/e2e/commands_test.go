@@ -22,7 +22,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// checked is about lab status --check, of a lab that is well and of one of which a part is off.
+// checked tests lab status --check on a converged lab, and with a component off.
 func checked(t *testing.T, l *testLab) {
 	l.must("status", "--check")
 	halt(t, "stop", l.node("dev"))
@@ -36,7 +36,7 @@ func checked(t *testing.T, l *testLab) {
 	l.must("up")
 }
 
-// merged is about the user's own kubeconfig, which keeps what is in it.
+// merged tests that merging keeps the contents of the user's kubeconfig.
 func merged(t *testing.T, l *testLab) {
 	file := filepath.Join(t.TempDir(), "config")
 	const mine = "apiVersion: v1\nkind: Config\ncurrent-context: mine\nclusters: [{name: mine, cluster: {server: \"https://example.org\"}}]\n" +
@@ -46,7 +46,7 @@ func merged(t *testing.T, l *testLab) {
 	defer func() { l.env = l.env[:len(l.env)-1] }()
 	l.must("kubeconfig")
 	if text, err := os.ReadFile(file); err != nil || string(text) != mine {
-		t.Errorf("lab kubeconfig alone changed the user's: %v\n%s", err, text)
+		t.Errorf("lab kubeconfig changed the user's file: %v\n%s", err, text)
 	}
 	for range 2 {
 		l.must("kubeconfig", "--merge")
@@ -60,7 +60,7 @@ func merged(t *testing.T, l *testLab) {
 	}
 }
 
-// diagnosed is about what the archive holds, and what it must not hold.
+// diagnosed tests what the archive contains, and what it must not contain.
 func diagnosed(t *testing.T, l *testLab) {
 	file := filepath.Join(t.TempDir(), "d.tar.gz")
 	l.must("diagnose", file)
@@ -95,12 +95,12 @@ func diagnosed(t *testing.T, l *testLab) {
 	}
 	for _, c := range decode[ui.CredsResult](l, "creds").Credentials {
 		if strings.Contains(all.String(), c.Password) {
-			t.Errorf("the archive holds the password of %s", c.Service)
+			t.Errorf("archive contains the password of %s", c.Service)
 		}
 	}
 }
 
-// portTaken is about something else that listens where the hub did.
+// portTaken tests a foreign listener on the hub's port.
 func portTaken(t *testing.T, l *testLab) {
 	halt(t, "stop", l.node("hub"))
 	u, err := url.Parse(decode[ui.Status](l, "status").Endpoints[0].URL)
@@ -120,7 +120,7 @@ func portTaken(t *testing.T, l *testLab) {
 	l.must("up")
 }
 
-// withoutEngine is about lab down where nothing can be removed: it says so, and forgets nothing.
+// withoutEngine tests lab down without a container engine: it fails and keeps its records.
 func withoutEngine(t *testing.T, l *testLab) {
 	l.env = append(l.env, "DOCKER_HOST=unix://"+filepath.Join(t.TempDir(), "none.sock"))
 	out := l.run("down")
@@ -131,7 +131,7 @@ func withoutEngine(t *testing.T, l *testLab) {
 	l.must("status", "--check")
 }
 
-// clouds gives a cluster the metadata of one cloud after the other.
+// clouds sets the metadata of one cloud after the other on a cluster.
 func clouds(t *testing.T, l *testLab) {
 	const file = "clusters/dev/cluster.yaml"
 	before, err := os.ReadFile(filepath.Join(l.estate, file))
@@ -142,7 +142,7 @@ func clouds(t *testing.T, l *testLab) {
 		"azure": {"westeurope", "azure_subscription_id"},
 		"gcp":   {"europe-west4", "gcp_project_id"},
 	} {
-		text := strings.Replace(string(before), "identity: true", "identity: false", 1) // which is for one cloud alone
+		text := strings.Replace(string(before), "identity: true", "identity: false", 1) // which supports only one cloud
 		l.write(file, strings.Replace(text, "  provider: kind\n", "  provider: kind\n  cloud: {provider: "+provider+", region: "+want.region+"}\n", 1))
 		l.must("up")
 		s, err := l.kube("hub").CoreV1().Secrets("argocd").List(t.Context(), metav1.ListOptions{LabelSelector: "argocd.argoproj.io/secret-type=cluster,environment=dev"})
@@ -164,17 +164,17 @@ func builtin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := l.run("up", "--only", "dev"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, l.state) || !strings.Contains(out.stderr, "lab up --builtin") {
-		t.Errorf("in a repository without an estate: exit %d\n%s", out.code, out.stderr)
+		t.Errorf("repository without an estate: exit %d\n%s", out.code, out.stderr)
 	}
 	if left := l.leftovers(); len(left) > 0 {
-		t.Errorf("and it made %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	out := l.must("up", "--only", "dev", "--builtin")
 	if !strings.Contains(out.stderr, "the estate is the built-in one") {
-		t.Errorf("lab up does not say which estate it took:\n%s", out.stderr)
+		t.Errorf("lab up does not name its estate:\n%s", out.stderr)
 	}
 	if up := decode[ui.UpResult](l, "up", "--only", "dev", "--builtin"); len(up.Changed) > 0 {
-		t.Errorf("up again changed %v", up.Changed)
+		t.Errorf("second up changed %v", up.Changed)
 	}
 	if s := decode[ui.Status](l, "status"); !s.Clusters[0].Ready || len(s.Applications) != 4 {
 		t.Errorf("%+v", s)
@@ -185,7 +185,7 @@ func builtin(t *testing.T) {
 	}
 }
 
-// fresh plays a story on a lab of its own, which is gone afterwards.
+// fresh plays a scenario on a lab of its own, which is removed afterwards.
 func fresh(t *testing.T, l *testLab) {
 	out := l.must("scenario", "run", "--fresh", "bridge-metadata")
 	if !strings.Contains(out.stdout+out.stderr, "passed") {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// elsewhere are commands of the documents that another test runs, because they take the lab away or take a machine of their own.
+// elsewhere maps documented commands to the tests that run them, as they remove the lab or need a machine of their own.
 var elsewhere = map[string]string{
 	"lab up":                                "TestDefaultEstate/up_again_does_nothing",
 	"lab up --fix":                          "TestDefaultEstate/up",
 	"lab down":                              "TestDefaultEstate/down_leaves_nothing",
-	"lab down --abandon edge":               "lab/up: TestDownWaitsForAttachedClusters",
+	"lab down --abandon edge":               "lab/up: TestRemoveAttachedClusterUnreachable",
 	"lab init DIR":                          "lab/cli: init.txtar",
 	"lab init --from DIR|URL NEW":           "lab/cli: init-from.txtar",
 	"lab git url gitops":                    "TestForeignEstates",
@@ -40,10 +40,10 @@ var elsewhere = map[string]string{
 	"lab up --from ready":                   "TestDefaultEstate/a_spoiled_lab_is_restored",
 }
 
-// commandIn finds `lab ...` in code spans and in lines of code blocks.
+// commandIn matches `lab ...` in code spans and lines of code blocks.
 var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
 
-// documented runs every command that README and docs show, on a lab that is up; a document that shows a new one gets it run.
+// documented runs every command shown in README and docs on a converged lab.
 func documented(t *testing.T, l *testLab) {
 	files, err := filepath.Glob(filepath.Join(estateRoot(t), "docs", "*.md"))
 	if err != nil {
@@ -56,12 +56,12 @@ func documented(t *testing.T, l *testLab) {
 			t.Fatal(err)
 		}
 		for _, m := range commandIn.FindAllStringSubmatch(string(text), -1) {
-			command, _, _ := strings.Cut(m[1]+m[2]+m[3], "  ") // what stands further right says what it does
+			command, _, _ := strings.Cut(m[1]+m[2]+m[3], "  ") // drop the explanation on the right
 			command = strings.TrimSpace(command)
-			if strings.HasPrefix(command, "lab homelab ") { // what it prints
+			if strings.HasPrefix(command, "lab homelab ") { // example output
 				continue
 			}
-			if strings.HasPrefix(command, "lab scenario run") || strings.HasPrefix(command, "lab promote") { // played by the tests of scenarios
+			if strings.HasPrefix(command, "lab scenario run") || strings.HasPrefix(command, "lab promote") { // covered by the scenario tests
 				continue
 			}
 			commands = append(commands, command)
@@ -84,7 +84,7 @@ func documented(t *testing.T, l *testLab) {
 	}
 }
 
-// alternatives spells out `lab git url|push|log`, and takes words in capitals for what stands for something.
+// alternatives expands `lab git url|push|log` and replaces placeholders in capitals.
 func alternatives(command string) []string {
 	command = strings.NewReplacer("CLUSTER", "prod", "SERVICE", "argocd").Replace(command)
 	words := strings.Fields(command)

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// The tests, in order of value: where time is short, what must run goes first, and of the rest as much as there is time for. Seconds are what each takes on a
-// quiet machine of two cores.
+// Tests are in order of value: those that call must always run, those that call tail as long as time permits. seconds is the duration on a quiet machine with
+// two cores.
 
-// part of a test: a subtest on the lab that all of them share. Any of the long tail may be left out, so none relies on what another one did.
+// part is a subtest on the shared lab. Any in the tail may be skipped, so none depends on another.
 type part struct {
 	name    string
 	share   func(*testing.T, int) // must or tail
@@ -18,7 +18,7 @@ type part struct {
 	run     func(*testing.T, *testLab)
 }
 
-// play plays parts, and ends the test with the first that fails: the next would find another lab than it is about.
+// play runs parts until the first failure, which leaves the lab in an unknown state.
 func (l *testLab) play(t *testing.T, parts []part) {
 	t.Helper()
 	for _, p := range parts {
@@ -28,7 +28,7 @@ func (l *testLab) play(t *testing.T, parts []part) {
 	}
 }
 
-// TestDefaultEstate follows one lab from nothing to gone.
+// TestDefaultEstate covers a lab from creation to removal.
 func TestDefaultEstate(t *testing.T) {
 	l := newLab(t, "e2e")
 	l.play(t, []part{
@@ -57,40 +57,40 @@ func TestDefaultEstate(t *testing.T) {
 		{"a cluster leaves the estate", tail, 150, left},
 		{"what was removed by hand comes back", tail, 120, removedByHand},
 		{"a removed engine is made again", tail, 60, engineRemoved},
-		{"down leaves nothing", must, 10, downAtLast},
+		{"down leaves nothing", must, 10, finalDown},
 	})
 }
 
-// TestFaults gives one lab one bad day after the other. After each, the next lab up converges, and the canaries sing as before.
+// TestFaults injects faults into a lab. After each, the next lab up converges, and the canaries survive.
 func TestFaults(t *testing.T) {
 	l := newLab(t, "e2e-faults", "hub", "dev")
-	var songs map[string]string
+	var canaries map[string]string
 	parts := []part{{"up", must, 110, func(t *testing.T, l *testLab) {
 		l.must("up", "--fix")
 		for _, c := range []string{"hub", "dev"} {
 			l.canary(c)
 		}
-		songs = l.songs("hub", "dev")
+		canaries = l.canaryIdentities("hub", "dev")
 	}}}
 	for i, f := range faults {
 		share := tail
 		if i == 0 {
 			share = must
 		}
-		parts = append(parts, part{f.name, share, f.seconds, func(t *testing.T, l *testLab) { songs = suffered(t, l, f, songs) }})
+		parts = append(parts, part{f.name, share, f.seconds, func(t *testing.T, l *testLab) { canaries = injectFault(t, l, f, canaries) }})
 	}
-	for _, p := range beside {
+	for _, p := range otherParts {
 		parts = append(parts, part{p.name, tail, p.seconds, func(t *testing.T, l *testLab) {
-			p.run(t, l, songs)
-			l.sing(songs, "hub", "dev")
+			p.run(t, l, canaries)
+			l.checkCanaries(canaries, "hub", "dev")
 		}})
 	}
-	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, songs) }})
-	l.play(t, append(parts, part{"nothing is removed without a word", tail, 200, func(t *testing.T, l *testLab) { withoutAWord(t, l, songs) }},
-		part{"down leaves nothing", must, 10, downAtLast}))
+	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, canaries) }})
+	l.play(t, append(parts, part{"nothing is removed without a word", tail, 200, func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
+		part{"down leaves nothing", must, 10, finalDown}))
 }
 
-// TestKilledAtAnyStage kills `lab up` without warning at five stages.
+// TestKilledAtAnyStage kills `lab up` at five stages.
 func TestKilledAtAnyStage(t *testing.T) {
 	l := newLab(t, "e2e-kill", "hub", "dev")
 	var parts []part
@@ -105,7 +105,7 @@ func TestKilledAtAnyStage(t *testing.T) {
 	l.play(t, parts)
 }
 
-// TestForeignEstates brings estates that know nothing of lab, each in a shape that is common in public.
+// TestForeignEstates brings up estates that were not written for lab, in shapes common in public repositories.
 func TestForeignEstates(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -115,25 +115,25 @@ func TestForeignEstates(t *testing.T) {
 	}
 }
 
-// TestExistingCluster attaches a cluster that lab did not make, and releases it.
+// TestExistingCluster attaches and releases an existing cluster.
 func TestExistingCluster(t *testing.T) {
 	tail(t, 150)
 	existing(t)
 }
 
-// TestBundle saves a bundle, forgets everything that was built, and brings a lab up from the bundle: without Go, without a network.
+// TestBundle saves a bundle, deletes all build results, and brings up a lab from the bundle, without Go or a network.
 func TestBundle(t *testing.T) {
 	tail(t, 120)
 	bundled(t)
 }
 
-// TestRegistry fills a real registry, forgets everything that was built, and brings a lab up from that registry alone.
+// TestRegistry fills a real registry, deletes all build results, and brings up a lab from the registry only.
 func TestRegistry(t *testing.T) {
 	tail(t, 140)
 	mirrored(t)
 }
 
-// TestBuiltinEstate brings the built-in estate up in a folder that holds something else, which takes a word.
+// TestBuiltinEstate brings up the built-in estate in a folder with other contents, which requires a flag.
 func TestBuiltinEstate(t *testing.T) {
 	tail(t, 90)
 	builtin(t)

@@ -20,7 +20,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// only asserts that an up changed these titles and no other.
+// only checks that an up changed the steps with these titles.
 func only(t *testing.T, out ui.UpResult, want ...string) {
 	t.Helper()
 	got := slices.Sorted(slices.Values(out.Changed))
@@ -40,7 +40,7 @@ func edits(t *testing.T, l *testLab) {
 		}
 	}
 	if want := []string{"estate", "bridge/prod", "addons"}; !slices.Equal(due, want) {
-		t.Errorf("the plan is to change %v, want %v", due, want)
+		t.Errorf("plan changes %v, want %v", due, want)
 	}
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
 	after := roleARN(t, l, "prod")
@@ -49,7 +49,7 @@ func edits(t *testing.T, l *testLab) {
 		t.Errorf("role ARN %s, then %s, want the new region in it", before, after)
 	}
 	if got := roleARN(t, l, "dev"); got != devBefore {
-		t.Errorf("dev's role ARN changed as well: %s", got)
+		t.Errorf("dev's role ARN changed: %s", got)
 	}
 
 	l.edit("clusters/prod/cluster.yaml", "podinfo: true", "podinfo: false")
@@ -57,7 +57,7 @@ func edits(t *testing.T, l *testLab) {
 	l.converged(4, 9)
 	l.absent(t, "prod", "podinfo", "podinfo")
 	if _, err := l.kube("dev").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{}); err != nil {
-		t.Errorf("podinfo went from dev as well: %v", err)
+		t.Errorf("podinfo removed from dev: %v", err)
 	}
 
 	l.edit("clusters/prod/cluster.yaml", "podinfo: false", "podinfo: true")
@@ -72,26 +72,26 @@ func edits(t *testing.T, l *testLab) {
 	}
 }
 
-// fromElsewhere brings an addon whose ApplicationSet was not written for lab: what it generates goes by names of its own, and is known all the same.
+// fromElsewhere adds an addon whose ApplicationSet was not written for lab, and whose Applications do not follow lab's naming.
 func fromElsewhere(t *testing.T, l *testLab) {
 	const off, on = "{podinfo: true", "{hello: true, podinfo: true"
 	copyTree(t, "testdata/from-elsewhere/addons/hello", filepath.Join(l.estate, "addons", "hello"))
 	l.edit("clusters/dev/cluster.yaml", off, on)
-	l.edit("clusters/prod/cluster.yaml", off, on) // which the ApplicationSet leaves out, label or not
+	l.edit("clusters/prod/cluster.yaml", off, on) // excluded by the ApplicationSet, with or without the label
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge dev", "bridge prod", "addons")
 	found := false
 	for _, a := range l.converged(4, 11).Applications {
 		found = found || a.Name == "addon-dev-podinfo" && a.Addon == "hello" && a.Cluster == "dev" && a.Version == "6.7.0"
 	}
 	if !found {
-		t.Error("status does not know addon-dev-podinfo as hello in dev")
+		t.Error("status does not show addon-dev-podinfo as hello in dev")
 	}
 	if _, err := l.kube("dev").AppsV1().Deployments("hello").Get(t.Context(), "hello-podinfo", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	for _, args := range [][]string{{"up"}, {"up", "--only", "dev"}} {
 		if up := decode[ui.UpResult](l, args...); len(up.Changed) > 0 {
-			t.Errorf("%v again changed %v", args, up.Changed)
+			t.Errorf("second %v changed %v", args, up.Changed)
 		}
 	}
 	l.remove("addons/hello")
@@ -102,8 +102,7 @@ func fromElsewhere(t *testing.T, l *testLab) {
 	l.absent(t, "dev", "hello", "hello-podinfo")
 }
 
-// renamed gives the app of apps another name, and back: there is one root all the time, and what it syncs is neither removed nor made again, although a finalizer
-// asks for its removal.
+// renamed renames the app of apps and back. There is always one root, and what it syncs is kept, although a finalizer requests its deletion.
 func renamed(t *testing.T, l *testLab) {
 	const file, finalizer = "addons/root.yaml", "finalizers: [resources-finalizer.argocd.argoproj.io]"
 	synced := func() map[string]types.UID {
@@ -146,15 +145,15 @@ func renamed(t *testing.T, l *testLab) {
 			t.Errorf("root applications %v, want %s", got, name.root)
 		}
 		if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-			t.Errorf("up again changed %v", up.Changed)
+			t.Errorf("second up changed %v", up.Changed)
 		}
 	}
 	if diff := cmp.Diff(before, synced()); diff != "" {
-		t.Errorf("what the root syncs (-before +after):\n%s", diff)
+		t.Errorf("objects of the root (-before +after):\n%s", diff)
 	}
 }
 
-// promoted carries dev's version to staging by the command, in the estate's file and in the forge at once, and back by hand.
+// promoted promotes dev's version to staging with lab promote, in file and forge, and reverts it by hand.
 func promoted(t *testing.T, l *testLab) {
 	const file = "addons/podinfo/applicationset.yaml"
 	before, err := os.ReadFile(filepath.Join(l.estate, file))
@@ -169,30 +168,30 @@ func promoted(t *testing.T, l *testLab) {
 	if !res.Written || res.Commit == "" || res.Version != "6.9.2" {
 		t.Errorf("%+v", res)
 	}
-	l.must("up") // waits until Argo CD has followed
+	l.must("up") // waits for Argo CD
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != res.Version {
 		t.Errorf("staging has podinfo %s after the promotion, want %s", got, res.Version)
 	}
 	l.write(file, string(before))
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
-		t.Errorf("staging has podinfo %s after the way back, want 6.7.0", got)
+		t.Errorf("staging has podinfo %s after the revert, want 6.7.0", got)
 	}
 }
 
-// left takes a cluster out of the estate, and puts it back.
+// left removes a cluster from the estate, and restores it.
 func left(t *testing.T, l *testLab) {
 	kept := filepath.Join(t.TempDir(), "staging")
 	if err := os.Rename(filepath.Join(l.estate, "clusters", "staging"), kept); err != nil {
 		t.Fatal(err)
 	}
-	only(t, decode[ui.UpResult](l, "up"), "estate", "addons") // which keeps it: nobody asked for more
+	only(t, decode[ui.UpResult](l, "up"), "estate", "addons") // kept without a flag
 	born := l.born("staging")
 	if out := l.must("up"); !strings.Contains(out.stderr, "lab up --prune") {
-		t.Errorf("nothing says how to remove it:\n%s", out.stderr)
+		t.Errorf("no hint how to remove it:\n%s", out.stderr)
 	}
 	if again := l.born("staging"); again != born {
-		t.Errorf("staging is another cluster: %s, then %s", born, again)
+		t.Errorf("staging was replaced: %s, then %s", born, again)
 	}
 	only(t, decode[ui.UpResult](l, "up", "--prune"), "bridge staging", "cluster staging", "addons")
 	l.converged(3, 7)
@@ -204,7 +203,7 @@ func left(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 }
 
-// absent waits until a deployment is gone: Argo CD forgets an Application when the spoke has taken the deletion, which ends a moment later.
+// absent waits until a deployment is gone, which happens shortly after Argo CD has deleted the Application.
 func (l *testLab) absent(t *testing.T, cluster, namespace, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -11,8 +11,8 @@ import (
 	"homelab/lab/ui"
 )
 
-// brokenEstate breaks an estate in many ways at once, while a lab of it runs: up refuses, names every fault with file and line, and changes
-// nothing. Each kind of fault has a case of its own in lab/estate/testdata/broken.
+// brokenEstate breaks the estate of a running lab in many ways: up reports every fault with file and line, and changes nothing. Each kind of fault has its own
+// case in lab/estate/testdata/broken.
 func brokenEstate(t *testing.T, l *testLab) {
 	before := l.resourceVersions(t.Context())
 	broken := &testLab{t: t, name: l.name, state: l.state, estate: filepath.Join(t.TempDir(), "estate")}
@@ -49,7 +49,7 @@ func brokenEstate(t *testing.T, l *testLab) {
 		"addons/podinfo/applicationset.yaml",
 	} {
 		if at[file] == 0 {
-			t.Errorf("nothing is said of %s", file)
+			t.Errorf("no problem reported in %s", file)
 		}
 	}
 	if after := l.resourceVersions(t.Context()); len(after) != len(before) {
@@ -57,7 +57,7 @@ func brokenEstate(t *testing.T, l *testLab) {
 	} else {
 		for name, v := range before {
 			if after[name] != v {
-				t.Errorf("%s was touched", name)
+				t.Errorf("%s changed", name)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stranger is a kind cluster that lab did not make.
+// stranger is a kind cluster outside lab.
 const stranger = "e2e-stranger"
 
 const strangerConfig = `kind: Cluster
@@ -47,7 +47,7 @@ spec:
   addons: {identity: true}
 `
 
-// existing attaches a cluster of somebody else to a lab, lets it leave the estate and come back, and takes the lab down. The cluster lives on, as it was found.
+// existing attaches an existing cluster, removes it from the estate and adds it again, and takes the lab down. The cluster must end up unchanged.
 func existing(t *testing.T) {
 	l := newLab(t, "e2e-edge", "hub")
 	dir := t.TempDir()
@@ -83,36 +83,36 @@ func existing(t *testing.T) {
 	}
 	arrives()
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
-		t.Errorf("a second run: %s%s", out.stdout, out.stderr)
+		t.Errorf("second run: %s%s", out.stdout, out.stderr)
 	}
 
 	l.remove("clusters/edge")
 	l.must("up", "--prune")
 	if now := held(t, theirs); !slices.Equal(now, found) {
-		t.Errorf("it was released with\n%q, and found with\n%q", now, found)
+		t.Errorf("after release %q\nbefore %q", now, found)
 	}
 	l.write("clusters/edge/cluster.yaml", strings.Replace(edgeCluster, "KUBECONFIG", kubeconfig, 1))
 	arrives()
 
 	if out := l.must("down", "--dry-run"); !strings.Contains(out.stdout, "cluster/edge     released, and lives on") {
-		t.Errorf("the plan: %s", out.stdout)
+		t.Errorf("plan: %s", out.stdout)
 	}
 	shell(t, "docker", "pause", "e2e-edge-hub-control-plane")
 	out := l.run("down")
 	if out.code != 1 || !strings.Contains(out.stderr, "lab down --abandon edge") {
-		t.Errorf("without its hub: exit %d\n%s", out.code, out.stderr)
+		t.Errorf("without the hub: exit %d\n%s", out.code, out.stderr)
 	}
 	shell(t, "docker", "unpause", "e2e-edge-hub-control-plane")
 	l.must("down")
 	if now := held(t, theirs); !slices.Equal(now, found) {
-		t.Errorf("after down it holds\n%q, and was found with\n%q", now, found)
+		t.Errorf("after down %q\nbefore %q", now, found)
 	}
 	if out, err := exec.Command("docker", "network", "inspect", "lab-e2e-edge").CombinedOutput(); err == nil {
-		t.Errorf("the network stays:\n%s", out)
+		t.Errorf("network left over:\n%s", out)
 	}
 }
 
-// held is what a cluster has in namespaces, roles, definitions and webhooks, with the uids of what nobody may make again.
+// held lists a cluster's namespaces, roles, definitions and webhooks, with the uids of those that must not be recreated.
 func held(t *testing.T, c kubernetes.Interface) []string {
 	t.Helper()
 	var list []string

@@ -18,18 +18,18 @@ import (
 	"homelab/lab/ui"
 )
 
-// fault is one bad day of a lab that was up.
+// fault is a fault of a converged lab.
 type fault struct {
 	name    string
-	seconds int                                          // on a quiet machine of two cores
+	seconds int                                          // on a quiet machine with two cores
 	do      func(t *testing.T, l *testLab) (undo func()) // undo may be nil
-	says    string                                       // in what the next lab up prints; empty for anything
-	cure    bool                                         // what would be done cannot be shown before lab up has mended lab's own files
-	fix     bool                                         // the container engine is gone, and lab up takes --fix to start it
-	lost    []string                                     // clusters whose canaries the fault itself took
+	says    string                                       // expected in the output of the next lab up; empty for anything
+	cure    bool                                         // no plan is available until lab up has repaired lab's own files
+	fix     bool                                         // the container engine is stopped, and lab up needs --fix to start it
+	lost    []string                                     // clusters whose canaries the fault destroys
 }
 
-// faults are in order of value. Each finds a lab that is up.
+// faults are in order of value. Each expects a converged lab.
 var faults = []fault{
 	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
 	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
@@ -111,8 +111,8 @@ var faults = []fault{
 	}, lost: []string{"hub"}},
 }
 
-// suffered has a lab go through a fault, and returns the songs of its canaries: others where the fault took a canary.
-func suffered(t *testing.T, l *testLab, f fault, songs map[string]string) map[string]string {
+// injectFault injects a fault and returns the identities of the canaries, which differ if the fault destroyed any.
+func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) map[string]string {
 	undo := f.do(t, l)
 	up := []string{"up"}
 	switch {
@@ -127,7 +127,7 @@ func suffered(t *testing.T, l *testLab, f fault, songs map[string]string) map[st
 	default:
 		for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
 			if s.Loses != "" || s.Action == "delete" || s.Action == "recreate" {
-				t.Errorf("the plan would lose something: %+v", s)
+				t.Errorf("plan loses data: %+v", s)
 			}
 		}
 	}
@@ -136,54 +136,54 @@ func suffered(t *testing.T, l *testLab, f fault, songs map[string]string) map[st
 		undo()
 	}
 	if f.says != "" && !strings.Contains(out.stderr, f.says) {
-		t.Errorf("lab up does not say %q:\n%s", f.says, out.stderr)
+		t.Errorf("lab up does not print %q:\n%s", f.says, out.stderr)
 	}
 	if out.code != 0 {
 		t.Fatalf("lab up: exit %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 	t.Logf("FAULT %-45s converged in %5.1fs", f.name, out.took.Seconds())
 	keep := slices.DeleteFunc([]string{"hub", "dev"}, func(c string) bool { return slices.Contains(f.lost, c) })
-	l.sing(songs, keep...)
+	l.checkCanaries(canaries, keep...)
 	l.converged(2, 4)
 	for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
 		if s.Action != "none" {
-			t.Errorf("up again would %+v", s)
+			t.Errorf("second up would %+v", s)
 		}
 	}
 	if again := decode[ui.UpResult](l, "up"); len(again.Changed) > 0 {
-		t.Errorf("up again changed %v", again.Changed)
+		t.Errorf("second up changed %v", again.Changed)
 	}
 	for _, c := range f.lost {
 		l.canary(c)
 	}
 	if len(f.lost) > 0 {
-		songs = l.songs("hub", "dev")
+		canaries = l.canaryIdentities("hub", "dev")
 	}
-	return songs
+	return canaries
 }
 
-// beside is what else may happen to a lab that is up.
-var beside = []struct {
+// otherParts are further tests of a converged lab.
+var otherParts = []struct {
 	name    string
 	seconds int
 	run     func(*testing.T, *testLab, map[string]string)
 }{
 	{"signals", 60, signals},
 	{"two at once", 60, twoAtOnce},
-	{"status --check", 60, without(checked)},
-	{"kubeconfig --merge", 5, without(merged)},
-	{"diagnose", 10, without(diagnosed)},
-	{"a port is taken", 30, without(portTaken)},
-	{"down without an engine", 10, without(withoutEngine)},
-	{"azure and gcp", 60, without(clouds)},
+	{"status --check", 60, withoutCanaries(checked)},
+	{"kubeconfig --merge", 5, withoutCanaries(merged)},
+	{"diagnose", 10, withoutCanaries(diagnosed)},
+	{"a port is taken", 30, withoutCanaries(portTaken)},
+	{"down without an engine", 10, withoutCanaries(withoutEngine)},
+	{"azure and gcp", 60, withoutCanaries(clouds)},
 }
 
-// without is for what needs no songs.
-func without(run func(*testing.T, *testLab)) func(*testing.T, *testLab, map[string]string) {
+// withoutCanaries adapts a test that needs no canaries.
+func withoutCanaries(run func(*testing.T, *testLab)) func(*testing.T, *testLab, map[string]string) {
 	return func(t *testing.T, l *testLab, _ map[string]string) { run(t, l) }
 }
 
-// forgeAPI asks the forge, as somebody does who has its password.
+// forgeAPI sends a request to the forge with its credentials.
 func forgeAPI[T any](t *testing.T, l *testLab, method, path string) (answer T) {
 	t.Helper()
 	c := decode[ui.Credential](l, "creds", "forge")
@@ -208,13 +208,13 @@ func forgeAPI[T any](t *testing.T, l *testLab, method, path string) (answer T) {
 	return answer
 }
 
-// stopAll stops every container of the lab, as a machine does that is shut down.
+// stopAll stops all containers of the lab, as a machine shutdown does.
 func stopAll(t *testing.T, l *testLab) {
 	t.Helper()
 	halt(t, append([]string{"stop"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
 }
 
-// hang freezes an API server and lets it go on after a while.
+// hang freezes an API server for some time.
 func hang(t *testing.T, l *testLab, cluster string, d time.Duration) func() {
 	t.Helper()
 	l.inNode(cluster, "pkill -STOP kube-apiserver")
@@ -222,7 +222,7 @@ func hang(t *testing.T, l *testLab, cluster string, d time.Duration) func() {
 	node := l.node(cluster)
 	timer := time.AfterFunc(d, func() {
 		defer close(done)
-		_ = dockerQuiet("exec", node, "pkill", "-CONT", "kube-apiserver") // kubelet may have started another by then
+		_ = dockerQuiet("exec", node, "pkill", "-CONT", "kube-apiserver") // kubelet may have started another one
 	})
 	return func() {
 		if !timer.Stop() {
@@ -238,7 +238,7 @@ func replace(t *testing.T, file, content string) {
 	}
 }
 
-// fullDisk puts lab's files on a file system without space, changes the estate, and sees lab up fail with a cure before it frees space again.
+// fullDisk moves lab's files to a full file system and checks that lab up fails with a cure, before freeing space.
 func fullDisk(t *testing.T, l *testLab) func() {
 	dir := filepath.Join(l.state, "lab", l.name)
 	kept := filepath.Join(t.TempDir(), "kept")
@@ -263,7 +263,7 @@ func fullDisk(t *testing.T, l *testLab) func() {
 	_ = filler.Close()
 	out := l.run("up")
 	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "no space left on device") || !strings.Contains(out.stderr, "free space") {
-		t.Errorf("lab up on a full disk: exit %d\n%s", out.code, out.stderr)
+		t.Errorf("lab up with a full disk: exit %d\n%s", out.code, out.stderr)
 	}
 	if err := os.Remove(filler.Name()); err != nil {
 		t.Fatal(err)
@@ -271,8 +271,8 @@ func fullDisk(t *testing.T, l *testLab) func() {
 	return nil
 }
 
-// signals ends lab up in the middle of its work, three ways; the next goes on.
-func signals(t *testing.T, l *testLab, songs map[string]string) {
+// signals interrupts lab up in three ways; the next run resumes.
+func signals(t *testing.T, l *testLab, canaries map[string]string) {
 	for _, s := range []struct {
 		signal syscall.Signal
 		code   int
@@ -289,28 +289,28 @@ func signals(t *testing.T, l *testLab, songs map[string]string) {
 			t.Errorf("%v: exit %d\n%s", s.signal, out.code, out.stderr)
 		}
 		l.must("up")
-		l.sing(songs, "hub", "dev")
+		l.checkCanaries(canaries, "hub", "dev")
 	}
 }
 
-// twoAtOnce runs two commands that change the lab: the second is refused, and the first is not disturbed.
-func twoAtOnce(t *testing.T, l *testLab, songs map[string]string) {
+// twoAtOnce runs two modifying commands: the second is refused, and does not disturb the first.
+func twoAtOnce(t *testing.T, l *testLab, canaries map[string]string) {
 	for _, second := range [][]string{{"up"}, {"down"}, {"scenario", "run", "addon-toggle"}} {
 		end := hang(t, l, "dev", 8*time.Second)
 		up := l.background("its API does not answer", "up")
 		if out := l.run(second...); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "is being changed by another lab command") {
-			t.Errorf("lab %s beside lab up: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
+			t.Errorf("lab %s during lab up: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
 		}
 		if out := up.end(); out.code != 0 {
-			t.Errorf("lab up beside lab %s: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
+			t.Errorf("lab up during lab %s: exit %d\n%s", strings.Join(second, " "), out.code, out.stderr)
 		}
 		end()
-		l.sing(songs, "hub", "dev")
+		l.checkCanaries(canaries, "hub", "dev")
 	}
 }
 
-// withoutAWord asks for what would cost a cluster, without the word that it takes, and then with it.
-func withoutAWord(t *testing.T, l *testLab, songs map[string]string) {
+// unconfirmed makes changes that would destroy a cluster, first without and then with the required flag.
+func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	const kind = "clusters/dev/cluster.yaml"
 	before, err := os.ReadFile(filepath.Join(l.estate, kind))
 	if err != nil {
@@ -323,33 +323,33 @@ func withoutAWord(t *testing.T, l *testLab, songs map[string]string) {
 		t.Errorf("spec.kind changed: exit %d\n%s", out.code, out.stderr)
 	}
 	restore()
-	l.sing(songs, "hub", "dev")
+	l.checkCanaries(canaries, "hub", "dev")
 
 	l.remove("clusters/dev")
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
-	l.sing(songs, "hub", "dev")
+	l.checkCanaries(canaries, "hub", "dev")
 	restore()
 
 	elsewhere := l.estate
 	l.estate = filepath.Join(t.TempDir(), "estate")
 	copyTree(t, elsewhere, l.estate)
 	if out := l.run("up"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, elsewhere) || !strings.Contains(out.stderr, l.estate) {
-		t.Errorf("an estate in another folder: exit %d\n%s", out.code, out.stderr)
+		t.Errorf("estate in another folder: exit %d\n%s", out.code, out.stderr)
 	}
 	l.must("up", "--adopt")
 	l.estate = elsewhere
 	l.must("up", "--adopt")
-	l.sing(songs, "hub", "dev")
+	l.checkCanaries(canaries, "hub", "dev")
 
 	l.must("up", "--recreate", "dev")
-	if got := l.songs("hub"); got["hub namespace"] != songs["hub namespace"] {
-		t.Error("--recreate dev cost the hub")
+	if got := l.canaryIdentities("hub"); got["hub namespace"] != canaries["hub namespace"] {
+		t.Error("--recreate dev replaced the hub")
 	}
 	l.canary("dev")
 	l.remove("clusters/dev")
 	only(t, decode[ui.UpResult](l, "up", "--prune"), "estate", "bridge dev", "cluster dev", "addons")
 	l.converged(1, 1)
 	if out := docker(t, "ps", "--all", "--quiet", "--filter", "name="+l.node("dev")); out != "" {
-		t.Error("--prune left the node")
+		t.Error("--prune kept the node")
 	}
 }

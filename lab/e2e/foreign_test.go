@@ -13,19 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shape is an estate as people publish them: repositories of lab/draft/testdata, which know nothing of lab.
+// shape is a typical public estate: the repositories of lab/draft/testdata, which were not written for lab.
 type shape struct {
 	name         string
 	seconds      int
 	clusters     int
 	applications int
-	spoke        string // where the ConfigMap is
+	spoke        string // cluster with the ConfigMap
 	namespace    string
 	configMap    string
-	repository   string // that has it
+	repository   string // contains the ConfigMap
 	file         string
-	edit         [2]string // in that file: what it says, and what it should say instead
-	key          string    // of the ConfigMap's data
+	edit         [2]string // old and new text in file
+	key          string    // in the ConfigMap's data
 }
 
 var shapes = []shape{
@@ -59,7 +59,7 @@ var shapes = []shape{
 	},
 }
 
-// foreign brings an estate beside repositories, which stay as they are. What is committed to them arrives by lab up, and what is committed to their mirrors by itself.
+// foreign brings up an estate beside repositories, which stay unchanged. Commits to them are deployed by lab up, commits to their mirrors directly.
 func foreign(t *testing.T, s shape) {
 	home := t.TempDir()
 	l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: filepath.Join(home, "mine")}
@@ -103,14 +103,14 @@ func foreign(t *testing.T, s shape) {
 	l.must("up")
 	l.says(s, wanted)
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
-		t.Errorf("a second run: %s%s", out.stdout, out.stderr)
+		t.Errorf("second run: %s%s", out.stdout, out.stderr)
 	}
 
 	url := strings.TrimSpace(l.must("git", "url", s.repository, "--credentials").stdout)
 	clone := filepath.Join(home, "clone")
 	git(t, home, "clone", "--quiet", url, clone)
 	if got, want := git(t, clone, "rev-parse", "HEAD"), git(t, repository, "rev-parse", "HEAD"); got != want {
-		t.Errorf("the mirror is at %s, the repository at %s", got, want)
+		t.Errorf("mirror at %s, repository at %s", got, want)
 	}
 	files.edit(filepath.Join("clone", s.file), wanted, old)
 	git(t, clone, "commit", "--quiet", "--all", "--message", "third")
@@ -129,13 +129,13 @@ func foreign(t *testing.T, s shape) {
 
 	for _, folder := range folders {
 		if status := git(t, folder, "status", "--porcelain"); status != "" {
-			t.Errorf("%s was touched:\n%s", folder, status)
+			t.Errorf("%s changed:\n%s", folder, status)
 		}
 	}
 	l.must("down")
 }
 
-// says waits until a shape's ConfigMap has the value of a line; a commit needs no more than a minute.
+// says waits until a shape's ConfigMap contains a line; a commit takes at most a minute.
 func (l *testLab) says(s shape, line string) {
 	l.t.Helper()
 	_, want, _ := strings.Cut(line, ": ")

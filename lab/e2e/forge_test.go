@@ -26,7 +26,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// commitsInTheForge makes a commit in the forge as another person would: Argo CD follows it, lab up does not overwrite it, and once pulled all is well again.
+// commitsInTheForge commits to the forge as another person: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.
 func commitsInTheForge(t *testing.T, l *testLab) {
 	l.must("up")
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -53,7 +53,7 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 			}
 			seen = strings.Contains(string(raw), `"replicas":2`)
 		case <-deadline:
-			t.Fatal("the commit did not reach dev within 60s: no webhook?")
+			t.Fatal("commit not deployed to dev within 60s, is there a webhook?")
 		}
 	}
 	t.Logf("a commit in the forge reached dev after %.1fs", time.Since(pushed).Seconds())
@@ -68,13 +68,13 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 		t.Errorf("exit %d, %+v, want 1, diverged, and a cure", refused.code, e.Error)
 	}
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("the commit is lost:\n%s", log)
+		t.Errorf("commit lost:\n%s", log)
 	}
 
 	l.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:") // as a pull would
 	l.must("up")
 	l.converged(4, 10)
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("the commit is lost:\n%s", log)
+		t.Errorf("commit lost:\n%s", log)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// stages are moments of an up, each known by what there is on the machine then. reached is true from that moment on, passed once it is over.
+// stages are stages of an up, recognized by the state of the machine: reached is true from its start, passed after its end.
 var stages = []struct {
 	name            string
 	seconds         int
@@ -36,7 +36,7 @@ var stages = []struct {
 	{"addons are on their way", 90, func(l *testLab) bool { return l.record("hub").Whole && l.has("applications", "addons") }, func(l *testLab) bool { return l.quietlyWell() }},
 }
 
-// record is lab's own record of a cluster, as far as it can be read.
+// record returns lab's record of a cluster, or zero if it is unreadable.
 func (l *testLab) record(cluster string) (r struct {
 	Nodes []string
 	Whole bool
@@ -49,7 +49,7 @@ func (l *testLab) record(cluster string) (r struct {
 	return r
 }
 
-// has reports whether the hub has a namespace, or one of Argo CD's objects.
+// has reports whether the hub has a namespace, or an object of Argo CD.
 func (l *testLab) has(resource, name string) bool {
 	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name, "kubeconfigs", "hub.yaml")); err != nil {
 		return false
@@ -68,7 +68,7 @@ func (l *testLab) quietlyWell() bool {
 	return l.command(context.Background(), "status", "--check").Run() == nil
 }
 
-// killed kills lab up at a stage; the next goes on to the end, and what was whole stays what it was.
+// killed kills lab up at a stage; the next run completes, and keeps complete clusters.
 func killed(t *testing.T, l *testLab, stage int) {
 	l.killAt(stage)
 	whole := map[string]string{}
@@ -81,13 +81,13 @@ func killed(t *testing.T, l *testLab, stage int) {
 	l.converged(2, 4)
 	for cluster, was := range whole {
 		if is := l.born(cluster); is != was {
-			t.Errorf("cluster %s was whole, and was made again: %s, then %s", cluster, was, is)
+			t.Errorf("complete cluster %s was replaced: %s, then %s", cluster, was, is)
 		}
 	}
-	downAtLast(t, l)
+	finalDown(t, l)
 }
 
-// born is what a cluster made again would have another of.
+// born returns an identity of a cluster that a recreated one does not have.
 func (l *testLab) born(cluster string) string {
 	l.t.Helper()
 	n, err := l.kube(cluster).CoreV1().Namespaces().Get(l.t.Context(), "default", metav1.GetOptions{})
@@ -97,7 +97,7 @@ func (l *testLab) born(cluster string) string {
 	return fmt.Sprint(n.UID, " of ", n.CreationTimestamp)
 }
 
-// killAt starts an up and kills it without warning at a stage; the docker commands that it had begun go on by themselves, as they would after an out-of-memory kill.
+// killAt starts an up and kills it at a stage. Running docker commands continue, as after an out-of-memory kill.
 func (l *testLab) killAt(i int) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
@@ -116,7 +116,7 @@ func (l *testLab) killAt(i int) {
 	for !stages[i].reached(l) {
 		select {
 		case err := <-ended:
-			l.t.Fatalf("up ended by itself (%v) before it could be killed:\n%s", err, stderr.String())
+			l.t.Fatalf("up ended with %v before it was killed:\n%s", err, stderr.String())
 		case <-tick.C:
 		}
 	}
@@ -125,12 +125,12 @@ func (l *testLab) killAt(i int) {
 	}
 	<-ended
 	if stages[i].passed(l) {
-		l.t.Errorf("killed too late: %s is over", stages[i].name)
+		l.t.Errorf("killed too late: %s has passed", stages[i].name)
 	}
 	l.t.Logf("killed after %.1fs", time.Since(began).Seconds())
 }
 
-// killFrozen kills a node one of whose containers is frozen, as runc freezes one while it makes it: the engine takes the node for running ever after.
+// killFrozen kills a node with a frozen container, as runc freezes one during creation: the engine keeps reporting the node as running.
 func killFrozen(t *testing.T, l *testLab) func() {
 	id, frozen := docker(t, "inspect", "--format", "{{.Id}}", l.node("dev")), ""
 	_ = filepath.WalkDir("/sys/fs/cgroup/freezer", func(path string, _ fs.DirEntry, err error) error {
@@ -145,12 +145,12 @@ func killFrozen(t *testing.T, l *testLab) func() {
 	}
 	halt(t, "kill", l.node("dev"))
 	if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
-		t.Errorf("the node ended: running %s", out)
+		t.Errorf("node exited: running %s", out)
 	}
 	return nil
 }
 
-// killEngine kills dockerd while lab up starts a cluster, and sees what lab up makes of it.
+// killEngine kills dockerd while lab up starts a cluster, and checks the error of lab up.
 func killEngine(t *testing.T, l *testLab) func() {
 	pid, err := os.ReadFile("/var/run/docker.pid")
 	if err != nil || os.Getuid() != 0 {
@@ -172,7 +172,7 @@ func killEngine(t *testing.T, l *testLab) func() {
 		t.Fatal(err)
 	}
 	if out := up.end(); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "lab up --fix") {
-		t.Errorf("lab up whose engine was killed: exit %d\n%s", out.code, out.stderr)
+		t.Errorf("lab up with killed engine: exit %d\n%s", out.code, out.stderr)
 	}
 	return nil
 }

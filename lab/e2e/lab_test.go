@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2e plays the whole program against real clusters: what a user would type, and what a user would then see.
+// Package e2e tests the whole program on real clusters, through its command line.
 package e2e
 
 import (
@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// binary is the program under test, built once.
+// binary is the program under test.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// estateRoot is the repository, which is the default estate.
+// estateRoot returns the repository, which is the default estate.
 func estateRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -66,17 +66,17 @@ func estateRoot(t *testing.T) string {
 	return root
 }
 
-// testLab is a lab with a name, a state folder and an estate of its own.
+// testLab is a lab with its own name, state folder and estate.
 type testLab struct {
 	t      *testing.T
 	name   string
 	state  string // XDG_STATE_HOME
 	estate string
 	env    []string
-	unused []string // volumes that no container had before there was this lab
+	unused []string // volumes without a container before the test
 }
 
-// newLab makes nothing yet but a copy of the default estate with the named clusters (all when none are named). The lab is taken down when the test ends.
+// newLab copies the default estate with the named clusters (default all), and takes the lab down when the test ends.
 func newLab(t *testing.T, name string, clusters ...string) *testLab {
 	t.Helper()
 	l := &testLab{t: t, name: name, state: t.TempDir(), estate: filepath.Join(t.TempDir(), "estate")}
@@ -106,7 +106,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 	return l
 }
 
-// diagnose leaves an archive of everything worth reading where CI keeps artefacts.
+// diagnose writes an archive to CI's artifacts.
 func (l *testLab) diagnose() {
 	dir := os.Getenv("LAB_E2E_ARTIFACTS")
 	if dir == "" {
@@ -127,16 +127,16 @@ type output struct {
 	took   time.Duration
 }
 
-// command is the program with arguments and this lab's name, state and estate, not yet started.
+// command returns the program with the given arguments and the lab's name, state and estate.
 func (l *testLab) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Dir = l.state // outside any checkout: what is under test is said by flags and environment
+	cmd.Dir = l.state // outside any checkout, so that only flags and environment count
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "LAB_NAME="+l.name, "LAB_ESTATE="+l.estate)
 	cmd.Env = append(cmd.Env, l.env...)
 	return cmd
 }
 
-// run runs the program to its end.
+// run runs the program.
 func (l *testLab) run(args ...string) output {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Minute)
@@ -157,7 +157,7 @@ func (l *testLab) run(args ...string) output {
 	return out
 }
 
-// must is run for a command that has to succeed.
+// must runs a command that must succeed.
 func (l *testLab) must(args ...string) output {
 	l.t.Helper()
 	out := l.run(args...)
@@ -167,7 +167,7 @@ func (l *testLab) must(args ...string) output {
 	return out
 }
 
-// json is must with -o json, decoded.
+// decode runs a command that must succeed with -o json, and decodes its output.
 func decode[T any](l *testLab, args ...string) T {
 	l.t.Helper()
 	var v T
@@ -178,7 +178,7 @@ func decode[T any](l *testLab, args ...string) T {
 	return v
 }
 
-// rest is how to reach one of the lab's clusters.
+// rest returns the client configuration of a cluster.
 func (l *testLab) rest(cluster string) *rest.Config {
 	l.t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(l.state, "lab", l.name, "kubeconfigs", cluster+".yaml"))
@@ -207,7 +207,7 @@ func (l *testLab) dynamic(cluster string) dynamic.Interface {
 	return c
 }
 
-// edit replaces old by new in a file of the estate, which must hold it.
+// edit replaces old by new in a file of the estate, which must contain it.
 func (l *testLab) edit(file, old, new string) {
 	l.t.Helper()
 	path := filepath.Join(l.estate, file)
@@ -216,7 +216,7 @@ func (l *testLab) edit(file, old, new string) {
 		l.t.Fatal(err)
 	}
 	if !strings.Contains(string(data), old) {
-		l.t.Fatalf("%s does not hold %q:\n%s", file, old, data)
+		l.t.Fatalf("%s does not contain %q:\n%s", file, old, data)
 	}
 	l.write(file, strings.Replace(string(data), old, new, 1))
 }
@@ -246,7 +246,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// docker runs the docker command line and returns what it printed.
+// docker runs docker and returns its output.
 func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).CombinedOutput()
@@ -256,7 +256,7 @@ func docker(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// halt stops or kills nodes. With cgroup v1 one does not always end, for the engine to take it for running: lab copes with that, too.
+// halt stops or kills nodes. With cgroup v1 a node may never exit while the engine reports it as running, which lab has to handle.
 func halt(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("docker", args...).CombinedOutput()
@@ -265,7 +265,7 @@ func halt(t *testing.T, args ...string) {
 	}
 }
 
-// unusedVolumes are those that no container has, be it one that is stopped; none where no engine runs yet.
+// unusedVolumes returns the volumes without any container, or none without an engine.
 func unusedVolumes() []string {
 	out, err := exec.Command("docker", "volume", "ls", "--quiet", "--filter", "dangling=true").Output()
 	if err != nil {
@@ -274,7 +274,7 @@ func unusedVolumes() []string {
 	return strings.Fields(string(out))
 }
 
-// leftovers are the containers, networks, volumes, images and files that still carry the lab's name.
+// leftovers returns the containers, networks, volumes, images and files with the lab's name.
 func (l *testLab) leftovers() []string {
 	l.t.Helper()
 	var left []string
@@ -290,7 +290,7 @@ func (l *testLab) leftovers() []string {
 			}
 		}
 	}
-	for _, volume := range unusedVolumes() { // those of nodes have no name that would tell whose they are
+	for _, volume := range unusedVolumes() { // nodes' volumes are anonymous
 		if !slices.Contains(l.unused, volume) {
 			left = append(left, "volume "+volume)
 		}
@@ -301,5 +301,5 @@ func (l *testLab) leftovers() []string {
 	return left
 }
 
-// dockerQuiet runs the docker command line and returns its error alone.
+// dockerQuiet runs docker without output.
 func dockerQuiet(args ...string) error { return exec.Command("docker", args...).Run() }

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// pulls is about what others commit in the forge: lab up does not overwrite it, and lab git pull brings it, into a folder and into a Git repository.
+// pulls tests commits by others in the forge: lab up does not overwrite them, and lab git pull fetches them, into a folder and into a Git repository.
 func pulls(t *testing.T, l *testLab) {
 	const file = "environments/dev/environment.yaml"
 	l.must("up")
@@ -28,7 +28,7 @@ func pulls(t *testing.T, l *testLab) {
 	}
 	dry := decode[ui.PullResult](l, "git", "pull", "--dry-run")
 	if len(dry.Files) != 1 || dry.Files[0].Path != file || dry.Files[0].Did != "merged" || !dry.DryRun {
-		t.Errorf("the dry run says %+v", dry)
+		t.Errorf("dry run: %+v", dry)
 	}
 	l.must(strings.Fields(refused.Cure)[1:]...)
 	if got, want := l.read(file), "# ours\n"+start+"# theirs\n"; got != want {
@@ -36,10 +36,10 @@ func pulls(t *testing.T, l *testLab) {
 	}
 	l.must("up")
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "a comment at the end") {
-		t.Errorf("the commit is lost:\n%s", log)
+		t.Errorf("commit lost:\n%s", log)
 	}
 	if again := decode[ui.PullResult](l, "git", "pull"); len(again.Files) > 0 || len(again.Commits) > 0 {
-		t.Errorf("pulled again: %+v", again)
+		t.Errorf("second pull: %+v", again)
 	}
 
 	conflicts(t, l, file)
@@ -74,7 +74,7 @@ func conflicts(t *testing.T, l *testLab, file string) {
 	l.converged(4, 10)
 }
 
-// pullsIntoRepository gives the estate a history of its own: plain git pull works after up, and lab git pull makes a commit.
+// pullsIntoRepository makes the estate a Git repository: plain git pull works after up, and lab git pull creates a commit.
 func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	git(t, l.estate, "init", "--quiet", "--initial-branch", "work")
 	git(t, l.estate, "config", "user.name", "A Person")
@@ -98,7 +98,7 @@ func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	committed(t, l, file, "for git", func(text string) string { return "# for git\n" + text })
 	git(t, l.estate, "pull", "--no-edit", url, "main")
 	if text := l.read(file); !strings.HasPrefix(text, "# for git\n") {
-		t.Errorf("git pull brought\n%s", text)
+		t.Errorf("after git pull:\n%s", text)
 	}
 	l.must("up")
 
@@ -108,10 +108,10 @@ func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	res := decode[ui.PullResult](l, "git", "pull")
 	head := strings.TrimSpace(git(t, l.estate, "log", "-1", "--format=%H %an %s"))
 	if res.Committed == "" || head != res.Committed+" Another Person for lab" {
-		t.Errorf("committed %q because %q, and HEAD is %s", res.Committed, res.Reason, head)
+		t.Errorf("committed %q, reason %q, HEAD %s", res.Committed, res.Reason, head)
 	}
 	if status := git(t, l.estate, "status", "--porcelain"); status != "?? clusters/untracked.txt\n" {
-		t.Errorf("the status is\n%s", status)
+		t.Errorf("git status:\n%s", status)
 	}
 	l.remove("clusters/untracked.txt")
 	if out := git(t, l.estate, "pull", url, "main"); !strings.Contains(out, "Already up to date") {
@@ -121,24 +121,24 @@ func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	l.converged(4, 10)
 }
 
-// afterStory looks at what is said when a story made commits and took them back: that is nobody's work to be lost.
+// afterStory tests that commits made and reverted by a scenario do not count as foreign.
 func afterStory(t *testing.T, l *testLab, file string) {
 	l.must("scenario", "run", "addon-toggle")
 	l.write(file, l.read(file)+"# after the story\n")
-	l.must("up") // which the story's commits do not stop
+	l.must("up") // not blocked by the scenario's commits
 	l.must("scenario", "run", "addon-toggle")
 	committed(t, l, file, "after the story", func(text string) string { return "# theirs, too\n" + text })
 	refused := l.refused("diverged", "up")
 	named := slices.DeleteFunc(slices.Clone(refused.Details), func(line string) bool { return strings.HasPrefix(line, " ") })
 	if len(named) != 1 || !strings.Contains(named[0], "after the story (Another Person)") {
-		t.Errorf("refused with %q, want the one commit that was not taken back", refused.Details)
+		t.Errorf("refused with %q, want the one commit that was not reverted", refused.Details)
 	}
 	l.must(strings.Fields(refused.Cure)[1:]...)
 	l.must("up")
 	l.converged(4, 10)
 }
 
-// committed makes a commit in the forge as another person, through a clone.
+// committed commits to the forge as another person, through a clone.
 func committed(t *testing.T, l *testLab, file, message string, change func(string) string) {
 	t.Helper()
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -156,7 +156,7 @@ func (l *testLab) refused(code string, args ...string) ui.ErrorBody {
 	return l.fails(lab.ExitFailed, code, args...)
 }
 
-// fails runs a command that has to end with an exit code and an error of a code.
+// fails runs a command that must fail with an exit code and an error code.
 func (l *testLab) fails(exit lab.Exit, code string, args ...string) ui.ErrorBody {
 	l.t.Helper()
 	out := l.run(append(args, "-o", "json")...)

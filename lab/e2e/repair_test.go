@@ -12,28 +12,28 @@ import (
 	"homelab/lab/ui"
 )
 
-// mended commits what the API server refuses, and then what it takes: the second lab up does not wait until Argo CD has given up the first.
+// mended commits a manifest that the API server rejects, and then a fix, which must not wait for Argo CD's retries of the first.
 func mended(t *testing.T, l *testLab) {
 	const set, values, refresh = "addons/podinfo/applicationset.yaml", "clusters/prod/addons/podinfo/values.yaml", "refresh: true"
-	l.edit(set, refresh, "refresh: false")              // as most have it
-	l.edit(values, "replicaCount: ", "replicaCount: -") // of whatever it is by now
+	l.edit(set, refresh, "refresh: false")              // as is usual
+	l.edit(values, "replicaCount: ", "replicaCount: -") // whatever its value
 	out := l.run("up", "--timeout", "30s")
 	if words := strings.Join(strings.Fields(out.stderr), " "); out.code != int(lab.ExitTimeout) || !strings.Contains(words, "must be greater than or equal to 0") {
 		t.Errorf("exit %d\n%s", out.code, out.stderr)
 	}
 	l.edit(values, "replicaCount: -", "replicaCount: ")
-	l.must("up", "--timeout", "1m") // by itself, Argo CD takes four
+	l.must("up", "--timeout", "1m") // Argo CD alone takes four
 	l.converged(4, 10)
 	l.edit(set, "refresh: false", refresh)
 	l.must("up")
 }
 
-// removedByHand takes a cluster's node away, which Argo CD has not noticed when the next one stands in its place, and in another cluster Argo CD's rights.
+// removedByHand replaces a cluster's node unnoticed by Argo CD, and deletes Argo CD's rights in another cluster.
 func removedByHand(t *testing.T, l *testLab) {
 	docker(t, "rm", "--force", "--volumes", l.name+"-dev-control-plane")
 	for _, a := range decode[ui.Status](l, "status").Applications {
 		if doubted := a.Cluster == "dev"; doubted != (a.Sync == "Unknown") || doubted != (a.Message == "cluster dev does not answer; last seen Synced, Healthy") {
-			t.Errorf("status of %s, whose cluster is gone or not: %+v", a.Name, a)
+			t.Errorf("status of %s: %+v", a.Name, a)
 		}
 	}
 	if err := l.kube("staging").RbacV1().ClusterRoleBindings().Delete(t.Context(), "lab-argocd-manager", metav1.DeleteOptions{}); err != nil {
@@ -43,14 +43,14 @@ func removedByHand(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 	d, err := l.kube("dev").AppsV1().Deployments("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
 	if err != nil || d.Status.AvailableReplicas == 0 {
-		t.Errorf("lab up ended, and podinfo does not run in the new cluster: %v, %v", d.Status, err)
+		t.Errorf("podinfo not running in the new cluster after lab up: %v, %v", d.Status, err)
 	}
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("up again changed %v", up.Changed)
+		t.Errorf("second up changed %v", up.Changed)
 	}
 }
 
-// engineRemoved takes Argo CD's namespace away, in which nobody is left then to finish what Applications have finalizers for.
+// engineRemoved deletes Argo CD's namespace, leaving no controller to process the finalizers of Applications.
 func engineRemoved(t *testing.T, l *testLab) {
 	if err := l.kube("hub").CoreV1().Namespaces().Delete(t.Context(), "argocd", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -58,19 +58,19 @@ func engineRemoved(t *testing.T, l *testLab) {
 	only(t, decode[ui.UpResult](l, "up"), "engine", "bridge hub", "bridge dev", "bridge staging", "bridge prod", "addons")
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("up again changed %v", up.Changed)
+		t.Errorf("second up changed %v", up.Changed)
 	}
 }
 
-// rebooted ends every container of the lab at once, as a machine does that goes off; the next up starts them again.
+// rebooted stops all containers of the lab, as a reboot does; the next up starts them.
 func rebooted(t *testing.T, l *testLab) {
 	halt(t, append([]string{"kill"}, strings.Fields(docker(t, "ps", "--quiet", "--filter", "network=lab-"+l.name))...)...)
 	if s := decode[ui.Status](l, "status"); len(s.Clusters) != 4 || s.Clusters[0].Ready {
-		t.Errorf("status of a lab that is off: %+v", s)
+		t.Errorf("status of a stopped lab: %+v", s)
 	}
-	for _, want := range []bool{true, false} { // what is not asked for stays off, and is not waited for
+	for _, want := range []bool{true, false} { // other clusters stay off, and are not waited for
 		if up := decode[ui.UpResult](l, "up", "--only", "dev"); len(up.Changed) > 0 != want {
-			t.Errorf("up --only dev changed %v, is it to change anything: %v", up.Changed, want)
+			t.Errorf("up --only dev changed %v, want changes: %v", up.Changed, want)
 		}
 	}
 	for _, c := range decode[ui.Status](l, "status").Clusters {
@@ -81,6 +81,6 @@ func rebooted(t *testing.T, l *testLab) {
 	l.must("up")
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("up again changed %v", up.Changed)
+		t.Errorf("second up changed %v", up.Changed)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// stories plays every story of the estate on real clusters, LAB_E2E_ROUNDS times (once when unset).
+// stories plays every scenario of the estate on real clusters, LAB_E2E_ROUNDS times (default once).
 func stories(t *testing.T, l *testLab) {
 	rounds := 1
 	if n, err := strconv.Atoi(os.Getenv("LAB_E2E_ROUNDS")); err == nil {
@@ -34,7 +34,7 @@ func stories(t *testing.T, l *testLab) {
 	t.Run("what is not seen is no success", func(t *testing.T) { l.within(t, unseen) })
 }
 
-// sabotage plays each story on an estate that was broken for it.
+// sabotage plays each scenario on an estate broken for it.
 func sabotage(t *testing.T, l *testLab) {
 	cases, err := filepath.Glob("../scenario/testdata/sabotage/*.txtar")
 	if err != nil || len(cases) < 5 {
@@ -54,7 +54,7 @@ func (l *testLab) within(t *testing.T, f func(*testing.T, *testLab)) {
 	f(t, l)
 }
 
-// junit is what a CI system reads of a JUnit file.
+// junit is the part of a JUnit file that CI systems read.
 type junit struct {
 	Tests    int `xml:"tests,attr"`
 	Failures int `xml:"failures,attr"`
@@ -85,7 +85,7 @@ func readJUnit(t *testing.T, file string) junit {
 	return j
 }
 
-// artifacts is where what CI should keep is put.
+// artifacts returns the folder for CI's artifacts.
 func artifacts(t *testing.T) string {
 	if dir := os.Getenv("LAB_E2E_ARTIFACTS"); dir != "" {
 		return dir
@@ -93,7 +93,7 @@ func artifacts(t *testing.T) string {
 	return t.TempDir()
 }
 
-// playAll plays all stories. The verdict is read from the JUnit file, as CI does.
+// playAll plays all scenarios. The verdict is read from the JUnit file, as in CI.
 func playAll(t *testing.T, l *testLab) {
 	before := l.resourceVersions(t.Context())
 	dir := artifacts(t)
@@ -115,15 +115,15 @@ func playAll(t *testing.T, l *testLab) {
 	}
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("the stories left something for lab up to do: %v", up.Changed)
+		t.Errorf("lab up after the scenarios changed %v", up.Changed)
 	}
 	after := l.resourceVersions(t.Context())
 	if diff := cmp.Diff(keys(before), keys(after)); diff != "" {
-		t.Errorf("objects before and after the stories (-before +after):\n%s", diff)
+		t.Errorf("objects (-before +after the scenarios):\n%s", diff)
 	}
 }
 
-// keys are the names of objects; what is in them the player has compared itself.
+// keys returns the names of objects; the player itself has compared their contents.
 func keys(m map[string]string) map[string]bool {
 	names := map[string]bool{}
 	for name := range m {
@@ -134,7 +134,7 @@ func keys(m map[string]string) map[string]bool {
 	return names
 }
 
-// sabotaged breaks the estate, and plays the story that must notice: exit 4, and the right expectation named.
+// sabotaged breaks the estate and plays the scenario that must detect it: exit 4, with the right expectation.
 func sabotaged(t *testing.T, l *testLab, name, file string) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -164,7 +164,7 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 	for _, suite := range readJUnit(t, report).Suites {
 		for _, c := range suite.Cases {
 			if c.Failure != nil && unmet == "" {
-				_, unmet, _ = strings.Cut(c.Name, " ") // past the number of the step
+				_, unmet, _ = strings.Cut(c.Name, " ") // strip the number of the step
 				says = c.Failure.Text
 			}
 		}
@@ -179,12 +179,12 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 	}
 	for _, one := range r.Scenarios {
 		if len(one.Left) > 0 {
-			t.Errorf("not as it was: %q", one.Left)
+			t.Errorf("left over: %q", one.Left)
 		}
 	}
 }
 
-// interrupted presses Ctrl-C in the middle of a story: it ends with 130, and the lab is as it was.
+// interrupted sends an interrupt during a scenario: it exits with 130, and the lab is restored.
 func interrupted(t *testing.T, l *testLab) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -199,7 +199,7 @@ func interrupted(t *testing.T, l *testLab) {
 	var all strings.Builder
 	for s := bufio.NewScanner(stderr); s.Scan(); {
 		all.WriteString(s.Text() + "\n")
-		if strings.Contains(s.Text(), "self-heal is switched off") { // it was committed
+		if strings.Contains(s.Text(), "self-heal is switched off") { // after the commit
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
@@ -211,11 +211,11 @@ func interrupted(t *testing.T, l *testLab) {
 	}
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("the story left something for lab up to do: %v\n%+v", up.Changed, up.Steps)
+		t.Errorf("lab up after the scenario: %v\n%+v", up.Changed, up.Steps)
 	}
 }
 
-// unseen stops a cluster that a story requires: that is no reason to skip it, and nothing is taken for absent. A step that there is not is no run.
+// unseen pauses a required cluster: the scenario is neither skipped nor are objects taken for absent. It also selects a step that does not exist.
 func unseen(t *testing.T, l *testLab) {
 	if out := l.run("scenario", "run", "--step", "99", "drift"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "its steps are 1 to") {
 		t.Errorf("step 99: exit %d\n%s", out.code, out.stderr)
@@ -225,12 +225,12 @@ func unseen(t *testing.T, l *testLab) {
 	out := l.run("scenario", "run", "drift", "-o", "json")
 	docker(t, "unpause", node)
 	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stdout, "cluster prod does not answer") || !strings.Contains(out.stdout, "lab up") {
-		t.Errorf("a paused cluster: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+		t.Errorf("paused cluster: exit %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 	l.converged(4, 10)
 }
 
-// everyVerb plays a story that is no lesson: all that stories can do and expect, so that nothing is left to the lab in memory alone.
+// everyVerb plays a scenario with all verbs and expectations, so that none is tested on the in-memory lab only.
 func everyVerb(t *testing.T, l *testLab) {
 	text, err := os.ReadFile("testdata/every-verb/scenario.yaml")
 	if err != nil {
@@ -249,6 +249,6 @@ func everyVerb(t *testing.T, l *testLab) {
 	l.remove("scenarios/every-verb")
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("the story left something for lab up to do: %v", up.Changed)
+		t.Errorf("lab up after the scenario changed %v", up.Changed)
 	}
 }

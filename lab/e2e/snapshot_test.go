@@ -18,7 +18,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// identities are the uids of what clusters hold, by cluster, kind and name. Events, leases and endpoints come and go.
+// identities returns the uids of objects by cluster, kind and name, without volatile ones such as events, leases and endpoints.
 func (l *testLab) identities(clusters ...string) map[string]string {
 	l.t.Helper()
 	found := map[string]string{}
@@ -47,26 +47,26 @@ func (l *testLab) identities(clusters ...string) map[string]string {
 	return found
 }
 
-// same fails where two sets of identities differ.
-func same(t *testing.T, was, is map[string]string) {
+// sameIdentities fails the test if two sets of identities differ.
+func sameIdentities(t *testing.T, was, is map[string]string) {
 	t.Helper()
 	if maps.Equal(was, is) {
 		return
 	}
 	for _, what := range slices.Sorted(maps.Keys(was)) {
 		if is[what] != was[what] {
-			t.Errorf("%s was %s and is %q", what, was[what], is[what])
+			t.Errorf("%s was %s, is %q", what, was[what], is[what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(is)) {
 		if was[what] == "" {
-			t.Errorf("%s was not there", what)
+			t.Errorf("%s is new", what)
 		}
 	}
 }
 
-// asItWas fails where the lab has something to do.
-func (l *testLab) asItWas() {
+// checkIdle fails the test if lab up has anything to do.
+func (l *testLab) checkIdle() {
 	l.t.Helper()
 	for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
 		if s.Action != "none" {
@@ -87,13 +87,13 @@ func (l *testLab) snapshots() []string {
 	return names
 }
 
-// restored saves a lab, spoils it in every way, and has it back; then takes it down, and has it back again.
+// restored saves a lab, changes it in every way and restores it; then takes it down, and restores it again.
 func restored(t *testing.T, l *testLab) {
 	all := []string{"hub", "dev", "staging", "prod"}
 	was := l.identities(all...)
 	saved := decode[ui.SnapshotSaveResult](l, "snapshot", "save", "ready")
 	t.Logf("SNAPSHOT saved in %.1fs, %d MB", saved.Seconds, saved.Snapshot.Bytes/1e6)
-	l.asItWas()
+	l.checkIdle()
 	l.fails(lab.ExitInvalid, "exists", "snapshot", "save", "ready")
 	l.fails(lab.ExitInvalid, "exists", "up", "--from", "ready")
 	l.fails(lab.ExitInvalid, "no_snapshot", "snapshot", "restore", "raedy")
@@ -110,24 +110,24 @@ func restored(t *testing.T, l *testLab) {
 	halt(t, "kill", l.node("prod"))
 	out := l.must("snapshot", "restore", "ready")
 	t.Logf("SNAPSHOT restored in %.1fs", out.took.Seconds())
-	l.asItWas()
-	same(t, was, l.identities(all...))
+	l.checkIdle()
+	sameIdentities(t, was, l.identities(all...))
 
 	if down := decode[ui.DownResult](l, "down"); !slices.Equal(down.Kept, []string{"ready"}) {
 		t.Errorf("down kept %v", down.Kept)
 	}
 	out = l.must("up", "--from", "ready")
 	t.Logf("SNAPSHOT up from it in %.1fs", out.took.Seconds())
-	l.asItWas()
-	same(t, was, l.identities(all...))
+	l.checkIdle()
+	sameIdentities(t, was, l.identities(all...))
 	l.must("snapshot", "rm", "ready")
 	if names := l.snapshots(); len(names) > 0 {
-		t.Errorf("left: %v", names)
+		t.Errorf("left over: %v", names)
 	}
-	l.asItWas()
+	l.checkIdle()
 }
 
-// moments of saving and restoring, by what is printed then, and how long after that.
+// moments are times during save and restore: a printed text, and the delay after it.
 var moments = []struct {
 	command string
 	text    string
@@ -145,8 +145,8 @@ var moments = []struct {
 	{"restore", "starting the containers", 700 * time.Millisecond},
 }
 
-// killedWithSnapshots kills lab at ten moments of saving and restoring. Neither the lab nor the snapshot that was whole is lost.
-func killedWithSnapshots(t *testing.T, l *testLab, songs map[string]string) {
+// killedWithSnapshots kills lab at ten moments of save and restore. Neither the lab nor the complete snapshot may be lost.
+func killedWithSnapshots(t *testing.T, l *testLab, canaries map[string]string) {
 	l.must("snapshot", "save", "ready")
 	for i, m := range moments {
 		args := []string{"snapshot", m.command, "ready"}
@@ -161,15 +161,15 @@ func killedWithSnapshots(t *testing.T, l *testLab, songs map[string]string) {
 		cmd.end()
 		l.must("up")
 		l.converged(2, 4)
-		l.sing(songs, "hub", "dev")
+		l.checkCanaries(canaries, "hub", "dev")
 		names := l.snapshots()
 		if names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "torn") }); !slices.Equal(names, []string{"ready"}) {
-			t.Fatalf("killed %s after %q: the snapshots are %v", m.after, m.text, names)
+			t.Fatalf("killed %s after %q: snapshots %v", m.after, m.text, names)
 		}
 	}
 	l.must("snapshot", "restore", "ready")
-	l.sing(songs, "hub", "dev")
-	l.asItWas()
+	l.checkCanaries(canaries, "hub", "dev")
+	l.checkIdle()
 	l.must(append([]string{"snapshot", "rm"}, l.snapshots()...)...)
 }
 

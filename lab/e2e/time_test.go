@@ -13,11 +13,11 @@ import (
 	"homelab/lab/e2e/budget"
 )
 
-// ci is the time that CI has for these tests: LAB_CI_ENDS says when it is over, in seconds since 1970, and LAB_CI_RESERVE how many seconds what follows
-// takes on a quiet machine of two cores. Without them there is no end.
+// ci is the time budget: LAB_CI_ENDS is its end in Unix seconds, and LAB_CI_RESERVE the seconds that the following stages take on a quiet machine with two
+// cores. Both are optional.
 var ci budget.Budget
 
-// leftFile names what the last run had no time for. It stays outside the checkout, which may be another one next time.
+// leftFile returns the file with the tests that the last run skipped for lack of time. It is outside the checkout, which may change between runs.
 func leftFile() (string, error) {
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "lab", "ci", "left"), err
@@ -48,7 +48,7 @@ func openBudget() error {
 	return err
 }
 
-// closeBudget prints what there was no time for, and keeps it for the next run. What a run with -run did not come to is still due.
+// closeBudget prints the skipped tests and saves them for the next run. Tests not selected by -run stay due.
 func closeBudget() error {
 	if ci.Ends.IsZero() {
 		return nil
@@ -65,7 +65,7 @@ func closeBudget() error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	// For the stages that follow, in percent: shells count in whole numbers.
+	// For the following stages, in percent, as shells have only integers.
 	if err := os.WriteFile(filepath.Join(filepath.Dir(name), "pace"), fmt.Appendf(nil, "%.0f\n", 100*ci.Pace()), 0o644); err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func closeBudget() error {
 	return f.Close()
 }
 
-// must has a test run in any case, and learns from it how fast the machine is.
+// must runs a test in any case, and measures the speed of the machine with it.
 func must(t *testing.T, seconds int) {
 	t.Helper()
 	clock(t, budget.Test{Name: t.Name(), Quiet: time.Duration(seconds) * time.Second})
 }
 
-// tail leaves a test for the next run where time is short.
+// tail skips a test if time is short.
 func tail(t *testing.T, seconds int) {
 	t.Helper()
 	test := budget.Test{Name: t.Name(), Quiet: time.Duration(seconds) * time.Second}

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// converged asserts what `lab status -o json` must say of a lab that is up.
+// converged checks `lab status -o json` of a converged lab.
 func (l *testLab) converged(clusters, applications int) ui.Status {
 	l.t.Helper()
 	s := decode[ui.Status](l, "status")
@@ -51,11 +51,11 @@ func version(s ui.Status, application string) string {
 	return ""
 }
 
-// firstUp brings the default estate up.
+// firstUp brings up the default estate.
 func firstUp(t *testing.T, l *testLab) {
 	out := decode[ui.UpResult](l, "up", "--fix")
 	if len(out.Changed) == 0 {
-		t.Error("nothing changed in the first up")
+		t.Error("first up changed nothing")
 	}
 	for _, s := range out.Steps {
 		t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
@@ -63,8 +63,8 @@ func firstUp(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 }
 
-// downAtLast takes a lab down, of which nothing stays.
-func downAtLast(t *testing.T, l *testLab) {
+// finalDown takes the lab down and checks for leftovers.
+func finalDown(t *testing.T, l *testLab) {
 	l.must("down")
 	if left := l.leftovers(); len(left) > 0 {
 		t.Errorf("left over: %v", left)
@@ -120,7 +120,7 @@ func bridged(t *testing.T, l *testLab) {
 				t.Errorf("prod is registered as %s", server)
 			}
 			if strings.Contains(string(s.Data["config"]), "certData") {
-				t.Error("prod is registered by a certificate, not by a token")
+				t.Error("prod is registered with a certificate, not a token")
 			}
 			for key, want := range map[string]string{"aws_account_id": "210987654321", "environment": "prod", "cluster_name": "prod", "addons_repo_path": "addons"} {
 				if got := s.Annotations[key]; got != want {
@@ -131,7 +131,7 @@ func bridged(t *testing.T, l *testLab) {
 	}
 }
 
-// resourceVersions of everything that lab could have touched: in the hub all that carries its label or Argo CD's, in spokes what it put there.
+// resourceVersions covers everything that lab could have changed: on the hub all objects with its or Argo CD's label, in spokes those that it created.
 func (l *testLab) resourceVersions(ctx context.Context) map[string]string {
 	l.t.Helper()
 	versions := map[string]string{}
@@ -179,19 +179,19 @@ func untouched(t *testing.T, l *testLab) {
 	if len(out.Changed) != 0 {
 		t.Errorf("changed: %v", out.Changed)
 	}
-	t.Logf("up again took %.2fs", out.Seconds)
+	t.Logf("second up took %.2fs", out.Seconds)
 	if diff := cmp.Diff(before, l.resourceVersions(t.Context())); diff != "" {
-		t.Errorf("objects were touched (-before +after):\n%s", diff)
+		t.Errorf("objects changed (-before +after):\n%s", diff)
 	}
 	if after := helmRevisions(t, l); !slices.Equal(revisions, after) {
 		t.Errorf("helm revisions %v, then %v", revisions, after)
 	}
 	if text := l.must("up"); !strings.Contains(text.stdout+text.stderr, "is up to date") {
-		t.Errorf("nothing says that it is up to date:\n%s%s", text.stdout, text.stderr)
+		t.Errorf("up to date is not reported:\n%s%s", text.stdout, text.stderr)
 	}
 }
 
-// secondLab brings up another lab and takes it down: the first must not notice.
+// secondLab brings up another lab and takes it down, leaving the first one unchanged.
 func secondLab(t *testing.T, first *testLab) {
 	before, objects := containers(t, first.name+"-", "lab-"+first.name+"-"), first.resourceVersions(t.Context())
 	second := newLab(t, "e2e-two", "hub")
@@ -211,7 +211,7 @@ func secondLab(t *testing.T, first *testLab) {
 	first.converged(4, 10)
 }
 
-// containers that start with a prefix and belong to no lab of a longer name, with what would change if they were made again or started again.
+// containers returns the containers with a prefix, except those of labs with a longer name, with what a recreation or restart would change.
 func containers(t *testing.T, prefixes ...string) []string {
 	t.Helper()
 	var list []string
