@@ -186,11 +186,19 @@ func BenchmarkExpand(b *testing.B) {
 			w := fleet(size.clusters)
 			b.ReportAllocs()
 			for b.Loop() {
-				for range size.sets {
-					if x, err := parse(b, text).Expand(w); err != nil || len(x.Applications) != size.clusters {
-						b.Fatal(err, x)
+				appset.InOrder(size.sets, func(int) *appset.Expansion {
+					x, err := parse(b, text).Expand(w)
+					if err != nil {
+						b.Error(err)
 					}
-				}
+					return x
+				}, func(_ int, x *appset.Expansion) bool {
+					if x == nil || len(x.Applications) != size.clusters {
+						b.Error(x)
+						return false
+					}
+					return true
+				})
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -189,13 +190,21 @@ func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	return r, true
 }
 
-// world returns the environment for expanding the estate's ApplicationSets. It records what generators read.
-func (l *loader) world() appset.World {
-	w := World(l.estate, l.estate.Clusters)
-	read := w.Repository
+// world is what the estate's ApplicationSets are expanded against, side by side, with what their generators read.
+type world struct {
+	appset.World
+	mu   sync.Mutex
+	read map[string]bool // addresses of repositories
+}
+
+func (l *loader) world() *world {
+	w := &world{World: World(l.estate, l.estate.Clusters), read: map[string]bool{}}
+	repository := w.Repository
 	w.Repository = func(url, revision string) (fs.FS, error) {
-		l.served(url)
-		return read(url, revision)
+		w.mu.Lock()
+		w.read[url] = true
+		w.mu.Unlock()
+		return repository(url, revision)
 	}
 	return w
 }

@@ -63,6 +63,7 @@ func plain(values map[string]lab.Value) map[string]string {
 // World is what the estate's ApplicationSets are expanded against.
 func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
+	in.Mounts = slices.Clone(in.Mounts) // read while sets are expanded side by side
 	return appset.World{
 		Namespace: NamespaceOf(e),
 		Clusters:  registrations(e, clusters),
@@ -129,31 +130,49 @@ func (l *loader) expand() {
 	for _, s := range l.sets {
 		known[s.addon] = true
 	}
-	for _, s := range l.sets {
+	type expanded struct {
+		actual   *appset.Expansion
+		possible []lab.Application
+		err      error
+	}
+	expand := func(i int) (x expanded) {
+		s := l.sets[i]
 		if s.selectsByEngine() {
-			known[s.addon] = false
-			continue
+			return x
 		}
-		x, err := s.Expand(actual)
-		if err != nil {
-			l.unexpanded(s, err)
-			known[s.addon] = false
-			continue
+		if x.actual, x.err = s.Expand(actual.World); x.err != nil {
+			return x
 		}
-		for _, i := range x.Invalid {
-			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
-		}
-		for i := range x.Applications {
-			l.application(s, &x.Applications[i], owners)
-		}
-		if x, err := s.Expand(all); err == nil {
-			for _, app := range x.Applications {
-				l.estate.Possible = append(l.estate.Possible, observed(s, &app))
+		if possible, err := s.Expand(all); err == nil {
+			for _, app := range possible.Applications {
+				x.possible = append(x.possible, observed(s, &app))
 			}
 		}
+		return x
+	}
+	appset.InOrder(len(l.sets), expand, func(i int, x expanded) bool {
+		s := l.sets[i]
+		if x.err != nil {
+			l.unexpanded(s, x.err)
+		}
+		if x.actual == nil {
+			known[s.addon] = false
+			return true
+		}
+		for _, i := range x.actual.Invalid {
+			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+		}
+		for i := range x.actual.Applications {
+			l.application(s, &x.actual.Applications[i], owners)
+		}
+		l.estate.Possible = append(l.estate.Possible, x.possible...)
+		return true
+	})
+	for url := range actual.read {
+		l.served(url)
 	}
 	for _, app := range l.plain {
-		l.plainApplication(app, actual, owners)
+		l.plainApplication(app, actual.World, owners)
 	}
 	for i := range l.estate.Clusters {
 		c := &l.estate.Clusters[i]
