@@ -145,6 +145,9 @@ func (d *drafting) aims(doc *document) []appset.Destination {
 	if err != nil {
 		return list
 	}
+	if len(doc.set.Selectors()) == 0 && len(x.Applications)+len(x.Invalid) > 0 { // no clusters to come can change it
+		list = nil
+	}
 	for _, a := range x.Applications {
 		list = append(list, a.Spec.Destination)
 	}

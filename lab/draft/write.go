@@ -142,7 +142,29 @@ func (d *drafting) root() string {
 	policy := mapping{}
 	policy.add("automated", map[string]bool{"prune": true, "selfHeal": true})
 	spec.add("syncPolicy", &policy.node)
-	return b.String() + d.argo("Application", "root", spec)
+	return b.String() + d.argo("Application", d.rootName(), spec)
+}
+
+// rootName returns a name that no Application of the repositories has.
+func (d *drafting) rootName() string {
+	taken := map[string]bool{}
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			taken[doc.app.Metadata.Name] = true
+		} else if x, err := doc.set.Expand(d.world()); err == nil {
+			for _, a := range x.Applications {
+				taken[a.Metadata.Name] = true
+			}
+		}
+	}
+	name := "root"
+	for i := 1; taken[name]; i++ {
+		name = "lab-root"
+		if i > 1 {
+			name = fmt.Sprintf("lab-root-%d", i)
+		}
+	}
+	return name
 }
 
 func (d *drafting) argo(kind, name string, spec mapping) string {

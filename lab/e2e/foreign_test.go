@@ -54,6 +54,10 @@ var shapes = []shape{
 		file: "apps/web/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
+		name: "files-per-app", seconds: 90, clusters: 1, applications: 3, spoke: "hub", namespace: "default", configMap: "dev-web", repository: "platform",
+		file: "apps/web/base/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+	{
 		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/strict"
 )
 
@@ -61,6 +62,33 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 		}
 	}
 	return kind != "AppProject"
+}
+
+// rootNames returns the names of the root's Applications, with the root's file.
+func (l *loader) rootNames() map[string]string {
+	names := map[string]string{}
+	for _, doc := range l.rootDocs {
+		if text(doc, "kind") == "Application" {
+			names[text(doc, "metadata", "name")] = lab.RootFile
+		}
+	}
+	return names
+}
+
+// isRoot reports whether an Application that is synced is one of the root: by its file, or as a copy that syncs the same.
+func (l *loader) isRoot(app plainApplication) bool {
+	if app.file == lab.RootFile {
+		return true
+	}
+	for _, doc := range l.rootDocs {
+		root, _ := appset.ParseApplication(lab.RootFile, doc)
+		if root == nil || text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
+			continue
+		}
+		syncs := func(a, b appset.Source) bool { return lab.RepositoryKey(a.RepoURL) == lab.RepositoryKey(b.RepoURL) && a.Path == b.Path }
+		return slices.EqualFunc(root.Spec.All(), app.Spec.All(), syncs)
+	}
+	return false
 }
 
 // pointed returns the root's objects as applied: references to the estate's address (that of the first Git source of

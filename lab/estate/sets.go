@@ -125,7 +125,7 @@ func (l *loader) expand() {
 		potential = append(potential, everything(c, l.estate.Addons))
 	}
 	all := World(l.estate, potential)
-	owners := map[string]string{} // application -> file of its set
+	owners := l.rootNames()       // application -> file of its set
 	known := map[string]bool{}    // addon -> what its sets make is known
 	for _, s := range l.sets {
 		known[s.addon] = true
@@ -254,7 +254,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 // plainApplication adds an Application that is written as such.
 func (l *loader) plainApplication(app plainApplication, w appset.World, owners map[string]string) {
 	name := app.Metadata.Name
-	if other, ok := owners[name]; ok {
+	if other, ok := owners[name]; ok && !l.isRoot(app) {
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
 		return
 	}
