@@ -127,6 +127,9 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 				continue
 			}
 			what := fmt.Sprintf("%s cannot be had: %v", url, err)
+			if r, mounted := e.Repository(url); mounted {
+				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
+			}
 			a.LeftOut = what
 			c := cause{a.At, what}
 			if names[c] == nil {

@@ -55,6 +55,12 @@ spec:
 			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
 		}
 	}
+	// A repository that is mounted, and asked for by an address that its mirror has not.
+	e.Repositories = []lab.Repository{{URL: "git@git.example.com:more.git", Dir: "../more"}}
+	ps = LeaveOut(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
+	if len(ps) != 1 || !strings.Contains(ps[0].String(), "no key; the mirror of ../more is served as https://git.example.com/more: needed by") {
+		t.Errorf("%v", ps)
+	}
 }
 
 // An estate that installs its own engine has one already: its Application is named, and nobody waits for it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -74,25 +73,20 @@ func hostOf(repository string) (scheme, host string) {
 	return "https", u.Host
 }
 
+// errSSH is the reason for SSH addresses, whether their host answers or not.
+var errSSH = errors.New("lab gives the engine no SSH key")
+
 func reach(ctx context.Context, scheme, host string) error {
+	if scheme == "ssh" {
+		return errSSH
+	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	var err error
-	if scheme == "ssh" {
-		if _, _, split := net.SplitHostPort(host); split != nil {
-			host = net.JoinHostPort(host, "22")
-		}
-		var c net.Conn
-		if c, err = new(net.Dialer).DialContext(ctx, "tcp", host); err == nil {
-			err = c.Close()
-		}
-	} else {
-		var req *http.Request
-		if req, err = http.NewRequestWithContext(ctx, http.MethodHead, scheme+"://"+host+"/", nil); err == nil {
-			var res *http.Response
-			if res, err = http.DefaultTransport.RoundTrip(req); err == nil {
-				err = res.Body.Close()
-			}
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+"://"+host+"/", nil)
+	if err == nil {
+		var res *http.Response
+		if res, err = http.DefaultTransport.RoundTrip(req); err == nil {
+			err = res.Body.Close()
 		}
 	}
 	if err == nil {

@@ -34,8 +34,9 @@ func TestUnreachable(t *testing.T) {
 	}
 	gone := "http://" + l.Addr().String()
 	l.Close()
-	got := Unreachable(t.Context(), []string{there.URL + "/a", there.URL + "/b", gone + "/x", gone + "/y", "oci://chart.invalid/x"})
-	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{gone + "/x", gone + "/y", "oci://chart.invalid/x"}) {
+	overSSH := "ssh://git@" + there.Listener.Addr().String() + "/x.git" // answers, but the engine has no key
+	got := Unreachable(t.Context(), []string{there.URL + "/a", there.URL + "/b", gone + "/x", gone + "/y", "oci://chart.invalid/x", overSSH})
+	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{gone + "/x", gone + "/y", "oci://chart.invalid/x", overSSH}) {
 		t.Errorf("%v", got)
 	}
 	if got["oci://chart.invalid/x"].Error() != "chart.invalid does not answer" {
