@@ -55,28 +55,30 @@ func (k *Kind) alive(ctx context.Context, n docker.Container, p lab.Progress) (b
 		return true, nil
 	}
 	p("thawing " + n.Name + ", which was killed and does not end")
-	ctx, cancel := context.WithTimeout(ctx, thawLimit)
+	within, cancel := context.WithTimeout(ctx, thawLimit)
 	defer cancel()
-	thawErr := k.thaw(ctx, []docker.Container{n})
-	ended, cancel := context.WithTimeout(ctx, deathLimit)
+	thawErr := k.thaw(within, []docker.Container{n})
+	ended, cancel := context.WithTimeout(within, deathLimit)
 	defer cancel()
 	for {
-		list, err := k.docker.Containers(ctx, "id="+n.ID)
-		if err != nil {
+		list, err := k.docker.Containers(within, "id="+n.ID)
+		switch {
+		case err != nil:
 			return false, err
-		}
-		if len(list) == 0 {
+		case len(list) == 0:
 			return false, fmt.Errorf("node %s was removed meanwhile", n.Name)
-		}
-		if !list[0].Running {
+		case !list[0].Running:
 			return false, nil
-		}
-		if k.canExec(ctx, n) { // it was only busy, or the engine restarted it
+		case k.canExec(within, n): // it was only busy, or the engine restarted it
 			return true, nil
 		}
-		if lab.Sleep(ended, removalPause) != nil {
-			return false, stuckError("node "+n.Name, errors.Join(thawErr, context.Cause(ctx)))
+		if lab.Sleep(ended, removalPause) == nil {
+			continue
 		}
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, stuckError("node "+n.Name, thawErr)
 	}
 }
 
