@@ -1,0 +1,194 @@
+package scenario
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func object(version string) State {
+	return State{Known: true, Object: map[string]any{"metadata": map[string]any{"resourceVersion": version}}}
+}
+
+// A watch that lags behind the story's own change shows what was before it.
+func TestObservationsBeforeOwnChange(t *testing.T) {
+	at := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}
+	for name, c := range map[string]struct {
+		change func(c *Call)
+		next   string // version that counts
+	}{
+		"changed": {func(c *Call) { c.Changed(at, "7") }, "7"},
+		"deleted": {func(c *Call) { c.Deleted(at, "7") }, "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(t.Context(), World{}, time.Now())
+			defer r.Close()
+			r.see(at, object("5"), "5")
+			r.forget(r.now())
+			c.change(&Call{playing: &playing{recorder: r}})
+			r.see(at, object("6"), "6")
+			if state := r.view(r.now())[at]; state.Known {
+				t.Errorf("%+v", state)
+			}
+			r.see(at, object(c.next), c.next)
+			if state := r.view(r.now())[at]; versionOf(state.Object) != c.next {
+				t.Errorf("%+v", state)
+			}
+		})
+	}
+}
+
+// A log that grew too long drops its beginning, and what it said holds.
+func TestLongLog(t *testing.T) {
+	r := newRecorder(t.Context(), World{}, time.Now())
+	defer r.Close()
+	first := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "first"}
+	other := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "other"}
+	r.see(first, object("1"), "1")
+	start := r.now()
+	for range maxObservations {
+		r.see(other, object("2"), "2")
+	}
+	if len(r.log) != maxObservations || r.now().n != maxObservations+1 {
+		t.Errorf("%d observations up to %d", len(r.log), r.now().n)
+	}
+	if v := r.view(start); !v[first].Known || v[other].Known {
+		t.Errorf("%+v", v)
+	}
+	if v := r.view(r.now()); !v[first].Known || !v[other].Known {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Events are recorded once, however often they are listed, and those from before the story never.
+func TestEventsListedAgain(t *testing.T) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := newRecorder(t.Context(), World{}, began)
+	defer r.Close()
+	o := observer{recorder: r, watching: &watching{of: EventsIn("dev", "a")}}
+	event := func(name string, at time.Time) unstructured.Unstructured {
+		u := unstructured.Unstructured{Object: map[string]any{"lastTimestamp": at.Format(time.RFC3339)}}
+		u.SetName(name)
+		return u
+	}
+	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{event("before", began.Add(-time.Minute)), event("since", began.Add(time.Minute))}}
+	for range 3 {
+		o.recordAll(list)
+	}
+	list.Items = append(list.Items, event("late", began.Add(-time.Second))) // was not there when the story began
+	o.recordAll(list)
+	var names []string
+	for _, seen := range r.log {
+		for _, e := range seen.state.Events {
+			names = append(names, (&unstructured.Unstructured{Object: e}).GetName())
+		}
+	}
+	if !slices.Equal(names, []string{"since", "late"}) {
+		t.Errorf("recorded %q", names)
+	}
+}
+
+// What is compared is left as it is: it is compared again.
+func TestWithoutAllocatedCopies(t *testing.T) {
+	port := map[string]any{"port": int64(80), "nodePort": int64(30080)}
+	service := map[string]any{"kind": "Service", "spec": map[string]any{"clusterIP": "10.96.0.1", "ports": []any{port, "odd"}}}
+	got := withoutAllocated(service)
+	want := map[string]any{"kind": "Service", "spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}, "odd"}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if spec := service["spec"].(map[string]any); spec["clusterIP"] != "10.96.0.1" || port["nodePort"] != int64(30080) {
+		t.Errorf("it became %v", service)
+	}
+}
+
+func TestObjectListed(t *testing.T) {
+	at := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}
+	r := newRecorder(t.Context(), World{}, time.Now())
+	defer r.Close()
+	o := observer{recorder: r, watching: &watching{of: at}}
+	named := func(name string) unstructured.Unstructured {
+		var u unstructured.Unstructured
+		u.SetName(name)
+		return u
+	}
+	for _, list := range [][]unstructured.Unstructured{{named("a"), named("b")}, {named("a")}} {
+		o.recordAll(&unstructured.UnstructuredList{Items: list})
+		if state := r.view(r.now())[at]; !state.Known || (state.Object != nil) != (len(list) == 2) {
+			t.Errorf("of %d: %+v", len(list), state)
+		}
+	}
+}
+
+// A subject that is lost says why, and says it once.
+func TestLose(t *testing.T) {
+	at := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}
+	r := newRecorder(t.Context(), World{}, time.Now())
+	defer r.Close()
+	r.see(at, object("1"), "1")
+	all := func(Subject) bool { return true }
+	for _, step := range []struct {
+		why       error
+		says      string
+		seen      int
+		elsewhere bool
+	}{
+		{errors.New("refused"), "refused", 1, true}, // of another source
+		{errors.New("refused"), "refused", 2, false},
+		{errors.New("refused"), "refused", 2, false},
+		{errStartOver, "refused", 2, false},
+		{errors.New("no answer"), "no answer", 3, false},
+	} {
+		which := all
+		if step.elsewhere {
+			which = func(Subject) bool { return false }
+		}
+		r.lose(which, step.why)
+		state := r.view(r.now())[at]
+		if len(r.log) != step.seen || !step.elsewhere && (state.Known || !state.Lost || state.Why != step.says) {
+			t.Errorf("%d observations, %+v", len(r.log), state)
+		}
+	}
+}
+
+// What controllers and appliers keep in an object is no difference; what else is in its metadata is.
+func TestEssence(t *testing.T) {
+	meta := func(annotations map[string]any, finalizers ...any) map[string]any {
+		return map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": "a", "annotations": annotations, "finalizers": finalizers}, "status": map[string]any{"n": len(annotations)}}
+	}
+	was := meta(map[string]any{"note": "x", "deployment.kubernetes.io/revision": "1"})
+	for name, c := range map[string]struct {
+		is   map[string]any
+		want []string
+	}{
+		"revision":  {meta(map[string]any{"note": "x", "deployment.kubernetes.io/revision": "2"}), nil},
+		"applied":   {meta(map[string]any{"note": "x", "kubectl.kubernetes.io/last-applied-configuration": "{}"}), nil},
+		"note":      {meta(map[string]any{"note": "y"}), []string{"a: metadata.annotations.note: x -> y"}},
+		"finalizer": {meta(map[string]any{"note": "x"}, "f"), []string{`a: metadata.finalizers: (none) -> ["f"]`}},
+		"gone":      {nil, []string{"a is gone"}},
+	} {
+		if got := differences("a", essence(was), essence(c.is)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if m := was["metadata"].(map[string]any)["annotations"].(map[string]any); len(m) != 2 {
+		t.Errorf("it became %v", was)
+	}
+}
+
+// Before its step is played, a variable that is not set yet stays as it is written.
+func TestLenientExpansion(t *testing.T) {
+	f := filler{vars: map[string]any{"a": 1, "f": 0.5, "t": true}, lenient: true, left: maxStepText}
+	const text = "${a} ${f} ${t} ${later} $${a}"
+	if got, err := f.expand(text); err != nil || got != "1 0.5 true ${later} ${a}" {
+		t.Errorf("%q, %v", got, err)
+	}
+	f.lenient = false
+	if got, err := f.expand(text); err == nil {
+		t.Errorf("%q", got)
+	}
+}
