@@ -85,7 +85,9 @@ func (l *loader) isRoot(app plainApplication) bool {
 		if root == nil || text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
 			continue
 		}
-		syncs := func(a, b appset.Source) bool { return lab.RepositoryKey(a.RepoURL) == lab.RepositoryKey(b.RepoURL) && a.Path == b.Path }
+		syncs := func(a, b appset.Source) bool {
+			return lab.RepositoryKey(a.RepoURL) == lab.RepositoryKey(b.RepoURL) && a.Path == b.Path
+		}
 		return slices.EqualFunc(root.Spec.All(), app.Spec.All(), syncs)
 	}
 	return false

@@ -125,8 +125,8 @@ func (l *loader) expand() {
 		potential = append(potential, everything(c, l.estate.Addons))
 	}
 	all := World(l.estate, potential)
-	owners := l.rootNames()       // application -> file of its set
-	known := map[string]bool{}    // addon -> what its sets make is known
+	owners := l.rootNames()    // application -> file of its set
+	known := map[string]bool{} // addon -> what its sets make is known
 	for _, s := range l.sets {
 		known[s.addon] = true
 	}

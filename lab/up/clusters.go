@@ -38,9 +38,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	var err error
 	switch {
 	case s.Action == lab.ActionRecreate:
-		if err = r.recreate(ctx, c, p); err != nil {
-			return apply.Outcome{}, err
-		}
+		err = r.recreate(ctx, c, p)
 	case s.Action == lab.ActionCreate:
 		err = r.create(ctx, c, p)
 	default:

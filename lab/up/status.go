@@ -63,7 +63,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// off returns the components that exist but are stopped or do not answer.
+// off returns the components that are stopped or do not answer, and the forge if absent while there are clusters.
 func off(s Status) []string {
 	var list []string
 	for _, c := range s.Clusters {
@@ -72,7 +72,9 @@ func off(s Status) []string {
 		}
 	}
 	switch {
+	case !s.Forge.Exists && !slices.ContainsFunc(s.Clusters, func(c lab.ClusterState) bool { return c.Exists }): // there is no lab
 	case !s.Forge.Exists:
+		list = append(list, "the forge is absent")
 	case !s.Forge.Running:
 		list = append(list, "the forge is stopped")
 	case !s.Forge.Answers:

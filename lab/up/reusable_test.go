@@ -1,0 +1,32 @@
+package up
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"homelab/lab"
+)
+
+// What the estate asks for now, and what cannot be told, is not made of a cluster that is there.
+func TestCheckReusable(t *testing.T) {
+	whole := lab.ClusterState{Made: lab.MadeWhole, Inputs: "a"}
+	for name, c := range map[string]struct {
+		change func(*lab.ClusterState)
+		says   string
+	}{
+		"as asked for": {func(*lab.ClusterState) {}, ""},
+		"otherwise":    {func(s *lab.ClusterState) { s.Inputs = "b" }, "spec.kind changed in dev"},
+		"of others":    {func(s *lab.ClusterState) { s.Inputs, s.Attached = "b", true }, ""},
+		"unknown":      {func(s *lab.ClusterState) { s.Made, s.Inputs = lab.MadeUnknown, "" }, "ever whole"},
+		"nodes gone":   {func(s *lab.ClusterState) { s.Gone, s.Nodes = 1, []string{"n", "m"} }, "lacks 1 of its 3 nodes"},
+	} {
+		now := whole
+		c.change(&now)
+		err := checkReusable(lab.Cluster{Name: "dev"}, now, "a")
+		var e *lab.Error
+		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &e) || e.Code != "recreate" || !strings.Contains(e.Message, c.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package up_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/forge"
+	"homelab/lab/front"
+	"homelab/lab/up"
+)
+
+// told is what an engine was asked for last.
+type told struct {
+	want          engine.Want
+	root          engine.Root
+	repositories  []engine.Repository
+	registrations map[string]lab.Registration
+	spokes        map[string]*rest.Config
+	departures    []engine.Departure
+}
+
+// listening is an engine that keeps what it is told.
+type listening struct {
+	up.Engine
+	told *told
+}
+
+func (e listening) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
+	e.told.repositories = repos
+	return e.Engine.ApplyRepositories(ctx, repos)
+}
+
+func (e listening) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
+	e.told.root = root
+	return e.Engine.ApplyRoot(ctx, root)
+}
+
+func (e listening) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
+	e.told.want = want
+	return e.Engine.WaitConverged(ctx, want, p)
+}
+
+// registering keeps who comes and goes, side by side.
+type registering struct {
+	listening
+	of *stage
+}
+
+func (e registering) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
+	e.of.mu.Lock()
+	e.told.registrations[reg.Cluster], e.told.spokes[reg.Cluster] = reg, spoke
+	e.of.mu.Unlock()
+	return e.Engine.Register(ctx, reg, spoke)
+}
+
+func (e registering) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
+	e.of.mu.Lock()
+	e.told.departures = append(e.told.departures, d)
+	e.of.mu.Unlock()
+	return e.Engine.Unregister(ctx, d, p)
+}
+
+// follow is a run of a lab, with what its engine was told.
+func (s *stage) follow(t *testing.T, l *up.Lab, o up.Options) (told, up.Outcome) {
+	t.Helper()
+	heard := told{registrations: map[string]lab.Registration{}, spokes: map[string]*rest.Config{}}
+	connect := l.Connect
+	l.Connect = func(hub string) (up.Engine, error) {
+		e, err := connect(hub)
+		return registering{listening{e, &heard}, s}, err
+	}
+	o.Timeout = time.Second
+	out, err := l.Follow(t.Context(), o, &audience{})
+	must(t, err)
+	return heard, out
+}
+
+func (s *stage) started(t *testing.T) map[string]time.Time {
+	t.Helper()
+	states, err := s.clusters.Observe(t.Context())
+	must(t, err)
+	started := map[string]time.Time{}
+	for _, c := range states {
+		started[c.Name] = c.Started
+	}
+	return started
+}
+
+func TestWantOfRun(t *testing.T) {
+	s := newStage(t)
+	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	want := heard.want
+	if want.Revision != s.head(t) || !want.Changed || want.Clusters != nil || len(want.LeftOut) > 0 {
+		t.Errorf("%+v", want)
+	}
+	if !slices.Equal(want.Expected, []string{"dev-podinfo", "prod-podinfo"}) || !slices.Equal(want.Gone, []string{"hub-podinfo"}) {
+		t.Errorf("expected %q, gone %q", want.Expected, want.Gone)
+	}
+	for name, spoke := range heard.spokes {
+		if (spoke == nil) != (name == "hub") {
+			t.Errorf("%s is reached by %v", name, spoke)
+		}
+	}
+
+	s.clusters.Stop("dev")
+	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if now := s.started(t); !maps.EqualFunc(heard.want.Since, now, time.Time.Equal) {
+		t.Errorf("since %v, started %v", heard.want.Since, now)
+	}
+	if heard.want.Clusters != nil {
+		t.Errorf("of %q", heard.want.Clusters)
+	}
+	if heard.want.Revision != s.head(t) {
+		t.Errorf("at %q, the forge is at %q", heard.want.Revision, s.head(t))
+	}
+}
+
+func TestWantOfSomeClusters(t *testing.T) {
+	s := newStage(t)
+	converge(t, s)
+	s.clusters.Stop("dev")
+	var o up.Options
+	must(t, o.Only(s.estate, []string{"dev"}))
+	heard, out := s.follow(t, (&process{stage: s}).lab(), o)
+	if want := heard.want; !slices.Equal(want.Clusters, []string{"dev", "hub"}) || !slices.Equal(want.Expected, []string{"dev-podinfo"}) || out.Clusters != 2 {
+		t.Errorf("%+v of %d clusters", want, out.Clusters)
+	}
+
+	s.leave("dev") // and is kept: nobody waits for what is there
+	s.clusters.Stop("prod")
+	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if want := heard.want; !slices.Equal(want.Clusters, []string{"hub", "prod"}) {
+		t.Errorf("%+v", want)
+	}
+}
+
+// An application of a cluster that a run is not about is nothing to mend.
+func TestSomeClustersIdle(t *testing.T) {
+	s := newStage(t)
+	converge(t, s)
+	for _, e := range s.engines {
+		e.Break("prod-podinfo", "no such image")
+	}
+	for name, idle := range map[string]bool{"dev": true, "prod": false} {
+		l := (&process{stage: s}).lab()
+		var o up.Options
+		must(t, o.Only(s.estate, []string{name}))
+		seen, err := l.Observe(t.Context(), o)
+		must(t, err)
+		broken := slices.ContainsFunc(seen.Applications, func(a lab.Application) bool { return !a.Converged() })
+		if len(seen.Applications) == 0 || broken == idle {
+			t.Errorf("of %s is seen %+v", name, seen.Applications)
+		}
+	}
+}
+
+func TestWantOfLeftOut(t *testing.T) {
+	s := newStage(t)
+	i := slices.IndexFunc(s.estate.Applications, func(a lab.Generated) bool { return a.Name == "prod-podinfo" })
+	s.estate.Applications[i].LeftOut = "charts.example.com does not answer"
+	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	want := heard.want
+	if !slices.Equal(want.LeftOut, []string{"prod-podinfo"}) || !slices.Equal(want.Expected, []string{"dev-podinfo"}) || slices.Contains(want.Gone, "prod-podinfo") {
+		t.Errorf("%+v", want)
+	}
+}
+
+// mirrored is a lab with a repository beside the estate. Manifests name both by upstream's addresses.
+func mirrored(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t)
+	edit(s.files, lab.ClusterFile("hub"), "  role: hub\n", "  role: hub\n  repositories: {https://github.com/acme/gitops: upstream}\n")
+	s.files["upstream/apps/web.yaml"] = &fstest.MapFile{Data: []byte("one\n"), Mode: 0o644}
+	s.load()
+	gitops := s.estate.Repositories[0]
+	gitops.Written = true
+	s.estate.Repositories = []lab.Repository{{Name: "estate", URL: "https://github.com/acme/mono", Dir: ".", Branch: "main", FS: s.estate.FS, Written: true}, gitops}
+	return s
+}
+
+func TestWantOfRepositories(t *testing.T) {
+	s := mirrored(t)
+	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	var names []string
+	for _, r := range heard.repositories {
+		names = append(names, r.Name)
+	}
+	if !slices.Equal(names, []string{"estate", "charts", "upstream-estate", "mirror-gitops", "upstream-gitops"}) {
+		t.Errorf("repositories %q", names)
+	}
+	const served = "http://lab-demo-forge:3000/lab/"
+	if want := map[string]string{"https://github.com/acme/mono": served + "estate.git", "https://github.com/acme/gitops": served + "gitops.git"}; !maps.Equal(heard.root.Mirrors, want) {
+		t.Errorf("mirrors %q", heard.root.Mirrors)
+	}
+	for _, address := range []string{"acme/mono", "acme/gitops"} {
+		if !serves(heard.root, address) {
+			t.Errorf("the front does not serve %s", address)
+		}
+	}
+	if !slices.ContainsFunc(s.clusters.Images("hub"), func(i lab.Image) bool { return i.Name == front.Component }) {
+		t.Errorf("the hub holds %+v", s.clusters.Images("hub"))
+	}
+	mirror, err := s.forge.Mirrored(t.Context(), forge.MirrorOf(s.estate.Repositories[1]), "", "")
+	must(t, err)
+	heads := []engine.Head{
+		{Addresses: []string{served + "estate.git", "https://github.com/acme/mono"}, Branch: "main", Commit: s.head(t)},
+		{Addresses: []string{served + "gitops.git", "https://github.com/acme/gitops"}, Branch: s.estate.Repositories[1].Branch, Commit: mirror.Commit},
+	}
+	same := func(a, b engine.Head) bool {
+		return slices.Equal(a.Addresses, b.Addresses) && a.Branch == b.Branch && a.Commit == b.Commit && a.Commit != ""
+	}
+	if !slices.EqualFunc(heard.want.Heads, heads, same) {
+		t.Errorf("heads %+v, want %+v", heard.want.Heads, heads)
+	}
+
+	s.clusters.Stop("dev") // nothing is pushed
+	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if !slices.EqualFunc(heard.want.Heads, heads, same) {
+		t.Errorf("heads of the next run %+v, want %+v", heard.want.Heads, heads)
+	}
+
+	_, err = s.forge.Mirror(t.Context(), forge.MirrorOf(s.estate.Repositories[1]), "http://elsewhere", "w")
+	must(t, err)
+	seen, err := (&process{stage: s}).lab().Observe(t.Context(), up.Options{})
+	if must(t, err); !slices.Equal(seen.Estate, []string{"the webhook of repository gitops is gone"}) {
+		t.Errorf("differs in %q", seen.Estate)
+	}
+}
+
+// A cluster that manifests know by another address is reached through the front.
+func TestRegistrationThroughFront(t *testing.T) {
+	s := newStage(t)
+	s.estate.Clusters = slices.Clone(s.estate.Clusters)
+	for i := range s.estate.Clusters {
+		if c := &s.estate.Clusters[i]; c.Name == "dev" {
+			c.Server = "https://dev.example.com"
+		}
+	}
+	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if r := heard.registrations["dev"]; r.Server != "https://dev.example.com" || r.Via != "https://demo-dev-control-plane:6443" || r.Proxy == "" {
+		t.Errorf("%+v", r)
+	}
+	if r := heard.registrations["prod"]; r.Via != "" || r.Proxy != "" {
+		t.Errorf("%+v", r)
+	}
+	if !serves(heard.root, "dev.example.com") || serves(heard.root, "demo-prod-control-plane") {
+		t.Errorf("the front serves %+v", heard.root.Beside)
+	}
+}
+
+// serves reports whether a front stands beside the root for an address.
+func serves(root engine.Root, address string) bool {
+	return slices.ContainsFunc(root.Beside, func(o *unstructured.Unstructured) bool { return strings.Contains(fmt.Sprint(o.Object), address) })
+}
