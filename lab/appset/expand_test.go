@@ -192,12 +192,10 @@ func BenchmarkExpand(b *testing.B) {
 						b.Error(err)
 					}
 					return x
-				}, func(_ int, x *appset.Expansion) bool {
+				}, func(_ int, x *appset.Expansion) {
 					if x == nil || len(x.Applications) != size.clusters {
 						b.Error(x)
-						return false
 					}
-					return true
 				})
 			}
 		})

@@ -2,9 +2,9 @@ package appset
 
 import "runtime"
 
-// InOrder calls work for 0 to n-1 on all processors, and take with each result, in order and one at a time, until take returns false. Few results wait for their
-// turn, so that their memory does not grow with n.
-func InOrder[T any](n int, work func(i int) T, take func(i int, result T) bool) {
+// InOrder calls work for 0 to n-1 on all processors, and take with each result, in order and one at a time. Few results wait for their turn, so that their
+// memory does not grow with n.
+func InOrder[T any](n int, work func(i int) T, take func(i int, result T)) {
 	ahead := 2 * runtime.GOMAXPROCS(0)
 	results := make([]chan T, n)
 	start := func(i int) {
@@ -20,8 +20,6 @@ func InOrder[T any](n int, work func(i int) T, take func(i int, result T) bool) 
 	for i := range n {
 		result := <-results[i]
 		start(i + ahead)
-		if !take(i, result) {
-			return
-		}
+		take(i, result)
 	}
 }

@@ -66,7 +66,7 @@ func (k *Kind) alive(ctx context.Context, n docker.Container, p lab.Progress) (b
 		case err != nil:
 			return false, err
 		case len(list) == 0:
-			return false, fmt.Errorf("node %s was removed meanwhile", n.Name)
+			return false, &lab.Error{Exit: lab.ExitFailed, Code: "absent", Message: "node " + n.Name + " was removed meanwhile", Cure: "run lab up again"}
 		case !list[0].Running:
 			return false, nil
 		case k.canExec(within, n): // it was only busy, or the engine restarted it

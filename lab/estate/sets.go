@@ -150,14 +150,14 @@ func (l *loader) expand() {
 		}
 		return x
 	}
-	appset.InOrder(len(l.sets), expand, func(i int, x expanded) bool {
+	appset.InOrder(len(l.sets), expand, func(i int, x expanded) {
 		s := l.sets[i]
 		if x.err != nil {
 			l.unexpanded(s, x.err)
 		}
 		if x.actual == nil {
 			known[s.addon] = false
-			return true
+			return
 		}
 		for _, i := range x.actual.Invalid {
 			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
@@ -166,7 +166,6 @@ func (l *loader) expand() {
 			l.application(s, &x.actual.Applications[i], owners)
 		}
 		l.estate.Possible = append(l.estate.Possible, x.possible...)
-		return true
 	})
 	for url := range actual.read {
 		l.served(url)
@@ -254,7 +253,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 // plainApplication adds an Application that is written as such.
 func (l *loader) plainApplication(app plainApplication, w appset.World, owners map[string]string) {
 	name := app.Metadata.Name
-	if other, ok := owners[name]; ok && !l.isRoot(app) {
+	if other, ok := owners[name]; ok && !(other == lab.RootFile && l.isRoot(app)) {
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
 		return
 	}

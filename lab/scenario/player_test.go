@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab"
@@ -281,25 +280,8 @@ func TestEvents(t *testing.T) {
     - title: once
       expect: {event: {cluster: prod, namespace: podinfo, reason: Failed}, within: 3s}
 `, nil, func(b *bench) {
-		report := func(name string) {
-			c, err := b.Clusters.Client("prod")
-			if err != nil {
-				b.t.Error(err)
-			}
-			r, err := c.Resource(scenario.EventsIn("prod", "podinfo"))
-			if err != nil {
-				b.t.Error(err)
-			}
-			_, err = r.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": name, "namespace": "podinfo"},
-				"involvedObject": map[string]any{"kind": "Pod", "name": "podinfo-1"}, "reason": "Failed", "message": "no image",
-			}}, metav1.CreateOptions{})
-			if err != nil {
-				b.t.Error(err)
-			}
-		}
-		report("before") // must not count: before the change
-		time.AfterFunc(6*time.Second, func() { report("after") })
+		b.report("before", "Failed") // must not count: before the change
+		time.AfterFunc(6*time.Second, func() { b.report("after", "Failed") })
 		r := b.play()
 		if s := r.Steps[1]; s.Verdict != scenario.Passed || s.Took < 5*time.Second {
 			t.Errorf("met by what was reported before: %s", story(r))

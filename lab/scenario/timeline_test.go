@@ -76,7 +76,7 @@ func TestTimeline(t *testing.T) {
 }
 
 // What is going to be undone is told before it is, the last change first.
-func TestLeaveTold(t *testing.T) {
+func TestLeaveReports(t *testing.T) {
 	stage(t, `
   steps:
     - {title: a commit, commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 3}}}}
@@ -237,7 +237,7 @@ func TestEventsBeforeStory(t *testing.T) {
     - title: nothing is reported
       expect: {event: {cluster: prod, namespace: podinfo, reason: Failed}, within: 10s}
 `, nil, func(b *bench) {
-		b.report("Failed")
+		b.report("failed", "Failed")
 		time.AfterFunc(5*time.Second, func() { b.Clusters.BreakOff("prod") })
 		if r := b.play(); r.Steps[1].Verdict != scenario.Failed {
 			t.Error(story(r))
@@ -253,7 +253,7 @@ func TestSeveralEvents(t *testing.T) {
       expect: {that: [{event: {cluster: prod, namespace: podinfo, reason: Pulling}}, {event: {cluster: prod, namespace: podinfo, reason: Failed}}], within: 20s}
 `, nil, func(b *bench) {
 		for reason, at := range map[string]time.Duration{"Pulling": 3 * time.Second, "Failed": 6 * time.Second} {
-			time.AfterFunc(at, func() { b.report(reason) })
+			time.AfterFunc(at, func() { b.report(strings.ToLower(reason), reason) })
 		}
 		if r := b.play(); r.Verdict != scenario.Passed || r.Steps[0].Took < 6*time.Second {
 			t.Error(story(r))
@@ -261,8 +261,8 @@ func TestSeveralEvents(t *testing.T) {
 	})
 }
 
-// report makes an event. It may be called from other goroutines, so it must not end the test.
-func (b *bench) report(reason string) {
+// report makes an event of a pod. It may be called from other goroutines, so it must not end the test.
+func (b *bench) report(name, reason string) {
 	b.t.Helper()
 	c, err := b.Clusters.Client("prod")
 	if err != nil {
@@ -273,7 +273,8 @@ func (b *bench) report(reason string) {
 		b.t.Error(err)
 	}
 	_, err = events.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": strings.ToLower(reason), "namespace": "podinfo"}, "reason": reason, "message": "no image",
+		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": name, "namespace": "podinfo"},
+		"involvedObject": map[string]any{"kind": "Pod", "name": "podinfo-1"}, "reason": reason, "message": "no image",
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		b.t.Error(err)

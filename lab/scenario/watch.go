@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"homelab/lab"
 )
 
 // Timeouts of watches.
@@ -135,20 +137,10 @@ func (r *Recorder) run(w *watching) error {
 		err := o.once(r.ctx)
 		if r.ctx.Err() == nil {
 			r.lose(w.tells, err)
-			r.pass(watchRetry)
+			_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 		}
 	}
 	return nil
-}
-
-// pass sleeps until d has passed or the recorder is closed.
-func (r *Recorder) pass(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-r.ctx.Done():
-	case <-timer.C:
-	}
 }
 
 func (r *Recorder) follow(w *watching) error {
@@ -164,7 +156,7 @@ func (r *Recorder) follow(w *watching) error {
 			return err
 		}
 		r.lose(w.tells, err)
-		r.pass(watchRetry)
+		_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 	}
 }
 
@@ -224,8 +216,8 @@ func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterfa
 		default: // queried for this call only
 			r.lose(w.tells, err)
 		}
-		if r.pass(watchRetry); r.ctx.Err() != nil {
-			return nil, r.ctx.Err()
+		if err := lab.Sleep(r.ctx, watchRetry); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestRecreatedWithLateNodes(t *testing.T) {
 }
 
 // What a cluster became is told: one that runs again holds what it held, and another one does not.
-func TestMendedClusterIsTold(t *testing.T) {
+func TestMendedClusterReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, s *stage)
 		hit     func(s *stage) // when the cluster is looked at by its step
@@ -348,7 +348,7 @@ func TestImagesFail(t *testing.T) {
 }
 
 // A plan that is refused is not said to lose anything.
-func TestRefusedPlanIsSilent(t *testing.T) {
+func TestRefusedPlanSteps(t *testing.T) {
 	a := &audience{}
 	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.said) > 0 {
 		t.Errorf("%v, said %q", err, a.said)

@@ -21,7 +21,7 @@ type silentEngine struct{ containers }
 
 func (silentEngine) Answers(context.Context) error { return errFull }
 
-// Without a container engine nothing of a lab can go, and where there is no lab nothing is left.
+// Without a container engine, removing a lab fails, and removing none succeeds.
 func TestDownWithoutContainerEngine(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -40,7 +40,7 @@ func TestDownWithoutContainerEngine(t *testing.T) {
 	}
 }
 
-// A state folder that stays is told.
+// Remove reports a state folder that it cannot delete.
 func TestDownFolderStays(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -55,7 +55,7 @@ func TestDownFolderStays(t *testing.T) {
 	}
 }
 
-// What a restore that did not end has unpacked goes with the lab, also where its network is gone already.
+// Down deletes what an unfinished restore unpacked, with or without a network.
 func TestDownCleansUp(t *testing.T) {
 	for name, network := range map[string]bool{"with a network": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDownCleansUp(t *testing.T) {
 	}
 }
 
-// Snapshots that cannot be removed keep the record of the lab that they are of.
+// A lab whose snapshots cannot be removed keeps its record.
 func TestDownSnapshotsStay(t *testing.T) {
 	s := newStage(t)
 	saved(t, s)
@@ -103,8 +103,8 @@ func TestLeavingInvalid(t *testing.T) {
 	}
 }
 
-// Why the engine cannot take back what it brought is told, and nothing goes.
-func TestDownTellsWhyNothingIsTakenBack(t *testing.T) {
+// Remove reports why the engine cannot withdraw, and deletes nothing.
+func TestDownWithoutWithdraw(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *stage)
 		fails string
@@ -136,7 +136,7 @@ func TestDownTellsWhyNothingIsTakenBack(t *testing.T) {
 	}
 }
 
-// A hub that cannot be connected to is not one that never had an engine.
+// A failed connection to the hub is not taken for a hub without an engine.
 func TestDownWithoutConnection(t *testing.T) {
 	s := attachedLab(t)
 	must(t, s.dir.Save(state.Record{Lab: "demo"}))
@@ -149,7 +149,7 @@ func TestDownWithoutConnection(t *testing.T) {
 }
 
 // What stays in a cluster that lives on is told, and so is a cluster that was not let go.
-func TestDownOfAttached(t *testing.T) {
+func TestDownAttached(t *testing.T) {
 	s := attachedLab(t)
 	l := (&process{stage: s}).lab()
 	connect := l.Connect

@@ -47,7 +47,7 @@ func TestFailedLook(t *testing.T) {
 }
 
 // What a hub holds that stops answering while it is asked is unknown, and neither absent nor as it should be.
-func TestHubSilentWhileAsked(t *testing.T) {
+func TestHubUnreachable(t *testing.T) {
 	for _, call := range []string{"engine.observe", "engine.admits dev", "engine.standing", "engine.strayed"} {
 		t.Run(call, func(t *testing.T) {
 			s := newStage(t)

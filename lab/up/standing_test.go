@@ -35,8 +35,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is off is named, and what cannot be asked is unknown: neither is an error.
-func TestStatusOfWhatIsOff(t *testing.T) {
+// Status lists what is off; what is unreachable is unknown. Neither is an error.
+func TestStatusOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(s *stage)
 		off    []string
@@ -79,7 +79,7 @@ func (e starting) Observe(ctx context.Context) (engine.State, error) {
 	return st, err
 }
 
-func TestStatusOfEngineNotReady(t *testing.T) {
+func TestStatusEngineNotReady(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	l := (&process{stage: s}).lab()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
 )
 
@@ -17,12 +18,8 @@ func (w *wait) Check(*scenario.Checker) {}
 func (w *wait) Waits() time.Duration { return w.For }
 
 func (w *wait) Do(ctx context.Context, c *scenario.Call) error {
-	timer := time.NewTimer(w.For)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
+	if err := lab.Sleep(ctx, w.For); err != nil {
+		return err
 	}
 	c.Did("%s passed", w.For)
 	return nil
