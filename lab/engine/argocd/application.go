@@ -119,7 +119,7 @@ func (a *ArgoCD) Applications(ctx context.Context) ([]lab.Application, error) {
 
 // list returns a view of the Applications only.
 func (a *ArgoCD) list(ctx context.Context) (view, error) {
-	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.hub.Dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return view{}, fmt.Errorf("applications: %w", err)
 	}

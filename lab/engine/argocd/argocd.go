@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
+	"homelab/lab/engine/kube"
 	"homelab/lab/engine/workload"
 )
 
@@ -26,12 +25,10 @@ const Namespace = "argocd"
 const InCluster = "https://kubernetes.default.svc"
 
 const (
-	releaseName  = "argocd"
-	fieldManager = "lab"
+	releaseName = "argocd"
 
-	readyWithin  = 5 * time.Minute  // Argo CD serves 20 s after its objects exist; a slow registry adds to that
-	tokenWithin  = 30 * time.Second // the token controller takes milliseconds
-	removeWithin = 90 * time.Second // cascading deletion of one cluster's Applications
+	readyWithin  = 5 * time.Minute  // Argo CD serves 20 s after its objects exist; a slow registry takes its time
+	removeWithin = 90 * time.Second // cascaded deletion of one cluster's applications
 )
 
 var (
@@ -48,8 +45,8 @@ var (
 type ArgoCD struct {
 	lab       string
 	namespace string
-	hub       clients
-	connect   func(*rest.Config) (clients, error)
+	hub       kube.Clients
+	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
 	// reach connects to a cluster to include pod states in errors; nil disables that.
 	reach func(cluster string) (*rest.Config, error)
@@ -58,13 +55,7 @@ type ArgoCD struct {
 	names        aliases
 }
 
-// clients are the API clients of one cluster.
-type clients struct {
-	dynamic dynamic.Interface
-	typed   kubernetes.Interface
-}
-
-// releaser manages a Helm release.
+// releaser keeps a Helm release.
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
@@ -88,11 +79,11 @@ func WithChartVersion(version func(path string) string) Option {
 
 // New returns the engine of a lab's hub. It connects lazily.
 func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
-	c, err := connect(hub)
+	c, err := kube.Connect(hub)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	a := &ArgoCD{lab: labName, namespace: Namespace, hub: c, connect: connect}
+	a := &ArgoCD{lab: labName, namespace: Namespace, hub: c, connect: kube.Connect}
 	for _, o := range options {
 		o(a)
 	}
@@ -102,29 +93,9 @@ func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
 	return a, nil
 }
 
-func connect(cfg *rest.Config) (clients, error) {
-	c := rest.CopyConfig(cfg)
-	c.QPS = -1 // the API server sheds load itself; client-side throttling to 5 requests a second would dominate
-	c.WarningHandler = rest.NoWarnings{}
-	c.UserAgent = "lab"
-	client, err := rest.HTTPClientFor(c)
-	if err != nil {
-		return clients{}, err
-	}
-	d, err := dynamic.NewForConfigAndClient(c, client)
-	if err != nil {
-		return clients{}, err
-	}
-	t, err := kubernetes.NewForConfigAndClient(c, client)
-	if err != nil {
-		return clients{}, err
-	}
-	return clients{dynamic: d, typed: t}, nil
-}
-
-// Observe returns the state of the engine and its registrations. It has no side effects. While its namespace is terminating, the engine counts as absent.
+// Observe looks at the engine and at the clusters that it knows. It changes nothing. While its namespace is being removed, nothing of it counts as there.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
-	if seen, err := observeNamespace(ctx, a.hub.dynamic, a.namespace); seen != present || err != nil {
+	if seen, err := kube.ObserveNamespace(ctx, a.hub.Dynamic, a.namespace); seen != kube.There || err != nil {
 		return engine.State{}, err
 	}
 	rel, err := a.release.Observe(ctx, releaseName)
@@ -133,7 +104,7 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 	}
 	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
-		all, err := workload.Observe(ctx, a.hub.typed, a.namespace, rel.Workloads)
+		all, err := workload.Observe(ctx, a.hub.Typed, a.namespace, rel.Workloads)
 		if err != nil {
 			return engine.State{}, err
 		}

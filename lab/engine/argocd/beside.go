@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"homelab/lab"
+	"homelab/lab/engine/kube"
 )
 
 // besideKinds are the supported kinds of a root's extra objects.
@@ -42,11 +43,11 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		if err != nil {
 			return applied, err
 		}
-		before, after, err := apply(ctx, a.hub.dynamic, resource, o)
+		before, after, err := kube.Apply(ctx, a.hub.Dynamic, resource, o)
 		if err != nil {
 			return applied, err
 		}
-		applied = applied || changed(before, after)
+		applied = applied || kube.Changed(before, after)
 		kept[o.GetKind()+"/"+o.GetName()] = true
 	}
 	// An ApplicationSet that fails to read from them retries only minutes later.
@@ -54,7 +55,7 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 		return applied, err
 	}
 	for _, kind := range sortedKeys(besideKinds) {
-		client := a.hub.dynamic.Resource(besideKinds[kind]).Namespace(a.namespace)
+		client := a.hub.Dynamic.Resource(besideKinds[kind]).Namespace(a.namespace)
 		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + besidePart})
 		if err != nil {
 			return applied, fmt.Errorf("%s: %w", besideKinds[kind].Resource, err)
@@ -81,7 +82,7 @@ func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstru
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		client, what := clientFor(a.hub.dynamic, besideKinds["Deployment"], o)
+		client, what := kube.Place(a.hub.Dynamic, besideKinds["Deployment"], o)
 		last := "nothing of it"
 		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, besideWithin, true, func(ctx context.Context) (bool, error) {
 			have, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -112,21 +113,21 @@ func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unst
 		if err != nil {
 			return nil, err
 		}
-		have, _, err := compare(ctx, a.hub.dynamic, resource, o)
+		have, _, err := kube.Compare(ctx, a.hub.Dynamic, resource, o)
 		if err != nil {
 			return nil, err
 		}
-		objects, what := clientFor(a.hub.dynamic, resource, o)
+		objects, what := kube.Place(a.hub.Dynamic, resource, o)
 		if have == nil {
 			lines = append(lines, what+" is gone")
 			continue
 		}
-		// Lists of containers and ports contain defaults: only the API server can compare them.
-		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+		// Lists of containers and ports come back with defaults in them: the API server alone can tell whether they are as asked for.
+		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: kube.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
-		case changed(have, would):
+		case kube.Changed(have, would):
 			lines = append(lines, what+" was changed")
 		}
 	}

@@ -146,7 +146,7 @@ func (a *ArgoCD) readView(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	sets, err := a.hub.dynamic.Resource(applicationSets).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+	sets, err := a.hub.Dynamic.Resource(applicationSets).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return view{}, fmt.Errorf("applicationsets: %w", err)
 	}
@@ -186,7 +186,7 @@ type watcher struct {
 }
 
 func (a *ArgoCD) watch(ctx context.Context) *watcher {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, a.namespace, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.Dynamic, 0, a.namespace, nil)
 	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
 	w.apps, w.sets = factory.ForResource(applications).Informer(), factory.ForResource(applicationSets).Informer()
 	for _, inf := range []cache.SharedIndexInformer{w.apps, w.sets} {

@@ -190,7 +190,7 @@ func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
 		}
 	}
 	for _, n := range sortedKeys(byNamespace) {
-		all, err := workload.Observe(ctx, c.typed, n, byNamespace[n])
+		all, err := workload.Observe(ctx, c.Typed, n, byNamespace[n])
 		if err != nil {
 			continue
 		}
@@ -198,7 +198,7 @@ func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
 		if len(waiting) == 0 {
 			continue
 		}
-		pods, err := c.typed.CoreV1().Pods(n).List(ctx, metav1.ListOptions{})
+		pods, err := c.Typed.CoreV1().Pods(n).List(ctx, metav1.ListOptions{})
 		for _, w := range waiting {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", strings.ToLower(w.Kind), w.Name, strings.TrimPrefix(w.String(), w.Name+" ")))
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/helm"
+	"homelab/lab/engine/kube"
 )
 
 // cluster is an in-memory Kubernetes API with server-side apply and increasing resourceVersions.
@@ -175,7 +176,7 @@ func (c *cluster) writes() []string {
 	return out
 }
 
-func (c *cluster) clients() clients { return clients{dynamic: c, typed: c.typed} }
+func (c *cluster) clients() kube.Clients { return kube.Clients{Dynamic: c, Typed: c.typed} }
 
 // fakeRelease is an in-memory Helm release.
 type fakeRelease struct {
@@ -223,7 +224,7 @@ func newFake(t *testing.T, manifests ...string) (a *ArgoCD, hub, spoke *cluster)
 	hub, spoke = newCluster(t, append(manifests, theDefaultProject)...), newCluster(t)
 	a = &ArgoCD{
 		lab: "homelab", namespace: Namespace, hub: hub.clients(), release: &fakeRelease{},
-		connect: func(*rest.Config) (clients, error) { return spoke.clients(), nil },
+		connect: func(*rest.Config) (kube.Clients, error) { return spoke.clients(), nil },
 	}
 	return a, hub, spoke
 }

@@ -17,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/helm"
+	"homelab/lab/engine/kube"
 	"homelab/lab/engine/workload"
 )
 
@@ -26,7 +27,7 @@ const redisSecret = "argocd-redis"
 // Install installs or upgrades Argo CD and waits until it is available. It reports whether anything changed: a release with the same inputs and all its
 // workloads is left alone. An interrupted release is resumed; nothing is ever uninstalled.
 func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, p); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.Dynamic, a.namespace, p); err != nil {
 		return false, err
 	}
 	password, err := a.ensureRedisPassword(ctx)
@@ -74,20 +75,20 @@ func (a *ArgoCD) ensureDefaultProject(ctx context.Context) (made bool, err error
 			"sourceRepos": []any{"*"}, "destinations": []any{map[string]any{"server": "*", "namespace": "*"}}, "clusterResourceWhitelist": all,
 		},
 	}}
-	_, err = a.hub.dynamic.Resource(appProjects).Namespace(a.namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: nudgeManager})
+	_, err = a.hub.Dynamic.Resource(appProjects).Namespace(a.namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: nudgeManager})
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
-	return err == nil, wrap("appproject "+defaultProject, err)
+	return err == nil, kube.Wrap("appproject "+defaultProject, err)
 }
 
 // has reports whether an object exists in Argo CD's namespace.
 func (a *ArgoCD) has(ctx context.Context, resource schema.GroupVersionResource, name string) (bool, error) {
-	_, err := a.hub.dynamic.Resource(resource).Namespace(a.namespace).Get(ctx, name, metav1.GetOptions{})
+	_, err := a.hub.Dynamic.Resource(resource).Namespace(a.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil, wrap(resource.Resource+" "+name, err)
+	return err == nil, kube.Wrap(resource.Resource+" "+name, err)
 }
 
 // readAtStart reports whether programs read the object only at startup.
@@ -103,9 +104,9 @@ func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
 		var err error
 		switch kind {
 		case "Deployment":
-			_, err = a.hub.typed.AppsV1().Deployments(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			_, err = a.hub.Typed.AppsV1().Deployments(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		case "StatefulSet":
-			_, err = a.hub.typed.AppsV1().StatefulSets(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			_, err = a.hub.Typed.AppsV1().StatefulSets(a.namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		}
 		if err != nil {
 			return fmt.Errorf("restart %s: %w", name, err)
@@ -119,7 +120,7 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	version := strings.TrimPrefix(rel.App, "v")
-	err := workload.Wait(within, a.hub.typed, a.namespace, rel.Workloads, func(d string) { p("argo cd " + version + ": " + short(d)) })
+	err := workload.Wait(within, a.hub.Typed, a.namespace, rel.Workloads, func(d string) { p("argo cd " + version + ": " + short(d)) })
 	var late *workload.NotReady
 	if !errors.As(err, &late) {
 		return err
@@ -149,11 +150,11 @@ func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error)
 		return false, err
 	}
 	meta := map[string]any{"name": redisSecret, "namespace": a.namespace, "labels": a.labels("engine")}
-	_, err = a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Create(ctx, secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: fieldManager})
+	_, err = a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).Create(ctx, kube.Secret(meta, map[string]string{"auth": rand.Text()}), metav1.CreateOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
-	return err == nil, wrap("secret "+redisSecret, err)
+	return err == nil, kube.Wrap("secret "+redisSecret, err)
 }
 
 // duration formats a duration for users.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
+	"homelab/lab/engine/kube"
 )
 
 var chart = lab.Chart{Name: "argo-cd", Version: "9.1.0", Digest: "sha256:x"}
@@ -50,7 +51,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	install(true)
-	password := secretField(hub.get(t, secrets, Namespace, redisSecret), "auth")
+	password := kube.SecretField(hub.get(t, secrets, Namespace, redisSecret), "auth")
 	if len(password) < 20 {
 		t.Errorf("Redis password is %q", password)
 	}

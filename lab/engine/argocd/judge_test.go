@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Each file of testdata/judge is a case: the wanted state, Argo CD's objects and the resulting messages.
@@ -96,7 +97,7 @@ func parseView(t *testing.T, names aliases, manifest []byte) view {
 		case "ApplicationSet":
 			sets = append(sets, o)
 		case "Secret":
-			since[secretField(o, "name")] = credentialsSince(o)
+			since[kube.SecretField(o, "name")] = credentialsSince(o)
 		default:
 			apps = append(apps, o)
 		}

@@ -13,6 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // cascaded returns the Applications marked for cascading deletion.
@@ -88,7 +89,7 @@ func TestUnregisterAccess(t *testing.T) {
 			if _, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: at, LivesOn: true}, silent); err != nil {
 				t.Fatal(err)
 			}
-			_, err := spoke.Resource(roleBindings).Get(t.Context(), spokeBinding, metav1.GetOptions{})
+			_, err := spoke.Resource(roleBindings).Get(t.Context(), "lab-argocd-manager", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) != answers {
 				t.Errorf("answers %t: %v", answers, err)
 			}
@@ -136,7 +137,7 @@ func TestRepositorySecret(t *testing.T) {
 	}
 	for name, want := range map[string][4]string{"repo-plain": {}, "repo-behind": {"http://front:8080", "true"}} {
 		o := hub.get(t, secrets, Namespace, name)
-		if got := [4]string{secretField(o, "proxy"), secretField(o, "insecure"), secretField(o, "username"), secretField(o, "password")}; got != want {
+		if got := [4]string{kube.SecretField(o, "proxy"), kube.SecretField(o, "insecure"), kube.SecretField(o, "username"), kube.SecretField(o, "password")}; got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

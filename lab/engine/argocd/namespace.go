@@ -3,92 +3,40 @@ package argocd
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"homelab/lab"
+	"homelab/lab/engine/kube"
 )
 
 // silent discards progress.
 func silent(string) {}
 
-// ensureNamespace creates a missing namespace. An existing one is left alone; one that is terminating is awaited first.
+// ensureNamespace makes a namespace if absent. In Argo CD's own, if it is being removed, nobody is left to finish what Applications and projects have finalizers
+// for, so those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
 func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) error {
-	seen, err := a.awaitNamespace(ctx, in, name, p)
-	if err != nil || seen == present {
-		return err
-	}
-	ns := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": a.labels("engine")},
-	}}
-	_, _, err = apply(ctx, in, namespaces, ns)
-	return err
-}
-
-// presence is the state of a namespace.
-type presence int
-
-const (
-	absent presence = iota
-	present
-	terminating
-)
-
-func observeNamespace(ctx context.Context, in dynamic.Interface, name string) (presence, error) {
-	ns, err := in.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return absent, nil
-	case err != nil:
-		return absent, fmt.Errorf("namespace %s: %w", name, err)
-	case ns.GetDeletionTimestamp() != nil:
-		return terminating, nil
-	}
-	return present, nil
-}
-
-// awaitNamespace returns the state of a namespace, waiting while it is terminating. In Argo CD's own namespace no controller is left to process the finalizers
-// of Applications and projects, so they are removed; deployed objects stay in the clusters, to be adopted by the next Argo CD.
-func (a *ArgoCD) awaitNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) (presence, error) {
-	within, cancel := context.WithTimeout(ctx, removeWithin)
-	defer cancel()
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		seen, err := observeNamespace(within, in, name)
-		if err != nil || seen != terminating {
-			return seen, err
-		}
-		p("waiting for namespace " + name + " to go, which somebody removed")
-		if name == a.namespace {
+	n := kube.Namespace{Name: name, Labels: a.labels("engine")}
+	if name == a.namespace {
+		n.Leaving = func(ctx context.Context) error {
 			for _, k := range rootKinds {
-				if err := a.removeFinalizers(within, k.resource); err != nil && within.Err() == nil {
-					return seen, err
+				if err := a.letGo(ctx, k.resource); err != nil {
+					return err
 				}
 			}
-		}
-		select {
-		case <-ctx.Done():
-			return seen, ctx.Err()
-		case <-within.Done():
-			return seen, &lab.Error{
-				Exit: lab.ExitTimeout, Code: "namespace_stuck", Message: fmt.Sprintf("somebody removed namespace %s, and it has not gone after %s", name, duration(removeWithin)),
-				Cure: "its status tells what is in the way: kubectl get namespace " + name + " -o yaml",
-			}
-		case <-tick.C:
+			return nil
 		}
 	}
+	return n.Ensure(ctx, in, p)
 }
 
-// removeFinalizers removes the finalizers from terminating Argo CD objects of a kind.
-func (a *ArgoCD) removeFinalizers(ctx context.Context, r schema.GroupVersionResource) error {
-	list, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+// letGo takes the finalizers off those of Argo CD's objects of a kind that are being removed.
+func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error {
+	list, err := a.hub.Dynamic.Resource(r).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the kind is not installed
 	}
@@ -108,10 +56,10 @@ func (a *ArgoCD) removeFinalizers(ctx context.Context, r schema.GroupVersionReso
 
 // dropFinalizers removes an object's finalizers. A missing object is not an error.
 func (a *ArgoCD) dropFinalizers(ctx context.Context, r schema.GroupVersionResource, name string) error {
-	_, err := a.hub.dynamic.Resource(r).Namespace(a.namespace).Patch(ctx, name, types.MergePatchType,
+	_, err := a.hub.Dynamic.Resource(r).Namespace(a.namespace).Patch(ctx, name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: nudgeManager})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return wrap(r.Resource+" "+name, err)
+	return kube.Wrap(r.Resource+" "+name, err)
 }

@@ -263,7 +263,7 @@ func (n *nudger) patch(ctx context.Context, r schema.GroupVersionResource, name 
 	if err != nil {
 		return false, err
 	}
-	o, err := n.engine.hub.dynamic.Resource(r).Namespace(n.engine.namespace).Patch(ctx, name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: nudgeManager})
+	o, err := n.engine.hub.Dynamic.Resource(r).Namespace(n.engine.namespace).Patch(ctx, name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: nudgeManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return false, nil
 	}

@@ -49,7 +49,7 @@ func TestRequestErrors(t *testing.T) {
 		}},
 		"install without default project": {nil, func(t *testing.T, a *ArgoCD) error {
 			a.release.(*fakeRelease).state.Revision = 1
-			if err := a.hub.dynamic.Resource(appProjects).Namespace(Namespace).Delete(t.Context(), defaultProject, metav1.DeleteOptions{}); err != nil {
+			if err := a.hub.Dynamic.Resource(appProjects).Namespace(Namespace).Delete(t.Context(), defaultProject, metav1.DeleteOptions{}); err != nil {
 				return err
 			}
 			_, err := a.Install(t.Context(), chart, nil, silent)

@@ -3,9 +3,7 @@ package argocd
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -19,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 const (
@@ -27,8 +26,13 @@ const (
 	secretPrefix = "cluster-"
 )
 
-// Register registers a cluster and returns a description of the changes, empty if there are none. spoke connects to the cluster; nil for the hub. It works
-// before Argo CD is installed, so that clusters and engine can be created in parallel.
+// access is Argo CD's account in spokes, named as `argocd cluster add` does.
+func (a *ArgoCD) access() kube.Access {
+	return kube.Access{Account: "argocd-manager", Labels: a.labels(registration)}
+}
+
+// Register tells Argo CD of a cluster and returns in words what that changed, nothing when it knew all of it. spoke leads into the cluster; nil for the hub
+// itself. It works before Argo CD is installed, so that clusters and engine can be made side by side.
 func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := a.register(ctx, reg, spoke)
 	if err != nil {
@@ -44,11 +48,14 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 		if err != nil {
 			return nil, err
 		}
-		cred, made, err := a.credentials(ctx, c.dynamic)
+		if err := a.ensureNamespace(ctx, c.Dynamic, kube.SpokeNamespace, silent); err != nil {
+			return nil, err
+		}
+		cred, made, err := a.access().Ensure(ctx, c.Dynamic)
 		if err != nil {
 			return nil, err
 		}
-		as.config.BearerToken, as.config.TLS.CAData = cred.token, cred.ca
+		as.config.BearerToken, as.config.TLS.CAData = cred.Token, cred.CA
 		if reg.Via != "" {
 			at, err := url.Parse(reg.Via)
 			if err != nil {
@@ -58,7 +65,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 		}
 		mended = made
 	}
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, silent); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.Dynamic, a.namespace, silent); err != nil {
 		return nil, err
 	}
 	have, err := a.registrationSecret(ctx, reg.Cluster)
@@ -72,7 +79,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	}
 	as.since = credentialsSince(have)
 	before, after, err := a.applyRegistration(ctx, reg, as)
-	if err != nil || !changed(before, after) {
+	if err != nil || !kube.Changed(before, after) {
 		return nil, err
 	}
 	lines := engine.Diff(reg, a.registered(before))
@@ -104,7 +111,7 @@ func (a *ArgoCD) announce(ctx context.Context, reg lab.Registration, as entry, f
 	if err != nil {
 		return err
 	}
-	as.since = appliedAt(written)
+	as.since = kube.AppliedAt(written)
 	_, _, err = a.applyRegistration(ctx, reg, as)
 	return err
 }
@@ -114,7 +121,7 @@ func (a *ArgoCD) applyRegistration(ctx context.Context, reg lab.Registration, as
 	if err != nil {
 		return nil, nil, err
 	}
-	return apply(ctx, a.hub.dynamic, secrets, want)
+	return kube.Apply(ctx, a.hub.Dynamic, secrets, want)
 }
 
 // entry is Argo CD's access to a cluster and the time from which it is valid.
@@ -142,7 +149,7 @@ func timeOf(s string) time.Time {
 
 func sameConfig(registration *unstructured.Unstructured, config clusterConfig) bool {
 	doc, err := json.Marshal(config)
-	return err == nil && secretField(registration, "config") == string(doc)
+	return err == nil && kube.SecretField(registration, "config") == string(doc)
 }
 
 // clusterConfig is the value of key config in a cluster Secret.
@@ -179,31 +186,12 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Un
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
-	return secret(meta, map[string]string{"name": reg.Cluster, "server": reg.Server, "config": string(doc)}), nil
-}
-
-func secret(meta map[string]any, data map[string]string) *unstructured.Unstructured {
-	encoded := map[string]any{}
-	for k, v := range data {
-		encoded[k] = base64.StdEncoding.EncodeToString([]byte(v))
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta, "data": encoded,
-	}}
-}
-
-func secretField(o *unstructured.Unstructured, key string) string {
-	s, _, _ := unstructured.NestedString(o.Object, "data", key)
-	b, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return kube.Secret(meta, map[string]string{"name": reg.Cluster, "server": reg.Server, "config": string(doc)}), nil
 }
 
 // registrations lists the clusters that this lab registered.
 func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error) {
-	list, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
+	list, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=cluster," + lab.LabelName + "=" + a.lab,
 	})
 	if err != nil {
@@ -233,43 +221,23 @@ func validSince(registrations []engine.Registered, want engine.Want) map[string]
 
 // registrationSecret returns the Secret of one cluster, or nil if it is not registered.
 func (a *ArgoCD) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
-	o, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
+	o, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).Get(ctx, secretPrefix+cluster, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return o, wrap("registration "+secretPrefix+cluster, err)
+	return o, kube.Wrap("registration "+secretPrefix+cluster, err)
 }
 
 // registered converts a cluster Secret, with the labels and annotations set by lab.
 func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
-	labels := own(o, "labels", o.GetLabels())
+	labels := kube.Own(o, "labels", o.GetLabels())
 	for k := range a.labels(registration) {
 		delete(labels, k)
 	}
 	delete(labels, secretType)
-	annotations := own(o, "annotations", o.GetAnnotations())
+	annotations := kube.Own(o, "annotations", o.GetAnnotations())
 	delete(annotations, sinceAnnotation)
 	return engine.Registered{
-		Cluster: secretField(o, "name"), Server: secretField(o, "server"), Since: credentialsSince(o), Labels: labels, Annotations: annotations,
+		Cluster: kube.SecretField(o, "name"), Server: kube.SecretField(o, "server"), Since: credentialsSince(o), Labels: labels, Annotations: annotations,
 	}
 }
-
-func own(o *unstructured.Unstructured, field string, all map[string]string) map[string]string {
-	mine := ownedKeys(o, field)
-	out := map[string]string{}
-	for k, v := range all {
-		if mine[k] {
-			out[k] = v
-		}
-	}
-	return out
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-var errNoToken = errors.New("no token was issued")

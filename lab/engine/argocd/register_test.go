@@ -24,6 +24,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // issue acts as the token controller.
@@ -35,7 +36,7 @@ func issue(t *testing.T, spoke *cluster, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = spoke.Resource(secrets).Namespace(SpokeNamespace).Patch(context.Background(), spokeToken, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "controller"})
+	_, err = spoke.Resource(secrets).Namespace(kube.SpokeNamespace).Patch(context.Background(), "argocd-manager-token", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "controller"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +91,10 @@ func TestRegister(t *testing.T) {
 		t.Errorf("annotations %v", o.GetAnnotations())
 	}
 	want := `{"bearerToken":"token-1","tlsClientConfig":{"insecure":false,"caData":"UEVN"}}`
-	if got := secretField(o, "config"); got != want {
+	if got := kube.SecretField(o, "config"); got != want {
 		t.Errorf("config %s, want %s", got, want)
 	}
-	if secretField(o, "name") != "prod" || secretField(o, "server") != "https://homelab-prod-control-plane:6443" {
+	if kube.SecretField(o, "name") != "prod" || kube.SecretField(o, "server") != "https://homelab-prod-control-plane:6443" {
 		t.Errorf("%v", o.Object["data"])
 	}
 
@@ -102,7 +103,7 @@ func TestRegister(t *testing.T) {
 		t.Error(got)
 	}
 	for _, o := range []*unstructured.Unstructured{
-		spoke.get(t, serviceAccounts, SpokeNamespace, "argocd-manager"), spoke.get(t, secrets, SpokeNamespace, "argocd-manager-token"), binding,
+		spoke.get(t, serviceAccounts, kube.SpokeNamespace, "argocd-manager"), spoke.get(t, secrets, kube.SpokeNamespace, "argocd-manager-token"), binding,
 	} {
 		if o.GetLabels()[lab.LabelName] != "homelab" {
 			t.Errorf("%s %s lacks the lab's label", o.GetKind(), o.GetName())
@@ -120,7 +121,7 @@ func TestRegisterNewCredentials(t *testing.T) {
 			if err := json.Unmarshal(p.GetPatch(), &o.Object); err != nil {
 				t.Fatal(err)
 			}
-			configs = append(configs, secretField(&o, "config"))
+			configs = append(configs, kube.SecretField(&o, "config"))
 		}
 	}
 	want := []string{
@@ -171,7 +172,7 @@ func TestAdmits(t *testing.T) {
 			})
 			var as *rest.Config
 			connect := a.connect
-			a.connect = func(c *rest.Config) (clients, error) { as = c; return connect(c) }
+			a.connect = func(c *rest.Config) (kube.Clients, error) { as = c; return connect(c) }
 			why, err := a.Admits(t.Context(), "prod", &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "admin's", TLSClientConfig: rest.TLSClientConfig{CAFile: "/ca", CertFile: "/admin"}})
 			if why != tc.want || (err != nil) != tc.fails {
 				t.Errorf("%q, %v", why, err)
@@ -278,7 +279,7 @@ func TestRegisterHub(t *testing.T) {
 			t.Errorf("Register %d: %v, %v", i+1, lines, err)
 		}
 	}
-	if got := secretField(hub.get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
+	if got := kube.SecretField(hub.get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
 		t.Error(got)
 	}
 	if w := spoke.writes(); len(w) != 0 {
@@ -291,7 +292,7 @@ func TestRegisterTokenTimeout(t *testing.T) {
 		a, hub, _ := newFake(t)
 		start := time.Now()
 		_, err := a.Register(t.Context(), prod(nil), &rest.Config{})
-		if !errors.Is(err, errNoToken) || !strings.Contains(err.Error(), "cluster prod") || time.Since(start) != tokenWithin {
+		if !errors.Is(err, kube.ErrNoToken) || !strings.Contains(err.Error(), "cluster prod") || time.Since(start) != 30*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		if _, err := hub.Resource(secrets).Namespace(Namespace).Get(t.Context(), "cluster-prod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -18,6 +18,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // rootKinds are the kinds allowed in a root manifest.
@@ -59,11 +60,11 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 			annotations[lab.AnnotationEstate] = root.RepoURL + " " + root.Revision
 			o.SetAnnotations(annotations)
 		}
-		before, after, err := apply(ctx, a.hub.dynamic, resource, o)
+		before, after, err := kube.Apply(ctx, a.hub.Dynamic, resource, o)
 		if err != nil {
 			return applied, err
 		}
-		applied = applied || changed(before, after)
+		applied = applied || kube.Changed(before, after)
 		kept[resource.Resource+"/"+o.GetName()] = true
 	}
 	dropped, err := a.dropRoots(ctx, kept)
@@ -75,7 +76,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	for _, r := range repos {
-		have, same, err := compare(ctx, a.hub.dynamic, secrets, a.repositorySecret(r))
+		have, same, err := kube.Compare(ctx, a.hub.Dynamic, secrets, a.repositorySecret(r))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
@@ -100,7 +101,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 			return nil, err
 		}
 		o.SetNamespace(a.namespace)
-		have, _, err := compare(ctx, a.hub.dynamic, resource, o)
+		have, _, err := kube.Compare(ctx, a.hub.Dynamic, resource, o)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +116,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 func (a *ArgoCD) dropRoots(ctx context.Context, kept map[string]bool) (bool, error) {
 	dropped := false
 	for _, k := range rootKinds {
-		objects := a.hub.dynamic.Resource(k.resource).Namespace(a.namespace)
+		objects := a.hub.Dynamic.Resource(k.resource).Namespace(a.namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=root"})
 		if err != nil {
 			return dropped, fmt.Errorf("%s: %w", k.resource.Resource, err)
@@ -177,7 +178,7 @@ const repositories = "repository"
 
 // ApplyRepositories replaces the repositories that lab manages in Argo CD, and describes the changes.
 func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
-	if err := a.ensureNamespace(ctx, a.hub.dynamic, a.namespace, silent); err != nil {
+	if err := a.ensureNamespace(ctx, a.hub.Dynamic, a.namespace, silent); err != nil {
 		return nil, err
 	}
 	var lines []string
@@ -185,20 +186,20 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 	for _, r := range repos {
 		o := a.repositorySecret(r)
 		wanted[o.GetName()] = true
-		before, after, err := apply(ctx, a.hub.dynamic, secrets, o)
+		before, after, err := kube.Apply(ctx, a.hub.Dynamic, secrets, o)
 		if err != nil {
 			return lines, fmt.Errorf("repository %s: %w", r.Name, err)
 		}
 		switch {
 		case before == nil:
 			lines = append(lines, fmt.Sprintf("repository %s: %s", r.Name, r.URL))
-		case secretField(before, "url") != r.URL:
-			lines = append(lines, fmt.Sprintf("repository %s: %s -> %s", r.Name, secretField(before, "url"), r.URL))
-		case changed(before, after):
+		case kube.SecretField(before, "url") != r.URL:
+			lines = append(lines, fmt.Sprintf("repository %s: %s -> %s", r.Name, kube.SecretField(before, "url"), r.URL))
+		case kube.Changed(before, after):
 			lines = append(lines, fmt.Sprintf("repository %s: credentials renewed", r.Name))
 		}
 	}
-	list, err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
+	list, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: secretType + "=repository," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
 	})
 	if err != nil {
@@ -208,7 +209,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 		if wanted[o.GetName()] {
 			continue
 		}
-		if err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
+		if err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
 			return lines, fmt.Errorf("repository %s: %w", o.GetName(), err)
 		}
 		lines = append(lines, fmt.Sprintf("repository %s: removed", strings.TrimPrefix(o.GetName(), "repo-")))
@@ -230,5 +231,5 @@ func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructure
 	if r.Insecure {
 		data["insecure"] = "true"
 	}
-	return secret(map[string]any{"name": "repo-" + r.Name, "namespace": a.namespace, "labels": labels}, data)
+	return kube.Secret(map[string]any{"name": "repo-" + r.Name, "namespace": a.namespace, "labels": labels}, data)
 }

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 const rootManifest = `
@@ -224,7 +225,7 @@ func TestApplyRepositories(t *testing.T) {
 		}
 		if i == 0 {
 			o := hub.get(t, secrets, Namespace, "repo-estate")
-			if o.GetLabels()[secretType] != "repository" || secretField(o, "password") != "hush" || secretField(o, "type") != "git" {
+			if o.GetLabels()[secretType] != "repository" || kube.SecretField(o, "password") != "hush" || kube.SecretField(o, "type") != "git" {
 				t.Errorf("%v", o.Object)
 			}
 		}

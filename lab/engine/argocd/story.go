@@ -14,11 +14,12 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Watch reports every Application, calls ready, and then reports each change in order until ctx ends. Roots are omitted.
 func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.dynamic, 0, a.namespace, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.Dynamic, 0, a.namespace, nil)
 	informer := factory.ForResource(applications).Informer()
 	tell := func(o any, gone bool) {
 		if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -101,7 +102,7 @@ func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error
 		all    map[string]string
 		change map[string]*string
 	}{{"labels", o.GetLabels(), m.Labels}, {"annotations", o.GetAnnotations(), m.Annotations}} {
-		mine := own(o, part.field, part.all)
+		mine := kube.Own(o, part.field, part.all)
 		for k, v := range part.change {
 			if _, has := part.all[k]; has && !hasKey(mine, k) {
 				return fmt.Errorf("cluster %s: %s %s was set by somebody else", cluster, part.field, k)
@@ -118,10 +119,10 @@ func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error
 	}
 	data := map[string]string{}
 	for _, k := range []string{"name", "server", "config"} {
-		data[k] = secretField(o, k)
+		data[k] = kube.SecretField(o, k)
 	}
-	_, _, err = apply(ctx, a.hub.dynamic, secrets, secret(meta, data))
-	return wrap("cluster "+cluster, err)
+	_, _, err = kube.Apply(ctx, a.hub.Dynamic, secrets, kube.Secret(meta, data))
+	return kube.Wrap("cluster "+cluster, err)
 }
 
 func plainValues(m map[string]string) map[string]any {
@@ -134,7 +135,7 @@ func plainValues(m map[string]string) map[string]any {
 
 // Refresh requests a refresh of every Application. Argo CD removes the annotation afterwards.
 func (a *ArgoCD) Refresh(ctx context.Context) error {
-	list, err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.hub.Dynamic.Resource(applications).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("applications: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Unregister makes Argo CD forget a cluster, and returns in words what that took.
@@ -40,11 +41,11 @@ func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progr
 	if err != nil {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
-	if err := a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	lines = append(lines, "cluster "+d.Cluster+" is no longer registered")
-	freed, err := a.releaseUnreachable(ctx, d.Cluster, secretField(have, "server"))
+	freed, err := a.releaseUnreachable(ctx, d.Cluster, kube.SecretField(have, "server"))
 	for _, f := range freed {
 		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
 	}
@@ -61,7 +62,7 @@ func (a *ArgoCD) clean(ctx context.Context, d engine.Departure, have *unstructur
 		if err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {
 			return nil, err
 		}
-		if err := a.noteNamespaces(ctx, d.Spoke, namespacesOf(v, aimedAt(v, d.Cluster, secretField(have, "server")))); err != nil {
+		if err := a.noteNamespaces(ctx, d.Spoke, namespacesOf(v, aimedAt(v, d.Cluster, kube.SecretField(have, "server")))); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	if err := a.disableAddons(ctx, have); err != nil {
 		return nil, err
 	}
-	cluster, server := secretField(have, "name"), secretField(have, "server")
+	cluster, server := kube.SecretField(have, "name"), kube.SecretField(have, "server")
 	within, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	watching, stop := context.WithCancel(within)
@@ -160,9 +161,9 @@ func (a *ArgoCD) disableAddons(ctx context.Context, have *unstructured.Unstructu
 	if err != nil {
 		return err
 	}
-	_, err = a.hub.dynamic.Resource(secrets).Namespace(a.namespace).Patch(ctx, have.GetName(), types.MergePatchType, patch,
-		metav1.PatchOptions{FieldManager: fieldManager})
-	return wrap("registration "+have.GetName(), err)
+	_, err = a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).Patch(ctx, have.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: kube.FieldManager})
+	return kube.Wrap("registration "+have.GetName(), err)
 }
 
 // enablePrefix is the prefix of the labels that enable addons.

@@ -21,6 +21,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 const (
@@ -119,13 +120,13 @@ func (a *ArgoCD) deleteGenerators(ctx context.Context, aim func(application) str
 			if err := a.dropFinalizers(within, applications, name); err != nil {
 				return nil, err
 			}
-			if err := a.hub.dynamic.Resource(applications).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			if err := a.hub.Dynamic.Resource(applications).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
 		}
 		for _, name := range sortedKeys(v.sets) {
 			makers++
-			err := a.hub.dynamic.Resource(applicationSets).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
+			err := a.hub.Dynamic.Resource(applicationSets).Namespace(a.namespace).Delete(within, name, metav1.DeleteOptions{PropagationPolicy: &orphan})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return nil, err
 			}
@@ -145,15 +146,15 @@ func (a *ArgoCD) deleteApplications(ctx context.Context, brought map[string]appl
 		return nil
 	}
 	cascade := []byte(`{"metadata":{"finalizers":["` + resourcesFinalizer + `"]}}`)
-	apps := a.hub.dynamic.Resource(applications).Namespace(a.namespace)
+	apps := a.hub.Dynamic.Resource(applications).Namespace(a.namespace)
 	for _, name := range sortedKeys(brought) {
 		if app := brought[name]; !app.terminating() {
-			if _, err := apps.Patch(ctx, name, types.MergePatchType, cascade, metav1.PatchOptions{FieldManager: fieldManager}); err != nil && !apierrors.IsNotFound(err) {
-				return wrap("application "+name, err)
+			if _, err := apps.Patch(ctx, name, types.MergePatchType, cascade, metav1.PatchOptions{FieldManager: kube.FieldManager}); err != nil && !apierrors.IsNotFound(err) {
+				return kube.Wrap("application "+name, err)
 			}
 		}
 		if err := apps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return wrap("application "+name, err)
+			return kube.Wrap("application "+name, err)
 		}
 	}
 	want := engine.Want{Changed: true}
@@ -210,7 +211,7 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	if err != nil {
 		return err
 	}
-	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
+	own, err := c.Dynamic.Resource(namespaces).Get(ctx, kube.SpokeNamespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // nothing records later namespaces
 	}
@@ -223,8 +224,8 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	if err != nil {
 		return err
 	}
-	_, err = c.dynamic.Resource(namespaces).Patch(ctx, SpokeNamespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	return wrap("namespace "+SpokeNamespace, err)
+	_, err = c.Dynamic.Resource(namespaces).Patch(ctx, kube.SpokeNamespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	return kube.Wrap("namespace "+kube.SpokeNamespace, err)
 }
 
 // removeAccess deletes from a spoke the empty namespaces created for Applications, and then Argo CD's access. It describes what stays.
@@ -233,25 +234,25 @@ func (a *ArgoCD) removeAccess(ctx context.Context, spoke *rest.Config, p lab.Pro
 	if err != nil {
 		return nil, err
 	}
-	own, err := c.dynamic.Resource(namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
+	own, err := c.Dynamic.Resource(namespaces).Get(ctx, kube.SpokeNamespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil // lab's namespace goes last
 	case err != nil:
 		return nil, err
 	case own.GetLabels()[lab.LabelName] != a.lab:
-		return []string{"namespace " + SpokeNamespace + " stays, as it is another lab's"}, nil
+		return []string{"namespace " + kube.SpokeNamespace + " stays, as it is another lab's"}, nil
 	}
 	kept, err := removeNamespaces(ctx, c, own, p)
 	if err != nil {
 		return kept, err
 	}
-	binding, err := c.dynamic.Resource(roleBindings).Get(ctx, spokeBinding, metav1.GetOptions{})
+	binding, err := c.Dynamic.Resource(roleBindings).Get(ctx, a.access().Binding(), metav1.GetOptions{})
 	if err == nil && binding.GetLabels()[lab.LabelName] == a.lab {
-		err = c.dynamic.Resource(roleBindings).Delete(ctx, spokeBinding, metav1.DeleteOptions{})
+		err = c.Dynamic.Resource(roleBindings).Delete(ctx, a.access().Binding(), metav1.DeleteOptions{})
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		err = c.dynamic.Resource(namespaces).Delete(ctx, SpokeNamespace, metav1.DeleteOptions{})
+		err = c.Dynamic.Resource(namespaces).Delete(ctx, kube.SpokeNamespace, metav1.DeleteOptions{})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return kept, err
@@ -259,8 +260,8 @@ func (a *ArgoCD) removeAccess(ctx context.Context, spoke *rest.Config, p lab.Pro
 	return kept, nil
 }
 
-// removeNamespaces deletes the annotated namespaces that lab created and that are empty, and describes the contents of the others.
-func removeNamespaces(ctx context.Context, c clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
+// removeNamespaces deletes the namespaces of the note that came with lab and hold nothing, and says of the others what is in them.
+func removeNamespaces(ctx context.Context, c kube.Clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
 	names := strings.Fields(own.GetAnnotations()[namespacesNote])
 	if len(names) == 0 {
 		return nil, nil
@@ -272,7 +273,7 @@ func removeNamespaces(ctx context.Context, c clients, own *unstructured.Unstruct
 	came := own.GetCreationTimestamp()
 	var kept []string
 	for _, name := range names {
-		ns, err := c.dynamic.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		ns, err := c.Dynamic.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -282,7 +283,7 @@ func removeNamespaces(ctx context.Context, c clients, own *unstructured.Unstruct
 		if at := ns.GetCreationTimestamp(); at.Before(&came) {
 			continue // it existed before
 		}
-		held, err := waitEmpty(ctx, c.dynamic, kinds, name, p)
+		held, err := waitEmpty(ctx, c.Dynamic, kinds, name, p)
 		if err != nil {
 			return kept, err
 		}
@@ -291,9 +292,9 @@ func removeNamespaces(ctx context.Context, c clients, own *unstructured.Unstruct
 			continue
 		}
 		uid := ns.GetUID()
-		err = c.dynamic.Resource(namespaces).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		err = c.Dynamic.Resource(namespaces).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return kept, wrap("namespace "+name, err)
+			return kept, kube.Wrap("namespace "+name, err)
 		}
 	}
 	return kept, nil
@@ -320,9 +321,9 @@ func summary(list []string) string {
 	return fmt.Sprintf("%s and %d more", list[0], len(list)-1)
 }
 
-// namespaced lists the namespaced kinds of a cluster, except those of unavailable API services.
-func namespaced(c clients) ([]schema.GroupVersionResource, error) {
-	lists, err := discovery.ServerPreferredNamespacedResources(c.typed.Discovery())
+// namespaced lists the kinds of objects that a namespace of a cluster can hold. What an API service that does not answer would tell is left out.
+func namespaced(c kube.Clients) ([]schema.GroupVersionResource, error) {
+	lists, err := discovery.ServerPreferredNamespacedResources(c.Typed.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func TestWithdrawTimeout(t *testing.T) {
 		if took := time.Since(began); took < withdrawWithin || took > withdrawWithin+time.Minute {
 			t.Errorf("after %s", took)
 		}
-		if _, err := spoke.Resource(roleBindings).Get(t.Context(), spokeBinding, metav1.GetOptions{}); err != nil {
+		if _, err := spoke.Resource(roleBindings).Get(t.Context(), "lab-argocd-manager", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
 	})

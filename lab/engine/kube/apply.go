@@ -1,4 +1,6 @@
-package argocd
+// Package kube holds what engines do to the API servers of clusters: server-side apply that touches nothing where nothing differs, namespaces, Secrets,
+// and access for an engine.
+package kube
 
 import (
 	"context"
@@ -15,24 +17,27 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// apply server-side applies an object and returns its state before (nil if absent) and after. An up-to-date object is only read, which keeps its
-// resourceVersion and calls no admission webhooks.
-func apply(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
-	before, same, err := compare(ctx, client, resource, want)
+// FieldManager owns the fields that lab applies.
+const FieldManager = "lab"
+
+// Apply server-side applies an object and returns it as it was, nil if absent, and as it is. An object that needs no change is only read: its
+// resourceVersion stays, and no admission webhook is called.
+func Apply(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
+	before, same, err := Compare(ctx, client, resource, want)
 	if err != nil || same {
 		return before, before, err
 	}
-	objects, name := clientFor(client, resource, want)
-	after, err = objects.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	objects, name := Place(client, resource, want)
+	after, err = objects.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return before, after, nil
 }
 
-// compare returns the live object, nil if absent, and whether it matches want.
-func compare(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (have *unstructured.Unstructured, same bool, err error) {
-	objects, name := clientFor(client, resource, want)
+// Compare returns an object as it is, nil when it is not there, and whether that is as it should be.
+func Compare(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (have *unstructured.Unstructured, same bool, err error) {
+	objects, name := Place(client, resource, want)
 	have, err = objects.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -43,8 +48,8 @@ func compare(ctx context.Context, client dynamic.Interface, resource schema.Grou
 	return have, covers(have.Object, want.Object) && !leftover(have, want), nil
 }
 
-// clientFor returns the client and the message title of an object.
-func clientFor(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
+// Place returns the client for an object, and its name for messages.
+func Place(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
 	name := strings.ToLower(o.GetKind()) + " " + o.GetName()
 	if ns := o.GetNamespace(); ns != "" {
 		return client.Resource(resource).Namespace(ns), name
@@ -52,8 +57,8 @@ func clientFor(client dynamic.Interface, resource schema.GroupVersionResource, o
 	return client.Resource(resource), name
 }
 
-// changed reports whether an apply changed anything except server-managed fields.
-func changed(before, after *unstructured.Unstructured) bool {
+// Changed reports whether applying made a difference to anything that lab or Git could have asked for.
+func Changed(before, after *unstructured.Unstructured) bool {
 	if before == nil {
 		return true
 	}
@@ -102,7 +107,7 @@ func same(a, b any) bool {
 // leftover reports whether lab owns a field of live that want lacks, according to managedFields.
 func leftover(live, want *unstructured.Unstructured) bool {
 	for _, e := range live.GetManagedFields() {
-		if e.Manager != fieldManager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
+		if e.Manager != FieldManager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
 			continue
 		}
 		var owned map[string]any
@@ -135,10 +140,10 @@ func within(owned map[string]any, want any) bool {
 	return true
 }
 
-// appliedAt returns the time of lab's last change to an object by the API server's clock, or zero.
-func appliedAt(o *unstructured.Unstructured) time.Time {
+// AppliedAt is when lab last changed an object, by its API server's clock; zero when it never did.
+func AppliedAt(o *unstructured.Unstructured) time.Time {
 	for _, e := range o.GetManagedFields() {
-		if e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Time != nil {
+		if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Time != nil {
 			return e.Time.Time
 		}
 	}
@@ -149,7 +154,7 @@ func appliedAt(o *unstructured.Unstructured) time.Time {
 func ownedKeys(o *unstructured.Unstructured, field string) map[string]bool {
 	keys := map[string]bool{}
 	for _, e := range o.GetManagedFields() {
-		if e.Manager != fieldManager || e.FieldsV1 == nil {
+		if e.Manager != FieldManager || e.FieldsV1 == nil {
 			continue
 		}
 		var owned struct {
@@ -165,4 +170,24 @@ func ownedKeys(o *unstructured.Unstructured, field string) map[string]bool {
 		}
 	}
 	return keys
+}
+
+// Own returns those of an object's labels or annotations, the field, that lab set.
+func Own(o *unstructured.Unstructured, field string, all map[string]string) map[string]string {
+	mine := ownedKeys(o, field)
+	out := map[string]string{}
+	for k, v := range all {
+		if mine[k] {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Wrap says what an error is about; nil stays nil.
+func Wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

@@ -1,0 +1,125 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// SpokeNamespace is lab's own namespace in a spoke.
+const SpokeNamespace = "lab-system"
+
+// tokenWithin bounds the wait for a token: the token controller answers in milliseconds.
+const tokenWithin = 30 * time.Second
+
+// Access is an engine's account in a spoke.
+type Access struct {
+	Account string         // ServiceAccount in SpokeNamespace
+	Labels  map[string]any // on everything of it
+}
+
+func (x Access) token() string { return x.Account + "-token" }
+
+// Binding is the name of the account's ClusterRoleBinding.
+func (x Access) Binding() string { return "lab-" + x.Account }
+
+// Credential is how an engine enters a spoke.
+type Credential struct {
+	Token string
+	CA    []byte // PEM
+}
+
+// Ensure makes the account where it is missing, with all rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
+// sleep for weeks; it ends with the cluster. made reports whether anything had to be made or mended. SpokeNamespace must exist.
+func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Credential, made bool, err error) {
+	account := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": x.Account, "namespace": SpokeNamespace, "labels": x.Labels},
+	}}
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+		"metadata": map[string]any{"name": x.Binding(), "labels": x.Labels},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": x.Account, "namespace": SpokeNamespace}},
+	}}
+	token := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+		"metadata": map[string]any{
+			"name": x.token(), "namespace": SpokeNamespace, "labels": x.Labels,
+			"annotations": map[string]any{"kubernetes.io/service-account.name": x.Account},
+		},
+	}}
+	var issued *unstructured.Unstructured
+	for _, part := range []struct {
+		resource schema.GroupVersionResource
+		want     *unstructured.Unstructured
+	}{{ServiceAccounts, account}, {ClusterRoleBindings, binding}, {Secrets, token}} {
+		before, after, err := Apply(ctx, spoke, part.resource, part.want)
+		if err != nil {
+			return Credential{}, made, err
+		}
+		made, issued = made || Changed(before, after), after
+	}
+	if c, ok := readCredential(issued); ok {
+		return c, made, nil
+	}
+	cred, err = x.awaitToken(ctx, spoke)
+	return cred, made, err
+}
+
+func readCredential(o *unstructured.Unstructured) (Credential, bool) {
+	c := Credential{Token: SecretField(o, "token"), CA: []byte(SecretField(o, "ca.crt"))}
+	return c, c.Token != "" && len(c.CA) > 0
+}
+
+// awaitToken watches until the token controller has filled the Secret.
+func (x Access) awaitToken(ctx context.Context, spoke dynamic.Interface) (Credential, error) {
+	start := time.Now()
+	within, cancel := context.WithTimeout(ctx, tokenWithin)
+	defer cancel()
+	one := fields.OneTermEqualSelector("metadata.name", x.token()).String()
+	objects := spoke.Resource(Secrets).Namespace(SpokeNamespace)
+	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = one
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = one
+			return objects.Watch(ctx, o)
+		},
+	}, spoke)
+	var found Credential
+	_, err := watchtools.UntilWithSync(within, lw, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
+		o, isObject := e.Object.(*unstructured.Unstructured)
+		if !isObject || o.GetName() != x.token() {
+			return false, nil
+		}
+		c, ok := readCredential(o)
+		if ok {
+			found = c
+		}
+		return ok, nil
+	})
+	switch {
+	case err == nil:
+		return found, nil
+	case ctx.Err() != nil:
+		return Credential{}, ctx.Err()
+	}
+	return Credential{}, fmt.Errorf("%w for %s/%s in %s", ErrNoToken, SpokeNamespace, x.Account, time.Since(start).Round(time.Second))
+}
+
+// ErrNoToken says that the token controller did not answer.
+var ErrNoToken = errors.New("no token was issued")
