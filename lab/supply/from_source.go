@@ -50,11 +50,11 @@ func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Prog
 	e, err := f.store.Make(ctx, entry, key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
 		made = true
 		p("making chart " + r.Name + " " + r.Version)
-		module, err := chart.Download(ctx, r)
+		src, err := chart.Download(ctx, r)
 		if err != nil {
 			return store.Meta{}, err
 		}
-		c, err := chart.Build(ctx, r, module, dir)
+		c, err := chart.Build(ctx, r, src, dir)
 		if err != nil {
 			return store.Meta{}, err
 		}

@@ -107,15 +107,15 @@ func componentValues(c component, container map[string]any) map[string]any {
 	return v
 }
 
-// open are the maps whose keys are the user's own, beside those that have no default key at all.
-var open = []string{"configs.cm", "configs.params", "configs.rbac", "global.nodeSelector"}
+// open are the maps whose keys are the user's own, beside those that have no default key at all: paths, or names at any path.
+var open = []string{"configs.cm", "configs.params", "configs.rbac", "global.nodeSelector", "annotations", "resources"}
 
 // schemaOf describes values like v: the same keys and no other, whatever the scalars' types (a port may come as text from --set).
 func schemaOf(v any, path string) map[string]any {
 	switch v := v.(type) {
 	case map[string]any:
 		s := map[string]any{"type": []string{"object", "null"}}
-		if len(v) == 0 || slices.Contains(open, path) {
+		if len(v) == 0 || slices.Contains(open, path) || slices.Contains(open, path[strings.LastIndexByte(path, '.')+1:]) {
 			return s
 		}
 		props := map[string]any{}

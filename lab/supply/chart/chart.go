@@ -29,7 +29,7 @@ import (
 //go:embed recipes.yaml
 var recipesYAML []byte
 
-//go:embed *.go argocd
+//go:embed *.go argocd flux
 var code embed.FS
 
 // Code stands for everything that charts depend on beside their recipes: it changes with the code of this package, with the libraries that write YAML and
@@ -65,6 +65,7 @@ type Kind string
 const (
 	KindFolder Kind = "folder"  // the module holds the chart
 	KindArgoCD Kind = "argo-cd" // the chart is made from install.yaml
+	KindFlux   Kind = "flux2"   // the chart is made from the manifests of several modules
 )
 
 // Recipe says where a chart comes from.
@@ -74,7 +75,12 @@ type Recipe struct {
 	Kind    Kind   `yaml:"kind"`
 	Module  string `yaml:"module"` // module@version
 	Path    string `yaml:"path"`   // folder within the module
+
+	Parts []string `yaml:"parts"` // further modules, module@version
 }
+
+// Sources are the folders of a recipe's modules, by module@version.
+type Sources map[string]string
 
 // Recipes returns the recipes that lab carries, in the order in which they are written.
 func Recipes() ([]Recipe, error) { return parseRecipes(recipesYAML) }
@@ -117,7 +123,7 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 		switch {
 		case r.Name == "" || r.Version == "" || r.Path == "" || !strings.Contains(r.Module, "@"):
 			return nil, fmt.Errorf("chart recipes: %s: name, version, module@version and path must be given", id)
-		case r.Kind != KindFolder && r.Kind != KindArgoCD:
+		case r.Kind != KindFolder && r.Kind != KindArgoCD && r.Kind != KindFlux:
 			return nil, fmt.Errorf("chart recipes: %s: unknown kind %q", id, r.Kind)
 		case !filepath.IsLocal(r.Path):
 			return nil, fmt.Errorf("chart recipes: %s: path %q leaves the module", id, r.Path)
@@ -129,9 +135,21 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 	return doc.Charts, nil
 }
 
-// Download brings the recipe's module into the module cache with the go command, as that is configured, and returns its folder there.
-func Download(ctx context.Context, r Recipe) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", r.Module)
+// Download brings the recipe's modules into the module cache with the go command, as that is configured, and returns their folders there.
+func Download(ctx context.Context, r Recipe) (Sources, error) {
+	src := Sources{}
+	for _, module := range append([]string{r.Module}, r.Parts...) {
+		dir, err := download(ctx, module)
+		if err != nil {
+			return nil, err
+		}
+		src[module] = dir
+	}
+	return src, nil
+}
+
+func download(ctx context.Context, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	// Outside any module: the module at hand must not be asked for a checksum of something that it does not use.
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
@@ -151,17 +169,17 @@ func Download(ctx context.Context, r Recipe) (string, error) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_module", Message: "module " + r.Module + " was not downloaded", Err: err}
+		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_module", Message: "module " + module + " was not downloaded", Err: err}
 	}
 	return got.Dir, nil
 }
 
-// Build makes the recipe's chart from its module in moduleDir and writes it to outDir as NAME-VERSION.tgz.
-func Build(ctx context.Context, r Recipe, moduleDir, outDir string) (lab.Chart, error) {
+// Build makes the recipe's chart from its modules and writes it to outDir as NAME-VERSION.tgz.
+func Build(ctx context.Context, r Recipe, src Sources, outDir string) (lab.Chart, error) {
 	if err := ctx.Err(); err != nil {
 		return lab.Chart{}, err
 	}
-	dir := filepath.Join(moduleDir, filepath.FromSlash(r.Path))
+	dir := filepath.Join(src[r.Module], filepath.FromSlash(r.Path))
 	var c *helmchart.Chart
 	var err error
 	switch r.Kind {
@@ -169,6 +187,8 @@ func Build(ctx context.Context, r Recipe, moduleDir, outDir string) (lab.Chart, 
 		c, err = loader.LoadDir(dir)
 	case KindArgoCD:
 		c, err = argoCD(r, dir)
+	case KindFlux:
+		c, err = flux(r, src)
 	default:
 		err = fmt.Errorf("unknown kind %q", r.Kind)
 	}

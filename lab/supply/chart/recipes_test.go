@@ -72,7 +72,7 @@ func TestBuildRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out := t.TempDir()
-			_, err := Build(t.Context(), tc.r, tc.dir, out)
+			_, err := Build(t.Context(), tc.r, Sources{tc.r.Module: tc.dir}, out)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

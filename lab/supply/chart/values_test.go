@@ -22,7 +22,7 @@ var fixture = Recipe{Name: "argo-cd", Version: "3.2.11", Kind: KindArgoCD, Modul
 // TestValues renders the chart with each case's values. A line of "want" is an object, a path in it and the expected
 // JSON, or "absent"; a line with "!" is text that no object but argocd-cm and the CRDs may contain.
 func TestValues(t *testing.T) {
-	fromFixture, archive := build(t, fixture, "testdata/argo-cd")
+	fromFixture, archive := build(t, fixture, Sources{fixture.Module: "testdata/argo-cd"})
 	lintChart(t, archive.Archive)
 	files, err := filepath.Glob("testdata/values/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -135,7 +135,7 @@ func decodeStrictly(t *testing.T, objects map[string]map[string]any) {
 }
 
 func TestUnknownValue(t *testing.T) {
-	c, _ := build(t, fixture, "testdata/argo-cd")
+	c, _ := build(t, fixture, Sources{fixture.Module: "testdata/argo-cd"})
 	for _, values := range []string{"server: {ingress: {enabled: true}}", "redis-ha: {enabled: true}", "configs: {secret: {gogSecret: x}}"} {
 		if _, err := tryRender(c, values); err == nil || !strings.Contains(err.Error(), "schema") {
 			t.Errorf("%s: got %v", values, err)
@@ -145,7 +145,7 @@ func TestUnknownValue(t *testing.T) {
 
 // Changing any key of values.yaml must change the rendered output.
 func TestKeysUsed(t *testing.T) {
-	c, _ := build(t, fixture, "testdata/argo-cd")
+	c, _ := build(t, fixture, Sources{fixture.Module: "testdata/argo-cd"})
 	base := map[string]any{
 		"fullnameOverride": "x", // so that nameOverride shows in labels only
 		"server":           map[string]any{"service": map[string]any{"type": "NodePort"}},
