@@ -1,0 +1,118 @@
+// Package flux drives Flux on a lab's hub: installs it, gives it clusters, repositories and what it starts from, and watches what it makes of them.
+//
+// One Flux, on the hub, drives every cluster. What belongs to a cluster is in a namespace of the hub of its own: the Secret with its kubeconfig, the bridge's
+// ConfigMap, and the Kustomizations and HelmReleases that Git has for it. An application of lab is a Kustomization there.
+package flux
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/helm"
+	"homelab/lab/engine/kube"
+	"homelab/lab/engine/workload"
+)
+
+// Namespace is where Flux runs. Its own manifests name it.
+const Namespace = "flux-system"
+
+// InCluster is the server of the hub's own registration.
+const InCluster = "https://kubernetes.default.svc"
+
+const (
+	releaseName = "flux"
+
+	// rootName is what `flux bootstrap` calls the source and the Kustomization that everything starts from.
+	rootName = "flux-system"
+
+	readyWithin  = 5 * time.Minute
+	removeWithin = 90 * time.Second // uninstalling one cluster's releases
+)
+
+var (
+	kustomizations   = kustomizev1.GroupVersion.WithResource("kustomizations")
+	helmReleases     = helmv2.GroupVersion.WithResource("helmreleases")
+	gitRepositories  = sourcev1.GroupVersion.WithResource("gitrepositories")
+	helmRepositories = sourcev1.GroupVersion.WithResource("helmrepositories")
+	receivers        = notificationv1.GroupVersion.WithResource("receivers")
+)
+
+// Flux is the engine of one lab. It is safe for concurrent use.
+type Flux struct {
+	lab     string
+	hub     kube.Clients
+	connect func(*rest.Config) (kube.Clients, error)
+	release releaser
+	reach   func(cluster string) (*rest.Config, error) // nil if no cluster is reachable
+}
+
+// releaser keeps a Helm release.
+type releaser interface {
+	Observe(ctx context.Context, name string) (helm.State, error)
+	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
+}
+
+// New returns the engine of a lab's hub. It connects lazily.
+func New(h engine.Hub) (*Flux, error) {
+	c, err := kube.Connect(h.Config)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	release, err := helm.New(h.Config, Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &Flux{lab: h.Lab, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
+}
+
+// labels are on every object that lab makes.
+func (f *Flux) labels(part string) map[string]any {
+	return map[string]any{lab.LabelName: f.lab, lab.LabelPart: part}
+}
+
+// namespaceOf returns the hub's namespace of a cluster.
+func namespaceOf(cluster string) string { return "cluster-" + cluster }
+
+// clusterOf is the inverse of namespaceOf; false for other namespaces.
+func clusterOf(namespace string) (string, bool) { return strings.CutPrefix(namespace, "cluster-") }
+
+// Observe looks at the engine and its registrations. It changes nothing.
+func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
+	if seen, err := kube.ObserveNamespace(ctx, f.hub.Dynamic, Namespace); seen != kube.There || err != nil {
+		return engine.State{}, err
+	}
+	rel, err := f.release.Observe(ctx, releaseName)
+	if err != nil {
+		return engine.State{}, err
+	}
+	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
+	if rel.Revision > 0 {
+		all, err := workload.Observe(ctx, f.hub.Typed, Namespace, rel.Workloads)
+		if err != nil {
+			return engine.State{}, err
+		}
+		pending := workload.Pending(all)
+		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
+		if len(rel.Missing) > 0 {
+			s.Ready, s.Waiting = false, rel.Missing[0]+" is gone"
+		}
+	}
+	s.Registrations, err = f.registrations(ctx)
+	return s, err
+}
+
+// short drops the suffix of every workload of Flux.
+func short(sentence string) string { return strings.ReplaceAll(sentence, "-controller", "") }
+
+var _ = []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, receivers}

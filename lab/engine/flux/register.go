@@ -1,0 +1,287 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
+)
+
+const (
+	// SecretName and VarsName are of the objects in a cluster's namespace that the estate's manifests name: spec.kubeConfig.secretRef, and
+	// spec.postBuild.substituteFrom.
+	SecretName = "cluster-kubeconfig"
+	VarsName   = "cluster-vars"
+
+	registration = "registration"
+
+	serverAnnotation = "lab.homelab/server"
+	sinceAnnotation  = "lab.homelab/credentials-since"
+)
+
+func (f *Flux) access() kube.Access {
+	return kube.Access{Account: "flux-manager", Labels: f.labels(registration)}
+}
+
+// Register makes a cluster known: its namespace first, so that nothing waits for it, then the Secret with its kubeconfig, then the bridge's ConfigMap. It
+// describes the changes. spoke leads into the cluster; nil for the hub itself. It works before Flux is installed.
+func (f *Flux) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
+	lines, err := f.register(ctx, reg, spoke)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+	}
+	return lines, nil
+}
+
+func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
+	var cred kube.Credential
+	mended := false
+	if spoke != nil {
+		c, err := f.connect(spoke)
+		if err != nil {
+			return nil, err
+		}
+		own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")}
+		if err := own.Ensure(ctx, c.Dynamic, silent); err != nil {
+			return nil, err
+		}
+		if cred, mended, err = f.access().Ensure(ctx, c.Dynamic); err != nil {
+			return nil, err
+		}
+	}
+	ns := kube.Namespace{Name: namespaceOf(reg.Cluster), Labels: f.labels(registration)}
+	if err := ns.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
+		return nil, err
+	}
+	have, err := f.registrationSecret(ctx, reg.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubeconfig(reg, cred)
+	if err != nil {
+		return nil, err
+	}
+	since, renewed := time.Time{}, false
+	if have != nil {
+		since = credentialsSince(have)
+		renewed = mended || kube.SecretField(have, "value") != config || since.IsZero()
+	}
+	if have == nil || renewed {
+		if since, err = f.now(ctx, reg, config); err != nil {
+			return nil, err
+		}
+	}
+	want, err := f.secret(reg, config, since)
+	if err != nil {
+		return nil, err
+	}
+	before, after, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, want)
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := f.applyVars(ctx, reg)
+	switch {
+	case err != nil:
+		return nil, err
+	case have == nil:
+		return []string{"registered as " + reg.Server}, nil
+	case renewed:
+		return append(engine.Diff(reg, f.registered(have)), "credentials renewed"), nil
+	case !kube.Changed(before, after) && !replaced:
+		return nil, nil
+	}
+	lines := engine.Diff(reg, f.registered(have))
+	if len(lines) == 0 {
+		lines = []string{"registration mended"}
+	}
+	return lines, nil
+}
+
+// now writes the Secret once without a time, and returns when that was by the hub's clock.
+func (f *Flux) now(ctx context.Context, reg lab.Registration, config string) (time.Time, error) {
+	want, err := f.secret(reg, config, time.Time{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	_, after, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, want)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return kube.AppliedAt(after), nil
+}
+
+// kubeconfig leads into a cluster from the hub; empty for the hub itself.
+func kubeconfig(reg lab.Registration, cred kube.Credential) (string, error) {
+	if cred.Token == "" {
+		return "", nil
+	}
+	cluster := &clientcmdapi.Cluster{Server: reg.Server, CertificateAuthorityData: cred.CA}
+	if reg.Via != "" {
+		cluster.ProxyURL = reg.Proxy
+	}
+	text, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{reg.Cluster: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"flux": {Token: cred.Token}},
+		Contexts:       map[string]*clientcmdapi.Context{reg.Cluster: {Cluster: reg.Cluster, AuthInfo: "flux"}},
+		CurrentContext: reg.Cluster,
+	})
+	return string(text), err
+}
+
+func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*unstructured.Unstructured, error) {
+	labels, annotations := map[string]any{}, map[string]any{serverAnnotation: reg.Server}
+	for k, v := range reg.Labels {
+		labels[k] = v.Value
+	}
+	for k, v := range reg.Annotations {
+		annotations[k] = v.Value
+	}
+	maps.Copy(labels, f.labels(registration))
+	if !since.IsZero() {
+		annotations[sinceAnnotation] = since.UTC().Format(time.RFC3339)
+	}
+	data := map[string]string{}
+	if config != "" {
+		data["value"] = config
+	}
+	return kube.Secret(map[string]any{"name": SecretName, "namespace": namespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
+}
+
+// variable matches what substitution does not take in names.
+var variable = regexp.MustCompile(`[^A-Za-z0-9_]`)
+
+// Vars are the variables of a cluster for substitution: its labels and annotations, which win, in the spelling that substitution allows.
+func Vars(labels, annotations map[string]string) map[string]string {
+	vars := map[string]string{}
+	for _, m := range []map[string]string{labels, annotations} {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			vars[variable.ReplaceAllString(k, "_")] = m[k]
+		}
+	}
+	return vars
+}
+
+// applyVars makes the bridge's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
+func (f *Flux) applyVars(ctx context.Context, reg lab.Registration) (bool, error) {
+	data := map[string]any{}
+	for k, v := range Vars(plain(reg.Labels), plain(reg.Annotations)) {
+		data[k] = v
+	}
+	want := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": data,
+		"metadata": map[string]any{"name": VarsName, "namespace": namespaceOf(reg.Cluster), "labels": f.labels(registration)},
+	}}
+	have, same, err := kube.Compare(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
+	if err != nil || same {
+		return false, err
+	}
+	if have != nil {
+		objects, name := kube.Place(f.hub.Dynamic, kube.ConfigMaps, want)
+		if err := objects.Delete(ctx, VarsName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return false, kube.Wrap(name, err)
+		}
+	}
+	_, _, err = kube.Apply(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
+	return true, err
+}
+
+func plain(m map[string]lab.Value) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = v.Value
+	}
+	return out
+}
+
+// registrations lists the clusters that this lab registered.
+func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
+	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{
+		LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("registrations: %w", err)
+	}
+	var out []engine.Registered
+	for i := range list.Items {
+		if list.Items[i].GetName() == SecretName {
+			out = append(out, f.registered(&list.Items[i]))
+		}
+	}
+	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
+	return out, nil
+}
+
+// registrationSecret returns the Secret of one cluster; nil if it is not registered.
+func (f *Flux) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
+	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(namespaceOf(cluster)).Get(ctx, SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return o, kube.Wrap("registration of "+cluster, err)
+}
+
+func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
+	labels := kube.Own(o, "labels", o.GetLabels())
+	for k := range f.labels(registration) {
+		delete(labels, k)
+	}
+	annotations := kube.Own(o, "annotations", o.GetAnnotations())
+	server := annotations[serverAnnotation]
+	delete(annotations, serverAnnotation)
+	delete(annotations, sinceAnnotation)
+	cluster, _ := clusterOf(o.GetNamespace())
+	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations}
+}
+
+// credentialsSince returns when a registration's credentials were made; zero if unknown.
+func credentialsSince(o *unstructured.Unstructured) time.Time {
+	t, err := time.Parse(time.RFC3339, o.GetAnnotations()[sinceAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Admits asks a spoke whether it admits Flux by the credentials of its registration, and returns why not; empty if it does, or if it is not registered.
+func (f *Flux) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+	have, err := f.registrationSecret(ctx, cluster)
+	if have == nil || err != nil {
+		return "", err
+	}
+	cred, err := credential(kube.SecretField(have, "value"))
+	if err != nil || credentialsSince(have).IsZero() {
+		return "its credentials are half written", nil
+	}
+	why, err := kube.Refusal(ctx, f.connect, spoke, cred)
+	return why, kube.Wrap("cluster "+cluster+": whether it lets the engine in", err)
+}
+
+// credential reads a kubeconfig of lab's own.
+func credential(text string) (kube.Credential, error) {
+	cfg, err := clientcmd.Load([]byte(text))
+	if err != nil {
+		return kube.Credential{}, err
+	}
+	at := cfg.Contexts[cfg.CurrentContext]
+	if at == nil || cfg.Clusters[at.Cluster] == nil || cfg.AuthInfos[at.AuthInfo] == nil {
+		return kube.Credential{}, errors.New("no current context")
+	}
+	return kube.Credential{Token: cfg.AuthInfos[at.AuthInfo].Token, CA: cfg.Clusters[at.Cluster].CertificateAuthorityData}, nil
+}
+
+func silent(string) {}

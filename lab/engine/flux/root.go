@@ -1,0 +1,236 @@
+package flux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
+)
+
+const (
+	rootPart         = "root"
+	repositoriesPart = "repository"
+	chartsInterval   = "10m0s" // of index downloads; a push to the forge asks for one at once
+)
+
+// rootKinds are the kinds of a root manifest: what `flux bootstrap` writes into gotk-sync.yaml.
+var rootKinds = map[string]schema.GroupVersionResource{
+	sourcev1.GitRepositoryKind: gitRepositories,
+	"Kustomization":            kustomizations,
+}
+
+// ApplyRepositories gives Flux the credentials of the lab's repositories, and the sources of charts. It describes the changes.
+func (f *Flux) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
+	var lines []string
+	kept := map[string]bool{}
+	for _, r := range repos {
+		kept[r.Name] = true
+		changed := false
+		for _, o := range f.repository(r) {
+			before, after, err := kube.Apply(ctx, f.hub.Dynamic, o.resource, o.want)
+			if err != nil {
+				return lines, fmt.Errorf("repository %s: %w", r.Name, err)
+			}
+			changed = changed || kube.Changed(before, after)
+		}
+		if changed {
+			lines = append(lines, "repository "+r.Name+" at "+r.URL)
+		}
+	}
+	dropped, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, kept)
+	for _, name := range dropped {
+		lines = append(lines, "repository "+name+" is no longer given")
+	}
+	return lines, err
+}
+
+type part struct {
+	resource schema.GroupVersionResource
+	want     *unstructured.Unstructured
+}
+
+// repository returns the objects of a repository: a Secret, and for charts their source.
+func (f *Flux) repository(r engine.Repository) []part {
+	meta := func() map[string]any {
+		return map[string]any{"name": r.Name, "namespace": Namespace, "labels": f.labels(repositoriesPart)}
+	}
+	data := map[string]string{}
+	if r.Username != "" || r.Password != "" {
+		data["username"], data["password"] = r.Username, r.Password
+	}
+	parts := []part{{kube.Secrets, kube.Secret(meta(), data)}}
+	if r.Type == "helm" {
+		parts = append(parts, part{helmRepositories, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": sourcev1.GroupVersion.String(), "kind": sourcev1.HelmRepositoryKind, "metadata": meta(),
+			"spec": map[string]any{"url": r.URL, "interval": chartsInterval, "secretRef": map[string]any{"name": r.Name}},
+		}}})
+	}
+	return parts
+}
+
+// drop removes lab's objects of a part that are not kept, and returns their names.
+func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVersionResource, kept map[string]bool) ([]string, error) {
+	var names []string
+	for _, r := range resources {
+		objects := f.hub.Dynamic.Resource(r).Namespace(Namespace)
+		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + of})
+		if apierrors.IsNotFound(err) {
+			continue // not even the kind is there
+		}
+		if err != nil {
+			return names, fmt.Errorf("%s: %w", r.Resource, err)
+		}
+		for _, o := range list.Items {
+			name := o.GetName()
+			if kept[name] {
+				continue
+			}
+			if r == kustomizations { // what it applied stays: the next root keeps or removes it
+				orphan := []byte(`{"spec":{"deletionPolicy":"Orphan"}}`)
+				if _, err := objects.Patch(ctx, name, types.MergePatchType, orphan, metav1.PatchOptions{FieldManager: kube.FieldManager}); err != nil && !apierrors.IsNotFound(err) {
+					return names, kube.Wrap(r.Resource+" "+name, err)
+				}
+			}
+			if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return names, kube.Wrap(r.Resource+" "+name, err)
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// ApplyRoot gives Flux the objects that it starts from, and reports whether that changed anything. Former ones are taken back; what they applied stays.
+func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
+	objects, err := f.root(root)
+	if err != nil {
+		return false, err
+	}
+	applied, kept := false, map[string]bool{}
+	for _, o := range objects {
+		before, after, err := kube.Apply(ctx, f.hub.Dynamic, rootKinds[o.GetKind()], o)
+		if err != nil {
+			return applied, err
+		}
+		applied = applied || kube.Changed(before, after)
+		kept[o.GetName()] = true
+	}
+	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
+	return applied || len(dropped) > 0, err
+}
+
+// root reads a root's objects, pointed at the lab's forge.
+func (f *Flux) root(root engine.Root) ([]*unstructured.Unstructured, error) {
+	objects, err := decode(root.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	mirrors, estate := map[string]string{}, ""
+	for address, mirror := range root.Mirrors {
+		mirrors[lab.RepositoryKey(address)] = mirror
+	}
+	for _, o := range objects {
+		if _, known := rootKinds[o.GetKind()]; !known {
+			return nil, fmt.Errorf("%s %s: no part of what Flux starts from", strings.ToLower(o.GetKind()), o.GetName())
+		}
+		o.SetNamespace(Namespace)
+		labels := map[string]string{}
+		maps.Copy(labels, o.GetLabels())
+		labels[lab.LabelName], labels[lab.LabelPart] = f.lab, rootPart
+		o.SetLabels(labels)
+		spec, _ := o.Object["spec"].(map[string]any)
+		if spec == nil {
+			return nil, fmt.Errorf("%s %s: no spec", strings.ToLower(o.GetKind()), o.GetName())
+		}
+		if o.GetKind() == "Kustomization" {
+			spec["suspend"] = false // Withdraw suspends it
+			continue
+		}
+		url, _ := spec["url"].(string)
+		key := lab.RepositoryKey(url)
+		if mirror, mirrored := mirrors[key]; mirrored {
+			spec["url"] = mirror
+			continue
+		}
+		if estate == "" {
+			estate = key
+		}
+		if key == estate && root.RepoURL != "" {
+			spec["url"], spec["secretRef"] = root.RepoURL, map[string]any{"name": "estate"}
+			if root.Revision != "" {
+				spec["ref"] = map[string]any{"branch": root.Revision}
+			}
+		}
+	}
+	return objects, nil
+}
+
+func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
+	for {
+		var o unstructured.Unstructured
+		switch err := docs.Decode(&o.Object); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("root: %w", err)
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, &o)
+		}
+	}
+}
+
+// Strayed describes what of the root and of the repositories is not as it was given. How the root's objects are is Git's business, which may hold them too.
+func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+	var lines []string
+	for _, r := range repos {
+		gone, other := false, false
+		for _, p := range f.repository(r) {
+			have, same, err := kube.Compare(ctx, f.hub.Dynamic, p.resource, p.want)
+			if err != nil {
+				return nil, fmt.Errorf("repository %s: %w", r.Name, err)
+			}
+			gone, other = gone || have == nil, other || !same
+		}
+		switch {
+		case gone:
+			lines = append(lines, fmt.Sprintf("repository %s is gone", r.Name))
+		case other:
+			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
+		}
+	}
+	objects, err := f.root(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		have, _, err := kube.Compare(ctx, f.hub.Dynamic, rootKinds[o.GetKind()], o)
+		if err != nil {
+			return nil, err
+		}
+		if have == nil {
+			lines = append(lines, fmt.Sprintf("%s %s is gone", strings.ToLower(o.GetKind()), o.GetName()))
+		}
+	}
+	return lines, nil
+}
