@@ -27,6 +27,7 @@ var layers = [][]string{
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},
+	{"fluxset"},
 	{"estate", "plan", "apply", "observe", "promote"},
 	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -99,7 +100,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 			entry{"metadata", r.texts(&c.Metadata)},
 			entry{"engine", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
-					entry{"type", r.word(&engine, string(lab.EngineArgoCD))},
+					entry{"type", r.word(&engine, string(lab.EngineArgoCD), string(lab.EngineFlux))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
@@ -119,7 +120,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke mounts no repositories", Cure: "spec.repositories belongs to the hub"})
 	}
 	if c.Role == lab.RoleHub {
-		c.Engine.Type = lab.EngineArgoCD
+		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
 	}
 	switch ns := c.Engine.Namespace; {
 	case ns == EngineNamespace:

@@ -60,17 +60,28 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.environments()
 	l.clusters()
 	l.mounts()
-	l.root()
-	l.addons()
-	l.describe() // an addon's namespace is part of what the bridge says of it
-	l.describe()
+	l.chosen()
+	if l.isFlux() {
+		l.fluxAddons()
+	} else {
+		l.root()
+		l.addons()
+		l.describe() // an addon's namespace is part of what the bridge says of it
+		l.describe()
+	}
 	l.walk(l.values)
 	l.hub()
-	l.selected()
+	if !l.isFlux() {
+		l.selected()
+	}
 	for _, c := range l.estate.Clusters {
 		l.cluster(c)
 	}
-	l.expand()
+	if l.isFlux() {
+		l.fluxExpand()
+	} else {
+		l.expand()
+	}
 	l.idle()
 	l.ports()
 	l.leavesOut()
@@ -129,6 +140,9 @@ func bounded(ps lab.Problems) lab.Problems {
 type loader struct {
 	files
 	estate    *lab.Estate
+	engine    lab.EngineType // asked for; empty for the estate's own
+
+	ungenerated bool // lab's files for Flux are about to be written
 	haveChart func(Chart) bool
 	mounted   []lab.Repository // by another reading
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -19,30 +20,50 @@ import (
 )
 
 // kustomize renders like `kustomize build` after Argo CD's edits for the source's options.
-func (s Source) kustomize() (docs []Document, err error) {
-	r := &repository{FS: s.FS, budget: &budget{files: maxFiles, bytes: maxBytes}, edited: map[string][]byte{}, read: map[string][]byte{}}
-	file := ""
-	for _, name := range kustomizations {
-		if isFile(s.FS, path.Join(s.Path, name)) {
-			file = path.Join(s.Path, name)
-			break
-		}
-	}
+func (s Source) kustomize() ([]Document, error) {
+	r := newRepository(s.FS)
+	file := kustomizationIn(s.FS, s.Path)
 	if file == "" {
 		return nil, failed(s.Path, errors.New("holds no kustomization.yaml"))
 	}
+	edit := func(k map[string]any) error {
+		if o := s.Source.Kustomize; o != nil {
+			return s.options(r, k, o)
+		}
+		return nil
+	}
+	return s.build(&scanner{repository: r}, file, edit, krusty.MakeDefaultOptions())
+}
+
+func newRepository(fsys fs.FS) *repository {
+	return &repository{FS: fsys, budget: &budget{files: maxFiles, bytes: maxBytes}, edited: map[string][]byte{}, read: map[string][]byte{}}
+}
+
+// kustomizationIn returns the file of a folder's kustomization, or "".
+func kustomizationIn(fsys fs.FS, dir string) string {
+	for _, name := range kustomizations {
+		if file := path.Join(dir, name); isFile(fsys, file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// build builds the kustomization in file after an edit.
+func (s Source) build(scan *scanner, file string, edit func(k map[string]any) error, options *krusty.Options) (docs []Document, err error) {
+	r := scan.repository
 	defer func() {
 		if r := recover(); r != nil { // kustomize and its libraries panic on some invalid files
 			docs, err = nil, failed(file, fmt.Errorf("kustomize: %v", r))
 		}
 	}()
-	if err := s.edit(r, file); err != nil {
+	if err := r.edit(file, edit); err != nil {
 		return nil, failed(file, err)
 	}
-	if err := (&scanner{repository: r}).folder(s.Path, nil); err != nil { // first, as kustomize would fetch and clone
+	if err := scan.folder(s.Path, nil); err != nil { // first, as kustomize would fetch and clone
 		return nil, err
 	}
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(r, path.Join("/", s.Path))
+	built, err := krusty.MakeKustomizer(options).Run(r, path.Join("/", s.Path))
 	if err != nil {
 		if culprit := r.malformed(); culprit != nil {
 			return nil, culprit
@@ -154,8 +175,8 @@ func scalar(n *yaml.Node, keys ...string) string {
 	return n.Value
 }
 
-// edit overlays the kustomization with Argo CD's edits and enables origin annotations.
-func (s Source) edit(r *repository, file string) error {
+// edit overlays a kustomization with an edit and enables origin annotations.
+func (r *repository) edit(file string, edit func(k map[string]any) error) error {
 	data, err := r.ReadFile(file)
 	if err != nil {
 		return err
@@ -164,10 +185,8 @@ func (s Source) edit(r *repository, file string) error {
 	if err := sigsyaml.Unmarshal(data, &k); err != nil {
 		return err
 	}
-	if o := s.Source.Kustomize; o != nil {
-		if err := s.options(r, k, o); err != nil {
-			return err
-		}
+	if err := edit(k); err != nil {
+		return err
 	}
 	k["buildMetadata"] = append(list(k["buildMetadata"]), "originAnnotations")
 	edited, err := json.Marshal(k)

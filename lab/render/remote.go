@@ -24,6 +24,7 @@ type scanner struct {
 	bases int
 	taken func(data []byte) // called for every file that is included
 	fetch func(url string)  // called for every remote input, which is an error where nil
+	loose bool              // files beside the kustomization's folder may be taken in
 }
 
 // remote is the error of a remote input, if it is one.
@@ -50,13 +51,17 @@ func (s *scanner) folder(dir string, open []string) error {
 	}
 	for _, name := range kustomizations {
 		file := path.Join(dir, name)
-		if !isFile(s.FS, file) {
+		written := isFile(s.FS, file)
+		if !written && s.edited[file] == nil {
 			continue
 		}
 		open = append(slices.Clone(open), dir)
-		data, err := s.budget.read(s.FS, file) // unedited, for line numbers
-		if err == nil {
-			err = s.file(file, data, open, true)
+		var err error
+		if written {
+			var data []byte
+			if data, err = s.budget.read(s.FS, file); err == nil { // unedited, for line numbers
+				err = s.file(file, data, open, true)
+			}
 		}
 		if err == nil && s.edited[file] != nil {
 			err = s.file(file, s.edited[file], open, true)
@@ -228,7 +233,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				err = s.folder(local, open)
 			}
 		case s.Exists(local):
-			if dir := path.Dir(file); dir != "." && !strings.HasPrefix(local, dir+"/") {
+			if dir := path.Dir(file); !s.loose && dir != "." && !strings.HasPrefix(local, dir+"/") {
 				err = &Error{Problem: lab.Problem{
 					Position: at, Message: entry + " lies outside of the kustomization's folder, which kustomize refuses", Cure: "give its folder a kustomization.yaml and take that in",
 				}}

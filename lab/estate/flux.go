@@ -1,0 +1,215 @@
+package estate
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+	"homelab/lab/fluxset"
+)
+
+// WithEngine reads the estate for another engine than its hub's spec.engine names.
+func WithEngine(t lab.EngineType) Option { return func(l *loader) { l.engine = t } }
+
+// Ungenerated does not look at the files that lab writes for Flux, nor at what follows from them: they are about to be written.
+func Ungenerated() Option { return func(l *loader) { l.ungenerated = true } }
+
+// chosen settles which engine the estate is read for.
+func (l *loader) chosen() {
+	for i := range l.estate.Clusters {
+		c := &l.estate.Clusters[i]
+		if c.Role != lab.RoleHub {
+			continue
+		}
+		if l.engine != "" && c.Engine.Type != l.engine {
+			c.Engine = lab.EngineSpec{Type: l.engine} // the rest was meant for the other one
+		}
+		if c.Engine.Type != lab.EngineFlux {
+			continue
+		}
+		switch c.Engine.Namespace {
+		case "", fluxset.Namespace:
+			c.Engine.Namespace = ""
+		default:
+			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+fluxset.Namespace, "leave it out")
+		}
+	}
+}
+
+func (l *loader) isFlux() bool { return l.estate.Hub().Engine.Type == lab.EngineFlux }
+
+// fluxAddons finds the addons that have manifests for Flux.
+func (l *loader) fluxAddons() {
+	folders, _ := l.folders(lab.AddonsDir)
+	for _, name := range folders {
+		dir := fluxset.Dir(name)
+		files := l.manifests(dir)
+		if len(files) == 0 {
+			if l.spokenOf(name) {
+				l.fail(dir, "is not there", "clusters switch the addon on, and Flux finds its HelmRelease or manifests there")
+			}
+			continue
+		}
+		if !isLabel(name) || len(name) > 53 {
+			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", name), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
+		}
+		a := lab.Addon{Name: name, File: files[0], Versions: map[string]string{}, Positions: map[string]lab.Position{}}
+		release, other := lab.Position{}, lab.Position{}
+		for _, file := range files {
+			for _, doc := range l.documentsOf(file) {
+				at := lab.Position{File: file, Line: doc.Line, Column: doc.Column}
+				switch kind := text(doc, "kind"); {
+				case kind == "HelmRelease":
+					release = at
+					l.fluxRelease(&a, file, doc)
+				case kind != "ConfigMap" && kind != "Secret" && !strings.Contains(text(doc, "apiVersion"), ".toolkit.fluxcd.io/") && !strings.HasPrefix(text(doc, "apiVersion"), "kustomize.config.k8s.io/"):
+					other = at
+				}
+			}
+		}
+		if release.File != "" && other.File != "" {
+			l.at(other, "an addon is HelmReleases or manifests, and "+release.String()+" is a HelmRelease", "make it an addon of its own: addons/"+name+"-manifests/flux")
+		}
+		for _, file := range l.manifests(path.Join(dir, "versions")) {
+			env := strings.TrimSuffix(path.Base(file), path.Ext(file))
+			if _, known := l.estate.Environment(env); !known {
+				l.note(lab.Position{File: file}, "a version for an environment "+env+" that is not there", "")
+			}
+			for _, doc := range l.documentsOf(file) {
+				if n := get(doc, "spec", "chart", "spec", "version"); n != nil {
+					a.Versions[env], a.Positions["version."+env] = n.Value, lab.Position{File: file, Line: n.Line, Column: n.Column}
+				}
+			}
+		}
+		l.estate.Addons = append(l.estate.Addons, a)
+	}
+}
+
+// fluxRelease notes what an addon's HelmRelease says of its chart.
+func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
+	note := func(part string, n *yaml.Node) string {
+		if n == nil {
+			return ""
+		}
+		a.Positions[part] = lab.Position{File: file, Line: n.Line, Column: n.Column}
+		return n.Value
+	}
+	a.File = file
+	note("", doc)
+	a.Namespace = note("namespace", get(doc, "spec", "targetNamespace"))
+	chart := get(doc, "spec", "chart", "spec")
+	name := note("chart", get(chart, "chart"))
+	switch text(chart, "sourceRef", "kind") {
+	case "GitRepository", "Bucket":
+		a.Path = path.Clean(name)
+		delete(a.Positions, "chart")
+	default:
+		a.Chart = name
+		if version := note("version", get(chart, "version")); version != "" {
+			a.Versions[""] = version
+		}
+	}
+}
+
+// fluxWorld is what the estate's Kustomizations are expanded against.
+func (l *loader) fluxWorld() fluxset.World {
+	in := bridge.InputsOf(l.estate)
+	def, _ := l.estate.Environment(lab.DefaultEnvironment)
+	vars := map[string]map[string]string{}
+	for _, c := range l.estate.Clusters {
+		env, _ := l.estate.Environment(c.Environment)
+		vars[fluxset.ClusterNamespace(c.Name)] = bridge.Build(l.estate.Name, env, def, c, in).Variables()
+	}
+	own := ""
+	return fluxset.World{
+		FS: l.fsys,
+		Vars: func(namespace, name string) map[string]string {
+			if name != fluxset.VarsName {
+				return nil
+			}
+			return vars[namespace]
+		},
+		Repository: func(url string) (fs.FS, string, bool) {
+			r, mounted := in.Mounted(url)
+			switch key := lab.RepositoryKey(url); {
+			case mounted && r.Dir != ".":
+				return r.FS, r.Dir, true
+			case !mounted && own == "":
+				own = key // the root's, as the engine points it at the forge
+			case !mounted && own != key:
+				return nil, "", false
+			}
+			return l.fsys, "", true
+		},
+	}
+}
+
+// fluxExpand works out what the estate's Kustomizations bring.
+func (l *loader) fluxExpand() {
+	if len(l.problems) > 0 || l.ungenerated { // what follows from those is no news
+		return
+	}
+	stale, err := fluxset.Stale(l.fsys, l.estate.Clusters)
+	if err != nil {
+		l.fail(lab.ClustersDir, err.Error(), "")
+		return
+	}
+	if l.problems = append(l.problems, stale...); len(stale) > 0 {
+		return
+	}
+	x := fluxset.Expand(l.fluxWorld(), lab.FluxRootFile(l.estate.Hub().Name))
+	for _, p := range x.Problems {
+		l.also(p)
+	}
+	for _, app := range x.Applications {
+		for _, p := range app.Unset {
+			p.Message += " for cluster " + app.Cluster
+			l.also(p)
+		}
+		if _, known := l.estate.Cluster(app.Cluster); known {
+			l.fluxApplication(app)
+		}
+	}
+	for _, c := range l.estate.Clusters {
+		for _, a := range l.estate.Addons {
+			l.estate.Possible = append(l.estate.Possible, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name, Namespace: a.Namespace})
+		}
+	}
+}
+
+func (l *loader) fluxApplication(app fluxset.Application) {
+	addon, _ := l.estate.Addon(app.Name)
+	g := lab.Generated{At: app.At, Application: lab.Application{
+		Name: lab.ApplicationName(app.Cluster, app.Name), Addon: app.Name, Cluster: app.Cluster, Namespace: addon.Namespace,
+	}}
+	c, _ := l.estate.Cluster(app.Cluster)
+	for _, r := range app.Releases {
+		g.Namespace = r.TargetNamespace
+		switch {
+		case r.Folder != "":
+			if !l.exists(r.Folder) {
+				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in the estate", r.Folder)})
+			}
+		case r.Source == "HelmRepository "+fluxset.Namespace+"/charts" && r.URL == "":
+			at := r.At
+			if version, pinned := addon.Version(c.Environment); version == r.Version {
+				at = pinned
+			}
+			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
+		case r.URL == "":
+			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + fluxset.Namespace})
+		default:
+			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
+			if !slices.Contains(g.Others, r.URL) {
+				g.Others = append(g.Others, r.URL)
+			}
+		}
+	}
+	l.estate.Applications = append(l.estate.Applications, g)
+}

@@ -1,0 +1,350 @@
+// Package fluxset is what Flux makes of an estate: the files that tell it which cluster has which addon, and the applications that follow from them. It is pure.
+package fluxset
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// Namespace is Flux's own on the hub, and the name of what it starts from: both as `flux bootstrap` has them.
+const Namespace = "flux-system"
+
+// What lab keeps in a cluster's namespace on the hub.
+const (
+	SecretName = "cluster-kubeconfig" // with the kubeconfig, key "value"
+	VarsName   = "cluster-vars"       // ConfigMap of the bridge
+)
+
+// ClusterNamespace is the namespace of a cluster on the hub.
+func ClusterNamespace(cluster string) string { return "cluster-" + cluster }
+
+// ClusterOf is the cluster of a namespace on the hub.
+func ClusterOf(namespace string) (cluster string, ok bool) {
+	return strings.CutPrefix(namespace, "cluster-")
+}
+
+// Mark begins every file that lab writes for Flux.
+const Mark = "# Written by lab from cluster.yaml and addons/: do not edit, lab generate writes it again.\n"
+
+// namesFile tells kustomize where a HelmRelease names ConfigMaps, so that a changed layer of values is a changed release.
+const namesFile = lab.ClustersDir + "/flux-names.yaml"
+
+// Dir is the folder of an addon's manifests for Flux.
+func Dir(addon string) string { return path.Join(lab.AddonsDir, addon, "flux") }
+
+// PinFile is the patch that gives an environment's clusters another version of an addon.
+func PinFile(addon, environment string) string {
+	return path.Join(Dir(addon), "versions", environment+".yaml")
+}
+
+// Layer is a layer of an addon's values, last wins.
+type Layer struct{ Key, File string }
+
+// Layers are the layers of an addon's values on a cluster.
+func Layers(c lab.Cluster, addon string) []Layer {
+	values := func(dir, name string) string { return path.Join(dir, name, "addons", addon, "values.yaml") }
+	layers := []Layer{{"default.yaml", values(lab.EnvironmentsDir, lab.DefaultEnvironment)}}
+	if c.Environment != "" {
+		layers = append(layers, Layer{"environment.yaml", values(lab.EnvironmentsDir, c.Environment)})
+	} else {
+		layers = append(layers, Layer{"environment.yaml", ""})
+	}
+	return append(layers, Layer{"cluster.yaml", values(lab.ClustersDir, c.Name)})
+}
+
+// Files returns what Flux needs to find the addons of every cluster, by path. Addons without manifests for Flux are left out.
+func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
+	files := map[string]string{namesFile: Mark + nameReference}
+	for _, c := range clusters {
+		dir := path.Join(lab.ClustersDir, c.Name)
+		var apps []any
+		for _, addon := range addonsOf(fsys, c) {
+			applies, err := Releases(fsys, addon)
+			if err != nil {
+				return nil, err
+			}
+			apps = append(apps, application(c, addon, applies))
+			text, err := kustomization(fsys, c, addon, applies)
+			if err != nil {
+				return nil, err
+			}
+			files[path.Join(dir, "addons", addon, "kustomization.yaml")] = text
+		}
+		resources := []string{}
+		if c.Role == lab.RoleHub {
+			resources = append(resources, Namespace)
+		}
+		if len(apps) > 0 {
+			text, err := documents(apps)
+			if err != nil {
+				return nil, err
+			}
+			files[path.Join(dir, "flux.yaml")] = text
+			resources = append(resources, "flux.yaml")
+		}
+		if c.Role == lab.RoleHub {
+			for _, other := range clusters {
+				if other.Name != c.Name {
+					resources = append(resources, "../"+other.Name)
+				}
+			}
+			slices.Sort(resources[1:])
+		}
+		text, err := documents([]any{folder{kustomizeVersion, "Kustomization", "", resources, nil, nil, nil, nil}})
+		if err != nil {
+			return nil, err
+		}
+		files[path.Join(dir, "kustomization.yaml")] = text
+	}
+	return files, nil
+}
+
+// addonsOf are the addons that a cluster has and that Flux has manifests of.
+func addonsOf(fsys fs.FS, c lab.Cluster) []string {
+	var names []string
+	for name, on := range c.Addons {
+		if on && len(manifests(fsys, name)) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// manifests are the files of an addon for Flux, without the versions.
+func manifests(fsys fs.FS, addon string) []string {
+	entries, _ := fs.ReadDir(fsys, Dir(addon))
+	var names []string
+	for _, e := range entries {
+		if ext := path.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+			names = append(names, path.Join(Dir(addon), e.Name()))
+		}
+	}
+	return names
+}
+
+// Releases reports whether an addon is a HelmRelease, which stays on the hub, and not manifests for the cluster itself.
+func Releases(fsys fs.FS, addon string) (bool, error) {
+	for _, name := range manifests(fsys, addon) {
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return false, err
+		}
+		docs, problems := strict.Parse(name, data)
+		if len(problems) > 0 {
+			return false, problems
+		}
+		for _, doc := range docs {
+			if text(doc, "kind") == "HelmRelease" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
+
+// folder is a kustomization.yaml, as far as lab writes one.
+type folder struct {
+	APIVersion     string      `json:"apiVersion"`
+	Kind           string      `json:"kind"`
+	Namespace      string      `json:"namespace,omitempty"`
+	Resources      []string    `json:"resources"`
+	Configurations []string    `json:"configurations,omitempty"`
+	Generator      []configMap `json:"configMapGenerator,omitempty"`
+	Options        any         `json:"generatorOptions,omitempty"`
+	Patches        []patch     `json:"patches,omitempty"`
+}
+
+type configMap struct {
+	Name     string   `json:"name"`
+	Files    []string `json:"files,omitempty"`
+	Literals []string `json:"literals,omitempty"`
+}
+
+type patch struct {
+	Path   string            `json:"path,omitempty"`
+	Target map[string]string `json:"target,omitempty"`
+	Patch  string            `json:"patch,omitempty"`
+}
+
+const nameReference = `nameReference:
+- kind: ConfigMap
+  version: v1
+  fieldSpecs:
+  - kind: HelmRelease
+    path: spec/valuesFrom/name
+`
+
+// kustomization is how an addon is on one cluster: its manifests, the version of its environment, and the layers of its values.
+func kustomization(fsys fs.FS, c lab.Cluster, addon string, release bool) (string, error) {
+	const up = "../../../../" // from clusters/NAME/addons/ADDON
+	k := folder{APIVersion: kustomizeVersion, Kind: "Kustomization"}
+	own := false
+	for _, name := range manifests(fsys, addon) {
+		own = own || path.Base(name) == "kustomization.yaml"
+	}
+	if own {
+		k.Resources = []string{up + Dir(addon)}
+	} else {
+		for _, name := range manifests(fsys, addon) {
+			k.Resources = append(k.Resources, up+name)
+		}
+	}
+	if pin := PinFile(addon, c.Environment); exists(fsys, pin) {
+		k.Patches = append(k.Patches, patch{Path: up + pin})
+	}
+	if release {
+		k.Namespace = ClusterNamespace(c.Name)
+		values := configMap{Name: addon + "-values"}
+		for _, l := range Layers(c, addon) {
+			switch {
+			case !exists(fsys, l.File):
+				values.Literals = append(values.Literals, l.Key+"={}")
+			case path.Dir(l.File) == path.Join(lab.ClustersDir, c.Name, "addons", addon):
+				values.Files = append(values.Files, l.Key+"="+path.Base(l.File))
+			default:
+				values.Files = append(values.Files, l.Key+"="+up+l.File)
+			}
+		}
+		k.Configurations = []string{"../../../" + path.Base(namesFile)}
+		k.Generator = []configMap{values}
+		k.Options = map[string]any{"annotations": map[string]string{"kustomize.toolkit.fluxcd.io/substitute": "disabled"}}
+		if c.Role != lab.RoleHub {
+			k.Patches = append(k.Patches, patch{
+				Target: map[string]string{"kind": "HelmRelease"},
+				Patch:  "- op: add\n  path: /spec/kubeConfig\n  value: {secretRef: {name: " + SecretName + "}}\n",
+			})
+		}
+	}
+	return documents([]any{k})
+}
+
+func exists(fsys fs.FS, name string) bool {
+	if name == "" {
+		return false
+	}
+	_, err := fs.Stat(fsys, name)
+	return err == nil
+}
+
+// application is what has Flux bring an addon to a cluster.
+func application(c lab.Cluster, addon string, release bool) kustomizev1.Kustomization {
+	k := kustomizev1.Kustomization{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
+		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: ClusterNamespace(c.Name)},
+		Spec: kustomizev1.KustomizationSpec{
+			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: Namespace, Namespace: Namespace},
+			Path:          "./" + path.Join(lab.ClustersDir, c.Name, "addons", addon),
+			Interval:      metav1.Duration{Duration: interval},
+			RetryInterval: &metav1.Duration{Duration: retry},
+			Timeout:       &metav1.Duration{Duration: timeout},
+			Prune:         true,
+			Wait:          true,
+			PostBuild: &kustomizev1.PostBuild{
+				Substitute:     map[string]string{"quote": `"`}, // numbers that are to stay strings: ${quote}${aws_account_id}${quote}
+				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: VarsName}},
+			},
+		},
+	}
+	if !release && c.Role != lab.RoleHub {
+		k.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: SecretName}}
+	}
+	return k
+}
+
+// documents writes a file of lab's.
+func documents(objects []any) (string, error) {
+	out := Mark
+	for i, o := range objects {
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return "", err
+		}
+		var m map[string]any
+		if err := yaml.Unmarshal(data, &m); err != nil {
+			return "", err
+		}
+		delete(m, "status")
+		if meta, _ := m["metadata"].(map[string]any); meta != nil {
+			delete(meta, "creationTimestamp")
+		}
+		if data, err = yaml.Marshal(m); err != nil {
+			return "", err
+		}
+		if i > 0 {
+			out += "---\n"
+		}
+		out += string(data)
+	}
+	return out, nil
+}
+
+// Marked reports whether lab wrote a file.
+func Marked(data []byte) bool { return strings.HasPrefix(string(data), Mark) }
+
+// Stale compares what lab writes with what there is, and returns a problem for each file that differs, is missing, or is left over.
+func Stale(fsys fs.FS, clusters []lab.Cluster) (lab.Problems, error) {
+	want, err := Files(fsys, clusters)
+	if err != nil {
+		return nil, err
+	}
+	const cure = "lab generate writes it"
+	var ps lab.Problems
+	add := func(file, message, cure string) {
+		ps = append(ps, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
+	}
+	for name, text := range want {
+		switch have, err := fs.ReadFile(fsys, name); {
+		case err != nil:
+			add(name, "is not there, and Flux needs it", cure)
+		case string(have) == text:
+		case !Marked(have):
+			add(name, "is not the file that lab writes there", "move it away, and lab generate writes it")
+		default:
+			add(name, "is not as lab writes it: edited by hand, or older than cluster.yaml and addons/", cure)
+		}
+	}
+	left, err := Left(fsys, want)
+	for _, name := range left {
+		add(name, "is left over: nothing needs it any more", "lab generate removes it")
+	}
+	ps.Sort()
+	return ps, err
+}
+
+// Left returns files that lab wrote and that are no longer wanted.
+func Left(fsys fs.FS, want map[string]string) ([]string, error) {
+	var left []string
+	for _, pattern := range []string{"clusters/*/flux.yaml", "clusters/*/kustomization.yaml", "clusters/*/addons/*/kustomization.yaml"} {
+		names, err := fs.Glob(fsys, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if _, wanted := want[name]; wanted {
+				continue
+			}
+			data, err := fs.ReadFile(fsys, name)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if Marked(data) {
+				left = append(left, name)
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,205 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/envsubst"
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+// Kustomization is a folder with the options of a Kustomization of Flux.
+type Kustomization struct {
+	FS   fs.FS          // the whole repository
+	Path string         // a folder in FS
+	Spec map[string]any // of the Kustomization; its build options are honoured
+
+	// Variables are those of spec.postBuild; nil for none, so that nothing is substituted.
+	Variables map[string]string
+}
+
+// Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files beside the folder may be taken in. It also
+// returns the variables that are neither known nor have a default, which the controller replaces by nothing. Its errors are *Error.
+func (k Kustomization) Build() ([]Document, lab.Problems, error) {
+	dir := path.Clean(strings.TrimPrefix(path.Join("/", k.Path), "/"))
+	if !fs.ValidPath(dir) {
+		dir = "."
+	}
+	r := newRepository(k.FS)
+	file := kustomizationIn(k.FS, dir)
+	if file == "" {
+		if info, err := fs.Stat(k.FS, dir); err != nil || !info.IsDir() {
+			return nil, nil, failed(dir, errors.New("no such folder"))
+		}
+		file = path.Join(dir, kustomizations[0])
+		resources, err := manifestsIn(k.FS, dir)
+		if err != nil {
+			return nil, nil, failed(dir, err)
+		}
+		text, err := sigsyaml.Marshal(map[string]any{"apiVersion": types.KustomizationVersion, "kind": types.KustomizationKind, "resources": resources})
+		if err != nil {
+			return nil, nil, failed(dir, err)
+		}
+		r.edited[file] = text
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsNone
+	s := Source{FS: r.FS, Source: appset.Source{Path: dir}}
+	docs, err := s.build(&scanner{repository: r, loose: true}, file, k.edit, options)
+	if err != nil || k.Variables == nil {
+		return docs, nil, err
+	}
+	var unset lab.Problems
+	for i := range docs {
+		missing, err := k.substitute(&docs[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		unset = append(unset, missing...)
+	}
+	return docs, unset, nil
+}
+
+// manifestsIn lists the manifests of a folder without a kustomization, relative to it, and the folders in it that have one.
+func manifestsIn(fsys fs.FS, dir string) ([]string, error) {
+	var names []string
+	err := fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
+		rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
+		switch ext := path.Ext(name); {
+		case err != nil:
+			return err
+		case name == dir:
+		case e.IsDir() && kustomizationIn(fsys, name) != "":
+			names = append(names, rel)
+			return fs.SkipDir
+		case !e.IsDir() && (ext == ".yaml" || ext == ".yml"):
+			names = append(names, rel)
+		}
+		if len(names) > maxFiles {
+			return errTooMuch
+		}
+		return nil
+	})
+	return names, err
+}
+
+// edit applies the build options of the spec, as the controller does.
+func (k Kustomization) edit(to map[string]any) error {
+	for from, field := range map[string]string{"targetNamespace": "namespace", "namePrefix": "namePrefix", "nameSuffix": "nameSuffix"} {
+		if v, _ := k.Spec[from].(string); v != "" {
+			to[field] = v
+		}
+	}
+	for _, field := range []string{"patches", "components"} {
+		if more := list(k.Spec[field]); len(more) > 0 {
+			to[field] = append(list(to[field]), more...)
+		}
+	}
+	for _, image := range list(k.Spec["images"]) {
+		is, _ := image.(map[string]any)
+		others := slices.DeleteFunc(list(to["images"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == is["name"] })
+		to["images"] = append(others, image)
+	}
+	if common, _ := k.Spec["commonMetadata"].(map[string]any); common != nil {
+		if labels, _ := common["labels"].(map[string]any); len(labels) > 0 {
+			to["labels"] = append(list(to["labels"]), map[string]any{"pairs": labels})
+		}
+		if more, _ := common["annotations"].(map[string]any); len(more) > 0 {
+			annotations, _ := to["commonAnnotations"].(map[string]any)
+			annotations = maps.Clone(annotations)
+			if annotations == nil {
+				annotations = map[string]any{}
+			}
+			maps.Copy(annotations, more)
+			to["commonAnnotations"] = annotations
+		}
+	}
+	return nil
+}
+
+// noSubstitution is the label or annotation that keeps an object from substitution.
+const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
+
+// substitute replaces the variables of an object, and returns those that are not set.
+func (k Kustomization) substitute(doc *Document) (lab.Problems, error) {
+	for _, of := range []string{"labels", "annotations"} {
+		if scalar(doc.Node, "metadata", of, noSubstitution) == "disabled" {
+			return nil, nil
+		}
+	}
+	text, err := yaml.Marshal(doc.Node)
+	if err != nil {
+		return nil, failed(doc.File, err)
+	}
+	after, err := envsubst.Eval(string(text), func(name string) (string, bool) { return k.Variables[name], true })
+	if err != nil {
+		return nil, failed(doc.File, fmt.Errorf("substitution: %w", err))
+	}
+	missing := k.unset(*doc)
+	if after == string(text) {
+		return missing, nil
+	}
+	docs, problems := strict.Parse(doc.File, []byte(after))
+	if len(problems) > 0 || len(docs) != 1 {
+		return nil, failed(doc.File, fmt.Errorf("%s %s is no manifest after substitution: %s", scalar(doc.Node, "kind"), scalar(doc.Node, "metadata", "name"), problems.Error()))
+	}
+	place(docs[0], doc.Node)
+	doc.Node = docs[0]
+	return missing, nil
+}
+
+// unset returns the variables without a value or a default.
+func (k Kustomization) unset(doc Document) lab.Problems {
+	var ps lab.Problems
+	var visit func(n *yaml.Node)
+	visit = func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
+			for _, name := range Variables(n.Value) {
+				if _, set := k.Variables[name]; set {
+					continue
+				}
+				p := lab.Problem{
+					Position: lab.Position{File: doc.File, Line: n.Line}, Message: fmt.Sprintf("variable %s is not set", name),
+					Cure: "give it under spec.metadata of the cluster or its environment, or a default: ${" + name + ":=value}",
+				}
+				if !slices.Contains(ps, p) {
+					ps = append(ps, p)
+				}
+			}
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	visit(doc.Node)
+	return ps
+}
+
+// Variables returns the names that a text cannot do without: those of ${name} without a default.
+func Variables(text string) []string {
+	var names []string
+	for range strings.Count(text, "${") {
+		last := ""
+		_, err := envsubst.Eval(text, func(name string) (string, bool) {
+			last = name
+			return "x", slices.Contains(names, name)
+		})
+		if err == nil || last == "" || slices.Contains(names, last) {
+			break
+		}
+		names = append(names, last) // at which evaluation ended
+	}
+	return names
+}
