@@ -18,10 +18,12 @@ type Definition struct {
 	Chart  string   // component of its Helm chart
 	Images []string // components to load into the hub's nodes
 
-	Port        int    // preferred port of its UI on this machine
-	NodePort    int    // of its UI on the hub's node
-	Service     string // URL of its UI from the hub's pods, without a trailing slash
-	WebhookPath string // of its UI, for push webhooks
+	UI       bool   // whether what it serves is for people, with a URL and a password; else it is for push webhooks alone
+	Port     int    // preferred port on this machine of what it serves
+	NodePort int    // likewise on the hub's node
+	Service  string // likewise from the hub's pods: a URL without a trailing slash
+	// WebhookPath returns the path for push webhooks that are signed with a secret.
+	WebhookPath func(secret string) string
 
 	// Values returns lab's values for the chart, with over merged on top.
 	Values func(s Settings, over map[string]any) map[string]any

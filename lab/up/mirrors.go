@@ -62,7 +62,8 @@ func (l *Lab) needsFront() bool {
 func (l *Lab) front() front.Config {
 	in := l.bridgeInputs()
 	c := front.Config{
-		Lab: l.Name, Namespace: l.Definition.Namespace, Image: l.Supply.Ref(front.Component), NodePort: frontPort, Engine: l.Definition.Service + l.Definition.WebhookPath,
+		Lab: l.Name, Namespace: l.Definition.Namespace, Image: l.Supply.Ref(front.Component), NodePort: frontPort,
+		Engine:  l.Definition.Service + l.Definition.WebhookPath(l.Creds.WebhookSecret),
 		Secrets: proxy.Secrets{Webhook: l.Creds.WebhookSecret, User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
 	}
 	for _, r := range l.Estate.Repositories {

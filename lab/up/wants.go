@@ -128,7 +128,7 @@ func (l *Lab) hubName() string { return l.Estate.Hub().Name }
 
 // webhook returns the URL of the engine's webhook, addressed by the name of the hub's node.
 func (l *Lab) webhook() string {
-	return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), l.Definition.NodePort, l.Definition.WebhookPath)
+	return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), l.Definition.NodePort, l.Definition.WebhookPath(l.Creds.WebhookSecret))
 }
 
 // imagesOf returns the images to load into a cluster's nodes: the engine's on the hub, and those of every version of the cluster's addons, so that promotions

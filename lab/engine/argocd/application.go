@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
+	"homelab/lab/engine/helm"
 )
 
 // application is the part of Argo CD's Application that lab reads. Argo CD's own types do not compile with the current client-go.
@@ -201,7 +202,7 @@ func (a *ArgoCD) version(app application) string {
 	}
 	for _, image := range app.Status.Summary.Images {
 		image, _, _ = strings.Cut(image, "@")
-		if _, tag := splitRef(image); tag != "" {
+		if _, tag := helm.SplitRef(image); tag != "" {
 			return tag
 		}
 	}

@@ -22,8 +22,8 @@ func Definition(namespace string) engine.Definition {
 	return engine.Definition{
 		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
 		Chart: chartComponent, Images: []string{imageComponent, imageRedis},
-		Port: 8080, NodePort: DefaultNodePort, WebhookPath: "/api/webhook",
-		Service: "http://" + releaseName + "-server." + namespace + ".svc",
+		UI: true, Port: 8080, NodePort: DefaultNodePort, Service: "http://" + releaseName + "-server." + namespace + ".svc",
+		WebhookPath: func(string) string { return "/api/webhook" },
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
 				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},

@@ -37,8 +37,11 @@ func TestDefinition(t *testing.T) {
 			t.Errorf("%v, want %v", c.got, c.want)
 		}
 	}
-	if d.Type != lab.EngineArgoCD || d.Namespace != Namespace {
-		t.Errorf("%s in %s", d.Type, d.Namespace)
+	if d.Type != lab.EngineArgoCD || d.Namespace != Namespace || !d.UI {
+		t.Errorf("%s in %s, UI %t", d.Type, d.Namespace, d.UI)
+	}
+	if got := d.WebhookPath("w"); got != "/api/webhook" {
+		t.Errorf("webhook %q", got)
 	}
 }
 

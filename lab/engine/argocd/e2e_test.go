@@ -32,6 +32,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/engine/enginetest"
+	"homelab/lab/engine/helm"
 )
 
 // env returns an environment variable, and skips the test if it is unset. The suite needs two clusters on one Docker network, with the images of Argo CD, Redis
@@ -182,7 +183,7 @@ func TestArgoCDKeepsTheContract(t *testing.T) {
 	})
 	enginetest.Contract(t, enginetest.Subject{
 		Engine: e, Chart: chart, Values: values,
-		OtherValues: argocd.Merge(values, map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": "lab"}}}),
+		OtherValues: helm.Merge(values, map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": "lab"}}}),
 		Spoke:       w.spoke, Server: env(t, "LAB_E2E_SPOKE_SERVER"),
 		Repositories: []engine.Repository{
 			{Name: "estate", Type: "git", URL: w.url + "/git/estate.git", Username: "lab", Password: "hush-hush"},

@@ -102,16 +102,9 @@ func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error
 		all    map[string]string
 		change map[string]*string
 	}{{"labels", o.GetLabels(), m.Labels}, {"annotations", o.GetAnnotations(), m.Annotations}} {
-		mine := kube.Own(o, part.field, part.all)
-		for k, v := range part.change {
-			if _, has := part.all[k]; has && !hasKey(mine, k) {
-				return fmt.Errorf("cluster %s: %s %s was set by somebody else", cluster, part.field, k)
-			}
-			if v == nil {
-				delete(mine, k)
-			} else {
-				mine[k] = *v
-			}
+		mine, err := kube.Change(o, part.field, part.all, part.change)
+		if err != nil {
+			return fmt.Errorf("cluster %s: %w", cluster, err)
 		}
 		if len(mine) > 0 {
 			meta[part.field] = plainValues(mine)

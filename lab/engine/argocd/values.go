@@ -7,6 +7,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"homelab/lab"
+	"homelab/lab/engine/helm"
 )
 
 // Settings are the variables of lab's Argo CD values.
@@ -85,7 +86,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 		"dex":             map[string]any{"enabled": false},
 		"notifications":   map[string]any{"enabled": false},
 	}
-	return Merge(own, over)
+	return helm.Merge(own, over)
 }
 
 // params returns the data of ConfigMap argocd-cmd-params-cm.
@@ -184,7 +185,7 @@ func requests(cpu, memory string) map[string]any {
 
 // image returns nothing for an image left to the chart.
 func image(i lab.Image) map[string]any {
-	repository, tag := splitRef(i.Ref)
+	repository, tag := helm.SplitRef(i.Ref)
 	out := map[string]any{"imagePullPolicy": "IfNotPresent"}
 	if repository != "" {
 		out["repository"] = repository
@@ -195,40 +196,7 @@ func image(i lab.Image) map[string]any {
 	return out
 }
 
-// splitRef splits repository:tag; a colon before the last slash belongs to a registry's port.
-func splitRef(ref string) (repository, tag string) {
-	i := strings.LastIndex(ref, ":")
-	if i < 0 || strings.Contains(ref[i:], "/") {
-		return ref, ""
-	}
-	return ref[:i], ref[i+1:]
-}
-
 func with(m, more map[string]any) map[string]any {
 	maps.Copy(m, more)
 	return m
-}
-
-// Merge returns under with over merged on top: maps by key, other values replaced; a null removes the key. The arguments are not modified.
-func Merge(under, over map[string]any) map[string]any {
-	out := make(map[string]any, len(under))
-	maps.Copy(out, under)
-	for k, v := range over {
-		if v == nil {
-			delete(out, k)
-			continue
-		}
-		above, isMap := v.(map[string]any)
-		below, wasMap := out[k].(map[string]any)
-		if isMap && wasMap {
-			out[k] = Merge(below, above)
-			continue
-		}
-		if isMap {
-			out[k] = Merge(nil, above) // drops nulls
-			continue
-		}
-		out[k] = v
-	}
-	return out
 }

@@ -197,7 +197,7 @@ func (a *asker) look(ctx context.Context, v view) error {
 		if err := a.request(ctx, gitRepositories, &s.ObjectMeta, a.token); err != nil {
 			return err
 		}
-		if s.Status.GetLastHandledReconcileRequest() != a.token && s.Namespace == Namespace {
+		if s.Status.GetLastHandledReconcileRequest() != a.token && s.Namespace == a.f.namespace {
 			return nil
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
@@ -24,7 +23,7 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// Namespace is where Flux runs. Its own manifests name it.
+// Namespace is the default namespace of Flux. The estate's manifests name it.
 const Namespace = "flux-system"
 
 // InCluster is the server of the hub's own registration.
@@ -36,6 +35,10 @@ const (
 	// rootName is what `flux bootstrap` calls the source and the Kustomization that everything starts from.
 	rootName = "flux-system"
 
+	// Labels that kustomize-controller puts on what a Kustomization applies: which one that is.
+	fromName      = "kustomize.toolkit.fluxcd.io/name"
+	fromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
+
 	readyWithin  = 5 * time.Minute
 	removeWithin = 90 * time.Second // uninstalling one cluster's releases
 )
@@ -45,16 +48,18 @@ var (
 	helmReleases     = helmv2.GroupVersion.WithResource("helmreleases")
 	gitRepositories  = sourcev1.GroupVersion.WithResource("gitrepositories")
 	helmRepositories = sourcev1.GroupVersion.WithResource("helmrepositories")
+	helmCharts       = sourcev1.GroupVersion.WithResource("helmcharts")
 	receivers        = notificationv1.GroupVersion.WithResource("receivers")
 )
 
 // Flux is the engine of one lab. It is safe for concurrent use.
 type Flux struct {
-	lab     string
-	hub     kube.Clients
-	connect func(*rest.Config) (kube.Clients, error)
-	release releaser
-	reach   func(cluster string) (*rest.Config, error) // nil if no cluster is reachable
+	lab       string
+	namespace string
+	hub       kube.Clients
+	connect   func(*rest.Config) (kube.Clients, error)
+	release   releaser
+	reach     func(cluster string) (*rest.Config, error) // nil if no cluster is reachable
 }
 
 // releaser keeps a Helm release.
@@ -63,17 +68,17 @@ type releaser interface {
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
 }
 
-// New returns the engine of a lab's hub. It connects lazily.
-func New(h engine.Hub) (*Flux, error) {
+// New returns the engine of a lab's hub, in a namespace. It connects lazily.
+func New(h engine.Hub, namespace string) (*Flux, error) {
 	c, err := kube.Connect(h.Config)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	release, err := helm.New(h.Config, Namespace)
+	release, err := helm.New(h.Config, namespace)
 	if err != nil {
 		return nil, err
 	}
-	return &Flux{lab: h.Lab, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
+	return &Flux{lab: h.Lab, namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
 }
 
 // labels are on every object that lab makes.
@@ -89,7 +94,7 @@ func clusterOf(namespace string) (string, bool) { return strings.CutPrefix(names
 
 // Observe looks at the engine and its registrations. It changes nothing.
 func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
-	if seen, err := kube.ObserveNamespace(ctx, f.hub.Dynamic, Namespace); seen != kube.There || err != nil {
+	if seen, err := kube.ObserveNamespace(ctx, f.hub.Dynamic, f.namespace); seen != kube.There || err != nil {
 		return engine.State{}, err
 	}
 	rel, err := f.release.Observe(ctx, releaseName)
@@ -98,7 +103,7 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 	}
 	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
-		all, err := workload.Observe(ctx, f.hub.Typed, Namespace, rel.Workloads)
+		all, err := workload.Observe(ctx, f.hub.Typed, f.namespace, rel.Workloads)
 		if err != nil {
 			return engine.State{}, err
 		}
@@ -114,5 +119,3 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 
 // short drops the suffix of every workload of Flux.
 func short(sentence string) string { return strings.ReplaceAll(sentence, "-controller", "") }
-
-var _ = []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, receivers}

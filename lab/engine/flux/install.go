@@ -16,12 +16,12 @@ import (
 // Install installs or upgrades Flux to the chart and values, and waits until it serves. It reports whether anything changed: a release of the same inputs whose
 // objects are all there is left alone. What a killed run left half installed is completed; nothing is uninstalled.
 func (f *Flux) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	ns := kube.Namespace{Name: Namespace, Labels: f.labels("engine"), Leaving: f.letGo}
+	ns := kube.Namespace{Name: f.namespace, Labels: f.labels("engine"), Leaving: f.letGo}
 	if err := ns.Ensure(ctx, f.hub.Dynamic, p); err != nil {
 		return false, err
 	}
 	res, err := f.release.Ensure(ctx, helm.Release{
-		Name: releaseName, Namespace: Namespace, Chart: chart, Values: values, Labels: map[string]string{lab.LabelName: f.lab},
+		Name: releaseName, Namespace: f.namespace, Chart: chart, Values: values, Labels: map[string]string{lab.LabelName: f.lab},
 	}, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "flux", 1)) })
 	if err != nil {
 		return false, fmt.Errorf("flux: %w", err)
@@ -34,7 +34,7 @@ func (f *Flux) awaitReady(ctx context.Context, rel helm.State, p lab.Progress) e
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	version := strings.TrimPrefix(rel.App, "v")
-	err := workload.Wait(within, f.hub.Typed, Namespace, rel.Workloads, func(d string) { p("flux " + version + ": " + short(d)) })
+	err := workload.Wait(within, f.hub.Typed, f.namespace, rel.Workloads, func(d string) { p("flux " + version + ": " + short(d)) })
 	var late *workload.NotReady
 	if !errors.As(err, &late) {
 		return err

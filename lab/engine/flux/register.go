@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"time"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +96,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
-	replaced, err := f.applyVars(ctx, reg)
+	replaced, err := f.applyVars(ctx, reg.Cluster, Vars(plain(reg.Labels), plain(reg.Annotations)))
 	switch {
 	case err != nil:
 		return nil, err
@@ -132,7 +134,11 @@ func kubeconfig(reg lab.Registration, cred kube.Credential) (string, error) {
 	}
 	cluster := &clientcmdapi.Cluster{Server: reg.Server, CertificateAuthorityData: cred.CA}
 	if reg.Via != "" {
-		cluster.ProxyURL = reg.Proxy
+		at, err := url.Parse(reg.Via)
+		if err != nil {
+			return "", err
+		}
+		cluster.ProxyURL, cluster.TLSServerName = reg.Proxy, at.Hostname()
 	}
 	text, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{reg.Cluster: cluster},
@@ -152,6 +158,7 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 		annotations[k] = v.Value
 	}
 	maps.Copy(labels, f.labels(registration))
+	labels[watched] = "Enabled"
 	if !since.IsZero() {
 		annotations[sinceAnnotation] = since.UTC().Format(time.RFC3339)
 	}
@@ -170,21 +177,26 @@ func Vars(labels, annotations map[string]string) map[string]string {
 	vars := map[string]string{}
 	for _, m := range []map[string]string{labels, annotations} {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			vars[variable.ReplaceAllString(k, "_")] = m[k]
+			name := variable.ReplaceAllString(k, "_")
+			if unicode.IsDigit(rune(name[0])) {
+				name = "_" + name
+			}
+			vars[name] = m[k]
 		}
 	}
 	return vars
 }
 
-// applyVars makes the bridge's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
-func (f *Flux) applyVars(ctx context.Context, reg lab.Registration) (bool, error) {
-	data := map[string]any{}
-	for k, v := range Vars(plain(reg.Labels), plain(reg.Annotations)) {
-		data[k] = v
-	}
+// watched has Flux look again as soon as an object changes that a Kustomization or a HelmRelease names.
+const watched = "reconcile.fluxcd.io/watch"
+
+// applyVars makes a cluster's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
+func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]string) (bool, error) {
+	labels := f.labels(registration)
+	labels[watched] = "Enabled"
 	want := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": data,
-		"metadata": map[string]any{"name": VarsName, "namespace": namespaceOf(reg.Cluster), "labels": f.labels(registration)},
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": values(vars),
+		"metadata": map[string]any{"name": VarsName, "namespace": namespaceOf(cluster), "labels": labels},
 	}}
 	have, same, err := kube.Compare(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
 	if err != nil || same {
@@ -198,6 +210,14 @@ func (f *Flux) applyVars(ctx context.Context, reg lab.Registration) (bool, error
 	}
 	_, _, err = kube.Apply(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
 	return true, err
+}
+
+func values(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
 }
 
 func plain(m map[string]lab.Value) map[string]string {
@@ -240,6 +260,7 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	for k := range f.labels(registration) {
 		delete(labels, k)
 	}
+	delete(labels, watched)
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
 	server := annotations[serverAnnotation]
 	delete(annotations, serverAnnotation)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ type part struct {
 // repository returns the objects of a repository: a Secret, and for charts their source.
 func (f *Flux) repository(r engine.Repository) []part {
 	meta := func() map[string]any {
-		return map[string]any{"name": r.Name, "namespace": Namespace, "labels": f.labels(repositoriesPart)}
+		return map[string]any{"name": r.Name, "namespace": f.namespace, "labels": f.labels(repositoriesPart)}
 	}
 	data := map[string]string{}
 	if r.Username != "" || r.Password != "" {
@@ -88,7 +89,7 @@ func (f *Flux) repository(r engine.Repository) []part {
 func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVersionResource, kept map[string]bool) ([]string, error) {
 	var names []string
 	for _, r := range resources {
-		objects := f.hub.Dynamic.Resource(r).Namespace(Namespace)
+		objects := f.hub.Dynamic.Resource(r).Namespace(f.namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + of})
 		if apierrors.IsNotFound(err) {
 			continue // not even the kind is there
@@ -120,25 +121,25 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 
 // ApplyRoot gives Flux the objects that it starts from, and reports whether that changed anything. Former ones are taken back; what they applied stays.
 func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
-	objects, err := f.root(root)
+	parts, err := f.root(root)
 	if err != nil {
 		return false, err
 	}
 	applied, kept := false, map[string]bool{}
-	for _, o := range objects {
-		before, after, err := kube.Apply(ctx, f.hub.Dynamic, rootKinds[o.GetKind()], o)
+	for _, p := range parts {
+		before, after, err := kube.Apply(ctx, f.hub.Dynamic, p.resource, p.want)
 		if err != nil {
 			return applied, err
 		}
 		applied = applied || kube.Changed(before, after)
-		kept[o.GetName()] = true
+		kept[p.want.GetName()] = true
 	}
 	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
 	return applied || len(dropped) > 0, err
 }
 
-// root reads a root's objects, pointed at the lab's forge.
-func (f *Flux) root(root engine.Root) ([]*unstructured.Unstructured, error) {
+// root reads a root's objects, pointed at the lab's forge, and adds the Receiver of its webhooks.
+func (f *Flux) root(root engine.Root) ([]part, error) {
 	objects, err := decode(root.Manifest)
 	if err != nil {
 		return nil, err
@@ -147,18 +148,21 @@ func (f *Flux) root(root engine.Root) ([]*unstructured.Unstructured, error) {
 	for address, mirror := range root.Mirrors {
 		mirrors[lab.RepositoryKey(address)] = mirror
 	}
+	var parts []part
 	for _, o := range objects {
-		if _, known := rootKinds[o.GetKind()]; !known {
-			return nil, fmt.Errorf("%s %s: no part of what Flux starts from", strings.ToLower(o.GetKind()), o.GetName())
+		resource, err := rootResource(o)
+		if err != nil {
+			return nil, err
 		}
-		o.SetNamespace(Namespace)
+		parts = append(parts, part{resource, o})
+		o.SetNamespace(f.namespace)
 		labels := map[string]string{}
 		maps.Copy(labels, o.GetLabels())
 		labels[lab.LabelName], labels[lab.LabelPart] = f.lab, rootPart
 		o.SetLabels(labels)
 		spec, _ := o.Object["spec"].(map[string]any)
 		if spec == nil {
-			return nil, fmt.Errorf("%s %s: no spec", strings.ToLower(o.GetKind()), o.GetName())
+			return nil, fmt.Errorf("root: %s %s has no spec", strings.ToLower(o.GetKind()), o.GetName())
 		}
 		if o.GetKind() == "Kustomization" {
 			spec["suspend"] = false // Withdraw suspends it
@@ -176,11 +180,32 @@ func (f *Flux) root(root engine.Root) ([]*unstructured.Unstructured, error) {
 		if key == estate && root.RepoURL != "" {
 			spec["url"], spec["secretRef"] = root.RepoURL, map[string]any{"name": "estate"}
 			if root.Revision != "" {
-				spec["ref"] = map[string]any{"branch": root.Revision}
+				spec["ref"] = reference(root.Revision)
 			}
 		}
 	}
-	return objects, nil
+	return append(parts, f.receiver()), nil
+}
+
+// commitID matches what is no name of a branch.
+var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+func reference(revision string) map[string]any {
+	if commitID.MatchString(revision) {
+		return map[string]any{"commit": revision}
+	}
+	return map[string]any{"branch": revision}
+}
+
+func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
+	if r, known := rootKinds[o.GetKind()]; known && o.GroupVersionKind().Group == r.Group {
+		return r, nil
+	}
+	return schema.GroupVersionResource{}, &lab.Error{
+		Exit: lab.ExitInvalid, Code: "invalid_estate",
+		Message: fmt.Sprintf("the root's file holds a %s %q", o.GetKind(), o.GetName()),
+		Cure:    "it may hold GitRepositories and Kustomizations; put the rest into a folder that one of them applies",
+	}
 }
 
 func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
@@ -219,17 +244,17 @@ func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	objects, err := f.root(root)
+	parts, err := f.root(root)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range objects {
-		have, _, err := kube.Compare(ctx, f.hub.Dynamic, rootKinds[o.GetKind()], o)
+	for _, p := range parts {
+		have, _, err := kube.Compare(ctx, f.hub.Dynamic, p.resource, p.want)
 		if err != nil {
 			return nil, err
 		}
 		if have == nil {
-			lines = append(lines, fmt.Sprintf("%s %s is gone", strings.ToLower(o.GetKind()), o.GetName()))
+			lines = append(lines, fmt.Sprintf("%s %s is gone", strings.ToLower(p.want.GetKind()), p.want.GetName()))
 		}
 	}
 	return lines, nil

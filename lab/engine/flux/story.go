@@ -8,9 +8,11 @@ import (
 	"fmt"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Watch reports every application, calls ready, and goes on reporting changes, in order, until ctx ends.
@@ -60,12 +62,52 @@ func definition(k kustomizev1.Kustomization) string {
 
 // Registration returns what Flux knows of a cluster, as far as lab set it.
 func (f *Flux) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
-	o, err := f.registrationSecret(ctx, cluster)
-	if o == nil && err == nil {
-		err = fmt.Errorf("cluster %s is not registered: lab up registers it", cluster)
-	}
+	o, err := f.known(ctx, cluster)
 	if err != nil {
 		return engine.Registered{}, err
 	}
 	return f.registered(o), nil
+}
+
+// known returns the registration of a cluster, or an error if there is none.
+func (f *Flux) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
+	o, err := f.registrationSecret(ctx, cluster)
+	if o == nil && err == nil {
+		err = fmt.Errorf("cluster %s is not registered: lab up registers it", cluster)
+	}
+	return o, err
+}
+
+// Mark changes labels and annotations of a cluster's registration with Register's field manager: lab keeps ownership, so that Register sees no difference once
+// a key is restored. The cluster's variables follow. A key set by someone else is an error.
+func (f *Flux) Mark(ctx context.Context, cluster string, m engine.Marks) error {
+	o, err := f.known(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	meta := map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()}
+	for _, part := range []struct {
+		field  string
+		all    map[string]string
+		change map[string]*string
+	}{{"labels", o.GetLabels(), m.Labels}, {"annotations", o.GetAnnotations(), m.Annotations}} {
+		mine, err := kube.Change(o, part.field, part.all, part.change)
+		if err != nil {
+			return fmt.Errorf("cluster %s: %w", cluster, err)
+		}
+		if len(mine) > 0 {
+			meta[part.field] = values(mine)
+		}
+	}
+	data := map[string]string{}
+	if config := kube.SecretField(o, "value"); config != "" {
+		data["value"] = config
+	}
+	_, after, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, kube.Secret(meta, data))
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	now := f.registered(after)
+	_, err = f.applyVars(ctx, cluster, Vars(now.Labels, now.Annotations))
+	return kube.Wrap("cluster "+cluster, err)
 }

@@ -184,6 +184,24 @@ func Own(o *unstructured.Unstructured, field string, all map[string]string) map[
 	return out
 }
 
+// Change returns those of an object's labels or annotations, the field, that lab set, with some changed: nil removes one. What somebody else set is an error.
+func Change(o *unstructured.Unstructured, field string, all map[string]string, change map[string]*string) (map[string]string, error) {
+	mine := Own(o, field, all)
+	for k, v := range change {
+		if _, has := all[k]; has {
+			if _, own := mine[k]; !own {
+				return nil, fmt.Errorf("%s %s was set by somebody else", field, k)
+			}
+		}
+		if v == nil {
+			delete(mine, k)
+		} else {
+			mine[k] = *v
+		}
+	}
+	return mine, nil
+}
+
 // Wrap says what an error is about; nil stays nil.
 func Wrap(what string, err error) error {
 	if err == nil {

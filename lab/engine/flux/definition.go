@@ -1,0 +1,37 @@
+package flux
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/helm"
+)
+
+// chartComponent is the component of Flux's chart.
+const chartComponent = "flux2"
+
+// nodePort is of the receiver of webhooks, on the hub's node.
+const nodePort = 30080
+
+// Definition returns the definition of Flux in a namespace; "" means Namespace. It has no UI: its port is that of the receiver of webhooks.
+func Definition(namespace string) engine.Definition {
+	namespace = cmp.Or(namespace, Namespace)
+	return engine.Definition{
+		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
+		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
+		Chart: chartComponent, Images: images(),
+		Port: 8080, NodePort: nodePort, Service: "http://webhook-receiver." + namespace + ".svc",
+		WebhookPath: func(secret string) string { return webhookPath(secret, namespace) },
+		Values:      Values, Inputs: helm.Inputs,
+		Connect: func(h engine.Hub) (engine.Engine, error) {
+			f, err := New(h, namespace)
+			if err != nil {
+				return nil, err
+			}
+			return f, nil
+		},
+	}
+}
