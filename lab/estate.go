@@ -192,6 +192,14 @@ func (e *Estate) Hub() Cluster {
 	return Cluster{}
 }
 
+// RootFile is the path of what the hub's engine starts from.
+func (e *Estate) RootFile() string {
+	if hub := e.Hub(); hub.Engine.Type == EngineFlux {
+		return FluxRootFile(hub.Name)
+	}
+	return RootFile
+}
+
 // Environment returns the named environment.
 func (e *Estate) Environment(name string) (Environment, bool) {
 	for _, env := range e.Environments {

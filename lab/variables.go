@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// VariableName is a key of the bridge in the spelling that Flux's substitution allows: what is no letter, digit or underscore becomes one.
+// VariableName is a key of the bridge in the spelling that Flux's substitution allows: what is no letter, digit or underscore becomes one, and so begins what would
+// begin with a digit.
 func VariableName(key string) string {
+	if key != "" && key[0] >= '0' && key[0] <= '9' {
+		key = "_" + key
+	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab"
 	"homelab/lab/workspace"
 )
 
@@ -11,6 +12,7 @@ var (
 	nameFlag   = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
 	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the folder that this is in, else the one built in)", EnvVars: []string{"LAB_ESTATE"}}
 	outputFlag = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the output: text or json", Value: "text"}
+	engineFlag = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: argocd or flux (default: the lab's, else the estate's spec.engine)"}
 	imagesFlag = &cli.StringFlag{
 		Name: "images", Usage: "`ORIGIN` of images and charts: auto, registry, source or bundle=FILE", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
 	}
@@ -24,6 +26,9 @@ func (p *program) output(c *cli.Context) error {
 	if err := oneOf(c, "output", "text", "json"); err != nil {
 		return err
 	}
+	if err := oneOf(c, "engine", string(lab.EngineArgoCD), string(lab.EngineFlux)); err != nil {
+		return err
+	}
 	p.setUI(c.String("output") == "json")
 	return nil
 }
@@ -31,7 +36,7 @@ func (p *program) output(c *cli.Context) error {
 // aim returns the flags and variables that select the lab and the estate.
 func (p *program) aim(c *cli.Context) workspace.Options {
 	return workspace.Options{
-		Name: c.String("name"), Estate: c.String("estate"), Builtin: c.Bool("builtin"), Embedded: p.env.Estate,
+		Name: c.String("name"), Estate: c.String("estate"), Builtin: c.Bool("builtin"), Embedded: p.env.Estate, Engine: lab.EngineType(c.String("engine")),
 		AroundName: p.env.Getenv("LAB_NAME"), AroundEstate: p.env.Getenv("LAB_ESTATE"),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"homelab/lab/doctor"
 	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
+	"homelab/lab/engine/flux"
 	"homelab/lab/forge"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -17,8 +18,8 @@ import (
 	"homelab/lab/workspace"
 )
 
-// engineDefinition returns the definition of the only engine; the rest of lab depends on engine.Definition alone.
-func engineDefinition(namespace string) engine.Definition { return argocd.Definition(namespace) }
+// engines are all engines; the rest of lab depends on engine.Definition alone.
+var engines = map[lab.EngineType]func(namespace string) engine.Definition{lab.EngineArgoCD: argocd.Definition, lab.EngineFlux: flux.Definition}
 
 // parts are the optional dependencies of a lab.
 type parts struct {
@@ -49,7 +50,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: engineDefinition(up.EngineNamespace(ws.Record, with.estate)),
+		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: engines[up.EngineOf(ws.Record, with.estate)](up.EngineNamespace(ws.Record, with.estate)),
 	}
 	return l, nil
 }

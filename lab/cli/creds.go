@@ -12,12 +12,11 @@ import (
 )
 
 func (p *program) credsCommand() *cli.Command {
-	name := string(engineDefinition("").Type)
 	return &cli.Command{
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",
-		ArgsUsage:   "[" + name + "|forge]",
-		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds "+name, "lab creds -o json"),
+		ArgsUsage:   "[argocd|forge]",
+		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
 		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())
@@ -40,5 +39,5 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 			return p.ui.Result(one, one.Password)
 		}
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q", service), Cure: "lab creds " + string(l.core.Definition.Type) + " or lab creds forge"}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q in this lab", service), Cure: "lab creds lists them"}
 }

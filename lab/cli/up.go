@@ -23,9 +23,9 @@ func (p *program) upCommand() *cli.Command {
 		Usage: "bring the lab up, or make it follow the estate",
 		Description: "Looks at what there is, does what is missing, and ends when every application is in sync and healthy. A run that was ended, however\n" +
 			"that happened, is gone on with by the next. Where nothing is to be done, nothing is touched.\n\n" +
-			examples("lab up", "lab up --fix", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
+			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
-			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
+			nameFlag, estateFlag, outputFlag, engineFlag, imagesFlag, mirrorFlag,
 			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
 			&cli.BoolFlag{Name: "fix", Usage: "as root on Linux, first cure what lab doctor finds wrong with this machine"},
 			&cli.StringSliceFlag{Name: "recreate", Usage: "remove these `CLUSTERS` and make them again; what runs in them is lost"},
@@ -119,7 +119,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 		return err
 	}
 	is := ws.Record
-	is.Lab, is.Estate, is.Images, is.Namespace = ws.Name, ws.Estate.Dir, o.origin.images, with.estate.Hub().Engine.Namespace
+	is.Lab, is.Estate, is.Images, is.Namespace, is.Asked = ws.Name, ws.Estate.Dir, o.origin.images, with.estate.Hub().Engine.Namespace, ws.Engine
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}

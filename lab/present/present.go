@@ -34,12 +34,13 @@ func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	return res
 }
 
-// Credentials open the services of a lab: the engine, then the forge.
+// Credentials open the services of a lab: the engine, if it has a UI, then the forge.
 func Credentials(l *up.Lab) []ui.Credential {
-	return []ui.Credential{
-		{Service: string(l.Definition.Type), URL: l.EngineURL(), User: l.Creds.EngineUser, Password: l.Creds.EnginePassword},
-		{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+	var list []ui.Credential
+	if l.Definition.UI {
+		list = append(list, ui.Credential{Service: string(l.Definition.Type), URL: l.EngineURL(), User: l.Creds.EngineUser, Password: l.Creds.EnginePassword})
 	}
+	return append(list, ui.Credential{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword})
 }
 
 // Summary is the last screen of a run that changed something.

@@ -98,6 +98,7 @@ type Record struct {
 	Lab       string         `json:"lab"`
 	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
 	Engine    lab.EngineType `json:"engine"`
+	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, whatever the estate says
 	Images    string         `json:"images"`              // requested origin of images
 	Namespace string         `json:"namespace,omitempty"` // of the engine; empty for its default
 	Ports     Ports          `json:"ports"`

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,12 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 		return was, &lab.Error{
 			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and an engine that runs does not move",
 			Cure: "undo the change, or make the hub again: lab up --recreate " + hub,
+		}
+	}
+	if to := l.Definition.Type; was.Engine != "" && was.Engine != to {
+		return was, &lab.Error{
+			Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would take its place", was.Engine, to),
+			Details: []string{"nothing was touched"}, Cure: fmt.Sprintf("lab up --engine %s to stay with it; lab down, and then lab up --engine %s", was.Engine, to),
 		}
 	}
 	if is.Ports == (state.Ports{}) {
@@ -56,6 +63,14 @@ func EngineNamespace(r state.Record, est *lab.Estate) string {
 		return est.Hub().Engine.Namespace
 	}
 	return r.Namespace
+}
+
+// EngineOf returns a lab's engine, from the estate if there is one, else from the record.
+func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
+	if est != nil {
+		return est.Hub().Engine.Type
+	}
+	return cmp.Or(r.Engine, lab.EngineArgoCD)
 }
 
 // publishedPorts returns the ports published by the lab's containers, 0 for a missing container.

@@ -315,7 +315,7 @@ func (l *Lab) repositories() []engine.Repository {
 
 // root returns the estate's app of apps with the forge as its source.
 func (l *Lab) root() (engine.Root, error) {
-	manifest, err := fs.ReadFile(l.Estate.FS, lab.RootFile)
+	manifest, err := fs.ReadFile(l.Estate.FS, l.Estate.RootFile())
 	if err != nil {
 		return engine.Root{}, fmt.Errorf("root application: %w", err)
 	}

@@ -21,6 +21,7 @@ type Options struct {
 	Estate   string // folder; empty for the one around the working folder
 	Builtin  bool   // the built-in estate, whatever the working folder holds
 	Embedded fs.FS  // the built-in estate
+	Engine   lab.EngineType // asked for; empty for the lab's, or the estate's
 	// Around is what the environment says in place of Name and Estate.
 	AroundName, AroundEstate string
 }
@@ -31,6 +32,8 @@ type Workspace struct {
 	Dir    *state.Dir
 	Record state.Record
 	Estate Files
+
+	Engine lab.EngineType // asked for, now or when the lab was made; empty for the estate's
 
 	here   string // lab that a command is about here when nothing names another
 	named  string // folder of the estate, where the command line names it
@@ -66,6 +69,7 @@ func Open(o Options) (*Workspace, error) {
 		}
 		w.garbled = err
 	}
+	w.Engine = cmp.Or(o.Engine, w.Record.Asked)
 	return w, w.origin(o)
 }
 
@@ -179,7 +183,7 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 			return nil, err
 		}
 	}
-	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, options...)
+	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine)}, options...)...)
 	if err != nil {
 		return nil, err
 	}
