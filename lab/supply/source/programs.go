@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -125,7 +126,7 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	if err != nil {
 		return err
 	}
-	versions, err := b.versions(ctx, c.With)
+	versions, err := b.versions(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -163,13 +164,13 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	return err
 }
 
-// versions returns the dependency versions of a component; none for "".
-func (b *Builder) versions(ctx context.Context, component string) (map[string]string, error) {
-	c, ok := b.recipes.Get(component)
+// versions returns the versions that c takes from the component it is built with; none without one.
+func (b *Builder) versions(ctx context.Context, c *Component) (map[string]string, error) {
+	with, ok := b.recipes.Get(c.With)
 	if !ok {
 		return nil, nil
 	}
-	src, err := b.module(ctx, c.Module+"@"+c.Version)
+	src, err := b.module(ctx, with.Module+"@"+with.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,12 @@ func (b *Builder) versions(ctx context.Context, component string) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	return versionsOf(c, upstream)
+	versions, err := versionsOf(with, upstream)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(versions, func(path, _ string) bool { return c.excepts(path) })
+	return versions, nil
 }
 
 // compile returns the CPU time.

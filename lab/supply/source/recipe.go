@@ -59,6 +59,7 @@ type Component struct {
 	Local    string            `yaml:"local" json:"local,omitempty"`     // version for the module's `replace X => ./dir`; such lines are dropped without it
 	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, overrides the module's own
 	With     string            `yaml:"with" json:"with,omitempty"`       // component whose dependency versions are used, so that they are compiled once
+	Except   []string          `yaml:"except" json:"except,omitempty"`   // prefixes of modules that With does not cover: they are released together, and its lack some
 	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its only C file in the module
 
 	// RootFS.
@@ -254,6 +255,9 @@ func (r *Recipes) check(i int, c *Component) []string {
 		}
 		if with, ok := r.Get(c.With); c.With != "" && (!ok || r.index(c.With) >= i || with.Module == "" || with.Own) {
 			wrong("with %q, which is not a component above it that is compiled", c.With)
+		}
+		if c.With == "" && len(c.Except) > 0 {
+			wrong("except goes with with")
 		}
 	case KindRootFS:
 		if c.Suite == "" {

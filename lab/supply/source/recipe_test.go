@@ -178,6 +178,18 @@ replace (
 	}
 }
 
+func TestExcept(t *testing.T) {
+	c := &Component{Except: []string{"example.com/family", "example.com/alone"}}
+	for module, want := range map[string]bool{
+		"example.com/family": true, "example.com/family/member": true, "example.com/alone": true,
+		"example.com/familiar": false, "example.com": false,
+	} {
+		if got := c.excepts(module); got != want {
+			t.Errorf("%s: %t", module, got)
+		}
+	}
+}
+
 func TestGoModInvalid(t *testing.T) {
 	c := &Component{Name: "x", Module: "example.com/x", Version: "v1.0.0"}
 	if _, err := goMod(c, []byte("this is no go.mod"), nil, nil); err == nil {
@@ -192,6 +204,7 @@ func TestGoModInvalid(t *testing.T) {
 const keyRecipes = `components:
 - {name: root, kind: rootfs, suite: bookworm, debian: [bash], seconds: 5}
 - {name: other, kind: programs, module: example.com/other, version: v1.0.0, packages: [.]}
+- {name: beside, kind: programs, module: example.com/beside, version: v1.0.0, packages: [.], with: other, except: [a.b]}
 - {name: prog, kind: programs, module: example.com/prog, version: v1.0.0, packages: [.], cgo: true, tags: [a], ldflags: [-X x=y]}
 - name: img
   kind: image
@@ -231,7 +244,8 @@ func TestKeysSensitive(t *testing.T) {
 		{"cgo: true", "cgo: false", []string{"img", "prog"}},
 		{"tags: [a]", "tags: [b]", []string{"img", "prog"}},
 		{"x=y", "x=z", []string{"img", "prog"}},
-		{"other, version: v1.0.0", "other, version: v1.0.1", []string{"other"}},
+		{"other, version: v1.0.0", "other, version: v1.0.1", []string{"beside", "other"}},
+		{"except: [a.b]", "except: [a.c]", []string{"beside"}},
 		{"file: su-exec", "file: redis-entrypoint", []string{"img"}},
 		{`mode: "0755"`, `mode: "0750"`, []string{"img"}},
 		{"img:1", "img:2", []string{"img"}},
