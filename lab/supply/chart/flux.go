@@ -102,7 +102,7 @@ func (b *fluxChart) addController(c controller, at, dir string) error {
 			annotations, _ := meta["annotations"].(map[string]any)
 			meta["annotations"] = include{"flux.crdAnnotations", fmt.Sprintf(`(dict "values" .Values "own" %s)`, dict(annotations))}
 			meta["labels"] = include{"flux.labels", c.arg()}
-			text, err := emit(".Values.installCRDs", doc)
+			text, err := emit("and .Values.installCRDs "+c.values("create"), doc)
 			if err != nil {
 				return err
 			}
