@@ -1,0 +1,48 @@
+package supply
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"homelab/lab/supply/chart"
+)
+
+// What the chart runs unless told otherwise is what the recipes build.
+func TestFluxChartNamesTheImages(t *testing.T) {
+	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
+	var want []string
+	for _, name := range s.ImagesOf("flux2", "") {
+		want = append(want, s.Ref(name))
+	}
+	r, err := chart.Find("flux2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOPROXY", "off") // tests do not download
+	src, err := chart.Download(t.Context(), r)
+	if err != nil {
+		t.Skip(err)
+	}
+	made, err := chart.Build(t.Context(), r, src, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := loader.LoadFile(made.Archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range c.Values {
+		if m, ok := v.(map[string]any); ok && m["image"] != nil {
+			got = append(got, fmt.Sprintf("%s:%s", m["image"], m["tag"]))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the chart runs %q, the recipes build %q", got, want)
+	}
+}
