@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/helm"
+	"homelab/lab/engine/words"
 )
 
 // application is the part of Argo CD's Application that lab reads. Argo CD's own types do not compile with the current client-go.
@@ -250,10 +251,10 @@ func (a application) message() string {
 		return cause(a.Status.OperationState.Message)
 	}
 	if bad := a.unhealthy(); len(bad) > 0 {
-		return clip(bad[0].trouble(), messageLimit)
+		return words.Clip(bad[0].trouble(), messageLimit)
 	}
 	if a.Status.Health.Message != "" {
-		return clip(a.Status.Health.Message, messageLimit)
+		return words.Clip(a.Status.Health.Message, messageLimit)
 	}
 	if a.Status.OperationState.Phase == "Running" {
 		return "syncing: " + cmp.Or(cause(a.Status.OperationState.Message), "started")

@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // A root's extra objects are applied with it, reported when missing, and deleted when no longer needed.
@@ -16,7 +17,7 @@ func TestApplyRootBeside(t *testing.T) {
 	a, hub, _ := newFake(t)
 	beside := func(kind, apiVersion, name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{
-			"name": name, "namespace": Namespace, "labels": map[string]any{lab.LabelName: a.lab, lab.LabelPart: besidePart},
+			"name": name, "namespace": Namespace, "labels": map[string]any{lab.LabelName: a.lab, lab.LabelPart: kube.BesidePart},
 		}}}
 	}
 	root := engine.Root{
@@ -37,21 +38,21 @@ func TestApplyRootBeside(t *testing.T) {
 		}
 	}
 	stray()
-	deployments := hub.Resource(besideKinds["Deployment"]).Namespace(Namespace)
+	deployments := hub.Resource(kube.BesideKinds["Deployment"]).Namespace(Namespace)
 	if err := deployments.Delete(t.Context(), "front", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stray("deployment front is gone")
 	foreign := beside("ConfigMap", "v1", "hers")
 	foreign.SetLabels(nil)
-	if _, err := hub.Resource(besideKinds["ConfigMap"]).Namespace(Namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+	if _, err := hub.Resource(kube.BesideKinds["ConfigMap"]).Namespace(Namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	root.Beside = nil
 	if changed, err := a.ApplyRoot(t.Context(), root); err != nil || !changed {
 		t.Errorf("changed %t, %v", changed, err)
 	}
-	list, err := hub.Resource(besideKinds["ConfigMap"]).Namespace(Namespace).List(t.Context(), metav1.ListOptions{})
+	list, err := hub.Resource(kube.BesideKinds["ConfigMap"]).Namespace(Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "hers" {
 		t.Errorf("left %v, %v", list, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/words"
 )
 
 // brokenFor is how long an ApplicationSet may fail to generate before the wait fails: the cause is then in Git, and needs a commit.
@@ -102,7 +103,7 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 		return line + ", asking argo cd to look again"
 	}
 	first := pending[0]
-	first.Reason = clip(first.Reason, max(width-len(line)-len(first.Application)-len(", : "), width/3))
+	first.Reason = words.Clip(first.Reason, max(words.Width-len(line)-len(first.Application)-len(", : "), words.Width/3))
 	return line + ", " + first.String()
 }
 
@@ -248,7 +249,7 @@ func (w *watcher) idleReason() string {
 		for errors.Unwrap(err) != nil {
 			err = errors.Unwrap(err) // drop addresses and resources, which mean little to a user
 		}
-		return clip("the hub does not answer: "+err.Error(), width)
+		return words.Clip("the hub does not answer: "+err.Error(), words.Width)
 	}
 }
 

@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/words"
 	"homelab/lab/engine/workload"
 )
 
@@ -28,43 +28,17 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), describeWithin)
 	defer cancel()
-	type row struct {
-		name, state string
-		lines       []string
-	}
-	var rows []row
-	wide, wideState := 0, 0
+	var rows []words.Row
 	for _, p := range mergeMissing(pending) {
-		r := row{name: p.Application, state: p.State()}
-		r.lines = a.explain(asking, v.apps[p.Application], p)
-		rows = append(rows, r)
-		wide, wideState = max(wide, len(r.name)), max(wideState, len(r.state))
+		rows = append(rows, words.Row{Name: p.Application, State: p.State(), Reasons: a.explain(asking, v.apps[p.Application], p)})
 	}
-	e := &lab.Error{
+	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "not_converged",
 		Message: headline(v, want, pending, waited),
 		Cure:    "what is up stays up. once mended, run lab up again; lab diagnose writes everything worth reading to a file",
 		Err:     watch,
+		Details: words.Table(rows),
 	}
-	for _, r := range rows {
-		first := fmt.Sprintf("%-*s   %-*s   ", wide, r.name, wideState, r.state)
-		indent := strings.Repeat(" ", wide+3)
-		if len(r.lines) == 0 {
-			e.Details = append(e.Details, strings.TrimRight(first, " "))
-			continue
-		}
-		lines := wrapAt(r.lines[0], width-len(first))
-		e.Details = append(e.Details, first+lines[0])
-		for _, l := range lines[1:] {
-			e.Details = append(e.Details, strings.Repeat(" ", len(first))+l)
-		}
-		for _, more := range r.lines[1:] {
-			for _, l := range wrapAt(more, width-len(indent)) {
-				e.Details = append(e.Details, indent+l)
-			}
-		}
-	}
-	return e
 }
 
 // mergeFrom is the number of missing applications from which on they are reported in one line, as they share one reason.
@@ -178,39 +152,12 @@ func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
 	if err != nil {
 		return nil
 	}
-	var lines []string
 	byNamespace := map[string][]string{}
 	for _, r := range app.Status.Resources {
 		if r.Kind == "Deployment" || r.Kind == "StatefulSet" {
-			n := r.Namespace
-			if n == "" {
-				n = ns
-			}
+			n := cmp.Or(r.Namespace, ns)
 			byNamespace[n] = append(byNamespace[n], r.Kind+"/"+r.Name)
 		}
 	}
-	for _, n := range sortedKeys(byNamespace) {
-		all, err := workload.Observe(ctx, c.Typed, n, byNamespace[n])
-		if err != nil {
-			continue
-		}
-		waiting := workload.Pending(all)
-		if len(waiting) == 0 {
-			continue
-		}
-		pods, err := c.Typed.CoreV1().Pods(n).List(ctx, metav1.ListOptions{})
-		for _, w := range waiting {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", strings.ToLower(w.Kind), w.Name, strings.TrimPrefix(w.String(), w.Name+" ")))
-			if err != nil {
-				continue
-			}
-			for i := range pods.Items {
-				if t := workload.Trouble(&pods.Items[i]); t != "" && workload.Owns(w, &pods.Items[i]) {
-					lines = append(lines, t)
-					break // replicas fail alike
-				}
-			}
-		}
-	}
-	return lines
+	return workload.Describe(ctx, c.Typed, byNamespace)
 }

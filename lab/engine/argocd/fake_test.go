@@ -40,7 +40,7 @@ type cluster struct {
 
 var kinds = map[schema.GroupVersionResource]string{
 	applications: "Application", applicationSets: "ApplicationSet", appProjects: "AppProject", namespaces: "Namespace",
-	besideKinds["ConfigMap"]: "ConfigMap", besideKinds["Service"]: "Service", besideKinds["Deployment"]: "Deployment",
+	kube.BesideKinds["ConfigMap"]: "ConfigMap", kube.BesideKinds["Service"]: "Service", kube.BesideKinds["Deployment"]: "Deployment",
 	secrets: "Secret", serviceAccounts: "ServiceAccount", roleBindings: "ClusterRoleBinding",
 }
 

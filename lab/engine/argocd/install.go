@@ -18,6 +18,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
+	"homelab/lab/engine/words"
 	"homelab/lab/engine/workload"
 )
 
@@ -134,10 +135,10 @@ func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress)
 		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
 	}
 	for _, s := range late.Waiting {
-		e.Details = append(e.Details, wrapAt(short(s.String()), width)...)
+		e.Details = append(e.Details, words.Wrap(short(s.String()), words.Width)...)
 	}
 	for _, s := range late.Pods {
-		e.Details = append(e.Details, wrapAt(s, width)...)
+		e.Details = append(e.Details, words.Wrap(s, words.Width)...)
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/words"
 )
 
 const (
@@ -49,7 +50,7 @@ func parseApplicationSet(o *unstructured.Unstructured) (applicationSet, error) {
 func (s applicationSet) fault() string {
 	for _, c := range s.Status.Conditions {
 		if c.Type == "ErrorOccurred" && c.Status == string(metav1.ConditionTrue) {
-			return clip(cmp.Or(c.Message, c.Reason), messageLimit)
+			return words.Clip(cmp.Or(c.Message, c.Reason), messageLimit)
 		}
 	}
 	return ""

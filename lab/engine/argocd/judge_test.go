@@ -16,6 +16,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/engine/words"
 )
 
 // Each file of testdata/judge is a case: the wanted state, Argo CD's objects and the resulting messages.
@@ -66,7 +67,7 @@ func TestJudge(t *testing.T) {
 						t.Errorf("line of %d columns: %s", len([]rune(d)), d)
 					}
 				}
-				if line := progressLine(v, want, pending); len([]rune(line)) > width {
+				if line := progressLine(v, want, pending); len([]rune(line)) > words.Width {
 					t.Errorf("progress too wide: %s", line)
 				}
 			}
@@ -122,18 +123,6 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-func TestClip(t *testing.T) {
-	if got := clip("a\n b   c", 10); got != "a b c" {
-		t.Errorf("%q", got)
-	}
-	if got := clip(strings.Repeat("é", 20)+strings.Repeat("ü", 20), 5); got != "é … ü" {
-		t.Errorf("%q", got)
-	}
-	if got := clip("failed to load live state: get https://prod:6443/version: certificate signed by unknown authority", 50); got != "failed to load live … by unknown authority" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestCause(t *testing.T) {
 	for message, want := range map[string]string{
 		`one or more synchronization tasks completed unsuccessfully, reason: namespaces "podinfo" is forbidden. Retrying attempt #3 at 11:28PM.`: `namespaces "podinfo" is forbidden`,
@@ -144,21 +133,6 @@ func TestCause(t *testing.T) {
 	} {
 		if got := cause(message); got != want {
 			t.Errorf("%q of %q", got, message)
-		}
-	}
-}
-
-func TestWrapAt(t *testing.T) {
-	for _, tc := range []struct {
-		text string
-		want []string
-	}{
-		{"", []string{""}},
-		{"one two three", []string{"one two", "three"}},
-		{"muchtoolongforaline x", []string{"muchtoolongforaline", "x"}},
-	} {
-		if d := cmp.Diff(tc.want, wrapAt(tc.text, 8)); d != "" {
-			t.Errorf("%q: %s", tc.text, d)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 var errOverloaded = errors.New("etcdserver: request timed out")
@@ -35,7 +36,7 @@ data: {url: aHR0cDovL29sZA==}
 func TestRequestErrors(t *testing.T) {
 	beside := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: besidePart}},
+		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.BesidePart}},
 	}}
 	root := engine.Root{Manifest: []byte(rootManifest), Beside: []*unstructured.Unstructured{beside}}
 	repos := []engine.Repository{{Name: "estate", Type: "git", URL: "http://forge/estate.git"}}

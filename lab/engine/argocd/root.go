@@ -39,7 +39,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		return false, err
 	}
 	kept := map[string]bool{}
-	applied, err := a.applyBeside(ctx, root.Beside)
+	applied, err := a.beside().Apply(ctx, root.Beside)
 	if err != nil {
 		return applied, err
 	}
@@ -86,7 +86,7 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	beside, err := a.strayedBeside(ctx, root.Beside)
+	beside, err := a.beside().Strayed(ctx, root.Beside)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +110,10 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 		}
 	}
 	return lines, nil
+}
+
+func (a *ArgoCD) beside() kube.Beside {
+	return kube.Beside{Hub: a.hub.Dynamic, Namespace: a.namespace, Lab: a.lab}
 }
 
 // dropRoots deletes former roots not in kept, and reports whether there were any.

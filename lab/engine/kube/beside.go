@@ -1,8 +1,10 @@
-package argocd
+package kube
 
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,54 +13,61 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 
 	"homelab/lab"
-	"homelab/lab/engine/kube"
 )
 
-// besideKinds are the supported kinds of a root's extra objects.
-var besideKinds = map[string]schema.GroupVersionResource{
-	"ConfigMap":  {Version: "v1", Resource: "configmaps"},
-	"Secret":     secrets,
+// Beside keeps the extra objects of a root in an engine's namespace.
+type Beside struct {
+	Hub       dynamic.Interface
+	Namespace string
+	Lab       string
+}
+
+// BesideKinds are the supported kinds of a root's extra objects.
+var BesideKinds = map[string]schema.GroupVersionResource{
+	"ConfigMap":  ConfigMaps,
+	"Secret":     Secrets,
 	"Service":    {Version: "v1", Resource: "services"},
 	"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
 }
 
-// besidePart is their part label.
-const besidePart = "front"
+// BesidePart is the part label of a root's extra objects.
+const BesidePart = "front"
 
 func besideResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
-	r, ok := besideKinds[o.GetKind()]
+	r, ok := BesideKinds[o.GetKind()]
 	if !ok {
 		return r, fmt.Errorf("%s %s: lab gives no such kind to the hub", strings.ToLower(o.GetKind()), o.GetName())
 	}
 	return r, nil
 }
 
-// applyBeside applies a root's extra objects, deletes those no longer needed, and reports whether anything changed.
-func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
+// Apply applies a root's extra objects, deletes those no longer needed, and reports whether anything changed.
+func (b Beside) Apply(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
 	applied, kept := false, map[string]bool{}
 	for _, o := range objects {
 		resource, err := besideResource(o)
 		if err != nil {
 			return applied, err
 		}
-		before, after, err := kube.Apply(ctx, a.hub.Dynamic, resource, o)
+		before, after, err := Apply(ctx, b.Hub, resource, o)
 		if err != nil {
 			return applied, err
 		}
-		applied = applied || kube.Changed(before, after)
+		applied = applied || Changed(before, after)
 		kept[o.GetKind()+"/"+o.GetName()] = true
 	}
-	// An ApplicationSet that fails to read from them retries only minutes later.
-	if err := a.awaitBeside(ctx, objects); err != nil {
+	// What fails to read from them is tried again only minutes later.
+	if err := b.await(ctx, objects); err != nil {
 		return applied, err
 	}
-	for _, kind := range sortedKeys(besideKinds) {
-		client := a.hub.Dynamic.Resource(besideKinds[kind]).Namespace(a.namespace)
-		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + besidePart})
+	for _, kind := range slices.Sorted(maps.Keys(BesideKinds)) {
+		client := b.Hub.Resource(BesideKinds[kind]).Namespace(b.Namespace)
+		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + b.Lab + "," + lab.LabelPart + "=" + BesidePart})
 		if err != nil {
-			return applied, fmt.Errorf("%s: %w", besideKinds[kind].Resource, err)
+			return applied, fmt.Errorf("%s: %w", BesideKinds[kind].Resource, err)
 		}
 		for _, o := range list.Items {
 			if kept[kind+"/"+o.GetName()] {
@@ -76,13 +85,13 @@ func (a *ArgoCD) applyBeside(ctx context.Context, objects []*unstructured.Unstru
 // besideWithin bounds the wait for a Deployment, on a slow and busy machine.
 const besideWithin = 2 * time.Minute
 
-// awaitBeside waits until the current Deployments are available.
-func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstructured) error {
+// await waits until the current Deployments are available.
+func (b Beside) await(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		client, what := kube.Place(a.hub.Dynamic, besideKinds["Deployment"], o)
+		client, what := Place(b.Hub, BesideKinds["Deployment"], o)
 		last := "nothing of it"
 		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, besideWithin, true, func(ctx context.Context) (bool, error) {
 			have, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -105,29 +114,29 @@ func (a *ArgoCD) awaitBeside(ctx context.Context, objects []*unstructured.Unstru
 	return nil
 }
 
-// strayedBeside describes missing or modified extra objects.
-func (a *ArgoCD) strayedBeside(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
+// Strayed describes missing or modified extra objects.
+func (b Beside) Strayed(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
 	var lines []string
 	for _, o := range objects {
 		resource, err := besideResource(o)
 		if err != nil {
 			return nil, err
 		}
-		have, _, err := kube.Compare(ctx, a.hub.Dynamic, resource, o)
+		have, _, err := Compare(ctx, b.Hub, resource, o)
 		if err != nil {
 			return nil, err
 		}
-		objects, what := kube.Place(a.hub.Dynamic, resource, o)
+		objects, what := Place(b.Hub, resource, o)
 		if have == nil {
 			lines = append(lines, what+" is gone")
 			continue
 		}
 		// Lists of containers and ports come back with defaults in them: the API server alone can tell whether they are as asked for.
-		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: kube.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
-		case kube.Changed(have, would):
+		case Changed(have, would):
 			lines = append(lines, what+" was changed")
 		}
 	}
