@@ -49,6 +49,9 @@ type Root struct {
 	Revision string            // of the estate: a branch, tag or commit; empty to keep it
 	Mirrors  map[string]string // address of another repository -> its replacement
 
+	// Clusters are all of the estate's, registered or not.
+	Clusters []string
+
 	// Beside are the root's extra objects in the engine's namespace: ConfigMaps, Secrets, Services and Deployments, labelled as the lab's. Former ones are
 	// deleted.
 	Beside []*unstructured.Unstructured

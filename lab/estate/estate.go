@@ -139,12 +139,12 @@ func bounded(ps lab.Problems) lab.Problems {
 
 type loader struct {
 	files
-	estate    *lab.Estate
-	engine    lab.EngineType // asked for; empty for the estate's own
+	estate *lab.Estate
+	engine lab.EngineType // asked for; empty for the estate's own
 
 	ungenerated bool // lab's files for Flux are about to be written
-	haveChart func(Chart) bool
-	mounted   []lab.Repository // by another reading
+	haveChart   func(Chart) bool
+	mounted     []lab.Repository // by another reading
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node

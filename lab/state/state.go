@@ -99,8 +99,8 @@ type Record struct {
 	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
 	Engine    lab.EngineType `json:"engine"`
 	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, whatever the estate says
-	Images    string         `json:"images"`              // requested origin of images
-	Namespace string         `json:"namespace,omitempty"` // of the engine; empty for its default
+	Images    string         `json:"images"`                // requested origin of images
+	Namespace string         `json:"namespace,omitempty"`   // of the engine; empty for its default
 	Ports     Ports          `json:"ports"`
 }
 

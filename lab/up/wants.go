@@ -324,7 +324,11 @@ func (l *Lab) root() (engine.Root, error) {
 	for _, r := range l.Estate.Repositories {
 		mirrors[r.URL] = in.MirrorURL(&r)
 	}
-	root := engine.Root{Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
+	var clusters []string
+	for _, c := range l.Estate.Clusters {
+		clusters = append(clusters, c.Name)
+	}
+	root := engine.Root{Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
 	if l.needsFront() {
 		root.Beside, err = front.Objects(l.front())
 	}

@@ -17,10 +17,10 @@ import (
 
 // Options is what a command line says of the lab and the estate that it is about.
 type Options struct {
-	Name     string // of the lab; empty for the estate's
-	Estate   string // folder; empty for the one around the working folder
-	Builtin  bool   // the built-in estate, whatever the working folder holds
-	Embedded fs.FS  // the built-in estate
+	Name     string         // of the lab; empty for the estate's
+	Estate   string         // folder; empty for the one around the working folder
+	Builtin  bool           // the built-in estate, whatever the working folder holds
+	Embedded fs.FS          // the built-in estate
 	Engine   lab.EngineType // asked for; empty for the lab's, or the estate's
 	// Around is what the environment says in place of Name and Estate.
 	AroundName, AroundEstate string

@@ -125,7 +125,11 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	applied, kept := false, map[string]bool{}
+	applied, err := f.makeRoom(ctx, root.Clusters)
+	if err != nil {
+		return applied, err
+	}
+	kept := map[string]bool{}
 	for _, p := range parts {
 		before, after, err := kube.Apply(ctx, f.hub.Dynamic, p.resource, p.want)
 		if err != nil {
@@ -160,6 +164,7 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 		maps.Copy(labels, o.GetLabels())
 		labels[lab.LabelName], labels[lab.LabelPart] = f.lab, rootPart
 		o.SetLabels(labels)
+		f.keep(o)
 		spec, _ := o.Object["spec"].(map[string]any)
 		if spec == nil {
 			return nil, fmt.Errorf("root: %s %s has no spec", strings.ToLower(o.GetKind()), o.GetName())
