@@ -1,4 +1,5 @@
-// Package argv reads a command line against the commands of a program: it puts flags where they are looked for, and completes the word that is being written.
+// Package argv reads a command line against the commands of a program: it puts flags where they are looked for, completes the word that is being written, and says what
+// is wrong.
 package argv
 
 import (

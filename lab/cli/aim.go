@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/workspace"
 )
 
@@ -23,10 +24,10 @@ var (
 
 // output sets the output format.
 func (p *program) output(c *cli.Context) error {
-	if err := oneOf(c, "output", "text", "json"); err != nil {
+	if err := argv.OneOf(c, "output", "text", "json"); err != nil {
 		return err
 	}
-	if err := oneOf(c, "engine", string(lab.EngineArgoCD), string(lab.EngineFlux)); err != nil {
+	if err := argv.OneOf(c, "engine", string(lab.EngineArgoCD), string(lab.EngineFlux)); err != nil {
 		return err
 	}
 	p.setUI(c.String("output") == "json")

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -20,7 +21,7 @@ func (p *program) bridgeCommand() *cli.Command {
 				nameFlag, estateFlag, outputFlag,
 				&cli.StringFlag{Name: "cluster", Usage: "show `CLUSTER` alone"},
 			},
-			Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+			Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.showBridge(ws, c.String("cluster"))
 			}),
 		}},

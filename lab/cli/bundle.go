@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/state"
 	"homelab/lab/supply"
@@ -26,20 +27,20 @@ func (p *program) bundleCommand() *cli.Command {
 				ArgsUsage:   "[COMPONENT...]",
 				Description: "What has not changed is not built again.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --images registry"),
 				Flags:       flags,
-				Action:      p.withSupply(anyArgs, p.bundleBuild),
+				Action:      p.withSupply(argv.AnyArgs, p.bundleBuild),
 			},
 			{
 				Name: "ls", Usage: "list every image and chart, and whether it is at hand",
 				Description: examples("lab bundle ls", "lab bundle ls -o json"),
 				Flags:       flags,
-				Action:      p.withSupply(anyArgs, p.bundleList),
+				Action:      p.withSupply(argv.AnyArgs, p.bundleList),
 			},
 			{
 				Name: "save", Usage: "write every image and chart to one archive", ArgsUsage: "FILE",
 				Description: "The archive is a zstd-compressed tar of OCI layouts and charts: another machine needs no registry and no compiler.\n\n" +
 					examples("lab bundle save lab.tar.zst"),
 				Flags:  flags,
-				Action: p.withSupply(exactlyOne("one file", "lab.tar.zst"), p.bundleSave),
+				Action: p.withSupply(argv.ExactlyOne("one file", "lab.tar.zst"), p.bundleSave),
 			},
 			{
 				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
@@ -49,7 +50,7 @@ func (p *program) bundleCommand() *cli.Command {
 					if err := p.output(c); err != nil {
 						return err
 					}
-					if err := exactlyOne("one file", "lab.tar.zst")(c); err != nil {
+					if err := argv.ExactlyOne("one file", "lab.tar.zst")(c); err != nil {
 						return err
 					}
 					return p.bundleLoad(c.Context, c.Args().First())
@@ -60,7 +61,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Description: "Images keep their names under the mirror's; charts go to charts/. Credentials are those of docker login. What is pushed says its own digests.\n\n" +
 					examples("lab bundle push registry.example.com", "lab up --images registry --registry-mirror registry.example.com"),
 				Flags:  flags,
-				Action: p.withSupply(exactlyOne("one registry", "registry.example.com"), p.bundlePush),
+				Action: p.withSupply(argv.ExactlyOne("one registry", "registry.example.com"), p.bundlePush),
 			},
 		},
 	}

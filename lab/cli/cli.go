@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -111,99 +110,16 @@ func (p *program) app() *cli.App {
 		Writer:                 p.env.Out,
 		ErrWriter:              p.env.Err,
 		ExitErrHandler:         func(*cli.Context, error) {}, // only main exits
-		OnUsageError:           usageError,
-		Action:                 noCommand,
+		OnUsageError:           argv.UsageError,
+		Action:                 argv.NoCommand,
 		Commands: []*cli.Command{
 			p.upCommand(), p.downCommand(), p.statusCommand(), p.kubeconfigCommand(), p.credsCommand(), p.gitCommand(), p.bridgeCommand(),
 			p.scenarioCommand(), p.snapshotCommand(), p.promoteCommand(), p.generateCommand(), p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.completionCommand(), p.versionCommand(),
 		},
 	}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + exitStatus + "\n"
-	setDefaults(app.Commands)
+	argv.SetDefaults(app.Commands)
 	return app
-}
-
-// setDefaults sets the defaults of all commands: lab's own usage errors, and no built-in `help` subcommand that would capture an argument.
-func setDefaults(commands []*cli.Command) {
-	for _, c := range commands {
-		c.OnUsageError = usageError
-		c.HideHelpCommand = true
-		if len(c.Subcommands) > 0 && c.Action == nil {
-			c.Action = noCommand
-		}
-		c.CustomHelpTemplate = cli.CommandHelpTemplate
-		if len(c.Subcommands) > 0 {
-			c.CustomHelpTemplate = cli.SubcommandHelpTemplate // lists the subcommands
-		}
-		setDefaults(c.Subcommands)
-	}
-}
-
-func usageError(c *cli.Context, err error, _ bool) error {
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: firstToLower(err.Error()), Cure: helpFor(c)}
-}
-
-func helpFor(c *cli.Context) string {
-	name := strings.TrimSpace(c.Command.HelpName)
-	if name == "" {
-		name = "lab"
-	}
-	return "see " + name + " --help"
-}
-
-// noCommand is the action of a command with subcommands: it shows help, or rejects an unknown subcommand.
-func noCommand(c *cli.Context) error {
-	if word := c.Args().First(); word != "" {
-		e := &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no such command: %q", word), Cure: helpFor(c)}
-		commands := c.App.Commands
-		if len(c.Command.Subcommands) > 0 {
-			commands = c.Command.Subcommands
-		}
-		if near := cli.SuggestCommand(commands, word); near != "" {
-			e.Cure = strings.TrimSuffix(firstToLower(near), "?")
-		}
-		return e
-	}
-	if len(c.Command.Subcommands) > 0 && c.Command.Name != c.App.Name {
-		return cli.ShowSubcommandHelp(c)
-	}
-	return cli.ShowAppHelp(c)
-}
-
-func firstToLower(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToLower(s[:1]) + s[1:]
-}
-
-// noArgs rejects arguments.
-func noArgs(c *cli.Context) error {
-	if c.Args().Present() {
-		return usageError(c, fmt.Errorf("%s takes no argument, got %q", c.Command.HelpName, c.Args().First()), true)
-	}
-	return nil
-}
-
-// anyArgs accepts any arguments.
-func anyArgs(*cli.Context) error { return nil }
-
-// exactlyOne requires exactly one argument.
-func exactlyOne(word, example string) func(*cli.Context) error {
-	return func(c *cli.Context) error {
-		if c.NArg() != 1 {
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: c.Command.HelpName + " takes " + word, Cure: c.Command.HelpName + " " + example}
-		}
-		return nil
-	}
-}
-
-// oneOf requires a flag to have one of the given values.
-func oneOf(c *cli.Context, flag string, words ...string) error {
-	if v := c.String(flag); v != "" && !slices.Contains(words, v) {
-		return usageError(c, fmt.Errorf("--%s takes %s, got %q", flag, strings.Join(words, " or "), v), true)
-	}
-	return nil
 }
 
 // examples formats the Description of a command, shown in its help below the usage.

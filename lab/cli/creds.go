@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -18,7 +19,7 @@ func (p *program) credsCommand() *cli.Command {
 		ArgsUsage:   "[argocd|forge]",
 		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
-		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())
 		}),
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/diagnose"
 	"homelab/lab/doctor"
 	"homelab/lab/present"
@@ -21,7 +22,7 @@ func (p *program) diagnoseCommand() *cli.Command {
 		Description: "Checks of the machine, containers and their logs, nodes, pods, events, Applications and ApplicationSets. No Secret, password or token is in it.\n\n" +
 			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
-		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.diagnose(c.Context, ws, cmp.Or(c.Args().First(), "lab-"+ws.Name+"-diagnose.tar.gz"))
 		}),
 	}

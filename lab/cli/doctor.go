@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/present"
@@ -25,7 +26,7 @@ func (p *program) doctorCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
 		},
-		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
 		}),
 	}

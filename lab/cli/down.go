@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/plan"
 	"homelab/lab/present"
 	"homelab/lab/up"
@@ -22,7 +23,7 @@ func (p *program) downCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would go, and touch nothing"},
 			&cli.StringSliceFlag{Name: "abandon", Usage: "leave in these existing `CLUSTERS` what the lab brought there, as when they do not answer"},
 		},
-		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon")}
 			if c.Bool("dry-run") {
 				return p.leaving(c.Context, ws, o)

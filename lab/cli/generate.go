@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -15,7 +16,7 @@ func (p *program) generateCommand() *cli.Command {
 			"Files that lab did not write are never replaced. lab up says which are stale.\n\n" +
 			examples("lab generate", "lab generate -o json"),
 		Flags: []cli.Flag{estateFlag, outputFlag},
-		Action: p.labAction(p.open, noArgs, func(_ *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.NoArgs, func(_ *cli.Context, ws *workspace.Workspace) error {
 			done, err := ws.Generate()
 			if err != nil {
 				return err

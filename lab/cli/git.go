@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -25,7 +26,7 @@ func (p *program) gitCommand() *cli.Command {
 				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main", "git clone $(lab git url gitops)") +
 					"\n\nREPOSITORY is one of spec.repositories, by the last part of its address. With --credentials the address holds the password: it is for commands, not for files.",
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
-				Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitURL(c.Context, ws, strings.Join(c.Args().Slice(), " "), c.Bool("credentials"))
 				}),
 			},
@@ -37,11 +38,11 @@ func (p *program) gitCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
-				Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					if err := ws.Ours(); err != nil {
 						return err
 					}
-					if err := noArgs(c); err != nil {
+					if err := argv.NoArgs(c); err != nil {
 						return err
 					}
 					return p.gitPush(c.Context, ws, c.String("message"))
@@ -58,9 +59,9 @@ func (p *program) gitCommand() *cli.Command {
 				},
 				Action: p.labAction(p.existing, func(c *cli.Context) error {
 					if n := c.Int("number"); n < 1 {
-						return usageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
+						return argv.UsageError(c, fmt.Errorf("--number takes 1 or more, got %d", n), true)
 					}
-					return noArgs(c)
+					return argv.NoArgs(c)
 				}, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitLog(c.Context, ws, c.Int("number"))
 				}),

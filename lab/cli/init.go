@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/draft"
 	"homelab/lab/estate"
 	"homelab/lab/present"
@@ -30,7 +31,7 @@ func (p *program) initCommand() *cli.Command {
 			if err := p.output(c); err != nil {
 				return err
 			}
-			if err := exactlyOne("one folder", "DIR")(c); err != nil {
+			if err := argv.ExactlyOne("one folder", "DIR")(c); err != nil {
 				return err
 			}
 			dir, err := filepath.Abs(c.Args().First())

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/cluster"
 	"homelab/lab/present"
 	"homelab/lab/workspace"
@@ -19,7 +20,7 @@ func (p *program) kubeconfigCommand() *cli.Command {
 			nameFlag, outputFlag,
 			&cli.BoolFlag{Name: "merge", Usage: "add the lab's contexts to your own kubeconfig"},
 		},
-		Action: p.labAction(p.existing, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.kubeconfig(ws, c.Args().Slice(), c.Bool("merge"))
 		}),
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/promote"
 	"homelab/lab/workspace"
@@ -27,7 +28,7 @@ func (p *program) promoteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the change and make none"},
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
 		},
-		Action: p.labAction(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			if c.NArg() != 1 || c.String("from") == "" || c.String("to") == "" {
 				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab promote takes an addon, --from and --to", Cure: "lab promote podinfo --from dev --to staging"}
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/workspace"
 )
@@ -18,7 +19,7 @@ func (p *program) pullCommand() *cli.Command {
 			"forge's file is put beside yours as FILE.forge; nothing is overwritten. In a Git repository, what was pulled is committed to your branch,\n" +
 			"and nothing of what you have not committed.\n\n" + examples("lab git pull", "lab git pull --dry-run", "lab git pull -o json"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "dry-run", Usage: "print what would be done and do nothing"}},
-		Action: p.labAction(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.pull(c.Context, ws, c.Bool("dry-run"))
 		}),
 	}

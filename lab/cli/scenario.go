@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/verb"
@@ -24,7 +25,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				Usage:       "list the estate's scenarios",
 				Description: examples("lab scenario ls", "lab scenario ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioList(ws)
 				}),
 			},
@@ -34,7 +35,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.labAction(p.open, exactlyOne("the name of one scenario", "drift"), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argv.ExactlyOne("the name of one scenario", "drift"), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.scenarioShow(ws, c.Args().First())
 				}),
 			},
@@ -62,7 +63,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: p.labAction(p.open, anyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := playOptions{
 				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
 				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"),

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/estate"
 	"homelab/lab/present"
@@ -37,7 +38,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				Name: "ls", Usage: "list the lab's snapshots, newest first",
 				Description: examples("lab snapshot ls", "lab snapshot ls -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotList(c.Context, ws)
 				}),
 			},
@@ -71,7 +72,7 @@ func argCount(what string, fit func(n int) bool) func(*cli.Context) error {
 		if fit(c.NArg()) {
 			return nil
 		}
-		return usageError(c, fmt.Errorf("%s takes %s", c.Command.HelpName, what), true)
+		return argv.UsageError(c, fmt.Errorf("%s takes %s", c.Command.HelpName, what), true)
 	}
 }
 

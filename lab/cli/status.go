@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/estate"
 	"homelab/lab/present"
 	"homelab/lab/supply"
@@ -22,7 +23,7 @@ func (p *program) statusCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag,
 			&cli.BoolFlag{Name: "check", Usage: "exit with 4 unless everything is ready, in sync and healthy"},
 		},
-		Action: p.labAction(p.existing, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.status(c.Context, ws, c.Bool("check"))
 		}),
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
+	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
@@ -37,7 +38,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
-		Action: p.labAction(p.open, noArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
 				began: c.IsSet("from"), run: up.Options{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/argv"
 	"homelab/lab/present"
 )
 
@@ -15,7 +16,7 @@ func (p *program) versionCommand() *cli.Command {
 		Description: examples("lab version", "lab version -o json"),
 		Flags:       []cli.Flag{outputFlag},
 		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
+			if err := argv.NoArgs(c); err != nil {
 				return err
 			}
 			if err := p.output(c); err != nil {

@@ -1,0 +1,191 @@
+package estate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"homelab/lab"
+)
+
+// defaultFiles returns the default estate, to be changed.
+func defaultFiles(t *testing.T) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, dir := range []string{lab.ClustersDir, lab.EnvironmentsDir, lab.AddonsDir} {
+		root := os.DirFS("../..")
+		err := fs.WalkDir(root, dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(root, name)
+			files[name] = &fstest.MapFile{Data: data, Mode: 0o644}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func onFlux(t *testing.T, files fs.FS) (*lab.Estate, lab.Problems) {
+	t.Helper()
+	e, err := Load(files, "", "homelab", WithEngine(lab.EngineFlux))
+	var failed *lab.Error
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	if failed != nil {
+		return nil, failed.Problems
+	}
+	return e, nil
+}
+
+// The default estate has the same applications, with the same charts, whichever engine brings them.
+func TestSameApplicationsOnFlux(t *testing.T) {
+	type has struct{ name, addon, cluster, namespace, chart string }
+	applications := func(e *lab.Estate) []has {
+		var list []has
+		for _, a := range e.Applications {
+			h := has{a.Name, a.Addon, a.Cluster, a.Namespace, ""}
+			for _, c := range a.Charts {
+				h.chart += c.Name + " " + c.Version + " " + c.Repository
+				if c.At.Line == 0 {
+					t.Errorf("%s: nobody knows where version %s is written", a.Name, c.Version)
+				}
+			}
+			list = append(list, h)
+		}
+		slices.SortFunc(list, func(a, b has) int { return strings.Compare(a.name, b.name) })
+		return list
+	}
+	flux, problems := onFlux(t, defaultFiles(t))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	argo := load(t, "../..")
+	if got, want := applications(flux), applications(argo); len(got) != 10 || !slices.Equal(got, want) {
+		t.Errorf("Flux brings\n%v\nArgo CD\n%v", got, want)
+	}
+	for _, a := range argo.Addons {
+		other, ok := flux.Addon(a.Name)
+		if !ok || a.Chart != other.Chart || a.Path != other.Path || a.Namespace != other.Namespace {
+			t.Errorf("addon %s: %+v, Flux has %+v", a.Name, a, other)
+		}
+		for _, env := range []string{"", "dev", "staging", "prod"} {
+			got, at := other.Version(env)
+			if want, _ := a.Version(env); got != want || want != "" && at.Line == 0 {
+				t.Errorf("%s in %q: version %q at %s, Argo CD has %q", a.Name, env, got, at, want)
+			}
+		}
+	}
+	if flux.RootFile() != "clusters/hub/flux-system/gotk-sync.yaml" || argo.RootFile() != lab.RootFile {
+		t.Errorf("roots %s and %s", flux.RootFile(), argo.RootFile())
+	}
+}
+
+func TestFluxProblems(t *testing.T) {
+	const release = "addons/podinfo/flux/release.yaml"
+	for name, c := range map[string]struct {
+		edit func(files fstest.MapFS)
+		want []string // "file:line" and words of each problem
+	}{
+		"no manifests": {
+			func(f fstest.MapFS) { delete(f, "addons/identity/flux/release.yaml") },
+			[]string{"addons/identity/flux:1 is not there: clusters switch the addon on"},
+		},
+		"stale": {
+			func(f fstest.MapFS) { replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false") },
+			[]string{
+				"clusters/dev/addons/identity/kustomization.yaml:1 is left over: nothing needs it any more: lab generate removes it",
+				"clusters/dev/flux.yaml:1 is not as lab writes it: edited by hand, or older than cluster.yaml and addons/: lab generate writes it",
+			},
+		},
+		"somebody's file": {
+			func(f fstest.MapFS) { f["clusters/dev/flux.yaml"].Data = []byte("# mine\n") },
+			[]string{"clusters/dev/flux.yaml:1 is not the file that lab writes there: move it away"},
+		},
+		"missing": {
+			func(f fstest.MapFS) { delete(f, "clusters/prod/addons/podinfo/kustomization.yaml") },
+			[]string{"clusters/prod/addons/podinfo/kustomization.yaml:1 is not there, and Flux needs it: lab generate writes it"},
+		},
+		"a variable that is not set": {
+			func(f fstest.MapFS) { replace(f, release, "on ${cloud}", "on ${cluod}") },
+			[]string{
+				release + ":25 variable cluod is not set for cluster dev: give it under spec.metadata",
+			},
+		},
+		"a source that is nowhere": {
+			func(f fstest.MapFS) { replace(f, release, "name: charts", "name: chart") },
+			[]string{release + ":1 HelmRelease podinfo takes its chart from HelmRepository flux-system/chart, which is nowhere: write it beside the release"},
+		},
+		"releases and manifests": {
+			func(f fstest.MapFS) {
+				f["addons/podinfo/flux/more.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")}
+			},
+			[]string{"addons/podinfo/flux/more.yaml:1 an addon is HelmReleases or manifests, and " + release},
+		},
+		"no root": {
+			func(f fstest.MapFS) { delete(f, "clusters/hub/flux-system/gotk-sync.yaml") },
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 is not there: it holds the GitRepository"},
+		},
+		"a root without Kustomization": {
+			func(f fstest.MapFS) { f["clusters/hub/flux-system/gotk-sync.yaml"].Data = []byte("kind: GitRepository\n") },
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 holds no Kustomization"},
+		},
+		"a source that no root knows": {
+			func(f fstest.MapFS) {
+				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "sourceRef: {kind: GitRepository, name: flux-system}", "sourceRef: {kind: GitRepository, name: other}")
+			},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:25 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
+		},
+		"a folder that is not there": {
+			func(f fstest.MapFS) { replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "./clusters/hub", "./clusters/hup") },
+			[]string{"clusters/hup no such folder"},
+		},
+		"a chart that is not there": {
+			func(f fstest.MapFS) { replace(f, "addons/identity/flux/release.yaml", "./addons/identity/chart", "./addons/identity/chrt") },
+			[]string{"addons/identity/flux/release.yaml:2 no folder addons/identity/chrt in the estate"},
+		},
+		"a namespace": {
+			func(f fstest.MapFS) { replace(f, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, namespace: gitops}") },
+			[]string{"clusters/hub/cluster.yaml:9 Flux runs in namespace flux-system: leave it out"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := defaultFiles(t)
+			c.edit(files)
+			_, problems := onFlux(t, files)
+			if len(problems) != len(c.want) {
+				t.Fatalf("%d problems, want %d:\n%v", len(problems), len(c.want), problems)
+			}
+			for i, p := range problems {
+				got := p.File
+				if p.Line > 0 {
+					got = strings.TrimSuffix(lab.Position{File: p.File, Line: p.Line}.String(), ":")
+				}
+				if got += " " + p.Message + ": " + p.Cure; !strings.HasPrefix(got, c.want[i]) {
+					t.Errorf("%s\nwant %s", got, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func replace(files fstest.MapFS, name, was, is string) {
+	files[name].Data = []byte(strings.Replace(string(files[name].Data), was, is, 1))
+}
+
+// An estate for Argo CD does not care for the files that Flux needs.
+func TestStaleFilesConcernFluxAlone(t *testing.T) {
+	files := defaultFiles(t)
+	files["clusters/dev/flux.yaml"].Data = []byte("# mine\n")
+	if _, err := Load(files, "", "homelab"); err != nil {
+		t.Errorf("%v", err.(*lab.Error).Problems)
+	}
+}
