@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab/appset/appsettest"
+	"homelab/lab/engine/enginetest"
 )
 
 var (
@@ -51,20 +52,20 @@ func argo(resource string) schema.GroupVersionResource {
 
 // controller is a real ApplicationSet controller, without an Application controller.
 type controller struct {
-	*world
+	*enginetest.World
 	kube    *kubernetes.Clientset
 	dynamic *dynamic.DynamicClient
 }
 
 // TestCorpusOnArgoCD runs the corpus of lab/appset on the real controller and compares the results with the recording.
 func TestCorpusOnArgoCD(t *testing.T) {
-	w := newWorld(t)
+	w := enginetest.NewWorld(t)
 	e, chart, values := newEngine(t, w)
 	if _, err := e.Install(t.Context(), chart, values, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	c := controller{world: w}
-	cfg := rest.CopyConfig(w.hub)
+	c := controller{World: w}
+	cfg := rest.CopyConfig(w.Hub)
 	cfg.QPS = -1 // hundreds of cases, each with a dozen objects
 	var err error
 	if c.kube, err = kubernetes.NewForConfig(cfg); err == nil {
@@ -253,18 +254,9 @@ func unhosted(t *testing.T, object map[string]any, host string) map[string]any {
 func (c *controller) serve(t *testing.T, k appsettest.Case) string {
 	t.Helper()
 	for url, dir := range k.Repositories {
-		bare := filepath.Join(c.dir, "git", k.Name, strings.TrimPrefix(url, appsettest.Host))
-		work := t.TempDir()
-		c.git(t, "", "init", "-q", "--bare", "-b", "main", bare)
-		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
-		c.git(t, work, "init", "-q", "-b", "main")
-		c.git(t, work, "add", "-A", "-f")
-		c.git(t, work, "commit", "-q", "-m", "corpus")
-		c.git(t, work, "push", "-q", bare, "HEAD:main")
+		c.Publish(t, filepath.Join(k.Name, strings.TrimPrefix(url, appsettest.Host)), dir)
 	}
-	return c.url + "/git/" + k.Name + "/"
+	return c.URL + "/git/" + k.Name + "/"
 }
 
 // register replaces registrations and projects by those of the case.

@@ -22,6 +22,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/enginetest"
 )
 
 const rounds = 10
@@ -29,23 +30,23 @@ const rounds = 10
 // TestFigures measures the engine's medians against the limits of issue 4: commit to synced 5 s, drift to healed 3 s. It runs after the contract, on its
 // remains. LAB_E2E_WEBHOOK is the URL of Argo CD's server from this machine, http://NODE:30080.
 func TestFigures(t *testing.T) {
-	w := newWorld(t)
-	webhook := env(t, "LAB_E2E_WEBHOOK")
+	w := enginetest.NewWorld(t)
+	webhook := enginetest.Env(t, "LAB_E2E_WEBHOOK")
 	e, chart, values := newEngine(t, w)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	spoke, err := kubernetes.NewForConfig(w.spoke)
+	spoke, err := kubernetes.NewForConfig(w.Spoke)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := engine.Want{Expected: []string{"spoke-hello"}, Changed: true}
-	want.Revision = w.commit(t, map[string]string{"addons/hello/applicationset.yaml": w.read(t, "applicationset.yaml"), helloValues: "replicas: 1\n"})
+	want.Revision = w.Commit(t, map[string]string{"addons/hello/applicationset.yaml": w.Read(t, "applicationset.yaml"), helloValues: "replicas: 1\n"})
 	reg := lab.Registration{
-		Cluster: "spoke", Server: env(t, "LAB_E2E_SPOKE_SERVER"),
+		Cluster: "spoke", Server: enginetest.Env(t, "LAB_E2E_SPOKE_SERVER"),
 		Labels: map[string]lab.Value{"enable_hello": {Value: "true"}}, Annotations: map[string]lab.Value{"aws_region": {Value: "eu-west-1"}},
 	}
-	repos := []engine.Repository{{Name: "estate", Type: "git", URL: w.url + "/git/estate.git"}, {Name: "charts", Type: "helm", URL: w.url + "/charts"}}
-	root := engine.Root{Manifest: []byte(w.read(t, "root.yaml"))}
+	repos := []engine.Repository{{Name: "estate", Type: "git", URL: w.URL + "/git/estate.git"}, {Name: "charts", Type: "helm", URL: w.URL + "/charts"}}
+	root := engine.Root{Manifest: []byte(w.Read(t, "root.yaml"))}
 	up := func() {
 		t.Helper()
 		var parts []string
@@ -62,7 +63,7 @@ func TestFigures(t *testing.T) {
 		lap("observe", err)
 		_, err = e.Install(ctx, chart, values, func(string) {})
 		lap("install", err)
-		_, err = e.Register(ctx, reg, w.spoke)
+		_, err = e.Register(ctx, reg, w.Spoke)
 		lap("register", err)
 		_, err = e.ApplyRepositories(ctx, repos)
 		lap("repositories", err)
@@ -115,8 +116,8 @@ func TestFigures(t *testing.T) {
 	for i := range rounds {
 		n := int32(2 - i%2)
 		before := want.Revision
-		want.Revision = w.commit(t, map[string]string{helloValues: fmt.Sprintf("replicas: %d\n# %d\n", n, i)})
-		post(t, webhook, w.url, before, want.Revision)
+		want.Revision = w.Commit(t, map[string]string{helloValues: fmt.Sprintf("replicas: %d\n# %d\n", n, i)})
+		post(t, webhook, w.URL, before, want.Revision)
 		synced = append(synced, replicas(n))
 		if _, err := e.WaitConverged(ctx, want, func(string) {}); err != nil {
 			t.Fatal(err)
@@ -124,7 +125,7 @@ func TestFigures(t *testing.T) {
 	}
 	report(t, "commit to synced", synced, 5*time.Second)
 	if os.Getenv("LAB_E2E_KEEP") == "" {
-		if lines, err := e.Unregister(ctx, engine.Departure{Cluster: "spoke", Spoke: w.spoke}, func(string) {}); err != nil {
+		if lines, err := e.Unregister(ctx, engine.Departure{Cluster: "spoke", Spoke: w.Spoke}, func(string) {}); err != nil {
 			t.Errorf("%v, %v", lines, err)
 		}
 	}
@@ -172,7 +173,7 @@ func post(t *testing.T, server, forge, before, after string) {
 
 // TestInstallGoesOn repairs an interrupted install, and then finds nothing to do.
 func TestInstallGoesOn(t *testing.T) {
-	w := newWorld(t)
+	w := enginetest.NewWorld(t)
 	e, chart, values := newEngine(t, w)
 	before, err := e.Observe(t.Context())
 	if err != nil {

@@ -202,7 +202,7 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	if err != nil {
 		return err
 	}
-	return kube.NoteNamespaces(ctx, c.Dynamic, names)
+	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, names)
 }
 
 // removeAccess deletes from a spoke the empty namespaces of the note, and Argo CD's access. It describes what stays.

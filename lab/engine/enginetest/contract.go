@@ -39,6 +39,7 @@ type Subject struct {
 	Break        func(*testing.T) string   // commits a version of hello that stays unhealthy, and returns the commit
 	Mend         func(*testing.T) string   // commits a healthy version, and returns the commit
 	Region       func(*testing.T) string   // returns annotation aws_region of the spoke's registration as deployed by hello
+	Off, On      func(*testing.T) string   // commits that hello leaves the spoke, and that it returns, and returns the commit; nil if the label switches it
 	Revoke       func(*testing.T)          // makes the spoke reject the engine's credentials
 	Holds        func(*testing.T) []string // returns objects of the engine and hello in the spoke, including namespaces
 	Fingerprint  func(*testing.T) []string // returns every object written by lab, with its version
@@ -66,7 +67,7 @@ func Contract(t *testing.T, s Subject) {
 		{"timeout", c.timeout},
 		{"repaired", c.repaired},
 		{"cancelled", c.cancelled},
-		{"label removed", c.labelOff},
+		{"switched off", c.switchedOff},
 		{"unregister", c.unregister},
 		{"withdraw", c.withdraw},
 	} {

@@ -122,17 +122,30 @@ func (c *contract) registrationChanged(t *testing.T) {
 	}
 }
 
-func (c *contract) labelOff(t *testing.T) {
-	off := c.spoke(func(labels, _ map[string]string) { labels["enable_hello"] = "false" })
-	lines, err := c.Engine.Register(c.context(t), off, c.Spoke)
-	if err != nil || !slices.Equal(lines, []string{"label enable_hello: true -> false"}) {
-		t.Fatalf("%v, %v", lines, err)
+// commit calls a hook that commits; nil does nothing. It reports whether it did.
+func (c *contract) commit(t *testing.T, hook func(*testing.T) string) bool {
+	t.Helper()
+	if hook == nil {
+		return false
+	}
+	c.Revision = hook(t)
+	return true
+}
+
+func (c *contract) switchedOff(t *testing.T) {
+	if !c.commit(t, c.Off) {
+		off := c.spoke(func(labels, _ map[string]string) { labels["enable_hello"] = "false" })
+		lines, err := c.Engine.Register(c.context(t), off, c.Spoke)
+		if err != nil || !slices.Equal(lines, []string{"label enable_hello: true -> false"}) {
+			t.Fatalf("%v, %v", lines, err)
+		}
 	}
 	want := c.want(func(w *engine.Want) { w.Expected, w.Gone, w.Changed = nil, []string{c.app}, true })
 	apps, err := c.Engine.WaitConverged(c.context(t), want, progress(t))
 	if err != nil || len(apps) != 0 {
 		t.Fatalf("%v, %v", apps, err)
 	}
+	c.commit(t, c.On)
 	if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +157,7 @@ func (c *contract) labelOff(t *testing.T) {
 }
 
 func (c *contract) unregister(t *testing.T) {
+	c.commit(t, c.Off) // what leaves the estate has left Git
 	lines, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "spoke", Spoke: c.Spoke}, progress(t))
 	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
 		t.Errorf("%v, %v", lines, err)
@@ -174,6 +188,7 @@ func (c *contract) withdraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.commit(t, c.On)
 	up()
 	if held := c.Holds(t); len(held) < 2 {
 		t.Fatalf("before Withdraw: %v", held)

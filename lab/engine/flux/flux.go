@@ -39,8 +39,7 @@ const (
 	fromName      = "kustomize.toolkit.fluxcd.io/name"
 	fromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
 
-	readyWithin  = 5 * time.Minute
-	removeWithin = 90 * time.Second // uninstalling one cluster's releases
+	readyWithin = 5 * time.Minute
 )
 
 var (
@@ -94,14 +93,18 @@ func clusterOf(namespace string) (string, bool) { return strings.CutPrefix(names
 
 // Observe looks at the engine and its registrations. It changes nothing.
 func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
-	if seen, err := kube.ObserveNamespace(ctx, f.hub.Dynamic, f.namespace); seen != kube.There || err != nil {
+	known, err := f.registrations(ctx) // they have namespaces of their own
+	if err != nil {
 		return engine.State{}, err
+	}
+	if seen, err := kube.ObserveNamespace(ctx, f.hub.Dynamic, f.namespace); seen != kube.There || err != nil {
+		return engine.State{Registrations: known}, err
 	}
 	rel, err := f.release.Observe(ctx, releaseName)
 	if err != nil {
 		return engine.State{}, err
 	}
-	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
+	s := engine.State{Registrations: known, Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
 		all, err := workload.Observe(ctx, f.hub.Typed, f.namespace, rel.Workloads)
 		if err != nil {
@@ -113,8 +116,7 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 			s.Ready, s.Waiting = false, rel.Missing[0]+" is gone"
 		}
 	}
-	s.Registrations, err = f.registrations(ctx)
-	return s, err
+	return s, nil
 }
 
 // short drops the suffix of every workload of Flux.

@@ -1,12 +1,15 @@
 package flux
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,18 +21,24 @@ import (
 	"homelab/lab/engine/kube"
 )
 
+const (
+	removeWithin   = 90 * time.Second // uninstalling one cluster's releases
+	withdrawWithin = 3 * time.Minute  // likewise of all attached clusters
+	readWithin     = 30 * time.Second // until Flux has read Git, or stopped
+)
+
 // letGo removes the finalizers of Flux's objects that are being deleted while nobody is left to finish them; what they applied stays.
 func (f *Flux) letGo(ctx context.Context) error {
-	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories} {
-		if err := f.release1(ctx, r, metav1.NamespaceAll, true); err != nil {
+	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers} {
+		if err := f.unfinalize(ctx, r, metav1.NamespaceAll); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// release1 removes the finalizers of a kind's objects in a namespace; with leaving, of those alone that are being deleted.
-func (f *Flux) release1(ctx context.Context, r schema.GroupVersionResource, namespace string, leaving bool) error {
+// unfinalize removes the finalizers of a kind's objects in a namespace that are being deleted.
+func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
 	list, err := f.hub.Dynamic.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -38,20 +47,39 @@ func (f *Flux) release1(ctx context.Context, r schema.GroupVersionResource, name
 		return fmt.Errorf("%s: %w", r.Resource, err)
 	}
 	for _, o := range list.Items {
-		if len(o.GetFinalizers()) == 0 || leaving && o.GetDeletionTimestamp() == nil {
+		if len(o.GetFinalizers()) == 0 || o.GetDeletionTimestamp() == nil {
 			continue
 		}
-		_, err := f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType,
-			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: kube.FieldManager})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return kube.Wrap(r.Resource+" "+o.GetName(), err)
+		if err := f.patch(ctx, r, &o, `{"metadata":{"finalizers":null}}`); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Unregister makes Flux forget a cluster, and describes what that took. From one that answers, what Flux applied there is removed first; from one that is gone
-// nothing can be, and its objects on the hub lose their finalizers.
+// patch changes an object; one that is gone is no error.
+func (f *Flux) patch(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, patch string) error {
+	_, err := f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: kube.FieldManager})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return kube.Wrap(r.Resource+" "+o.GetName(), err)
+}
+
+func (f *Flux) delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error {
+	err := f.hub.Dynamic.Resource(r).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return kube.Wrap(r.Resource+" "+name, err)
+}
+
+// Unregister makes Flux forget a cluster, and describes what that took. Git should not have the cluster's Kustomizations any more: Flux is asked to read it
+// first, and a root that still has them would make them again, and fail once their namespace is gone.
+//
+// From a cluster that answers, what Flux applied there is removed first, and from one that outlives the lab also the namespaces that releases made, and Flux's
+// account. From one that is gone nothing can be removed, and its objects on the hub lose their finalizers. The registration goes last, so that an interrupted
+// run is repeated.
 func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := f.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {
@@ -64,65 +92,147 @@ func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progres
 			Cure: "remove the namespace " + ns + " by hand if it is no longer wanted",
 		}
 	}
-	var lines []string
-	left, err := f.empty(ctx, d.Cluster, d.Spoke != nil, p)
+	lines, err := f.clean(ctx, d, p)
+	if err == nil {
+		err = f.delete(ctx, kube.Namespaces, "", ns)
+	}
+	if err == nil {
+		err = f.delete(ctx, kube.Secrets, ns, SecretName) // a namespace takes its time
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", d.Cluster, err)
-	}
-	for _, name := range left {
-		lines = append(lines, "application "+name+" is let go, what it made stays where it was")
-	}
-	if err := f.hub.Dynamic.Resource(kube.Namespaces).Delete(ctx, ns, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	return append(lines, "cluster "+d.Cluster+" is no longer registered"), nil
 }
 
-// empty deletes the applications of a cluster with what they applied, if the cluster answers, and returns those that had to be let go.
-func (f *Flux) empty(ctx context.Context, cluster string, answers bool, p lab.Progress) ([]string, error) {
-	ns := namespaceOf(cluster)
-	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
-		err := f.hub.Dynamic.Resource(r).Namespace(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+// clean removes what Flux applied to a cluster, and describes what stays.
+func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
+	v, err := f.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.noteNamespaces(ctx, v); err != nil {
+		return nil, err
+	}
+	if err := f.readGit(ctx, p); err != nil {
+		return nil, err
+	}
+	if d.Spoke != nil && d.LivesOn {
+		if err := f.takeNote(ctx, d.Cluster, d.Spoke); err != nil {
 			return nil, err
 		}
 	}
-	end := time.Now().Add(removeWithin)
-	if !answers {
-		end = time.Now()
+	within := removeWithin
+	if d.Spoke == nil {
+		within = 0
 	}
+	var lines []string
+	left, err := f.empty(ctx, []string{d.Cluster}, within, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
+			if err := f.unfinalize(ctx, r, namespaceOf(d.Cluster)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, a := range left {
+		lines = append(lines, "application "+a.Name+" is let go, what it made stays where it was")
+	}
+	if d.Spoke == nil || !d.LivesOn {
+		return lines, nil
+	}
+	kept, err := f.removeAccess(ctx, d.Cluster, d.Spoke, p)
+	return append(lines, kept...), err
+}
+
+// readGit waits until the sources and the layers have looked at Git, as far as they can.
+func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
+	within, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	ask := newAsker(f, engine.Want{Clusters: []string{}})
+	for told := false; ; {
+		v, err := f.look(within)
+		if err == nil {
+			left := slices.DeleteFunc(v.judge(ask.want, ask, nil), func(p pending) bool { return !p.layer })
+			if len(left) == 0 || left[0].Application == noRoot || v.layers[0].Spec.Suspend {
+				return nil
+			}
+			if !told {
+				told = true
+				p("having flux read git")
+			}
+			err = ask.look(within, v)
+		}
+		if lab.Sleep(within, lookEvery) != nil {
+			return cmp.Or(ctx.Err(), transient(err))
+		}
+	}
+}
+
+// transient drops an error that a deadline of lab's own makes.
+func transient(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// empty deletes the applications of clusters with what they applied, and returns those that are not gone in time.
+func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duration, p lab.Progress) ([]lab.Application, error) {
+	asked := map[types.UID]bool{}
 	told := ""
-	for {
+	for end := time.Now().Add(within); ; {
 		v, err := f.look(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var left []string
-		for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-			if v.apps[name].Namespace == ns {
-				left = append(left, name)
+		for name, k := range v.apps {
+			if c, _ := clusterOf(k.Namespace); !slices.Contains(clusters, c) {
+				delete(v.apps, name)
 			}
 		}
-		held := len(left) > 0
-		for at := range v.releases {
-			held = held || at.Namespace == ns
+		for key := range v.releases {
+			if c, _ := clusterOf(key.Namespace); !slices.Contains(clusters, c) {
+				delete(v.releases, key)
+			}
 		}
-		if !held {
+		for _, name := range slices.Sorted(maps.Keys(v.apps)) {
+			k := v.apps[name]
+			if err := f.remove(ctx, kustomizations, &k, `{"spec":{"suspend":false,"prune":true,"deletionPolicy":"Delete"}}`, asked); err != nil {
+				return nil, err
+			}
+		}
+		for _, r := range v.releases {
+			if v.apps[lab.ApplicationName(r.Namespace[len("cluster-"):], r.Labels[fromName])].ResourceVersion != "" {
+				continue // goes with its Kustomization
+			}
+			if err := f.remove(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`, asked); err != nil {
+				return nil, err
+			}
+		}
+		left := v.applications()
+		if len(left) == 0 && len(v.releases) == 0 {
 			return nil, nil
 		}
-		if time.Now().After(end) {
-			for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
-				if err := f.release1(ctx, r, ns, true); err != nil {
-					return left, err
+		for _, r := range v.releases { // prune leaves out what is suspended
+			if r.Spec.Suspend {
+				if err := f.patch(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`); err != nil {
+					return nil, err
 				}
 			}
+		}
+		if len(left) == 0 {
+			left = append(left, lab.Application{Name: slices.SortedFunc(maps.Keys(v.releases), compareKeys)[0].Name})
+		}
+		if !time.Now().Before(end) {
 			return left, nil
 		}
-		if len(left) > 0 {
-			if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != told {
-				told = line
-				p(line)
-			}
+		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0].Name); line != told {
+			told = line
+			p(line)
 		}
 		if err := lab.Sleep(ctx, lookEvery); err != nil {
 			return left, err
@@ -130,30 +240,140 @@ func (f *Flux) empty(ctx context.Context, cluster string, answers bool, p lab.Pr
 	}
 }
 
-// Withdraw removes from clusters what Flux brought there, its own access included, and returns what stays. The roots are suspended first, so that nothing is
-// applied any more.
+// remove prepares an object for its deletion, and deletes it, once.
+func (f *Flux) remove(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, patch string, asked map[types.UID]bool) error {
+	if o.GetDeletionTimestamp() != nil || asked[o.GetUID()] {
+		return nil
+	}
+	if err := f.patch(ctx, r, o, patch); err != nil {
+		return err
+	}
+	asked[o.GetUID()] = true
+	return f.delete(ctx, r, o.GetNamespace(), o.GetName())
+}
+
+// Withdraw removes from clusters what Flux brought there, its own access included, and describes what stays. The roots are suspended first and what they made
+// to apply others goes, so that nothing is applied any more; ApplyRoot and Register revert that.
 func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
+	if err := f.suspend(ctx, p); err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(spokes))
 	v, err := f.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range v.roots {
-		_, err := f.hub.Dynamic.Resource(kustomizations).Namespace(r.Namespace).Patch(ctx, r.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`),
-			metav1.PatchOptions{FieldManager: kube.FieldManager})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, kube.Wrap("kustomization "+r.Name, err)
+	if err := f.noteNamespaces(ctx, v); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := f.takeNote(ctx, name, spokes[name]); err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	left, err := f.empty(ctx, names, withdrawWithin, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		return nil, &lab.Error{
+			Exit: lab.ExitTimeout, Code: "withdraw",
+			Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0].Name, lab.WholeSeconds(withdrawWithin), cmp.Or(left[0].Message, "flux says nothing of why")),
+			Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
 		}
 	}
 	var stays []string
-	for _, name := range slices.Sorted(maps.Keys(spokes)) {
-		left, err := f.empty(ctx, name, true, p)
-		for _, l := range left {
-			stays = append(stays, "cluster "+name+" keeps what "+l+" made there")
-		}
+	for _, name := range names {
+		kept, err := f.removeAccess(ctx, name, spokes[name], p)
+		stays = append(stays, kept...)
 		if err != nil {
 			return stays, fmt.Errorf("cluster %s: %w", name, err)
 		}
-		// TODO(flux): the namespaces that HelmReleases created, and the account: kube.Leave, once argocd's removeAccess is there.
 	}
 	return stays, nil
+}
+
+// suspend stops the roots, and takes away the other layers without what they applied.
+func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
+	for end, told := time.Now().Add(readWithin), false; ; {
+		v, err := f.look(ctx)
+		if err != nil {
+			return err
+		}
+		atWork := false
+		for _, k := range v.layers {
+			switch {
+			case !f.isRoot(k) && k.Spec.DeletionPolicy != kustomizev1.DeletionPolicyOrphan:
+				err = f.patch(ctx, kustomizations, &k, `{"spec":{"deletionPolicy":"Orphan"}}`)
+				atWork = true
+			case !f.isRoot(k) && k.DeletionTimestamp == nil:
+				err = f.delete(ctx, kustomizations, k.Namespace, k.Name)
+				atWork = true
+			case f.isRoot(k) && !k.Spec.Suspend:
+				err = f.patch(ctx, kustomizations, &k, `{"spec":{"suspend":true}}`)
+				atWork = true
+			default:
+				atWork = atWork || busy(k.Status.Conditions) || !f.isRoot(k) // a round that began before still applies
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if !atWork || time.Now().After(end) {
+			return nil
+		}
+		if !told {
+			told = true
+			p("suspending the roots")
+		}
+		if err := lab.Sleep(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// noteNamespaces notes on the hub which namespaces releases make in each cluster: they stay when the releases go.
+func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
+	made := map[string][]string{}
+	for _, r := range v.releases {
+		cluster, ok := clusterOf(r.Namespace)
+		if in := r.Spec.TargetNamespace; ok && in != "" && r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
+			made[cluster] = append(made[cluster], in)
+		}
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(made)) {
+		if err := kube.NoteNamespaces(ctx, f.hub.Dynamic, namespaceOf(cluster), made[cluster]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeNote copies the note of a cluster into the cluster itself.
+func (f *Flux) takeNote(ctx context.Context, cluster string, spoke *rest.Config) error {
+	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, namespaceOf(cluster), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := f.connect(spoke)
+	if err != nil {
+		return err
+	}
+	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
+}
+
+// removeAccess deletes from a spoke the noted namespaces that are empty, and Flux's account. It describes what stays.
+func (f *Flux) removeAccess(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
+	c, err := f.connect(spoke)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := f.access().Remove(ctx, c, p)
+	for i := range kept {
+		kept[i] = "cluster " + cluster + ": " + kept[i]
+	}
+	return kept, err
 }

@@ -36,28 +36,41 @@ var rootKinds = map[string]schema.GroupVersionResource{
 	"Kustomization":            kustomizations,
 }
 
+// urlAnnotation says on a repository's objects where it is: a Git repository's Secret has no other place for it.
+const urlAnnotation = "lab.homelab/url"
+
 // ApplyRepositories gives Flux the credentials of the lab's repositories, and the sources of charts. It describes the changes.
 func (f *Flux) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	kept := map[string]bool{}
 	for _, r := range repos {
-		kept[r.Name] = true
-		changed := false
+		changed, was := false, ""
 		for _, o := range f.repository(r) {
+			kept[o.resource.Resource+"/"+r.Name] = true
 			before, after, err := kube.Apply(ctx, f.hub.Dynamic, o.resource, o.want)
 			if err != nil {
 				return lines, fmt.Errorf("repository %s: %w", r.Name, err)
 			}
+			if before != nil {
+				was = before.GetAnnotations()[urlAnnotation]
+			}
 			changed = changed || kube.Changed(before, after)
 		}
-		if changed {
-			lines = append(lines, "repository "+r.Name+" at "+r.URL)
+		switch {
+		case !changed:
+		case was == "":
+			lines = append(lines, fmt.Sprintf("repository %s: %s", r.Name, r.URL))
+		case was != r.URL:
+			lines = append(lines, fmt.Sprintf("repository %s: %s -> %s", r.Name, was, r.URL))
+		default:
+			lines = append(lines, fmt.Sprintf("repository %s: credentials renewed", r.Name))
 		}
 	}
 	dropped, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, kept)
 	for _, name := range dropped {
-		lines = append(lines, "repository "+name+" is no longer given")
+		lines = append(lines, fmt.Sprintf("repository %s: removed", name))
 	}
+	slices.Sort(lines)
 	return lines, err
 }
 
@@ -69,23 +82,29 @@ type part struct {
 // repository returns the objects of a repository: a Secret, and for charts their source.
 func (f *Flux) repository(r engine.Repository) []part {
 	meta := func() map[string]any {
-		return map[string]any{"name": r.Name, "namespace": f.namespace, "labels": f.labels(repositoriesPart)}
+		return map[string]any{
+			"name": r.Name, "namespace": f.namespace, "labels": f.labels(repositoriesPart), "annotations": map[string]any{urlAnnotation: r.URL},
+		}
 	}
-	data := map[string]string{}
-	if r.Username != "" || r.Password != "" {
-		data["username"], data["password"] = r.Username, r.Password
+	var parts []part
+	if credentials := (map[string]string{"username": r.Username, "password": r.Password}); r.Username != "" {
+		parts = append(parts, part{kube.Secrets, kube.Secret(meta(), credentials)})
+	} else if r.Type != "helm" { // the root's source names it
+		parts = append(parts, part{kube.Secrets, kube.Secret(meta(), nil)})
 	}
-	parts := []part{{kube.Secrets, kube.Secret(meta(), data)}}
 	if r.Type == "helm" {
+		spec := map[string]any{"url": r.URL, "interval": chartsInterval}
+		if r.Username != "" {
+			spec["secretRef"] = map[string]any{"name": r.Name}
+		}
 		parts = append(parts, part{helmRepositories, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": sourcev1.GroupVersion.String(), "kind": sourcev1.HelmRepositoryKind, "metadata": meta(),
-			"spec": map[string]any{"url": r.URL, "interval": chartsInterval, "secretRef": map[string]any{"name": r.Name}},
+			"apiVersion": sourcev1.GroupVersion.String(), "kind": sourcev1.HelmRepositoryKind, "metadata": meta(), "spec": spec,
 		}}})
 	}
 	return parts
 }
 
-// drop removes lab's objects of a part that are not kept, and returns their names.
+// drop removes lab's objects of a part that are not kept ("secrets/estate"), and returns their names.
 func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVersionResource, kept map[string]bool) ([]string, error) {
 	var names []string
 	for _, r := range resources {
@@ -99,7 +118,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 		}
 		for _, o := range list.Items {
 			name := o.GetName()
-			if kept[name] {
+			if kept[r.Resource+"/"+name] {
 				continue
 			}
 			if r == kustomizations { // what it applied stays: the next root keeps or removes it
@@ -136,7 +155,7 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 			return applied, err
 		}
 		applied = applied || kube.Changed(before, after)
-		kept[p.want.GetName()] = true
+		kept[p.resource.Resource+"/"+p.want.GetName()] = true
 	}
 	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
 	return applied || len(dropped) > 0, err

@@ -9,10 +9,8 @@ import (
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
-	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,31 +23,56 @@ import (
 
 // view is everything that was seen at one moment.
 type view struct {
-	sources  []sourcev1.GitRepository
-	roots    []kustomizev1.Kustomization
+	sources  map[types.NamespacedName]sourcev1.GitRepository
+	charts   map[types.NamespacedName]sourcev1.HelmChart
+	layers   []kustomizev1.Kustomization          // the roots, by name, and then what applies others
 	apps     map[string]kustomizev1.Kustomization // by application
 	releases map[types.NamespacedName]helmv2.HelmRelease
 }
 
-// look reads everything once. A kind that is not there yet has no objects.
+// look reads everything once, in the order in which one follows from another. A kind that is not there yet has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
-	v := view{apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{}}
-	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources = append(v.sources, o) })
+	v := view{
+		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
+		apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{},
+	}
+	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
+	if err == nil {
+		err = listInto(ctx, f, helmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
+	}
 	if err == nil {
 		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) {
 			if cluster, ok := clusterOf(o.Namespace); ok {
-				v.apps[cluster+"-"+o.Name] = o
-			} else if o.Labels[lab.LabelPart] == rootPart && o.Labels[lab.LabelName] == f.lab {
-				v.roots = append(v.roots, o)
+				v.apps[lab.ApplicationName(cluster, o.Name)] = o
+			} else if f.isRoot(o) || o.Labels[fromName] != "" {
+				v.layers = append(v.layers, o)
 			}
 		})
 	}
 	if err == nil {
-		err = listInto(ctx, f, helmReleases, func(o helmv2.HelmRelease) {
-			v.releases[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
-		})
+		err = listInto(ctx, f, helmReleases, func(o helmv2.HelmRelease) { v.releases[keyOf(&o)] = o })
+	}
+	slices.SortFunc(v.layers, func(x, y kustomizev1.Kustomization) int {
+		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	for _, r := range v.releases { // a Kustomization goes before the releases that it had
+		cluster, ok := clusterOf(r.Namespace)
+		name := lab.ApplicationName(cluster, r.Labels[fromName])
+		if _, there := v.apps[name]; ok && !there && r.Labels[fromNamespace] == r.Namespace {
+			v.apps[name] = kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
+				Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
+			}}
+		}
 	}
 	return v, err
+}
+
+func (f *Flux) isRoot(k kustomizev1.Kustomization) bool {
+	return k.Labels[lab.LabelPart] == rootPart && k.Labels[lab.LabelName] == f.lab
+}
+
+func keyOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 func listInto[T any](ctx context.Context, f *Flux, r schema.GroupVersionResource, add func(T)) error {
@@ -81,125 +104,84 @@ func parse[T any](u *unstructured.Unstructured) (o T, err error) {
 func commit(revision string) string {
 	_, hash, ok := strings.Cut(revision, "@sha1:")
 	if !ok {
-		return ""
+		hash, _ = strings.CutPrefix(revision, "sha1:") // of a source that names a commit
+		if hash == revision {
+			return ""
+		}
 	}
 	return hash
 }
 
-// releasesOf returns the HelmReleases that a Kustomization applied on the hub.
-func (v view) releasesOf(k kustomizev1.Kustomization) []helmv2.HelmRelease {
-	if k.Status.Inventory == nil {
-		return nil
-	}
-	var list []helmv2.HelmRelease
-	for _, e := range k.Status.Inventory.Entries { // NAMESPACE_NAME_GROUP_KIND
-		parts := strings.Split(e.ID, "_")
-		if len(parts) != 4 || parts[3] != helmv2.HelmReleaseKind {
-			continue
+// sourceOf is the Git repository that a Kustomization applies; false for other sources, or none yet.
+func (v view) sourceOf(k kustomizev1.Kustomization) (sourcev1.GitRepository, bool) {
+	ref := k.Spec.SourceRef
+	s, ok := v.sources[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
+	return s, ok && ref.Kind == sourcev1.GitRepositoryKind
+}
+
+// wanted is the commit that a source should be at: that of the estate, which the first root applies, the head of another repository, or whatever it has.
+func (v view) wanted(s sourcev1.GitRepository, want engine.Want) string {
+	if len(v.layers) > 0 && want.Revision != "" {
+		if estate, ok := v.sourceOf(v.layers[0]); ok && lab.RepositoryKey(estate.Spec.URL) == lab.RepositoryKey(s.Spec.URL) {
+			return want.Revision
 		}
-		if r, ok := v.releases[types.NamespacedName{Namespace: parts[0], Name: parts[1]}]; ok {
+	}
+	for _, h := range want.Heads {
+		named := slices.ContainsFunc(h.Addresses, func(a string) bool { return lab.RepositoryKey(a) == lab.RepositoryKey(s.Spec.URL) })
+		if named && follows(s.Spec.Reference, h.Branch) {
+			return h.Commit
+		}
+	}
+	return has(s)
+}
+
+// follows reports whether a reference is to the head of a branch, which is the default one.
+func follows(r *sourcev1.GitRepositoryRef, branch string) bool {
+	if r == nil {
+		return true
+	}
+	return r.Commit == "" && r.Tag == "" && r.SemVer == "" && (r.Name == "" || r.Name == "refs/heads/"+branch) && (r.Branch == "" || r.Branch == branch)
+}
+
+// has is the commit that a source was last fetched at.
+func has(s sourcev1.GitRepository) string {
+	if s.Status.Artifact == nil {
+		return ""
+	}
+	return commit(s.Status.Artifact.Revision)
+}
+
+// parent is the layer that applies an object; false for a root, and for what has lost its own.
+func (v view) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
+	at := types.NamespacedName{Namespace: o.GetLabels()[fromNamespace], Name: o.GetLabels()[fromName]}
+	i := slices.IndexFunc(v.layers, func(l kustomizev1.Kustomization) bool { return keyOf(&l) == at })
+	if i < 0 || at == keyOf(o) {
+		return kustomizev1.Kustomization{}, false
+	}
+	return v.layers[i], true
+}
+
+// releasesOf returns the HelmReleases that a Kustomization applied, by name.
+func (v view) releasesOf(k kustomizev1.Kustomization) []helmv2.HelmRelease {
+	var list []helmv2.HelmRelease
+	for _, r := range v.releases {
+		if r.Labels[fromName] == k.Name && r.Labels[fromNamespace] == k.Namespace {
 			list = append(list, r)
 		}
 	}
+	slices.SortFunc(list, func(x, y helmv2.HelmRelease) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
 	return list
 }
 
-// The words of lab for sync and health, which are Argo CD's.
-const (
-	synced, outOfSync, unknown = "Synced", "OutOfSync", "Unknown"
-
-	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
-)
-
-// application describes a Kustomization of a cluster in lab's words.
-func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
-	cluster, _ := clusterOf(k.Namespace)
-	a := lab.Application{
-		Name: name, Addon: k.Name, Cluster: cluster, Sync: synced, Health: healthy, Revision: commit(k.Status.LastAppliedRevision), Namespace: k.Spec.TargetNamespace,
+// chartLags reports whether a release's chart was made from an older commit than its repository has.
+func (v view) chartLags(r helmv2.HelmRelease, want engine.Want) bool {
+	namespace, name, _ := strings.Cut(r.Status.HelmChart, "/")
+	c, ok := v.charts[types.NamespacedName{Namespace: namespace, Name: name}]
+	if !ok || c.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind {
+		return false
 	}
-	ready := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
-	switch {
-	case k.Spec.Suspend:
-		a.Health = suspended
-	case ready == nil:
-		a.Sync, a.Health = unknown, progressing
-	case k.Status.LastAttemptedRevision != k.Status.LastAppliedRevision, k.Status.ObservedGeneration != k.Generation:
-		a.Sync = outOfSync
-	}
-	if ready != nil && !k.Spec.Suspend {
-		switch {
-		case ready.Status == metav1.ConditionTrue:
-		case ready.Status == metav1.ConditionUnknown, ready.Reason == meta.DependencyNotReadyReason:
-			a.Health, a.Message = progressing, ready.Message
-		default:
-			a.Health, a.Message = degraded, ready.Message
-		}
-	}
-	for _, r := range v.releasesOf(k) {
-		if latest := r.Status.History.Latest(); latest != nil {
-			a.Version = latest.ChartVersion
-		}
-		a.Namespace = cmp.Or(r.Spec.TargetNamespace, a.Namespace)
-		ready := apimeta.FindStatusCondition(r.Status.Conditions, meta.ReadyCondition)
-		switch {
-		case ready == nil, r.Status.ObservedGeneration != r.Generation, ready.Status == metav1.ConditionUnknown:
-			if a.Health == healthy {
-				a.Health = progressing
-			}
-		case ready.Status == metav1.ConditionFalse:
-			a.Health, a.Message = degraded, ready.Message
-		}
-	}
-	if a.Version == "" && a.Revision != "" {
-		a.Version = a.Revision[:min(7, len(a.Revision))]
-	}
-	if a.Converged() {
-		a.Message = ""
-	}
-	return a
-}
-
-// applications describes all of them, by name.
-func (v view) applications() []lab.Application {
-	list := make([]lab.Application, 0, len(v.apps))
-	for name, k := range v.apps {
-		list = append(list, v.application(name, k))
-	}
-	slices.SortFunc(list, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
-	return list
-}
-
-// Applications lists what runs in the clusters.
-func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
-	v, err := f.look(ctx)
-	return v.applications(), err
-}
-
-// rootCommit is the commit that the first root last applied.
-func (v view) rootCommit() string {
-	if len(v.roots) == 0 {
-		return ""
-	}
-	return commit(v.roots[0].Status.LastAppliedRevision)
-}
-
-// Standing returns what Flux has of the lab, from one look.
-func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
-	v, err := f.look(ctx)
-	if err != nil {
-		return engine.Standing{}, err
-	}
-	apps := v.applications()
-	s := engine.Standing{Applications: apps, Root: len(v.roots) > 0, Revision: v.rootCommit()}
-	s.Settled = s.Root && len(v.judge(engine.Want{Revision: s.Revision}, "", nil)) == 0
-	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
-		behind := []string{}
-		for _, p := range v.judge(engine.Want{Revision: want.Revision, Clusters: want.Clusters, LeftOut: want.LeftOut, Expected: want.Expected, Since: want.Since}, "", registrations) {
-			if p.Sync == outOfSync {
-				behind = append(behind, p.Application)
-			}
-		}
-		return behind
-	}
-	return s, nil
+	s, ok := v.sources[types.NamespacedName{Namespace: c.Namespace, Name: c.Spec.SourceRef.Name}]
+	return ok && (has(s) != v.wanted(s, want) || commit(c.Status.ObservedSourceArtifactRevision) != has(s))
 }

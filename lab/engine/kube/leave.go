@@ -24,26 +24,35 @@ const (
 	emptyLook   = 500 * time.Millisecond
 )
 
-// namespacesNote is the annotation on lab's namespace in a spoke that lists the namespaces created for applications, as these are deleted first.
+// namespacesNote is the annotation on a namespace that lists the namespaces created for applications, as these are deleted first.
 const namespacesNote = "lab.homelab/namespaces"
 
-// NoteNamespaces notes in a spoke which namespaces came with applications, for Access.Remove.
-func NoteNamespaces(ctx context.Context, spoke dynamic.Interface, names []string) error {
-	own, err := spoke.Resource(Namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
+// NoteNamespaces adds to the note of a namespace which namespaces came with applications: to SpokeNamespace's in a spoke for Access.Remove.
+func NoteNamespaces(ctx context.Context, client dynamic.Interface, in string, names []string) error {
+	own, err := client.Resource(Namespaces).Get(ctx, in, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // nothing records later namespaces
 	}
 	if err != nil {
 		return err
 	}
-	all := append(strings.Fields(own.GetAnnotations()[namespacesNote]), names...)
+	noted := NotedNamespaces(own)
+	all := slices.Concat(noted, names)
 	slices.Sort(all)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{namespacesNote: strings.Join(slices.Compact(all), " ")}}})
+	if all = slices.Compact(all); slices.Equal(all, noted) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{namespacesNote: strings.Join(all, " ")}}})
 	if err != nil {
 		return err
 	}
-	_, err = spoke.Resource(Namespaces).Patch(ctx, SpokeNamespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
-	return Wrap("namespace "+SpokeNamespace, err)
+	_, err = client.Resource(Namespaces).Patch(ctx, in, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return Wrap("namespace "+in, err)
+}
+
+// NotedNamespaces returns the note of a namespace, sorted.
+func NotedNamespaces(o *unstructured.Unstructured) []string {
+	return strings.Fields(o.GetAnnotations()[namespacesNote])
 }
 
 // Remove deletes from a spoke the noted namespaces that are empty, and then the account and lab's namespace. It describes what stays.
@@ -76,7 +85,7 @@ func (x Access) Remove(ctx context.Context, c Clients, p lab.Progress) ([]string
 
 // removeNamespaces deletes the namespaces of the note that came with lab and hold nothing, and says of the others what is in them.
 func removeNamespaces(ctx context.Context, c Clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
-	names := strings.Fields(own.GetAnnotations()[namespacesNote])
+	names := NotedNamespaces(own)
 	if len(names) == 0 {
 		return nil, nil
 	}

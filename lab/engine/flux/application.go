@@ -1,0 +1,182 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/words"
+)
+
+// The words of lab for sync and health, which are Argo CD's.
+const (
+	synced, outOfSync, unknown = "Synced", "OutOfSync", "Unknown"
+
+	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
+)
+
+// application describes a Kustomization of a cluster in lab's words.
+func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
+	cluster, _ := clusterOf(k.Namespace)
+	a := lab.Application{Name: name, Addon: k.Name, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
+	a.Sync, a.Health, a.Message = v.state(k)
+	for _, r := range v.releasesOf(k) {
+		if latest := r.Status.History.Latest(); latest != nil {
+			a.Version = latest.ChartVersion
+		}
+		a.Namespace = cmp.Or(r.Spec.TargetNamespace, a.Namespace)
+		if health, message := releaseHealth(r); worse(health, a.Health) || health == a.Health && health != healthy {
+			a.Health, a.Message = health, cmp.Or(message, a.Message)
+		}
+	}
+	if a.Version == "" {
+		a.Version = a.Revision[:min(7, len(a.Revision))]
+	}
+	a.Message = words.Clip(a.Message, messageLimit)
+	if a.Converged() {
+		a.Message = ""
+	}
+	return a
+}
+
+// messageLimit bounds a message of Flux, which may contain a whole Helm error, to fit into a table or a JSON line.
+const messageLimit = 200
+
+// state is a Kustomization's own, and why it is not as it should be. One that is compared again, as it is every few minutes, stays what it was.
+func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) {
+	c := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
+	switch {
+	case k.DeletionTimestamp != nil:
+		return outOfSync, progressing, "is being removed"
+	case k.Spec.Suspend:
+		return synced, suspended, "is suspended"
+	case c == nil:
+		return unknown, progressing, "was not looked at yet"
+	}
+	sync, health = synced, healthy
+	if s, ok := v.sourceOf(k); ok && commit(applied(k)) != has(s) || applied(k) == "" {
+		sync = outOfSync
+	}
+	switch {
+	case c.Status == metav1.ConditionTrue && k.Status.ObservedGeneration == k.Generation, c.Status == metav1.ConditionUnknown && again(k):
+		return sync, healthy, ""
+	case c.Status == metav1.ConditionTrue: // of another definition
+		return outOfSync, progressing, "has a new definition"
+	case c.Status == metav1.ConditionUnknown, passing(c.Reason):
+		return sync, progressing, cmp.Or(reconciling(k.Status.Conditions), c.Message)
+	case !healthFailed(k): // nothing was applied
+		sync = outOfSync
+	}
+	return sync, degraded, c.Message
+}
+
+// again reports whether a Kustomization is being compared that was as it should be.
+func again(k kustomizev1.Kustomization) bool {
+	latest := k.Status.History.Latest()
+	return latest != nil && latest.LastReconciledStatus == meta.ReconciliationSucceededReason && k.Status.ObservedGeneration == k.Generation &&
+		k.Status.LastAppliedRevision == k.Status.LastAttemptedRevision
+}
+
+// passing reports whether a failure is one that goes by itself.
+func passing(reason string) bool {
+	return slices.Contains([]string{meta.DependencyNotReadyReason, meta.HealthCheckCanceledReason, "SourceNotReady", meta.ArtifactFailedReason}, reason)
+}
+
+// healthFailed reports whether a Kustomization was applied, and what it applied does not become healthy.
+func healthFailed(k kustomizev1.Kustomization) bool {
+	c := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == meta.HealthCheckFailedReason
+}
+
+// applied is the revision whose objects are in the cluster, be they healthy or not.
+func applied(k kustomizev1.Kustomization) string {
+	if healthFailed(k) || strings.HasPrefix(reconciling(k.Status.Conditions), "Running health checks") {
+		return k.Status.LastAttemptedRevision
+	}
+	return k.Status.LastAppliedRevision
+}
+
+// reconciling is what a controller is doing; empty if nothing.
+func reconciling(conditions []metav1.Condition) string {
+	if c := apimeta.FindStatusCondition(conditions, meta.ReconcilingCondition); c != nil && c.Status == metav1.ConditionTrue {
+		return c.Message
+	}
+	return ""
+}
+
+// releaseHealth is a release's, and why it is not healthy.
+func releaseHealth(r helmv2.HelmRelease) (health, message string) {
+	c := apimeta.FindStatusCondition(r.Status.Conditions, meta.ReadyCondition)
+	switch {
+	case r.DeletionTimestamp != nil:
+		return progressing, "is being removed"
+	case r.Spec.Suspend:
+		return suspended, "release " + r.Name + " is suspended"
+	case c == nil:
+		return progressing, cmp.Or(reconciling(r.Status.Conditions), "release "+r.Name+" was not looked at yet")
+	case c.Status == metav1.ConditionFalse && !passing(c.Reason):
+		return degraded, c.Message
+	case c.Status != metav1.ConditionTrue:
+		return progressing, cmp.Or(c.Message, reconciling(r.Status.Conditions))
+	case r.Status.ObservedGeneration != r.Generation:
+		return progressing, "release " + r.Name + " has a new definition"
+	}
+	return healthy, ""
+}
+
+// worse reports whether a health is worse than another.
+func worse(health, than string) bool {
+	order := []string{healthy, suspended, progressing, degraded}
+	return slices.Index(order, health) > slices.Index(order, than)
+}
+
+// applications describes all of them, by name.
+func (v view) applications() []lab.Application {
+	list := make([]lab.Application, 0, len(v.apps))
+	for name, k := range v.apps {
+		list = append(list, v.application(name, k))
+	}
+	slices.SortFunc(list, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
+	return list
+}
+
+// Applications lists what runs in the clusters.
+func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
+	v, err := f.look(ctx)
+	return v.applications(), err
+}
+
+// Standing returns what Flux has of the lab, from one look.
+func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
+	v, err := f.look(ctx)
+	if err != nil {
+		return engine.Standing{}, err
+	}
+	s := engine.Standing{Applications: v.applications()}
+	if len(v.layers) > 0 && f.isRoot(v.layers[0]) {
+		s.Root, s.Revision = true, commit(applied(v.layers[0]))
+		s.Settled = !slices.ContainsFunc(v.layers, func(k kustomizev1.Kustomization) bool {
+			sync, health, _ := v.state(k)
+			return sync != synced || health != healthy
+		})
+	}
+	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
+		behind := []string{}
+		for _, p := range v.judge(want, nil, registrations) {
+			if p.lags {
+				behind = append(behind, p.Application)
+			}
+		}
+		return behind
+	}
+	return s, nil
+}

@@ -1,0 +1,217 @@
+package flux
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
+)
+
+const (
+	fetchAgain = 2 * time.Second  // before a source that is not where it should be is asked again: a fetch may have begun before the push
+	againAfter = 15 * time.Second // likewise for what failed
+)
+
+// asker has Flux look again, in the order in which one follows from another: sources, layers, applications, their releases. Each is asked by the annotation
+// that `flux reconcile` sets, and has answered once its status has that request.
+//
+// An answer may come from a round that began before the request, and had read what was there before: what was busy when it was asked is asked twice.
+type asker struct {
+	f     *Flux
+	want  engine.Want
+	asked map[types.UID]request
+}
+
+type request struct {
+	token string
+	at    time.Time
+	busy  bool
+}
+
+func newAsker(f *Flux, want engine.Want) *asker {
+	return &asker{f: f, want: want, asked: map[types.UID]request{}}
+}
+
+// answered reports whether an object has looked again. Without an asker, nothing has to.
+func (a *asker) answered(o metav1.Object, handled string) bool {
+	if a == nil {
+		return true
+	}
+	r, asked := a.asked[o.GetUID()]
+	if !asked || r.busy {
+		return false
+	}
+	return handled == r.token || handled != "" && handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation] // somebody else asked later
+}
+
+// look asks whatever may be asked by now.
+func (a *asker) look(ctx context.Context, v view) error {
+	fetched := true
+	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
+		s := v.sources[key]
+		current := has(s) == v.wanted(s, a.want) && has(s) != ""
+		again := againAfter
+		if current {
+			again = 0
+		} else if failure(s.Status.Conditions) == "" {
+			again = fetchAgain
+		}
+		answered, err := a.ask(ctx, gitRepositories, &s, s.Status.GetLastHandledReconcileRequest(), again)
+		if err != nil {
+			return err
+		}
+		fetched = fetched && answered
+	}
+	if !fetched {
+		return nil
+	}
+	for _, k := range v.layers {
+		if err := a.askKustomization(ctx, v, k); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
+		k := v.apps[name]
+		if cluster, _ := clusterOf(k.Namespace); !a.want.WaitsFor(cluster) {
+			continue
+		}
+		if err := a.askKustomization(ctx, v, k); err != nil {
+			return err
+		}
+		current := a.answered(&k, k.Status.GetLastHandledReconcileRequest())
+		for _, r := range v.releasesOf(k) {
+			if err := a.askRelease(ctx, v, r, current); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func compareKeys(x, y types.NamespacedName) int {
+	return slices.Compare([]string{x.Namespace, x.Name}, []string{y.Namespace, y.Name})
+}
+
+// askKustomization asks a Kustomization whose layer is as it should be.
+func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kustomization) error {
+	if k.DeletionTimestamp != nil || k.Spec.Suspend {
+		return nil
+	}
+	if p, ok := v.parent(&k); ok && v.judgeLayer(p, a.want, a).Application != "" {
+		return nil
+	}
+	again := time.Duration(0)
+	if failure(k.Status.Conditions) != "" {
+		again = againAfter
+	}
+	_, err := a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
+	return err
+}
+
+// askRelease asks a release that has its definition from an application that answered; one that works on it would begin anew. One that failed is asked to
+// forget its failures, of which it allows a few.
+func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, current bool) error {
+	health, _ := releaseHealth(r)
+	failed := health == degraded
+	if r.DeletionTimestamp != nil || r.Spec.Suspend || busy(r.Status.Conditions) || v.chartLags(r, a.want) || !failed && !current {
+		return nil
+	}
+	again := time.Duration(0)
+	if failed {
+		again = againAfter
+	}
+	_, err := a.ask(ctx, helmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
+	return err
+}
+
+// busy reports whether a controller is at work on an object, and does not wait for its next try.
+func busy(conditions []metav1.Condition) bool {
+	c := apimeta.FindStatusCondition(conditions, meta.ReconcilingCondition)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != meta.ProgressingWithRetryReason
+}
+
+// ask asks an object that was not asked yet, that was busy then and has answered, or that has been asked some time ago, unless that is 0. It reports whether
+// the object has answered.
+func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) (bool, error) {
+	last, asked := a.asked[o.GetUID()]
+	settled := handled == last.token || handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation]
+	if asked && !(last.busy && settled) && (again == 0 || time.Since(last.at) < again) {
+		return a.answered(o, handled), nil
+	}
+	now := time.Now()
+	next := request{token: now.UTC().Format(time.RFC3339Nano), at: now}
+	annotations := map[string]any{meta.ReconcileRequestAnnotation: next.token}
+	if r == helmReleases {
+		annotations[helmv2.ResetRequestAnnotation] = next.token
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": annotations}})
+	if err != nil {
+		return false, err
+	}
+	after, err := a.f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one by now
+		return false, nil
+	}
+	if err != nil {
+		return false, kube.Wrap(r.Resource+" "+o.GetName(), err)
+	}
+	next.busy = (!asked || !last.busy) && busy(conditionsOf(after))
+	a.asked[o.GetUID()] = next
+	return false, nil
+}
+
+func conditionsOf(u *unstructured.Unstructured) []metav1.Condition {
+	o, err := parse[struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}](u)
+	if err != nil {
+		return nil
+	}
+	return o.Status.Conditions
+}
+
+// Refresh has Flux read Git at once.
+func (f *Flux) Refresh(ctx context.Context) error {
+	v, err := f.look(ctx)
+	if err != nil {
+		return err
+	}
+	a := newAsker(f, engine.Want{})
+	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
+		s := v.sources[key]
+		if _, err := a.ask(ctx, gitRepositories, &s, "", 0); err != nil {
+			return err
+		}
+	}
+	return f.refreshCharts(ctx)
+}
+
+// refreshCharts has Flux read the indices of the lab's chart repositories at once.
+func (f *Flux) refreshCharts(ctx context.Context) error {
+	var err error
+	list := listInto(ctx, f, helmRepositories, func(o metav1.PartialObjectMetadata) {
+		if err == nil {
+			_, err = newAsker(f, engine.Want{}).ask(ctx, helmRepositories, &o, "", 0)
+		}
+	})
+	if list != nil {
+		return list
+	}
+	return err
+}

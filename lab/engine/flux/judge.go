@@ -1,0 +1,194 @@
+package flux
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab/engine"
+)
+
+// noRoot is the pending name of a missing root.
+const noRoot = "root kustomization"
+
+// pending is what is not as wanted.
+type pending struct {
+	engine.Pending
+	lags  bool // it was last compared with another commit than the wanted one, or with another cluster than the registered one
+	layer bool // no application
+}
+
+// judge returns what is not as wanted: layers first, then applications, by name. With an asker, what has not answered it counts for nothing.
+func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registered) []pending {
+	if len(v.layers) == 0 {
+		return []pending{{Pending: engine.Pending{Application: noRoot, Reason: "does not exist yet"}, lags: true, layer: true}}
+	}
+	var list []pending
+	for _, k := range v.layers {
+		if p := v.judgeLayer(k, want, ask); p.Application != "" {
+			list = append(list, p)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
+		cluster, _ := clusterOf(v.apps[name].Namespace)
+		if slices.Contains(want.LeftOut, name) || !want.WaitsFor(cluster) {
+			continue
+		}
+		if p := v.judgeApp(name, want, ask, sinceOf(registrations, want, cluster)); p.Application != "" {
+			list = append(list, p)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(want.Expected)) {
+		if _, there := v.apps[name]; !there {
+			list = append(list, pending{Pending: engine.Pending{Application: name, Reason: "is not generated yet"}})
+		}
+	}
+	return list
+}
+
+// judgeLayer returns nothing for a layer that has applied what it should; the health of what it applied is that of applications.
+func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
+	sync, health, message := v.state(k)
+	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}
+	at, commit := v.lag(k, want)
+	switch {
+	case k.DeletionTimestamp != nil:
+		p.Reason = message
+	case at != commit:
+		p.lags, p.Reason = true, v.why(k, at, commit)
+	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
+		p.Reason = "is being compared"
+	case health == healthy && sync == synced, healthFailed(k), sync == synced && health == progressing && k.Spec.Wait:
+		return pending{}
+	default:
+		p.Sync, p.Health, p.Reason = sync, health, message
+	}
+	return p
+}
+
+func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Time) pending {
+	k := v.apps[name]
+	a := v.application(name, k)
+	p := pending{Pending: engine.Pending{Application: name, Sync: a.Sync, Health: a.Health, Reason: a.Message}}
+	stale := func(reason string) {
+		p.Sync = outOfSync
+		if a.Health == healthy {
+			p.Reason = reason
+		}
+	}
+	at, commit := v.lag(k, want)
+	releases := v.releasesOf(k)
+	switch {
+	case k.DeletionTimestamp != nil:
+	case slices.Contains(want.Gone, name):
+		stale("is no longer wanted, and still there")
+	case at != commit:
+		p.lags = true
+		stale(v.why(k, at, commit))
+	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
+		stale("is being compared")
+	case comparedAt(k).Before(since) && !k.Spec.Suspend:
+		p.lags = true
+		stale("was last compared before its cluster was as it is")
+	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return v.chartLags(r, want) }):
+		p.lags = true
+		stale("has the chart of an older commit")
+	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return releasedAt(r).Before(since) && !r.Spec.Suspend }):
+		p.lags = true
+		stale("was last compared before its cluster was as it is")
+	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
+		return !ask.answered(&r, r.Status.GetLastHandledReconcileRequest())
+	}):
+		stale("is being compared")
+	case a.Converged():
+		return pending{}
+	}
+	return p
+}
+
+// lag returns the commit that a Kustomization has applied, and the one that it should have.
+func (v view) lag(k kustomizev1.Kustomization, want engine.Want) (at, wanted string) {
+	at = commit(applied(k))
+	s, ok := v.sourceOf(k)
+	if !ok {
+		return at, at
+	}
+	return at, v.wanted(s, want)
+}
+
+// why says why a Kustomization is not at a commit.
+func (v view) why(k kustomizev1.Kustomization, at, wanted string) string {
+	if s, ok := v.sourceOf(k); ok && has(s) != wanted {
+		if text := failure(s.Status.Conditions); text != "" {
+			return "repository " + s.Name + ": " + text
+		}
+	}
+	if text := failure(k.Status.Conditions); text != "" {
+		return text
+	}
+	if at == "" {
+		return fmt.Sprintf("no commit was applied yet, wanted %.7s", wanted)
+	}
+	return fmt.Sprintf("is at %.7s, wanted %.7s", at, wanted)
+}
+
+// failure is what a controller says of an object that is not ready; empty for one that is, or that is on its way.
+func failure(conditions []metav1.Condition) string {
+	if c := apimeta.FindStatusCondition(conditions, meta.ReadyCondition); c != nil && c.Status == metav1.ConditionFalse {
+		return c.Message
+	}
+	return ""
+}
+
+// comparedAt is when Flux last began to compare; zero if it does not say.
+func comparedAt(k kustomizev1.Kustomization) time.Time {
+	at := requestedAt(k.Status.GetLastHandledReconcileRequest())
+	if latest := k.Status.History.Latest(); latest != nil {
+		if began := latest.LastReconciled.Add(-latest.LastReconciledDuration.Duration); began.After(at) {
+			at = began
+		}
+	}
+	return at
+}
+
+// releasedAt is likewise of a release, which tells of its last deployment alone.
+func releasedAt(r helmv2.HelmRelease) time.Time {
+	at := requestedAt(r.Status.GetLastHandledReconcileRequest())
+	if latest := r.Status.History.Latest(); latest != nil && latest.LastDeployed.After(at) {
+		at = latest.LastDeployed.Time
+	}
+	return at
+}
+
+// requestedAt is the time that lab and Flux's command line ask by; zero for other requests.
+func requestedAt(token string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, token)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// sinceOf is since when a cluster is as it is: its credentials, or its last start. Times ahead of now are not believed.
+func sinceOf(registrations []engine.Registered, want engine.Want, cluster string) time.Time {
+	since, now := time.Time{}, time.Now()
+	times := []time.Time{want.Since[cluster]}
+	for _, r := range registrations {
+		if r.Cluster == cluster {
+			times = append(times, r.Since)
+		}
+	}
+	for _, at := range times {
+		if at.After(since) && !at.After(now) {
+			since = at
+		}
+	}
+	return since
+}

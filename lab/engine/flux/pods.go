@@ -1,0 +1,67 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"homelab/lab/engine/workload"
+)
+
+// Labels that helm-controller puts on what a HelmRelease installs: which one that is.
+const (
+	fromRelease          = "helm.toolkit.fluxcd.io/name"
+	fromReleaseNamespace = "helm.toolkit.fluxcd.io/namespace"
+)
+
+// describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing if that cannot be
+// reached.
+func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomization) []string {
+	cluster, _ := clusterOf(k.Namespace)
+	if f.reach == nil {
+		return nil
+	}
+	cfg, err := f.reach(cluster)
+	if err != nil || cfg == nil {
+		return nil
+	}
+	c, err := f.connect(cfg)
+	if err != nil {
+		return nil
+	}
+	names := map[string][]string{}
+	for _, r := range v.releasesOf(k) {
+		in := cmp.Or(r.Spec.TargetNamespace, r.Namespace)
+		names[in] = append(names[in], workloadsOf(ctx, c.Typed, in, fromRelease+"="+r.Name+","+fromReleaseNamespace+"="+r.Namespace)...)
+	}
+	if k.Status.Inventory != nil {
+		for _, e := range k.Status.Inventory.Entries { // NAMESPACE_NAME_GROUP_KIND
+			parts := strings.Split(e.ID, "_")
+			if len(parts) == 4 && parts[2] == "apps" && (parts[3] == "Deployment" || parts[3] == "StatefulSet") {
+				names[parts[0]] = append(names[parts[0]], parts[3]+"/"+parts[1])
+			}
+		}
+	}
+	return workload.Describe(ctx, c.Typed, names)
+}
+
+// workloadsOf names the workloads that a selector matches.
+func workloadsOf(ctx context.Context, client kubernetes.Interface, namespace, selector string) []string {
+	var names []string
+	o := metav1.ListOptions{LabelSelector: selector}
+	if list, err := client.AppsV1().Deployments(namespace).List(ctx, o); err == nil {
+		for _, d := range list.Items {
+			names = append(names, "Deployment/"+d.Name)
+		}
+	}
+	if list, err := client.AppsV1().StatefulSets(namespace).List(ctx, o); err == nil {
+		for _, s := range list.Items {
+			names = append(names, "StatefulSet/"+s.Name)
+		}
+	}
+	return names
+}

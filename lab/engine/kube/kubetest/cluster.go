@@ -1,0 +1,223 @@
+// Package kubetest provides the API of a cluster in memory, for tests of engines.
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"homelab/lab/engine/kube"
+)
+
+// Others is the field manager of everybody but lab: its requests are not among Writes.
+const Others = "others"
+
+// Kinds are the resources of an API, with the name of their kind.
+type Kinds map[schema.GroupVersionResource]string
+
+// Core are those that every engine touches.
+func Core() Kinds {
+	kinds := Kinds{kube.Namespaces: "Namespace", kube.ServiceAccounts: "ServiceAccount", kube.ClusterRoleBindings: "ClusterRoleBinding"}
+	for kind, r := range kube.BesideKinds {
+		kinds[r] = kind
+	}
+	return kinds
+}
+
+// Cluster is an in-memory Kubernetes API with server-side apply and increasing resourceVersions.
+type Cluster struct {
+	*dynamicfake.FakeDynamicClient
+	Typed *fake.Clientset
+
+	kinds   Kinds
+	mu      sync.Mutex
+	version int
+	refused map[string]error
+}
+
+// New returns a cluster with these kinds alone.
+func New(t *testing.T, kinds Kinds, manifests ...string) *Cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	lists := map[schema.GroupVersionResource]string{}
+	for r, kind := range kinds {
+		gvk := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind}
+		scheme.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: kind + "List"}, &unstructured.UnstructuredList{})
+		lists[r] = kind + "List"
+	}
+	c := &Cluster{
+		FakeDynamicClient: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), Typed: fake.NewClientset(), kinds: kinds, refused: map[string]error{},
+	}
+	tracker := clienttesting.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter())
+	react := clienttesting.ObjectReaction(tracker)
+	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.refused[a.GetVerb()+" "+a.GetResource().Resource]; err != nil {
+			return true, nil, err
+		}
+		handled, o, err := react(a)
+		if u, ok := o.(*unstructured.Unstructured); ok && err == nil && (a.GetVerb() == "patch" || a.GetVerb() == "create" || a.GetVerb() == "update") {
+			// The tracker derives one kind from the Go type, which is Unstructured for all of these.
+			u.SetGroupVersionKind(a.GetResource().GroupVersion().WithKind(c.kinds[a.GetResource()]))
+			c.version++
+			u.SetResourceVersion(strconv.Itoa(c.version))
+			if err := tracker.Update(a.GetResource(), u.DeepCopy(), u.GetNamespace()); err != nil {
+				return true, nil, err
+			}
+		}
+		if list, ok := o.(*unstructured.UnstructuredList); ok && err == nil {
+			list.SetResourceVersion(strconv.Itoa(c.version))
+		}
+		return handled, o, err
+	})
+	c.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		// A real watch continues after the preceding list; the tracker's omits changes in between.
+		list, err := tracker.List(a.GetResource(), a.GetResource().GroupVersion().WithKind(c.kinds[a.GetResource()]), a.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		listed := version64(a.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
+		return true, w, meta.EachListItem(list, func(o runtime.Object) error {
+			if u := o.(*unstructured.Unstructured); version64(u.GetResourceVersion()) > listed {
+				w.(*watch.RaceFreeFakeWatcher).Modify(u)
+			}
+			return nil
+		})
+	})
+	for _, m := range manifests {
+		c.Create(t, "", m)
+	}
+	c.ClearActions()
+	return c
+}
+
+func version64(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// Refuse has requests fail: verb and resource, "patch secrets"; nil has them succeed again.
+func (c *Cluster) Refuse(request string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[request] = err
+}
+
+// Create creates the documents of a manifest as another client. Those that name no namespace are in the given one; "" for none.
+func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
+	t.Helper()
+	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(manifest)), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := docs.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		if o.GetNamespace() == "" {
+			o.SetNamespace(namespace)
+		}
+		for r, kind := range c.kinds {
+			if kind != o.GetKind() {
+				continue
+			}
+			if _, err := c.Resource(r).Namespace(o.GetNamespace()).Create(context.Background(), o, metav1.CreateOptions{FieldManager: Others}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Get returns an object.
+func (c *Cluster) Get(t *testing.T, r schema.GroupVersionResource, namespace, name string) *unstructured.Unstructured {
+	t.Helper()
+	o, err := c.Resource(r).Namespace(namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Names returns the sorted names of a kind's objects in a namespace; "" for all.
+func (c *Cluster) Names(t *testing.T, r schema.GroupVersionResource, namespace string) []string {
+	t.Helper()
+	list, err := c.Resource(r).Namespace(namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range list.Items {
+		names = append(names, o.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Patch changes an object as another client.
+func (c *Cluster) Patch(t *testing.T, r schema.GroupVersionResource, namespace, name string, patch map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Resource(r).Namespace(namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: Others}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Writes returns lab's mutating requests since the last call: verb, resource and name.
+func (c *Cluster) Writes() []string {
+	var out []string
+	for _, a := range c.Actions() {
+		switch a.GetVerb() {
+		case "get", "list", "watch":
+			continue
+		}
+		name := ""
+		if p, ok := a.(clienttesting.PatchActionImpl); ok && p.PatchOptions.FieldManager == Others {
+			continue
+		}
+		if named, ok := a.(interface{ GetName() string }); ok {
+			name = " " + named.GetName()
+		}
+		out = append(out, a.GetVerb()+" "+a.GetResource().Resource+name)
+	}
+	c.ClearActions()
+	return out
+}
+
+// Clients returns the clients of the cluster.
+func (c *Cluster) Clients() kube.Clients { return kube.Clients{Dynamic: c, Typed: c.Typed} }
