@@ -130,7 +130,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 			if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return names, kube.Wrap(r.Resource+" "+name, err)
 			}
-			if !slices.Contains(names, name) {
+			if also := slices.ContainsFunc(resources, func(r schema.GroupVersionResource) bool { return kept[r.Resource+"/"+name] }); !also && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -144,11 +144,15 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	applied, err := f.makeRoom(ctx, root.Clusters)
+	kept := map[string]bool{}
+	made, err := f.makeRoom(ctx, root.Clusters)
 	if err != nil {
+		return made, err
+	}
+	applied, err := f.beside().Apply(ctx, root.Beside)
+	if applied = applied || made; err != nil {
 		return applied, err
 	}
-	kept := map[string]bool{}
 	for _, p := range parts {
 		before, after, err := kube.Apply(ctx, f.hub.Dynamic, p.resource, p.want)
 		if err != nil {
@@ -159,6 +163,10 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	}
 	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
 	return applied || len(dropped) > 0, err
+}
+
+func (f *Flux) beside() kube.Beside {
+	return kube.Beside{Hub: f.hub.Dynamic, Namespace: f.namespace, Lab: f.lab}
 }
 
 // root reads a root's objects, pointed at the lab's forge, and adds the Receiver of its webhooks.
@@ -238,6 +246,8 @@ func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	for {
 		var o unstructured.Unstructured
 		switch err := docs.Decode(&o.Object); {
+		case errors.Is(err, io.EOF) && len(objects) == 0:
+			return nil, errors.New("root: the manifest is empty")
 		case errors.Is(err, io.EOF):
 			return objects, nil
 		case err != nil:
@@ -268,6 +278,11 @@ func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
+	beside, err := f.beside().Strayed(ctx, root.Beside)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, beside...)
 	parts, err := f.root(root)
 	if err != nil {
 		return nil, err
