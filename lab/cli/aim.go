@@ -75,8 +75,11 @@ func (p *program) labAction(
 }
 
 // origin is the source of images and charts.
-type origin struct{ images, mirror string }
+type origin struct {
+	images, mirror string
+	engine         lab.EngineType // of a bundle
+}
 
 func originOf(c *cli.Context) origin {
-	return origin{images: c.String("images"), mirror: c.String("registry-mirror")}
+	return origin{images: c.String("images"), mirror: c.String("registry-mirror"), engine: lab.EngineType(c.String("engine"))}
 }

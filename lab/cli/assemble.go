@@ -90,5 +90,5 @@ func openSupply(ctx context.Context, from origin) (*supply.Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return supply.Open(ctx, supply.Options{Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New()})
+	return supply.Open(ctx, supply.Options{Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New(), Engine: from.engine})
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) bundleCommand() *cli.Command {
-	flags := []cli.Flag{outputFlag, imagesFlag, mirrorFlag}
+	flags := []cli.Flag{outputFlag, engineFlag, imagesFlag, mirrorFlag}
 	return &cli.Command{
 		Name:  "bundle",
 		Usage: "the images and charts of a lab: build, list, save, load and push them",
@@ -25,7 +25,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Name:        "build",
 				Usage:       "bring every image and chart to hand, building or fetching what is missing",
 				ArgsUsage:   "[COMPONENT...]",
-				Description: "What has not changed is not built again.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --images registry"),
+				Description: "What has not changed is not built again.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --engine flux", "lab bundle build --images registry"),
 				Flags:       flags,
 				Action:      p.withSupply(argv.AnyArgs, p.bundleBuild),
 			},

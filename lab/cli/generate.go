@@ -21,7 +21,7 @@ func (p *program) generateCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return p.ui.Generated(ui.GenerateResult(done))
+			return p.ui.Generated(ui.GenerateResult{Written: done.Written, Removed: done.Removed})
 		}),
 	}
 }

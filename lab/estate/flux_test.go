@@ -97,7 +97,10 @@ func TestFluxProblems(t *testing.T) {
 	}{
 		"no manifests": {
 			func(f fstest.MapFS) { delete(f, "addons/identity/flux/release.yaml") },
-			[]string{"addons/identity/flux:1 is not there: clusters switch the addon on"},
+			[]string{
+				"addons/identity/flux:1 is not there: clusters switch the addon on",
+				"clusters/dev/cluster.yaml:8 no addon identity", "clusters/prod/cluster.yaml:9 no addon identity", "clusters/staging/cluster.yaml:8 no addon identity",
+			},
 		},
 		"stale": {
 			func(f fstest.MapFS) { replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false") },
@@ -135,25 +138,33 @@ func TestFluxProblems(t *testing.T) {
 			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 is not there: it holds the GitRepository"},
 		},
 		"a root without Kustomization": {
-			func(f fstest.MapFS) { f["clusters/hub/flux-system/gotk-sync.yaml"].Data = []byte("kind: GitRepository\n") },
+			func(f fstest.MapFS) {
+				f["clusters/hub/flux-system/gotk-sync.yaml"].Data = []byte("kind: GitRepository\n")
+			},
 			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 holds no Kustomization"},
 		},
 		"a source that no root knows": {
 			func(f fstest.MapFS) {
 				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "sourceRef: {kind: GitRepository, name: flux-system}", "sourceRef: {kind: GitRepository, name: other}")
 			},
-			[]string{"clusters/hub/flux-system/gotk-sync.yaml:25 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:24 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
 		},
 		"a folder that is not there": {
-			func(f fstest.MapFS) { replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "./clusters/hub", "./clusters/hup") },
+			func(f fstest.MapFS) {
+				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "./clusters/hub", "./clusters/hup")
+			},
 			[]string{"clusters/hup no such folder"},
 		},
 		"a chart that is not there": {
-			func(f fstest.MapFS) { replace(f, "addons/identity/flux/release.yaml", "./addons/identity/chart", "./addons/identity/chrt") },
+			func(f fstest.MapFS) {
+				replace(f, "addons/identity/flux/release.yaml", "./addons/identity/chart", "./addons/identity/chrt")
+			},
 			[]string{"addons/identity/flux/release.yaml:2 no folder addons/identity/chrt in the estate"},
 		},
 		"a namespace": {
-			func(f fstest.MapFS) { replace(f, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, namespace: gitops}") },
+			func(f fstest.MapFS) {
+				replace(f, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, namespace: gitops}")
+			},
 			[]string{"clusters/hub/cluster.yaml:9 Flux runs in namespace flux-system: leave it out"},
 		},
 	} {

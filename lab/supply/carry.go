@@ -16,6 +16,7 @@ func (s *Supply) all(ctx context.Context, p lab.Progress) ([]lab.Image, []lab.Ch
 	if err != nil {
 		return nil, nil, err
 	}
+	items = s.needed(items)
 	var names []string
 	for _, i := range items {
 		if i.Kind == KindImage {

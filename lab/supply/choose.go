@@ -12,7 +12,7 @@ import (
 func (s *Supply) Choose(ctx context.Context, names []string) ([]Item, error) {
 	items, err := s.List(ctx)
 	if err != nil || len(names) == 0 {
-		return items, err
+		return s.needed(items), err
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(items, func(i Item) bool { return i.Name == name }) {

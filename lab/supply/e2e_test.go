@@ -40,7 +40,7 @@ func TestSupply(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("loaded in %s", time.Since(start))
-	want, err := from.List(t.Context())
+	want, err := from.Choose(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

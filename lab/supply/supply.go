@@ -37,6 +37,7 @@ type Options struct {
 	CacheDir string         // lab's cache folder
 	Patience time.Duration  // timeout for a registry's pins; 0 for the default
 	Docker   *docker.Docker // container engine that may have images; may be nil
+	Engine   lab.EngineType // whose images and charts a bundle holds; empty for Argo CD
 }
 
 // Kind is the kind of an item.

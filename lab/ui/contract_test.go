@@ -107,7 +107,8 @@ func contract() map[string]any {
 			Addons: []DraftAddon{{"quota", true, "", "../gitops/addons/quota.yaml:1:1"}, {"cert-manager", false, "it comes from https://charts.jetstack.io", "../gitops/addons/cert-manager.yaml:1:1"}},
 			Roots:  []string{"../gitops/bootstrap/addons.yaml:1:1"},
 		}},
-		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
+		"generate": GenerateResult{[]string{"clusters/prod/flux.yaml", "clusters/prod/addons/podinfo/kustomization.yaml"}, nil},
+		"version":  VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
 	}
 }
 

@@ -2,8 +2,8 @@ package ui
 
 // GenerateResult is `lab generate -o json`.
 type GenerateResult struct {
-	Written []string `json:"written"` // paths within the estate
-	Removed []string `json:"removed"`
+	Written List[string] `json:"written"` // paths within the estate
+	Removed List[string] `json:"removed"`
 }
 
 // Generated prints what `lab generate` did.
