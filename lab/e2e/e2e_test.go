@@ -5,6 +5,8 @@ package e2e
 import (
 	"slices"
 	"testing"
+
+	"homelab/lab"
 )
 
 // Tests are in order of value: those that call must always run, those that call tail as long as time permits. seconds is the duration on a quiet machine with
@@ -36,6 +38,7 @@ func TestDefaultEstate(t *testing.T) {
 		{"the versions are pinned by environment", must, 2, pinned},
 		{"the values are layered", must, 2, layered},
 		{"a spoke carries its bridge", must, 1, bridged},
+		{"what the engine brings is recorded", must, 2, record(lab.EngineArgoCD)},
 		{"up again does nothing", must, 5, untouched},
 		{"every command of the documents works", must, 10, documented},
 		{"a broken estate is refused", must, 2, brokenEstate},
@@ -88,6 +91,25 @@ func TestFaults(t *testing.T) {
 	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, canaries) }})
 	l.play(t, append(parts, part{"nothing is removed without a word", tail, 200, func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
 		part{"down leaves nothing", must, 10, finalDown}))
+}
+
+// TestDefaultEstateOnFlux covers a lab from creation to removal, and holds what Flux brings to what Argo CD did. Its name is that of the other one's lab, as ids
+// that are made up follow from it.
+func TestDefaultEstateOnFlux(t *testing.T) {
+	l := newLab(t, "e2e")
+	tail(t, fluxSeconds(l))
+	l.play(t, []part{
+		{"up", must, 130, onFlux},
+		{"the versions are pinned by environment", must, 2, pinned},
+		{"the values are layered", must, 2, layered},
+		{"a spoke carries its bridge", must, 1, fluxBridged},
+		{"the same catalogue", must, 2, record(lab.EngineFlux)},
+		{"up again does nothing", must, 5, untouched},
+		{"another engine is not put over it", must, 2, otherEngine},
+		{"a reboot is survived", must, 60, rebooted},
+		{"a region, a label, a replica count", must, 90, edits},
+		{"down leaves nothing", must, 10, finalDown},
+	})
 }
 
 // TestKilledAtAnyStage kills `lab up` at five stages.

@@ -53,6 +53,7 @@ func edits(t *testing.T, l *testLab) {
 	}
 
 	l.edit("clusters/prod/cluster.yaml", "podinfo: true", "podinfo: false")
+	l.must("generate") // for Flux
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
 	l.converged(4, 9)
 	l.absent(t, "prod", "podinfo", "podinfo")
@@ -61,6 +62,7 @@ func edits(t *testing.T, l *testLab) {
 	}
 
 	l.edit("clusters/prod/cluster.yaml", "podinfo: false", "podinfo: true")
+	l.must("generate") // for Flux
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge prod", "addons")
 	l.converged(4, 10)
 
