@@ -93,4 +93,3 @@ func OneOf(c *cli.Context, flag string, words ...string) error {
 	}
 	return nil
 }
-

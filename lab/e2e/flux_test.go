@@ -61,7 +61,9 @@ func fluxBridged(t *testing.T, l *testLab) {
 }
 
 // otherEngine asks a running lab for the engine that it has not got.
-func otherEngine(_ *testing.T, l *testLab) { l.fails(lab.ExitFailed, "other_engine", "up", "--engine", "argocd") }
+func otherEngine(_ *testing.T, l *testLab) {
+	l.fails(lab.ExitFailed, "other_engine", "up", "--engine", "argocd")
+}
 
 // catalogues are the objects in the spokes, by engine.
 var catalogues = map[lab.EngineType]map[string]map[string]any{}
