@@ -4,8 +4,14 @@ package front
 
 import (
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"slices"
 
@@ -24,6 +30,7 @@ const WebhookPath = proxy.WebhookPath
 
 const (
 	proxyPort   = 3128
+	sshPort     = 1080
 	webhookPort = 8080
 
 	configFile  = "config.json"
@@ -52,11 +59,28 @@ func (c Config) ProxyURL() string {
 	return fmt.Sprintf("http://%s.%s.svc:%d", Name, c.Namespace, proxyPort)
 }
 
+// SSHProxyURL returns the URL of the proxy for SSH inside the cluster.
+func (c Config) SSHProxyURL() string {
+	return fmt.Sprintf("socks5://%s.%s.svc:%d", Name, c.Namespace, sshPort)
+}
+
+// SSHKey returns a private key, in PEM, that belongs to a secret. It opens nothing, as the proxy lets in whoever comes, but no client of SSH goes without.
+func SSHKey(secret string) (string, error) {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte("lab front ssh")) // never fails
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), mac.Sum(nil))
+	if err != nil {
+		return "", fmt.Errorf("key for SSH: %w", err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), err
+}
+
 // Marshal returns the program's two files.
 func (c Config) Marshal() (config, secrets []byte, err error) {
 	mirrors := slices.SortedFunc(slices.Values(c.Mirrors), func(a, b proxy.Mirror) int { return cmp.Compare(a.Upstream, b.Upstream) })
 	config, err = json.MarshalIndent(proxy.Config{
-		Proxy: fmt.Sprintf(":%d", proxyPort), Webhooks: fmt.Sprintf(":%d", webhookPort), Engine: c.Engine, Mirrors: mirrors,
+		Proxy: fmt.Sprintf(":%d", proxyPort), SSH: fmt.Sprintf(":%d", sshPort), Webhooks: fmt.Sprintf(":%d", webhookPort), Engine: c.Engine, Mirrors: mirrors,
 		Clusters: slices.SortedFunc(slices.Values(c.Clusters), func(a, b proxy.Cluster) int { return cmp.Compare(a.Server, b.Server) }),
 	}, "", "  ")
 	if err != nil {

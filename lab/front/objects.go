@@ -28,7 +28,7 @@ func Objects(c Config) ([]*unstructured.Unstructured, error) {
 		c.object("v1", "ConfigMap", Name, "data", map[string]any{configFile: string(config)}),
 		c.object("v1", "Secret", Name, "data", map[string]any{secretsFile: encode(secrets)}),
 		c.object("apps/v1", "Deployment", Name, "spec", c.deployment(hex.EncodeToString(h.Sum(nil)))),
-		c.object("v1", "Service", Name, "spec", service("ClusterIP", port("proxy", proxyPort))),
+		c.object("v1", "Service", Name, "spec", service("ClusterIP", port("proxy", proxyPort), port("ssh", sshPort))),
 		c.object("v1", "Service", Name+"-webhook", "spec", service("NodePort", c.webhook())),
 	}, nil
 }
@@ -47,8 +47,8 @@ func (c Config) labels() map[string]any {
 	return labels
 }
 
-func service(kind string, port map[string]any) map[string]any {
-	return map[string]any{"type": kind, "selector": selector(), "ports": []any{port}}
+func service(kind string, ports ...any) map[string]any {
+	return map[string]any{"type": kind, "selector": selector(), "ports": ports}
 }
 
 func port(name string, number int64) map[string]any {
@@ -98,6 +98,7 @@ func (c Config) container() map[string]any {
 		"args":            []any{"-config=/etc/front/" + configFile, "-secrets=/etc/front-secrets/" + secretsFile},
 		"ports": []any{
 			map[string]any{"name": "proxy", "containerPort": int64(proxyPort), "protocol": "TCP"},
+			map[string]any{"name": "ssh", "containerPort": int64(sshPort), "protocol": "TCP"},
 			map[string]any{"name": "webhook", "containerPort": int64(webhookPort), "protocol": "TCP"},
 		},
 		"readinessProbe": health(1, 30),

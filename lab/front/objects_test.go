@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -132,5 +133,23 @@ func TestMarshal(t *testing.T) {
 	}
 	if _, _, err := proxy.Read(filepath.Join(dir, secretsFile), filepath.Join(dir, "nothing")); err == nil {
 		t.Error("secrets are read as a configuration")
+	}
+}
+
+// The engine's Secret stays the same as long as the lab's secret does.
+func TestSSHKey(t *testing.T) {
+	keys := map[string]bool{}
+	for _, secret := range []string{"a", "b", "a"} {
+		key, err := SSHKey(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ssh.ParsePrivateKey([]byte(key)); err != nil {
+			t.Error(err)
+		}
+		keys[key] = true
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d keys for two secrets", len(keys))
 	}
 }

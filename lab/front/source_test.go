@@ -11,7 +11,7 @@ import (
 
 func TestSourceComplete(t *testing.T) {
 	var want []string
-	for _, dir := range []string{"program", "proxy"} {
+	for _, dir := range []string{"program", "proxy", "sshd"} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -34,10 +34,10 @@ func run(ctx context.Context, config, secrets string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	git, webhooks, err := server.Listen(ctx)
+	on, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	log.Info("front serves", "git", git.Addr().String(), "webhooks", webhooks.Addr().String(), "mirrors", len(c.Mirrors))
-	return server.Serve(ctx, git, webhooks)
+	log.Info("front serves", "git", on.Git.Addr().String(), "ssh", on.SSH.Addr().String(), "webhooks", on.Webhooks.Addr().String(), "mirrors", len(c.Mirrors))
+	return server.Serve(ctx, on)
 }

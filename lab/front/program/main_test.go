@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(config, `{"proxy": "127.0.0.1:0", "webhooks": "127.0.0.1:0", "engine": "http://127.0.0.1:1", "mirrors": []}`)
+	write(config, `{"proxy": "127.0.0.1:0", "ssh": "127.0.0.1:0", "webhooks": "127.0.0.1:0", "engine": "http://127.0.0.1:1", "mirrors": []}`)
 	write(secrets, `{"webhook": "s"}`)
 	said, into := io.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -17,6 +17,7 @@ import (
 // Config is what the program reads from its configuration file, as JSON.
 type Config struct {
 	Proxy    string   `json:"proxy"`    // address that Git clients connect to, ":3128"
+	SSH      string   `json:"ssh"`      // address that clients of SSH connect to by SOCKS, ":1080"
 	Webhooks string   `json:"webhooks"` // address for the forge's webhooks and health, ":8080"
 	Engine   string   `json:"engine"`   // URL of the engine's own receiver of webhooks
 	Mirrors  []Mirror `json:"mirrors"`

@@ -79,25 +79,31 @@ var quiet = slog.New(slog.DiscardHandler)
 // start serves on loopback until the end of the test and returns both addresses.
 func start(t *testing.T, c Config, s Secrets) (git, webhooks string) {
 	t.Helper()
-	c.Proxy, c.Webhooks = "127.0.0.1:0", "127.0.0.1:0"
+	on := startAll(t, c, s)
+	return "http://" + on.Git.Addr().String(), "http://" + on.Webhooks.Addr().String()
+}
+
+func startAll(t *testing.T, c Config, s Secrets) Listeners {
+	t.Helper()
+	c.Proxy, c.SSH, c.Webhooks = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	server, err := New(c, s, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gitPort, hookPort, err := server.Listen(t.Context())
+	on, err := server.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, gitPort, hookPort) }()
+	go func() { ended <- server.Serve(ctx, on) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("ended with %v", err)
 		}
 	})
-	return "http://" + gitPort.Addr().String(), "http://" + hookPort.Addr().String()
+	return on
 }
 
 func mirrors(forge string) Config {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"homelab/lab/front/sshd"
 )
 
 // HealthPath answers while the program serves.
@@ -23,6 +26,7 @@ type Server struct {
 	certificates map[string]*tls.Certificate // by host of upstream
 	clusters     map[string]string           // host and port that manifests have -> those of the API server
 	tunnels      *tunnels
+	hostKey      ed25519.PrivateKey // of SSH, which no client looks at
 	client       *http.Client
 	log          *slog.Logger
 	errorLog     *log.Logger
@@ -71,37 +75,57 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 			return nil, err
 		}
 	}
+	if srv.hostKey, err = sshd.NewKey(); err != nil {
+		return nil, err
+	}
 	srv.certificates, err = s.CA.certificates(hosts)
 	return srv, err
 }
 
-// Listen opens the two ports of the configuration.
-func (s *Server) Listen(ctx context.Context) (git, webhooks net.Listener, err error) {
+// Listeners are the ports of a server.
+type Listeners struct{ Git, SSH, Webhooks net.Listener }
+
+// Listen opens the ports of the configuration.
+func (s *Server) Listen(ctx context.Context) (Listeners, error) {
+	var l Listeners
 	var lc net.ListenConfig
-	if git, err = lc.Listen(ctx, "tcp", s.config.Proxy); err != nil {
-		return nil, nil, err
+	for _, x := range []struct {
+		on      *net.Listener
+		address string
+	}{{&l.Git, s.config.Proxy}, {&l.SSH, s.config.SSH}, {&l.Webhooks, s.config.Webhooks}} {
+		var err error
+		if *x.on, err = lc.Listen(ctx, "tcp", x.address); err != nil {
+			for _, open := range []net.Listener{l.Git, l.SSH, l.Webhooks} {
+				if open != nil {
+					err = errors.Join(err, open.Close())
+				}
+			}
+			return Listeners{}, err
+		}
 	}
-	if webhooks, err = lc.Listen(ctx, "tcp", s.config.Webhooks); err != nil {
-		return nil, nil, errors.Join(err, git.Close())
-	}
-	return git, webhooks, nil
+	return l, nil
 }
 
 // drain is how long requests may go on when the program is to end.
 const drain = 20 * time.Second
 
 // Serve serves until ctx ends, and then lets requests that have begun come to an end. It closes the listeners.
-func (s *Server) Serve(ctx context.Context, git, webhooks net.Listener) error {
+func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	hooks := http.NewServeMux()
 	hooks.Handle("POST "+WebhookPath, s.logged("webhook", s.serveWebhook))
 	hooks.HandleFunc("GET "+HealthPath, serveHealth)
 	serving := []struct {
 		on     net.Listener
-		server *http.Server
+		server interface {
+			Serve(on net.Listener) error
+			Shutdown(ctx context.Context) error
+			Close() error
+		}
 	}{
-		{git, s.server(s.logged("proxy", s.serveProxy))},
+		{l.Git, s.server(s.logged("proxy", s.serveProxy))},
+		{l.SSH, &sshServer{Server: s}},
 		{s.tunnels, s.server(s.logged("git", s.serveGit))},
-		{webhooks, s.server(hooks)},
+		{l.Webhooks, s.server(hooks)},
 	}
 	ended := make(chan error, len(serving))
 	for _, x := range serving {

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxFetch is how long a clone over SSH may take.
+const maxFetch = 15 * time.Minute
+
+// sshCommand runs what a Git client asks of an upstream host over SSH, git-upload-pack '/owner/name.git'.
+func (s *Server) sshCommand(ctx context.Context, host, command string, stdin io.Reader, stdout, stderr io.Writer) int {
+	began := time.Now()
+	err := s.uploadPack(ctx, host, command, stdin, stdout)
+	status := 0
+	attrs := []any{"host", host, "command", command, "took", time.Since(began).Round(time.Millisecond).String()}
+	if err != nil {
+		status = 1
+		_, _ = fmt.Fprintf(stderr, "lab: %v\n", err)
+		s.log.Warn("ssh", append(attrs, "error", err)...)
+	} else {
+		s.log.Info("ssh", attrs...)
+	}
+	return status
+}
+
+func (s *Server) uploadPack(ctx context.Context, host, command string, stdin io.Reader, stdout io.Writer) error {
+	program, path, _ := strings.Cut(command, " ")
+	if rest, ok := strings.CutPrefix(program, "git"); ok && rest == "" { // "git upload-pack"
+		var sub string
+		sub, path, _ = strings.Cut(path, " ")
+		program += "-" + sub
+	}
+	path = strings.ReplaceAll(strings.Trim(path, "'"), `'\''`, "'")
+	m, ok := s.mirrors[key(host, path)]
+	switch {
+	case !ok:
+		return fmt.Errorf("%s of %s is not mounted", path, host)
+	case "/"+program == receivePack:
+		return fmt.Errorf("%s is a mirror here, which is read only", m.upstream)
+	case "/"+program != uploadPack:
+		return fmt.Errorf("of %s only what git fetch asks for is served", m.upstream)
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxFetch)
+	defer cancel()
+	if err := s.advertise(ctx, m, stdout); err != nil {
+		return err
+	}
+	request, err := negotiate(bufio.NewReader(stdin), stdout)
+	if err != nil || request == nil {
+		return err
+	}
+	pack, err := s.ask(ctx, m, http.MethodPost, uploadPack, request)
+	if err != nil {
+		return err
+	}
+	defer pack.Close()
+	return deliver(bufio.NewReader(pack), stdout)
+}
+
+// deliver passes the mirror's answer on. One line says what is in common; git repeats it for what that leads to.
+func deliver(r *bufio.Reader, to io.Writer) error {
+	line, _, err := readPkt(r)
+	if err != nil {
+		return fmt.Errorf("the forge's answer is not read: %w", err)
+	}
+	if _, err := io.WriteString(to, pktLine(line)); err != nil {
+		return err
+	}
+	const ack = "ACK "
+	for {
+		if next, err := r.Peek(len(flush) + len(ack)); err != nil || string(next[len(flush):]) != ack {
+			break // what follows is the pack, or nothing
+		}
+		if _, _, err := readPkt(r); err != nil {
+			return fmt.Errorf("the forge's answer is not read: %w", err)
+		}
+	}
+	_, err = io.Copy(to, r)
+	return err
+}
+
+// capabilities are those under which one request to the mirror is enough, whatever the client has, as its answer to several is none that depends on the others.
+var capabilities = []string{
+	"agent", "allow-reachable-sha1-in-want", "allow-tip-sha1-in-want", "include-tag", "no-progress", "object-format", "ofs-delta", "side-band", "side-band-64k",
+	"symref", "thin-pack",
+}
+
+// advertise tells a client what the mirror has.
+func (s *Server) advertise(ctx context.Context, m mirror, to io.Writer) error {
+	body, err := s.ask(ctx, m, http.MethodGet, infoRefs+"?service="+uploadPack[1:], nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	r := bufio.NewReader(body)
+	_, _, err1 := readPkt(r) // # service=git-upload-pack
+	_, _, err2 := readPkt(r) // that section's end
+	first, _, err3 := readPkt(r)
+	ref, offered, ok := strings.Cut(strings.TrimSuffix(first, "\n"), "\x00")
+	if err := errors.Join(err1, err2, err3); err != nil || !ok {
+		return fmt.Errorf("the forge, which has the mirror of %s, answers with no list of branches", m.upstream)
+	}
+	kept := slices.DeleteFunc(strings.Fields(offered), func(c string) bool {
+		name, _, _ := strings.Cut(c, "=")
+		return !slices.Contains(capabilities, name)
+	})
+	if _, err := io.WriteString(to, pktLine(ref+"\x00"+strings.Join(kept, " ")+"\n")); err != nil {
+		return err
+	}
+	_, err = io.Copy(to, r)
+	return err
+}
+
+// negotiate reads what a client wants and has, and returns the request for the mirror; nil where it wants nothing. Until the client has said all of it, it is told
+// that nothing is in common.
+func negotiate(r *bufio.Reader, to io.Writer) ([]byte, error) {
+	var request bytes.Buffer
+	for wants := true; ; {
+		line, flushed, err := readPkt(r)
+		switch {
+		case errors.Is(err, io.EOF) && request.Len() == 0, err == nil && flushed && request.Len() == 0:
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("what the client wants is not read: %w", err)
+		case request.Len()+len(line) > maxWants:
+			return nil, errors.New("the client has and wants too much")
+		case flushed && wants:
+			wants = false
+			request.WriteString(flush)
+		case flushed:
+			if _, err := io.WriteString(to, pktLine("NAK\n")); err != nil {
+				return nil, err
+			}
+		default:
+			request.WriteString(pktLine(line))
+			if strings.TrimSuffix(line, "\n") == "done" {
+				return request.Bytes(), nil
+			}
+		}
+	}
+}
+
+// ask makes a request of the mirror, which answers with status 200.
+func (s *Server) ask(ctx context.Context, m mirror, method, request string, body []byte) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, m.forge.String()+".git"+request, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-git-upload-pack-request")
+	}
+	if s.secrets.User != "" {
+		req.SetBasicAuth(s.secrets.User, s.secrets.Password)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		s.log.Error("forge", "error", err)
+		return nil, fmt.Errorf("the forge, which has the mirror of %s, does not answer", m.upstream)
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("the forge, which has the mirror of %s, answers with status %d", m.upstream, res.StatusCode)
+	}
+	return res.Body, nil
+}
