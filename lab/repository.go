@@ -17,11 +17,17 @@ type Repository struct {
 	FS     fs.FS  // its working tree
 	At     Position
 
-	Written bool // manifests have its address written out, where no annotation leads them to the mirror
+	Written bool     // manifests have its address written out, where no annotation leads them to the mirror
+	SSH     []string // those of these addresses that are of SSH, as they are written
 }
 
 // scpURL is an address as `git clone` takes it for SSH: user@host:path.
 var scpURL = regexp.MustCompile(`^(?:[^@/:]+@)?([^/:]+):([^/].*)$`)
+
+// OverSSH reports whether an address is one of SSH: ssh://host/path or user@host:path.
+func OverSSH(address string) bool {
+	return strings.HasPrefix(address, "ssh://") || scpURL.MatchString(address) && strings.Contains(address, "@")
+}
 
 // RepositoryKey is what the addresses of one repository have in common, whatever the protocol, user, port, case or suffix: "github.com/owner/name".
 func RepositoryKey(address string) string {

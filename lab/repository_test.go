@@ -33,3 +33,15 @@ func TestRepositoryPage(t *testing.T) {
 		}
 	}
 }
+
+func TestOverSSH(t *testing.T) {
+	for address, want := range map[string]bool{
+		"git@github.com:owner/name.git": true, "ssh://git@github.com:22/owner/name": true, "ssh://github.com/owner/name": true,
+		"https://github.com/owner/name": false, "https://user@github.com/owner/name": false, "https://user:token@github.com/owner/name": false,
+		"git://github.com/owner/name": false, "ghcr.io/owner/name@sha256:0": false, "localhost:5000/owner/name": false, "../name": false, "": false,
+	} {
+		if got := OverSSH(address); got != want {
+			t.Errorf("OverSSH(%q) = %v", address, got)
+		}
+	}
+}

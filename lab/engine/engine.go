@@ -64,8 +64,9 @@ type Repository struct {
 	URL      string
 	Username string
 	Password string
-	Proxy    string // URL of its HTTP proxy, or ""
-	Insecure bool   // skip certificate verification
+	SSHKey   string // private, in PEM; for an address of SSH
+	Proxy    string // URL of its proxy, HTTP or for SSH SOCKS 5, or ""
+	Insecure bool   // skip verification of the certificate or host key
 }
 
 // Standing is a snapshot of the engine's applications.

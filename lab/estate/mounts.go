@@ -166,7 +166,7 @@ func (l *loader) source(address string) (r *lab.Repository, ok bool) {
 	return r, ok
 }
 
-// served is source for what the engine reads, and records it. SSH addresses cannot be mirrored.
+// served is source for what the engine reads, and records it. What is neither of HTTP nor of SSH cannot be mirrored.
 func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	if r, ok = l.source(address); !ok {
 		return nil, false
@@ -179,12 +179,18 @@ func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	if at == nil || address == in.MirrorURL(at) {
 		return r, true
 	}
-	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
+	ssh := lab.OverSSH(address)
+	if !ssh && !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
 		return nil, false
 	}
 	for i := range l.estate.Repositories {
-		if l.estate.Repositories[i].Name == at.Name {
-			l.estate.Repositories[i].Written = true
+		repository := &l.estate.Repositories[i]
+		if repository.Name != at.Name {
+			continue
+		}
+		repository.Written = true
+		if n, there := slices.BinarySearch(repository.SSH, address); ssh && !there {
+			repository.SSH = slices.Insert(repository.SSH, n, address)
 		}
 	}
 	return r, true

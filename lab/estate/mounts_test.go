@@ -156,6 +156,45 @@ func TestLoadMountedRepository(t *testing.T) {
 	}
 }
 
+// An address of SSH is served like one of HTTP; what it is written as is what the engine asks for.
+func TestLoadMountedOverSSH(t *testing.T) {
+	const other = "git@gitlab.com:acme/gitops.git"
+	for written, want := range map[string][]string{
+		"git@github.com:acme/gitops.git":         {"git@github.com:acme/gitops.git"},
+		"ssh://git@github.com:2222/Acme/gitops/": {"ssh://git@github.com:2222/Acme/gitops/"},
+		"https://github.com/acme/gitops":         nil,
+		other:                                    nil,
+	} {
+		e, err := loadForeign(t, func(dir string) {
+			rewrite(t, filepath.Join(dir, "gitops/bootstrap/deep/sets.yml"), "source: {repoURL: https://github.com/acme/gitops.git,", "source: {repoURL: '"+written+"',")
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", written, err)
+		}
+		if r := e.Repositories[0]; !r.Written || !slices.Equal(r.SSH, want) {
+			t.Errorf("%s: written %v, over SSH %q", written, r.Written, r.SSH)
+		}
+		if got := slices.Contains(Others(e), written); got != (written == other) {
+			t.Errorf("%s: others %q", written, Others(e))
+		}
+	}
+}
+
+func rewrite(t *testing.T, file, old, text string) {
+	t.Helper()
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := strings.ReplaceAll(string(was), old, text)
+	if now == string(was) {
+		t.Fatalf("%s has no %q", file, old)
+	}
+	if err := os.WriteFile(file, []byte(now), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLoadBrokenMount(t *testing.T) {
 	for name, c := range map[string]struct {
 		mounts string
@@ -170,14 +209,7 @@ func TestLoadBrokenMount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadForeign(t, func(dir string) {
-				file := filepath.Join(dir, "estate/clusters/hub/cluster.yaml")
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(strings.Replace(string(text), "https://github.com/acme/gitops.git: ../gitops", c.mounts, 1)), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rewrite(t, filepath.Join(dir, "estate/clusters/hub/cluster.yaml"), "https://github.com/acme/gitops.git: ../gitops", c.mounts)
 			})
 			var failed *lab.Error
 			if !errors.As(err, &failed) || failed.Exit != lab.ExitInvalid {

@@ -231,7 +231,11 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 		if err != nil {
 			return err
 		}
-		if s.Strayed, err = e.Strayed(ctx, root, l.repositories()); err != nil {
+		repositories, err := l.repositories()
+		if err != nil {
+			return err
+		}
+		if s.Strayed, err = e.Strayed(ctx, root, repositories); err != nil {
 			return err
 		}
 	}

@@ -149,7 +149,11 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	changes, err := e.ApplyRepositories(ctx, r.repositories())
+	repositories, err := r.repositories()
+	if err != nil {
+		return apply.Outcome{}, err
+	}
+	changes, err := e.ApplyRepositories(ctx, repositories)
 	if err != nil {
 		return apply.Outcome{}, err
 	}

@@ -191,13 +191,20 @@ func mirrored(t *testing.T) *stage {
 
 func TestWantOfRepositories(t *testing.T) {
 	s := mirrored(t)
+	s.estate.Repositories[1].SSH = []string{"git@github.com:acme/gitops.git", "ssh://git@github.com/acme/gitops"}
 	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
 	var names []string
 	for _, r := range heard.repositories {
 		names = append(names, r.Name)
 	}
-	if !slices.Equal(names, []string{"estate", "charts", "upstream-estate", "mirror-gitops", "upstream-gitops"}) {
+	if !slices.Equal(names, []string{"estate", "charts", "upstream-estate", "mirror-gitops", "ssh-1-gitops", "ssh-2-gitops", "upstream-gitops"}) {
 		t.Errorf("repositories %q", names)
+	}
+	for i, address := range s.estate.Repositories[1].SSH {
+		r := heard.repositories[4+i]
+		if r.URL != address || r.Proxy != "socks5://lab-front.argocd.svc:1080" || !r.Insecure || r.Username+r.Password != "" || !strings.HasPrefix(r.SSHKey, "-----BEGIN EC PRIVATE KEY") {
+			t.Errorf("%s: url %s, proxy %s", r.Name, r.URL, r.Proxy)
+		}
 	}
 	const served = "http://lab-demo-forge:3000/lab/"
 	if want := map[string]string{"https://github.com/acme/mono": served + "estate.git", "https://github.com/acme/gitops": served + "gitops.git"}; !maps.Equal(heard.root.Mirrors, want) {

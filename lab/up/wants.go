@@ -294,7 +294,7 @@ func applicationNames(list []lab.Application) []string {
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 
 // repositories returns the repositories that the engine reads from the forge.
-func (l *Lab) repositories() []engine.Repository {
+func (l *Lab) repositories() ([]engine.Repository, error) {
 	in := l.bridgeInputs()
 	list := []engine.Repository{
 		{Name: "estate", Type: "git", URL: in.RepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
@@ -306,11 +306,20 @@ func (l *Lab) repositories() []engine.Repository {
 				Name: "mirror-" + r.Name, Type: "git", URL: in.MirrorURL(&r), Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword,
 			})
 		}
+		for n, address := range r.SSH {
+			key, err := front.SSHKey(l.Creds.WebhookSecret)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, engine.Repository{
+				Name: fmt.Sprintf("ssh-%d-%s", n+1, r.Name), Type: "git", URL: address, SSHKey: key, Proxy: l.front().SSHProxyURL(), Insecure: true,
+			})
+		}
 		if r.Written {
 			list = append(list, engine.Repository{Name: "upstream-" + r.Name, Type: "git", URL: lab.RepositoryPage(r.URL), Proxy: l.front().ProxyURL(), Insecure: true})
 		}
 	}
-	return list
+	return list, nil
 }
 
 // root returns the estate's app of apps with the forge as its source.

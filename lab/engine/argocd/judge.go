@@ -288,9 +288,9 @@ func (e source) wanted(s map[string]any, want engine.Want) string {
 	if e.has(s) {
 		return want.Revision
 	}
-	address, revision := normalRepository(text(s, "repoURL")), strings.TrimPrefix(text(s, "targetRevision"), "refs/heads/")
+	address, revision := lab.RepositoryKey(text(s, "repoURL")), strings.TrimPrefix(text(s, "targetRevision"), "refs/heads/")
 	for _, h := range want.Heads {
-		named := slices.ContainsFunc(h.Addresses, func(a string) bool { return normalRepository(a) == address })
+		named := slices.ContainsFunc(h.Addresses, func(a string) bool { return lab.RepositoryKey(a) == address })
 		if named && text(s, "chart") == "" && slices.Contains([]string{"", "HEAD", h.Branch}, revision) {
 			return h.Commit
 		}

@@ -136,3 +136,16 @@ func TestCause(t *testing.T) {
 		}
 	}
 }
+
+// A source reads a repository by any of its addresses.
+func TestWantedOfRepository(t *testing.T) {
+	want := engine.Want{Revision: "e", Heads: []engine.Head{{Addresses: []string{"http://forge/lab/gitops.git", "https://github.com/acme/gitops"}, Branch: "main", Commit: "c"}}}
+	for address, commit := range map[string]string{
+		"https://github.com/acme/gitops.git": "c", "git@github.com:Acme/gitops.git": "c", "ssh://git@github.com:22/acme/gitops": "c", "http://forge/lab/gitops": "c",
+		"git@gitlab.com:acme/gitops.git": "", "http://forge/lab/estate.git": "e",
+	} {
+		if got := parseSource("http://forge/lab/estate.git main").wanted(map[string]any{"repoURL": address, "targetRevision": "main"}, want); got != commit {
+			t.Errorf("%s: %q, want %q", address, got, commit)
+		}
+	}
+}

@@ -131,13 +131,19 @@ func TestInstallTerminatingNamespace(t *testing.T) {
 // A repository has its own proxy, and skips certificate verification only if allowed.
 func TestRepositorySecret(t *testing.T) {
 	a, hub, _ := newFake(t)
-	repos := []engine.Repository{{Name: "plain", Type: "git", URL: "http://a"}, {Name: "behind", Type: "git", URL: "https://b", Proxy: "http://front:8080", Insecure: true}}
+	repos := []engine.Repository{
+		{Name: "plain", Type: "git", URL: "http://a"},
+		{Name: "behind", Type: "git", URL: "https://b", Proxy: "http://front:8080", Insecure: true},
+		{Name: "ssh", Type: "git", URL: "git@c:d/e", SSHKey: "a key", Proxy: "socks5://front:1080", Insecure: true},
+	}
 	if _, err := a.ApplyRepositories(t.Context(), repos); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][4]string{"repo-plain": {}, "repo-behind": {"http://front:8080", "true"}} {
+	for name, want := range map[string][5]string{
+		"repo-plain": {}, "repo-behind": {"http://front:8080", "true"}, "repo-ssh": {"socks5://front:1080", "true", "", "", "a key"},
+	} {
 		o := hub.get(t, secrets, Namespace, name)
-		if got := [4]string{kube.SecretField(o, "proxy"), kube.SecretField(o, "insecure"), kube.SecretField(o, "username"), kube.SecretField(o, "password")}; got != want {
+		if got := [5]string{kube.SecretField(o, "proxy"), kube.SecretField(o, "insecure"), kube.SecretField(o, "username"), kube.SecretField(o, "password"), kube.SecretField(o, "sshPrivateKey")}; got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -229,6 +229,9 @@ func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructure
 	if r.Username != "" {
 		data["username"], data["password"] = r.Username, r.Password
 	}
+	if r.SSHKey != "" {
+		data["sshPrivateKey"] = r.SSHKey
+	}
 	if r.Proxy != "" {
 		data["proxy"] = r.Proxy
 	}
