@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // shape is a typical public estate: the repositories of lab/draft/testdata, which were not written for lab.
@@ -26,6 +28,8 @@ type shape struct {
 	file         string
 	edit         [2]string // old and new text in file
 	key          string    // in the ConfigMap's data
+
+	overSSH [2]string // Application of the ConfigMap, and the address of SSH that it reads
 }
 
 var shapes = []shape{
@@ -56,6 +60,7 @@ var shapes = []shape{
 	{
 		name: "files-per-app", seconds: 90, clusters: 1, applications: 3, spoke: "hub", namespace: "default", configMap: "dev-web", repository: "platform",
 		file: "apps/web/base/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+		overSSH: [2]string{"dev-web", "git@github.com:acme/platform.git"},
 	},
 	{
 		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
@@ -102,6 +107,7 @@ func foreign(t *testing.T, s shape) {
 	repository := filepath.Join(home, s.repository)
 	old, wanted := s.edit[0], s.edit[1]
 	l.says(s, old)
+	l.readsOverSSH(s)
 	files.edit(filepath.Join(s.repository, s.file), old, wanted)
 	git(t, repository, "commit", "--quiet", "--all", "--message", "second")
 	l.must("up")
@@ -137,6 +143,27 @@ func foreign(t *testing.T, s shape) {
 		}
 	}
 	l.must("down")
+}
+
+// readsOverSSH tests that the ConfigMap, which is as the mirror has it, came by an address of SSH.
+func (l *testLab) readsOverSSH(s shape) {
+	l.t.Helper()
+	if s.overSSH[0] == "" {
+		return
+	}
+	applications := schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	app, err := l.dynamic("hub").Resource(applications).Namespace("argocd").Get(l.t.Context(), s.overSSH[0], metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, field := range [][]string{{"spec", "source", "repoURL"}, {"status", "sync", "comparedTo", "source", "repoURL"}} {
+		if got, _, _ := unstructured.NestedString(app.Object, field...); got != s.overSSH[1] {
+			l.t.Errorf("%s: %s is %q, want %q", s.overSSH[0], strings.Join(field, "."), got, s.overSSH[1])
+		}
+	}
+	if status, _, _ := unstructured.NestedString(app.Object, "status", "sync", "status"); status != "Synced" {
+		l.t.Errorf("%s is %s", s.overSSH[0], status)
+	}
 }
 
 // says waits until a shape's ConfigMap contains a line; a commit takes at most a minute.
