@@ -64,11 +64,11 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	}
 	sync, health = synced, healthy
 	if s, ok := v.sourceOf(k); ok && commit(applied(k)) != has(s) || applied(k) == "" {
-		sync = outOfSync
+		sync, message = outOfSync, "is not at the commit that was fetched"
 	}
 	switch {
 	case c.Status == metav1.ConditionTrue && k.Status.ObservedGeneration == k.Generation, c.Status == metav1.ConditionUnknown && again(k):
-		return sync, healthy, ""
+		return sync, healthy, message
 	case c.Status == metav1.ConditionTrue: // of another definition
 		return outOfSync, progressing, "has a new definition"
 	case c.Status == metav1.ConditionUnknown, passing(c.Reason):

@@ -60,7 +60,6 @@ func (a *asker) answered(o metav1.Object, handled string) bool {
 
 // look asks whatever may be asked by now.
 func (a *asker) look(ctx context.Context, v view) error {
-	fetched := true
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
 		current := has(s) == v.wanted(s, a.want) && has(s) != ""
@@ -70,14 +69,9 @@ func (a *asker) look(ctx context.Context, v view) error {
 		} else if failure(s.Status.Conditions) == "" {
 			again = fetchAgain
 		}
-		answered, err := a.ask(ctx, gitRepositories, &s, s.Status.GetLastHandledReconcileRequest(), again)
-		if err != nil {
+		if err := a.ask(ctx, gitRepositories, &s, s.Status.GetLastHandledReconcileRequest(), again); err != nil {
 			return err
 		}
-		fetched = fetched && answered
-	}
-	if !fetched {
-		return nil
 	}
 	for _, k := range v.layers {
 		if err := a.askKustomization(ctx, v, k); err != nil {
@@ -106,9 +100,12 @@ func compareKeys(x, y types.NamespacedName) int {
 	return slices.Compare([]string{x.Namespace, x.Name}, []string{y.Namespace, y.Name})
 }
 
-// askKustomization asks a Kustomization whose layer is as it should be.
+// askKustomization asks a Kustomization whose source and layer are as they should be.
 func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kustomization) error {
 	if k.DeletionTimestamp != nil || k.Spec.Suspend {
+		return nil
+	}
+	if s, ok := v.sourceOf(k); ok && (has(s) != v.wanted(s, a.want) || !a.answered(&s, s.Status.GetLastHandledReconcileRequest())) {
 		return nil
 	}
 	if p, ok := v.parent(&k); ok && v.judgeLayer(p, a.want, a).Application != "" {
@@ -118,8 +115,7 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 	if failure(k.Status.Conditions) != "" {
 		again = againAfter
 	}
-	_, err := a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
-	return err
+	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
 }
 
 // askRelease asks a release that has its definition from an application that answered; one that works on it would begin anew. One that failed is asked to
@@ -134,8 +130,7 @@ func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, cu
 	if failed {
 		again = againAfter
 	}
-	_, err := a.ask(ctx, helmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
-	return err
+	return a.ask(ctx, helmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
 }
 
 // busy reports whether a controller is at work on an object, and does not wait for its next try.
@@ -144,13 +139,12 @@ func busy(conditions []metav1.Condition) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != meta.ProgressingWithRetryReason
 }
 
-// ask asks an object that was not asked yet, that was busy then and has answered, or that has been asked some time ago, unless that is 0. It reports whether
-// the object has answered.
-func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) (bool, error) {
+// ask asks an object that was not asked yet, that was busy then and has answered, or that has been asked some time ago, unless that is 0.
+func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) error {
 	last, asked := a.asked[o.GetUID()]
 	settled := handled == last.token || handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation]
 	if asked && !(last.busy && settled) && (again == 0 || time.Since(last.at) < again) {
-		return a.answered(o, handled), nil
+		return nil
 	}
 	now := time.Now()
 	next := request{token: now.UTC().Format(time.RFC3339Nano), at: now}
@@ -160,18 +154,18 @@ func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": annotations}})
 	if err != nil {
-		return false, err
+		return err
 	}
 	after, err := a.f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one by now
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, kube.Wrap(r.Resource+" "+o.GetName(), err)
+		return kube.Wrap(r.Resource+" "+o.GetName(), err)
 	}
 	next.busy = (!asked || !last.busy) && busy(conditionsOf(after))
 	a.asked[o.GetUID()] = next
-	return false, nil
+	return nil
 }
 
 func conditionsOf(u *unstructured.Unstructured) []metav1.Condition {
@@ -195,7 +189,7 @@ func (f *Flux) Refresh(ctx context.Context) error {
 	a := newAsker(f, engine.Want{})
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
-		if _, err := a.ask(ctx, gitRepositories, &s, "", 0); err != nil {
+		if err := a.ask(ctx, gitRepositories, &s, "", 0); err != nil {
 			return err
 		}
 	}
@@ -207,7 +201,7 @@ func (f *Flux) refreshCharts(ctx context.Context) error {
 	var err error
 	list := listInto(ctx, f, helmRepositories, func(o metav1.PartialObjectMetadata) {
 		if err == nil {
-			_, err = newAsker(f, engine.Want{}).ask(ctx, helmRepositories, &o, "", 0)
+			err = newAsker(f, engine.Want{}).ask(ctx, helmRepositories, &o, "", 0)
 		}
 	})
 	if list != nil {

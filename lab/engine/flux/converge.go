@@ -31,7 +31,9 @@ func (f *Flux) WaitConverged(ctx context.Context, want engine.Want, p lab.Progre
 		}
 	}
 	for {
-		if registrations, v, err = f.snapshot(ctx); err == nil {
+		known, now, failed := f.snapshot(ctx)
+		if err = failed; err == nil {
+			registrations, v = known, now
 			left := v.judge(want, ask, registrations)
 			if len(left) == 0 {
 				return v.applications(), f.noteNamespaces(ctx, v)

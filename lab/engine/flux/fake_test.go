@@ -89,7 +89,7 @@ func kustomization(namespace, name, labels, commit string) string {
 	return fmt.Sprintf(`
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
-metadata: {name: %s, namespace: %s, uid: %[2]s-%[1]s, labels: {%s}}
+metadata: {name: %[1]s, namespace: %[2]s, uid: %[2]s-%[1]s, labels: {%[3]s}}
 spec: {interval: 10m, prune: true, path: x, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}
 status:
   lastAppliedRevision: main@sha1:%[4]s

@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
+	"homelab/lab/engine/words"
 	"homelab/lab/engine/workload"
 )
 
@@ -48,8 +49,10 @@ func (f *Flux) awaitReady(ctx context.Context, rel helm.State, p lab.Progress) e
 		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
 	}
 	for _, s := range late.Waiting {
-		e.Details = append(e.Details, short(s.String()))
+		e.Details = append(e.Details, words.Wrap(short(s.String()), words.Width)...)
 	}
-	e.Details = append(e.Details, late.Pods...)
+	for _, s := range late.Pods {
+		e.Details = append(e.Details, words.Wrap(s, words.Width)...)
+	}
 	return e
 }

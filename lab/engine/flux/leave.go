@@ -24,6 +24,7 @@ import (
 const (
 	removeWithin   = 90 * time.Second // uninstalling one cluster's releases
 	withdrawWithin = 3 * time.Minute  // likewise of all attached clusters
+	goneWithin     = 5 * time.Second  // forgetting what was in a cluster that is gone
 	readWithin     = 30 * time.Second // until Flux has read Git, or stopped
 )
 
@@ -124,7 +125,7 @@ func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([
 	}
 	within := removeWithin
 	if d.Spoke == nil {
-		within = 0
+		within = goneWithin
 	}
 	var lines []string
 	left, err := f.empty(ctx, []string{d.Cluster}, within, p)

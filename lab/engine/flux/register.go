@@ -158,7 +158,6 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 		annotations[k] = v.Value
 	}
 	maps.Copy(labels, f.labels(registration))
-	labels[watched] = "Enabled"
 	if !since.IsZero() {
 		annotations[sinceAnnotation] = since.UTC().Format(time.RFC3339)
 	}
@@ -187,7 +186,8 @@ func Vars(labels, annotations map[string]string) map[string]string {
 	return vars
 }
 
-// watched has Flux look again as soon as an object changes that a Kustomization or a HelmRelease names.
+// watched has Flux look again as soon as an object changes that a Kustomization names. The Secret does without: its labels and annotations change too, which
+// would have releases begin anew, and credentials change in the course of a run, which asks them all.
 const watched = "reconcile.fluxcd.io/watch"
 
 // applyVars makes a cluster's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
@@ -260,7 +260,6 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	for k := range f.labels(registration) {
 		delete(labels, k)
 	}
-	delete(labels, watched)
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
 	server := annotations[serverAnnotation]
 	delete(annotations, serverAnnotation)

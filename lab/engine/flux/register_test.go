@@ -89,8 +89,8 @@ func TestRegister(t *testing.T) {
 	if cfg.Host != "https://homelab-prod-control-plane:6443" || cfg.BearerToken != "secret" || string(cfg.CAData) != "PEM" || cfg.ServerName != "" {
 		t.Errorf("%+v", cfg)
 	}
-	if o.GetLabels()["reconcile.fluxcd.io/watch"] != "Enabled" {
-		t.Error("nothing looks again when credentials change")
+	if o.GetLabels()["reconcile.fluxcd.io/watch"] != "" {
+		t.Error("releases begin anew when a label changes")
 	}
 	if ns := hub.Get(t, kube.Namespaces, "", "cluster-prod"); ns.GetLabels()[lab.LabelName] != "homelab" {
 		t.Errorf("%v", ns.GetLabels())

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,26 +21,26 @@ import (
 func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	known := map[string]lab.Application{}
 	specs := map[string]kustomizev1.Kustomization{}
-	for first := true; ; first = false {
+	for first := true; ; {
 		if v, err := f.look(ctx); err == nil {
-			for name, k := range v.apps {
+			for _, name := range slices.Sorted(maps.Keys(v.apps)) {
+				k := v.apps[name]
 				a := v.application(name, k)
 				if old, had := known[name]; !had || old != a || definition(specs[name]) != definition(k) {
 					known[name], specs[name] = a, k
 					seen(a, observed(k, false))
 				}
 			}
-			for name, a := range known {
+			for _, name := range slices.Sorted(maps.Keys(known)) {
 				if _, there := v.apps[name]; !there {
-					seen(a, observed(specs[name], true))
+					seen(known[name], observed(specs[name], true))
 					delete(known, name)
 				}
 			}
 			if first {
+				first = false
 				ready()
 			}
-		} else {
-			first = false
 		}
 		if lab.Sleep(ctx, lookEvery) != nil {
 			return nil
