@@ -118,11 +118,12 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
 }
 
-// askRelease asks a release that has its definition from an application that answered; one that works on it would begin anew. One that failed is asked to
+// askRelease asks a release that has taken up the definition of an application that answered; one that works on it would begin anew. One that failed is asked to
 // forget its failures, of which it allows a few.
 func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, current bool) error {
 	health, _ := releaseHealth(r)
 	failed := health == degraded
+	current = current && r.Status.ObservedGeneration == r.Generation
 	if r.DeletionTimestamp != nil || r.Spec.Suspend || busy(r.Status.Conditions) || v.chartLags(r, a.want) || !failed && !current {
 		return nil
 	}

@@ -201,7 +201,8 @@ func TestWaitConvergedTimeout(t *testing.T) {
 		"to be gone": {standing(), nil, engine.Want{Gone: []string{"prod-podinfo"}}, "1 of 1 applications is not removed after 1m 0s", "prod-podinfo   OutOfSync   is no longer wanted, and still there"},
 		"unhealthy": {
 			standing() + app("prod", "other", newCommit), func(t *testing.T, c *kubetest.Cluster) { c.Patch(t, helmReleases, "cluster-prod", "podinfo", failing) },
-			engine.Want{}, "1 of 2 applications is not healthy after 1m 0s", "prod-podinfo   Degraded   no such kind no such kind no such kind no such kind",
+			engine.Want{},
+			"1 of 2 applications is not healthy after 1m 0s", "prod-podinfo   Degraded   no such kind no such kind no such kind no such kind",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

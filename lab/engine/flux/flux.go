@@ -32,9 +32,6 @@ const InCluster = "https://kubernetes.default.svc"
 const (
 	releaseName = "flux"
 
-	// rootName is what `flux bootstrap` calls the source and the Kustomization that everything starts from.
-	rootName = "flux-system"
-
 	// Labels that kustomize-controller puts on what a Kustomization applies: which one that is.
 	fromName      = "kustomize.toolkit.fluxcd.io/name"
 	fromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
