@@ -2,7 +2,6 @@ package argocd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"homelab/lab/engine"
 )
@@ -55,13 +53,7 @@ func converged() string {
 
 func (c *cluster) patch(t *testing.T, r schema.GroupVersionResource, name string, patch map[string]any) {
 	t.Helper()
-	b, err := json.Marshal(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Resource(r).Namespace(Namespace).Patch(context.Background(), name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: argoManager}); err != nil {
-		t.Fatal(err)
-	}
+	c.Patch(t, r, Namespace, name, patch)
 }
 
 func unannotate(key string) map[string]any {
@@ -104,7 +96,7 @@ func TestWaitConvergedChanged(t *testing.T) {
 				t.Fatalf("wait ended before %v: %v", want, err)
 			default:
 			}
-			if w := hub.writes(); !slices.Equal(w, want) {
+			if w := hub.Writes(); !slices.Equal(w, want) {
 				t.Fatalf("requests %v, want %v", w, want)
 			}
 		}
@@ -117,7 +109,7 @@ func TestWaitConvergedChanged(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if w := hub.writes(); len(w) != 0 {
+		if w := hub.Writes(); len(w) != 0 {
 			t.Errorf("requests at the end: %v", w)
 		}
 	})
@@ -134,7 +126,7 @@ func TestWaitConvergedRefresh(t *testing.T) {
 		}()
 		for _, name := range []string{"addons", "prod-podinfo"} {
 			time.Sleep(5 * time.Second)
-			if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
+			if w := hub.Writes(); !slices.Equal(w, []string{"patch applications " + name}) {
 				t.Fatalf("requests %v, want only a refresh of %s", w, name)
 			}
 			hub.patch(t, applications, name, comparedAt(newCommit))
@@ -163,7 +155,7 @@ func TestWaitConvergedRefreshAgain(t *testing.T) {
 		}()
 		for _, commit := range []string{oldCommit, oldCommit, newCommit} {
 			time.Sleep(5 * time.Second)
-			if w := hub.writes(); !slices.Equal(w, []string{"patch applications addons"}) {
+			if w := hub.Writes(); !slices.Equal(w, []string{"patch applications addons"}) {
 				t.Fatalf("requests %v, want one refresh", w)
 			}
 			hub.patch(t, applications, "addons", comparedAt(commit))
@@ -220,7 +212,7 @@ data: {name: cHJvZA==}
 				}()
 				for _, at := range []time.Duration{0, time.Second} { // the first comparison was in the same second as the credentials
 					time.Sleep(5 * time.Second)
-					if w := hub.writes(); !slices.Equal(w, []string{"patch applications " + name}) {
+					if w := hub.Writes(); !slices.Equal(w, []string{"patch applications " + name}) {
 						t.Fatalf("requests %v, want one refresh", w)
 					}
 					answer := unannotate(refreshApplication)
@@ -261,24 +253,24 @@ func TestWaitConvergedRereadCluster(t *testing.T) {
 			time.Sleep(unmoved - 5*time.Second)
 			hub.patch(t, applications, "prod-podinfo", map[string]any{"status": map[string]any{"health": map[string]any{"message": time.Now().String()}}})
 		}
-		if w := hub.writes(); len(w) > 0 {
+		if w := hub.Writes(); len(w) > 0 {
 			t.Fatalf("requests %v during changes", w)
 		}
 		time.Sleep(unmoved + 2*time.Second)
-		asked := hub.get(t, secrets, Namespace, "cluster-prod").GetAnnotations()[refreshCluster]
+		asked := hub.Get(t, secrets, Namespace, "cluster-prod").GetAnnotations()[refreshCluster]
 		if age := time.Since(timeOf(asked)); age < 0 || age > 5*time.Second {
 			t.Errorf("refreshCluster is %q", asked)
 		}
-		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod"}) {
+		if w := hub.Writes(); !slices.Equal(w, []string{"patch secrets cluster-prod"}) {
 			t.Fatalf("requests %v", w)
 		}
 		time.Sleep(askAgain + 2*time.Second)
-		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
+		if w := hub.Writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
 			t.Fatalf("requests %v", w)
 		}
 		hub.patch(t, applications, "prod-podinfo", unannotate(refreshApplication))
 		time.Sleep(3 * unmoved)
-		if w := hub.writes(); len(w) > 0 {
+		if w := hub.Writes(); len(w) > 0 {
 			t.Errorf("requests again: %v", w)
 		}
 		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
@@ -302,7 +294,7 @@ func TestWaitConvergedRefreshLost(t *testing.T) {
 			done <- err
 		}()
 		word := func() string {
-			return hub.get(t, applications, Namespace, "prod-podinfo").GetAnnotations()[refreshApplication]
+			return hub.Get(t, applications, Namespace, "prod-podinfo").GetAnnotations()[refreshApplication]
 		}
 		for _, want := range []string{"hard", "normal", "hard"} {
 			time.Sleep(unmoved + askAgain + 3*time.Second)
@@ -334,12 +326,8 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged())
 		refused := errors.New("connection refused")
-		hub.refuse["list applications"] = refused
-		time.AfterFunc(20*time.Second, func() {
-			hub.mu.Lock()
-			defer hub.mu.Unlock()
-			delete(hub.refuse, "list applications")
-		})
+		hub.Refuse("list applications", refused)
+		time.AfterFunc(20*time.Second, func() { hub.Refuse("list applications", nil) })
 		var told []string
 		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) }); err != nil {
 			t.Error(err)
@@ -347,9 +335,7 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 		if len(told) == 0 || told[0] != "the hub does not answer: connection refused" {
 			t.Errorf("progress %q", told)
 		}
-		hub.mu.Lock()
-		hub.refuse["list applications"] = refused
-		hub.mu.Unlock()
+		hub.Refuse("list applications", refused)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {}); !errors.Is(err, refused) {

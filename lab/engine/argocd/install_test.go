@@ -34,7 +34,7 @@ func newInstall(t *testing.T, ready int32) (*ArgoCD, *cluster, *fakeRelease) {
 	rel := &fakeRelease{}
 	rel.state.Workloads = []string{"Deployment/argocd-server"}
 	a.release = rel
-	if err := hub.typed.Tracker().Add(server(ready)); err != nil {
+	if err := hub.Typed.Tracker().Add(server(ready)); err != nil {
 		t.Fatal(err)
 	}
 	return a, hub, rel
@@ -51,13 +51,13 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	install(true)
-	password := kube.SecretField(hub.get(t, secrets, Namespace, redisSecret), "auth")
+	password := kube.SecretField(hub.Get(t, secrets, Namespace, redisSecret), "auth")
 	if len(password) < 20 {
 		t.Errorf("Redis password is %q", password)
 	}
-	hub.writes()
+	hub.Writes()
 	install(false)
-	if w := hub.writes(); len(w) != 0 {
+	if w := hub.Writes(); len(w) != 0 {
 		t.Errorf("requests without a change: %v", w)
 	}
 	s, err := a.Observe(t.Context())
@@ -68,7 +68,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("Inputs = %q, release has %q, %v", inputs, s.Inputs, err)
 	}
 
-	if err := hub.typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
+	if err := hub.Typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rel.state.Missing = []string{"deployment argocd-server"}
@@ -117,7 +117,7 @@ func TestInstallRestart(t *testing.T) {
 				return changed
 			}
 			restarted := func() bool {
-				d, err := hub.typed.AppsV1().Deployments(Namespace).Get(t.Context(), "argocd-server", metav1.GetOptions{})
+				d, err := hub.Typed.AppsV1().Deployments(Namespace).Get(t.Context(), "argocd-server", metav1.GetOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -112,7 +112,7 @@ func TestInstallTerminatingNamespace(t *testing.T) {
 		go func() { done <- a.ensureNamespace(t.Context(), hub, Namespace, silent) }()
 		time.Sleep(100 * time.Millisecond)
 		for _, name := range []string{"a", "b", "c"} {
-			if left := hub.get(t, applications, Namespace, name).GetFinalizers(); len(left) > 0 {
+			if left := hub.Get(t, applications, Namespace, name).GetFinalizers(); len(left) > 0 {
 				t.Errorf("%s: finalizers %v", name, left)
 			}
 		}
@@ -142,7 +142,7 @@ func TestRepositorySecret(t *testing.T) {
 	for name, want := range map[string][5]string{
 		"repo-plain": {}, "repo-behind": {"http://front:8080", "true"}, "repo-ssh": {"socks5://front:1080", "true", "", "", "a key"},
 	} {
-		o := hub.get(t, secrets, Namespace, name)
+		o := hub.Get(t, secrets, Namespace, name)
 		if got := [5]string{kube.SecretField(o, "proxy"), kube.SecretField(o, "insecure"), kube.SecretField(o, "username"), kube.SecretField(o, "password"), kube.SecretField(o, "sshPrivateKey")}; got != want {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -163,7 +163,7 @@ func TestSyncRetry(t *testing.T) {
 			t.Errorf("second sync = %t, %v, want only one", sent, err)
 		}
 	}
-	if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"]); !strings.Contains(got, "retry:\n  limit: 7") {
+	if got := toYAML(t, hub.Get(t, applications, Namespace, "prod-podinfo").Object["operation"]); !strings.Contains(got, "retry:\n  limit: 7") {
 		t.Errorf("operation\n%s", got)
 	}
 }

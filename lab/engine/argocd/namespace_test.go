@@ -33,10 +33,10 @@ func TestInstallRemovedNamespace(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if left := hub.get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(left) > 0 {
+		if left := hub.Get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(left) > 0 {
 			t.Errorf("finalizers left over: %v", left)
 		}
-		if left := hub.get(t, applications, Namespace, "mine").GetFinalizers(); len(left) != 1 {
+		if left := hub.Get(t, applications, Namespace, "mine").GetFinalizers(); len(left) != 1 {
 			t.Errorf("object not being deleted lost its finalizer")
 		}
 		if err := hub.Resource(namespaces).Delete(t.Context(), Namespace, metav1.DeleteOptions{}); err != nil {
@@ -45,7 +45,7 @@ func TestInstallRemovedNamespace(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if hub.get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
+		if hub.Get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
 			t.Error("namespace was not recreated")
 		}
 		if !slices.ContainsFunc(told, func(l string) bool { return strings.Contains(l, "somebody removed") }) {

@@ -106,16 +106,16 @@ func TestRequestErrors(t *testing.T) {
 					h.ClearActions()
 					s.ClearActions()
 					if where == "hub" {
-						h.refuse[request] = errOverloaded
+						h.Refuse(request, errOverloaded)
 					} else {
-						s.refuse[request] = errOverloaded
+						s.Refuse(request, errOverloaded)
 					}
 					// Typed clients have reactors of their own.
 					for at, f := range map[string]*cluster{"hub": h, "spoke": s} {
-						f.typed.PrependReactor("*", "*", func(act clienttesting.Action) (bool, runtime.Object, error) {
+						f.Typed.PrependReactor("*", "*", func(act clienttesting.Action) (bool, runtime.Object, error) {
 							return at == where && act.GetVerb()+" "+act.GetResource().Resource == request, nil, errOverloaded
 						})
-						f.typed.PrependReactor("create", "selfsubjectaccessreviews", func(act clienttesting.Action) (bool, runtime.Object, error) {
+						f.Typed.PrependReactor("create", "selfsubjectaccessreviews", func(act clienttesting.Action) (bool, runtime.Object, error) {
 							if at == where && request == "create selfsubjectaccessreviews" {
 								return true, nil, errOverloaded
 							}
@@ -146,7 +146,7 @@ func TestRequestErrors(t *testing.T) {
 // requestKinds returns the distinct requests made, without watches, which are restarted automatically.
 func requestKinds(c *cluster) []string {
 	var list []string
-	for _, a := range slices.Concat(c.Actions(), c.typed.Actions()) {
+	for _, a := range slices.Concat(c.Actions(), c.Typed.Actions()) {
 		if a.GetVerb() != "watch" {
 			list = append(list, a.GetVerb()+" "+a.GetResource().Resource)
 		}

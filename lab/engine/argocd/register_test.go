@@ -78,7 +78,7 @@ func registered(t *testing.T) (a *ArgoCD, hub, spoke *cluster) {
 
 func TestRegister(t *testing.T) {
 	_, hub, spoke := registered(t)
-	o := hub.get(t, secrets, Namespace, "cluster-prod")
+	o := hub.Get(t, secrets, Namespace, "cluster-prod")
 	labels := o.GetLabels()
 	for k, v := range map[string]string{
 		secretType: "cluster", "environment": "prod", "enable_podinfo": "true", lab.LabelName: "homelab", lab.LabelPart: "registration",
@@ -98,12 +98,12 @@ func TestRegister(t *testing.T) {
 		t.Errorf("%v", o.Object["data"])
 	}
 
-	binding := spoke.get(t, roleBindings, "", "lab-argocd-manager")
+	binding := spoke.Get(t, roleBindings, "", "lab-argocd-manager")
 	if got := toYAML(t, binding.Object["subjects"]); got != "- kind: ServiceAccount\n  name: argocd-manager\n  namespace: lab-system" {
 		t.Error(got)
 	}
 	for _, o := range []*unstructured.Unstructured{
-		spoke.get(t, serviceAccounts, kube.SpokeNamespace, "argocd-manager"), spoke.get(t, secrets, kube.SpokeNamespace, "argocd-manager-token"), binding,
+		spoke.Get(t, serviceAccounts, kube.SpokeNamespace, "argocd-manager"), spoke.Get(t, secrets, kube.SpokeNamespace, "argocd-manager-token"), binding,
 	} {
 		if o.GetLabels()[lab.LabelName] != "homelab" {
 			t.Errorf("%s %s lacks the lab's label", o.GetKind(), o.GetName())
@@ -131,7 +131,7 @@ func TestRegisterNewCredentials(t *testing.T) {
 	if !slices.Equal(configs, want) {
 		t.Errorf("config %s\nwant %s", configs, want)
 	}
-	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+	if since := credentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
 		t.Error("annotation with the time is missing")
 	}
 }
@@ -146,7 +146,7 @@ func TestRegisterHalfWritten(t *testing.T) {
 	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
 		t.Errorf("%v, %v", lines, err)
 	}
-	if since := credentialsSince(hub.get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+	if since := credentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
 		t.Error("annotation with the time is missing")
 	}
 }
@@ -167,7 +167,7 @@ func TestAdmits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _, spoke := registered(t)
-			spoke.typed.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			spoke.Typed.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: tc.allowed}}, tc.err
 			})
 			var as *rest.Config
@@ -190,13 +190,13 @@ func TestAdmits(t *testing.T) {
 
 func TestRegisterUnchanged(t *testing.T) {
 	a, hub, spoke := registered(t)
-	hub.writes()
-	spoke.writes()
+	hub.Writes()
+	spoke.Writes()
 	lines, err := a.Register(t.Context(), prod(nil), &rest.Config{})
 	if err != nil || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)
 	}
-	if w := append(hub.writes(), spoke.writes()...); len(w) != 0 {
+	if w := append(hub.Writes(), spoke.Writes()...); len(w) != 0 {
 		t.Errorf("requests: %v", w)
 	}
 }
@@ -220,7 +220,7 @@ func TestRegisterChanges(t *testing.T) {
 			if err != nil || !slices.Equal(lines, tc.want) {
 				t.Errorf("%q, %v", lines, err)
 			}
-			o := hub.get(t, secrets, Namespace, "cluster-prod")
+			o := hub.Get(t, secrets, Namespace, "cluster-prod")
 			if d := engine.Diff(prod(tc.change), a.registered(o)); len(d) != 0 {
 				t.Errorf("secret: %v", d)
 			}
@@ -238,15 +238,15 @@ func TestRegisterForeignKeys(t *testing.T) {
 	if _, err := hub.Resource(secrets).Namespace(Namespace).Patch(t.Context(), "cluster-prod", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"}); err != nil {
 		t.Fatal(err)
 	}
-	hub.writes()
-	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || len(lines) != 0 || len(hub.writes()) != 0 {
+	hub.Writes()
+	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || len(lines) != 0 || len(hub.Writes()) != 0 {
 		t.Errorf("foreign key reported as a difference: %v, %v", lines, err)
 	}
 	change := func(l, _ map[string]lab.Value) { delete(l, "environment") }
 	if _, err := a.Register(t.Context(), prod(change), &rest.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	o := hub.get(t, secrets, Namespace, "cluster-prod")
+	o := hub.Get(t, secrets, Namespace, "cluster-prod")
 	if o.GetLabels()["mine"] != "x" || o.GetAnnotations()["argocd.argoproj.io/refresh"] != "now" {
 		t.Errorf("labels %v, annotations %v", o.GetLabels(), o.GetAnnotations())
 	}
@@ -279,10 +279,10 @@ func TestRegisterHub(t *testing.T) {
 			t.Errorf("Register %d: %v, %v", i+1, lines, err)
 		}
 	}
-	if got := kube.SecretField(hub.get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
+	if got := kube.SecretField(hub.Get(t, secrets, Namespace, "cluster-hub"), "config"); got != `{"tlsClientConfig":{"insecure":false}}` {
 		t.Error(got)
 	}
-	if w := spoke.writes(); len(w) != 0 {
+	if w := spoke.Writes(); len(w) != 0 {
 		t.Errorf("requests to a spoke: %v", w)
 	}
 }

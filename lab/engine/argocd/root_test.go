@@ -40,7 +40,7 @@ func TestApplyRoot(t *testing.T) {
 		}
 	}
 	apply(rootManifest, true)
-	o := hub.get(t, applications, Namespace, "addons")
+	o := hub.Get(t, applications, Namespace, "addons")
 	if l := o.GetLabels(); l["team"] != "platform" || l[lab.LabelName] != "homelab" || l[lab.LabelPart] != "root" {
 		t.Errorf("labels %v", l)
 	}
@@ -50,19 +50,19 @@ func TestApplyRoot(t *testing.T) {
 		"metadata": map[string]any{"annotations": map[string]any{refreshApplication: "normal"}},
 		"status":   map[string]any{"sync": map[string]any{"status": "Synced"}}, "operation": map[string]any{"sync": map[string]any{}},
 	})
-	hub.writes()
+	hub.Writes()
 	apply(rootManifest, false)
-	if w := hub.writes(); len(w) != 0 {
+	if w := hub.Writes(); len(w) != 0 {
 		t.Errorf("requests without a change: %v", w)
 	}
 
 	apply(strings.Replace(rootManifest, "targetRevision: main", "targetRevision: other", 1), true)
 	apply(strings.Replace(strings.Replace(rootManifest, "targetRevision: main", "targetRevision: other", 1), "  syncPolicy: {retry: {limit: 10}}\n", "", 1), true)
-	spec := toYAML(t, hub.get(t, applications, Namespace, "addons").Object["spec"])
+	spec := toYAML(t, hub.Get(t, applications, Namespace, "addons").Object["spec"])
 	if !strings.Contains(spec, "targetRevision: other") || strings.Contains(spec, "retry") {
 		t.Errorf("spec\n%s", spec)
 	}
-	if hub.get(t, applications, Namespace, "addons").Object["status"] == nil {
+	if hub.Get(t, applications, Namespace, "addons").Object["status"] == nil {
 		t.Error("status was removed")
 	}
 }
@@ -73,13 +73,13 @@ func TestApplyRootRepository(t *testing.T) {
 	if _, err := a.ApplyRoot(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	spec := toYAML(t, hub.get(t, applications, Namespace, "addons").Object["spec"])
+	spec := toYAML(t, hub.Get(t, applications, Namespace, "addons").Object["spec"])
 	for _, want := range []string{"repoURL: http://elsewhere/estate.git", "targetRevision: next", "path: addons"} {
 		if !strings.Contains(spec, want) {
 			t.Errorf("%q is not in\n%s", want, spec)
 		}
 	}
-	if spec := toYAML(t, hub.get(t, appProjects, Namespace, "estate").Object["spec"]); strings.Contains(spec, "elsewhere") {
+	if spec := toYAML(t, hub.Get(t, appProjects, Namespace, "estate").Object["spec"]); strings.Contains(spec, "elsewhere") {
 		t.Errorf("project has a source\n%s", spec)
 	}
 }
@@ -147,7 +147,7 @@ func TestApplySeveralRoots(t *testing.T) {
 		if got := hub.names(t, applicationSets); !slices.Equal(got, step.sets) {
 			t.Errorf("sets %v, want %v", got, step.sets)
 		}
-		set := hub.get(t, applicationSets, Namespace, "bootstrap")
+		set := hub.Get(t, applicationSets, Namespace, "bootstrap")
 		if said := set.GetAnnotations()[lab.AnnotationEstate]; said != "http://forge/lab/estate.git main" || set.GetLabels()[lab.LabelPart] != "root" {
 			t.Errorf("%q, %v", said, set.GetLabels())
 		}
@@ -197,7 +197,7 @@ func TestApplyRootInvalid(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
-	if w := hub.writes(); len(w) != 0 {
+	if w := hub.Writes(); len(w) != 0 {
 		t.Errorf("requests %v", w)
 	}
 }
@@ -224,13 +224,13 @@ func TestApplyRepositories(t *testing.T) {
 			t.Errorf("step %d: %q, %v; want %q", i, got, err, step.want)
 		}
 		if i == 0 {
-			o := hub.get(t, secrets, Namespace, "repo-estate")
+			o := hub.Get(t, secrets, Namespace, "repo-estate")
 			if o.GetLabels()[secretType] != "repository" || kube.SecretField(o, "password") != "hush" || kube.SecretField(o, "type") != "git" {
 				t.Errorf("%v", o.Object)
 			}
 		}
 	}
-	hub.get(t, secrets, Namespace, "repo-mine") // foreign
+	hub.Get(t, secrets, Namespace, "repo-mine") // foreign
 }
 
 // A push that Argo CD has not read yet.

@@ -65,7 +65,7 @@ func TestWaitConvergedOrder(t *testing.T) {
 		step := func(want ...string) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
-			if w := hub.writes(); !slices.Equal(w, want) {
+			if w := hub.Writes(); !slices.Equal(w, want) {
 				t.Fatalf("requests %v, want %v", w, want)
 			}
 		}

@@ -21,7 +21,7 @@ func pointer(s string) *string { return &s }
 // Once a change by Mark is reverted, the next Register has nothing to do.
 func TestMarkReverted(t *testing.T) {
 	a, hub, _ := registered(t)
-	before := hub.get(t, secrets, Namespace, "cluster-prod")
+	before := hub.Get(t, secrets, Namespace, "cluster-prod")
 	err := a.Mark(t.Context(), "prod", engine.Marks{
 		Labels:      map[string]*string{"enable_podinfo": pointer("false"), "new": pointer("x")},
 		Annotations: map[string]*string{"aws_region": nil},
@@ -33,7 +33,7 @@ func TestMarkReverted(t *testing.T) {
 	if err != nil || r.Labels["enable_podinfo"] != "false" || r.Labels["new"] != "x" || hasKey(r.Annotations, "aws_region") {
 		t.Fatalf("after Mark: %+v, %v", r, err)
 	}
-	if o := hub.get(t, secrets, Namespace, "cluster-prod"); o.GetLabels()[secretType] != "cluster" || kube.SecretField(o, "config") != kube.SecretField(before, "config") {
+	if o := hub.Get(t, secrets, Namespace, "cluster-prod"); o.GetLabels()[secretType] != "cluster" || kube.SecretField(o, "config") != kube.SecretField(before, "config") {
 		t.Error("the rest of the Secret was changed")
 	}
 	err = a.Mark(t.Context(), "prod", engine.Marks{
@@ -48,7 +48,7 @@ func TestMarkReverted(t *testing.T) {
 	if err != nil || len(lines) > 0 {
 		t.Errorf("next Register: %q, %v", lines, err)
 	}
-	if w := hub.writes(); len(w) > 0 {
+	if w := hub.Writes(); len(w) > 0 {
 		t.Errorf("requests %q", w)
 	}
 }
@@ -66,7 +66,7 @@ func TestMarkForeignKey(t *testing.T) {
 	if err := a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"x": pointer("y")}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := hub.get(t, secrets, Namespace, "cluster-prod").GetLabels(); got["team"] != "theirs" || got["x"] != "y" {
+	if got := hub.Get(t, secrets, Namespace, "cluster-prod").GetLabels(); got["team"] != "theirs" || got["x"] != "y" {
 		t.Errorf("labels %v", got)
 	}
 	if err := a.Mark(t.Context(), "nowhere", engine.Marks{}); err == nil || err.Error() != "cluster nowhere is not registered: lab up registers it" {

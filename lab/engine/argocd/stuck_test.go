@@ -25,10 +25,10 @@ func TestWaitConvergedSync(t *testing.T) {
 		if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), "no such kind") {
 			t.Errorf("%v", err)
 		}
-		if w := hub.writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
+		if w := hub.Writes(); !slices.Equal(w, []string{"patch applications prod-podinfo"}) {
 			t.Errorf("requests %v, want one sync", w)
 		}
-		got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["operation"])
+		got := toYAML(t, hub.Get(t, applications, Namespace, "prod-podinfo").Object["operation"])
 		want := "initiatedBy:\n  username: lab\nsync:\n  prune: true\n  syncOptions:\n  - CreateNamespace=true"
 		if got != want {
 			t.Errorf("operation\n%s", got)
@@ -53,12 +53,12 @@ func TestWaitConvergedTerminateRetries(t *testing.T) {
 			if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), says) {
 				t.Errorf("%v: %q", err, e.Details)
 			}
-			if w := hub.writes(); !slices.Equal(w, want) {
+			if w := hub.Writes(); !slices.Equal(w, want) {
 				t.Errorf("requests %v, want one terminated sync", w)
 			}
 		}
 		wait("is invalid", "patch applications prod-podinfo") // dev is at the wanted commit, or has none yet
-		if got := toYAML(t, hub.get(t, applications, Namespace, "prod-podinfo").Object["status"].(map[string]any)["operationState"]); !strings.Contains(got, "phase: Terminating") {
+		if got := toYAML(t, hub.Get(t, applications, Namespace, "prod-podinfo").Object["status"].(map[string]any)["operationState"]); !strings.Contains(got, "phase: Terminating") {
 			t.Errorf("operation\n%s", got)
 		}
 

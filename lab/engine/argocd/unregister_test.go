@@ -50,7 +50,7 @@ func TestUnregister(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(5 * time.Second)
-		labels := hub.get(t, secrets, Namespace, "cluster-prod").GetLabels()
+		labels := hub.Get(t, secrets, Namespace, "cluster-prod").GetLabels()
 		if _, on := labels["enable_podinfo"]; on || labels["environment"] != "prod" {
 			t.Errorf("labels %v", labels)
 		}
@@ -61,9 +61,9 @@ func TestUnregister(t *testing.T) {
 		if gone(t, hub) {
 			t.Fatal("registration deleted before the Application")
 		}
-		hub.writes()
+		hub.Writes()
 		time.Sleep(unmoved)
-		if w := hub.writes(); !slices.Equal(w, []string{"patch secrets cluster-prod", "patch applications prod-podinfo"}) {
+		if w := hub.Writes(); !slices.Equal(w, []string{"patch secrets cluster-prod", "patch applications prod-podinfo"}) {
 			t.Errorf("requests %v, want the cluster reread and the Application refreshed", w)
 		}
 		if err := hub.Resource(applications).Namespace(Namespace).Delete(t.Context(), "prod-podinfo", metav1.DeleteOptions{}); err != nil {
@@ -108,7 +108,7 @@ func TestUnregisterUnreachable(t *testing.T) {
 	if err != nil || !slices.Equal(lines, want) || !gone(t, hub) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	if f := hub.get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(f) != 0 {
+	if f := hub.Get(t, applications, Namespace, "prod-podinfo").GetFinalizers(); len(f) != 0 {
 		t.Errorf("finalizers %v", f)
 	}
 }
@@ -120,7 +120,7 @@ func TestUnregisterForeign(t *testing.T) {
 	if !errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "" {
 		t.Errorf("%v", err)
 	}
-	if w := hub.writes(); len(w) != 0 {
+	if w := hub.Writes(); len(w) != 0 {
 		t.Errorf("requests %v", w)
 	}
 	if lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "nobody", Spoke: prodSpoke}, func(string) {}); err != nil || len(lines) != 0 {

@@ -74,7 +74,7 @@ func TestWithdraw(t *testing.T) {
 		aimed(t, hub, "other-app", "other", "empty")
 		hub.patch(t, applications, "addons", map[string]any{"metadata": map[string]any{"finalizers": []string{resourcesFinalizer}}})
 		spoke.create(t, spokeObjects)
-		spoke.typed.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		spoke.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}},
 			{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}},
 			{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
@@ -131,7 +131,7 @@ func TestWithdrawTimeout(t *testing.T) {
 		a, hub, spoke := newFake(t, clusterSecret("edge", "homelab"))
 		aimed(t, hub, "edge-app", "edge", "app")
 		hub.patch(t, applications, "edge-app", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "DeletionError", "message": "the finalizer of pv-1 is stuck"}}}})
-		hub.refuse["delete applications"] = apierrors.NewNotFound(applications.GroupResource(), "edge-app") // keeps it while its finalizer runs
+		hub.Refuse("delete applications", apierrors.NewNotFound(applications.GroupResource(), "edge-app")) // keeps it while its finalizer runs
 		spoke.create(t, spokeObjects)
 		began := time.Now()
 		_, err := a.Withdraw(t.Context(), map[string]*rest.Config{"edge": {}}, func(string) {})

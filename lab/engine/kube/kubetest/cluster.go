@@ -147,7 +147,7 @@ func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 		if len(o.Object) == 0 {
 			continue
 		}
-		if o.GetNamespace() == "" {
+		if o.GetNamespace() == "" && o.GetKind() != "Namespace" && o.GetKind() != "ClusterRoleBinding" {
 			o.SetNamespace(namespace)
 		}
 		for r, kind := range c.kinds {
