@@ -137,6 +137,7 @@ func plainObject(o *unstructured.Unstructured) map[string]any {
 		{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"},
 		{"metadata", "annotations", "meta.helm.sh/release-name"},
 		{"metadata", "annotations", "meta.helm.sh/release-namespace"},
+		{"metadata", "labels", "app.kubernetes.io/managed-by"}, // by Helm itself, which Argo CD renders with alone
 		{"metadata", "labels", "helm.toolkit.fluxcd.io/name"},
 		{"metadata", "labels", "helm.toolkit.fluxcd.io/namespace"},
 		{"spec", "clusterIP"},
