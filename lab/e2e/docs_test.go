@@ -19,6 +19,8 @@ var elsewhere = map[string]string{
 	"lab down --abandon edge":               "lab/up: TestRemoveAttachedClusterUnreachable",
 	"lab init DIR":                          "lab/cli: init.txtar",
 	"lab init --from DIR|URL NEW":           "lab/cli: init-from.txtar",
+	"lab up --engine flux":                  "TestDefaultEstateOnFlux/up",
+	"lab generate":                          "lab/cli: generate.txtar",
 	"lab git url gitops":                    "TestForeignEstates",
 	"lab bundle save lab.tar.zst":           "TestBundle",
 	"lab bundle load lab.tar.zst":           "TestBundle",

@@ -31,7 +31,7 @@ func same(t *testing.T, got, want any) {
 
 func TestStatusSaysWhatToDo(t *testing.T) {
 	l := &up.Lab{
-		Definition: engine.Definition{Type: "argocd", Title: "argo cd"}, Ports: state.Ports{Engine: 8080, Forge: 3000},
+		Definition: engine.Definition{Type: "argocd", Title: "argo cd", UI: true}, Ports: state.Ports{Engine: 8080, Forge: 3000},
 		Creds: state.Credentials{EngineUser: "admin", EnginePassword: "p", ForgeUser: "lab", ForgePassword: "q"}, Estate: &lab.Estate{Addons: []lab.Addon{{Name: "podinfo"}}},
 	}
 	ws := &workspace.Workspace{Name: "demo"}

@@ -137,6 +137,38 @@ func TestSettleMovedEngine(t *testing.T) {
 	}
 }
 
+// An engine is not put over the other one.
+func TestSettleOtherEngine(t *testing.T) {
+	s := newStage(t)
+	l := (&process{stage: s}).lab()
+	was := state.Record{Lab: "demo", Engine: lab.EngineFlux, Ports: state.Ports{Engine: 8080, Forge: 3000}}
+	is := was
+	is.Images = "source"
+	var e *lab.Error
+	if r, err := l.Settle(t.Context(), was, is, up.Options{}); !errors.As(err, &e) || e.Code != "other_engine" || r != was || s.dir.Exists() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	was.Engine, is.Engine = lab.EngineArgoCD, lab.EngineArgoCD
+	if r, err := l.Settle(t.Context(), was, is, up.Options{}); err != nil || r != is {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestEngineOf(t *testing.T) {
+	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "hub", Role: lab.RoleHub, Engine: lab.EngineSpec{Type: lab.EngineFlux}}}}
+	for _, tc := range []struct {
+		record lab.EngineType
+		estate *lab.Estate
+		want   lab.EngineType
+	}{
+		{"", nil, lab.EngineArgoCD}, {lab.EngineFlux, nil, lab.EngineFlux}, {lab.EngineArgoCD, est, lab.EngineFlux},
+	} {
+		if got := up.EngineOf(state.Record{Engine: tc.record}, tc.estate); got != tc.want {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
 func TestSettleFails(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	s := newStage(t)
