@@ -42,9 +42,6 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 		a.Version = a.Revision[:min(7, len(a.Revision))]
 	}
 	a.Message = words.Clip(a.Message, messageLimit)
-	if a.Converged() {
-		a.Message = ""
-	}
 	return a
 }
 
