@@ -50,6 +50,11 @@ const (
 	EngineFlux   EngineType = "flux"
 )
 
+// Title names an engine as its makers do.
+func (t EngineType) Title() string {
+	return map[EngineType]string{EngineArgoCD: "Argo CD", EngineFlux: "Flux"}[t]
+}
+
 // Provider names who runs a cluster.
 type Provider string
 
@@ -136,6 +141,8 @@ type Addon struct {
 
 	Reads     []Read              // what the ApplicationSet cannot do without on the cluster Secret
 	Positions map[string]Position // "" is the addon itself, "chart" its chart, "version" and "version.ENV" its versions, "generators" what selects clusters
+
+	Elsewhere *Addon // what it is with the other engine; nil where that was not asked for, or has no manifests of it
 }
 
 // Read is one annotation, or label, that an addon reads from the cluster Secret.

@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/estate"
 	"homelab/lab/present"
 	"homelab/lab/promote"
 	"homelab/lab/workspace"
@@ -18,8 +19,8 @@ func (p *program) promoteCommand() *cli.Command {
 		Name:      "promote",
 		Usage:     "carry an addon's version to a later environment",
 		ArgsUsage: "ADDON",
-		Description: "Changes the version that the later environment is pinned to in the estate's files, and nothing else in them: comments and layout stay.\n" +
-			"Shows the change as a diff. With --push it is committed to the forge at once, else by the next lab up.\n\n" +
+		Description: "Changes the version that the later environment is pinned to in the estate's files, for Argo CD and for Flux where it has both, and nothing else:\n" +
+			"comments and layout stay. Shows the change as a diff. With --push it is committed to the forge at once, else by the next lab up.\n\n" +
 			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,
@@ -44,7 +45,7 @@ type promoteOptions struct {
 }
 
 func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promoteOptions) error {
-	est, err := ws.Load()
+	est, err := ws.Load(estate.EveryEngine())
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	}
 	res := present.Promotion(plan)
 	if !p.ui.WantsJSON() {
-		p.ui.Promotion(res.Diff, plan.Summary()+healthAtSource(ctx, ws, est, plan))
+		p.ui.Promotion(res, plan.Summary()+healthAtSource(ctx, ws, est, plan))
 	}
 	if o.dry || !plan.Changes() {
 		return p.ui.Promoted(res, ws.OnEstate("lab up"))
@@ -62,10 +63,8 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if est.Dir == "" {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
 	}
-	if o.push {
-		if err := ws.Ours(); err != nil {
-			return err
-		}
+	if err := ws.Ours(); o.push && err != nil {
+		return err
 	}
 	if o.push && !ws.Dir.Exists() {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up makes it; without --push the file alone is changed"}

@@ -51,24 +51,11 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
 		}
 	}
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
-	l.found, l.held, l.renderings = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}
-	l.beyond = l.mountOf
+	l := newLoader(fsys, dir, name)
 	for _, o := range options {
 		o(l)
 	}
-	l.environments()
-	l.clusters()
-	l.mounts()
-	l.chosen()
-	if l.isFlux() {
-		l.fluxAddons()
-	} else {
-		l.root()
-		l.addons()
-		l.describe() // an addon's namespace is part of what the bridge says of it
-		l.describe()
-	}
+	l.manifest()
 	l.walk(l.values)
 	l.hub()
 	if !l.isFlux() {
@@ -93,7 +80,33 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	if len(l.problems) > 0 {
 		return nil, invalid(l.problems)
 	}
+	if l.everyEngine {
+		l.elsewhere()
+	}
 	return l.estate, nil
+}
+
+func newLoader(fsys fs.FS, dir, name string) *loader {
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
+	l.found, l.held, l.renderings = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}
+	l.beyond = l.mountOf
+	return l
+}
+
+// manifest reads the clusters, and the addons that the engine has manifests of.
+func (l *loader) manifest() {
+	l.environments()
+	l.clusters()
+	l.mounts()
+	l.chosen()
+	if l.isFlux() {
+		l.fluxAddons()
+		return
+	}
+	l.root()
+	l.addons()
+	l.describe() // an addon's namespace is part of what the bridge says of it
+	l.describe()
 }
 
 // DefaultName is the name of a lab whose estate lies in dir.
@@ -143,6 +156,7 @@ type loader struct {
 	engine lab.EngineType // asked for; empty for the estate's own
 
 	ungenerated bool // lab's files for Flux are about to be written
+	everyEngine bool // addons of the other engine are asked for too
 	haveChart   func(Chart) bool
 	mounted     []lab.Repository // by another reading
 

@@ -141,7 +141,10 @@ func Pull(res forge.PullResult, dry bool) ui.PullResult {
 
 // Promotion is a promotion before it is written.
 func Promotion(p promote.Promotion) ui.PromoteResult {
-	return ui.PromoteResult{Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.File, Changed: p.Changes(), Diff: p.Diff()}
+	return ui.PromoteResult{
+		Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.Edits[0].File, Files: slices.Sorted(maps.Keys(p.Changed())),
+		Changed: p.Changes(), Diff: p.Diff(), Notes: p.Notes,
+	}
 }
 
 // Down is what became of a lab's things, with what there is to say of those that stay.

@@ -3,6 +3,7 @@
 package promote
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -20,11 +21,22 @@ import (
 type Promotion struct {
 	Addon, From, To string
 	Was, Version    string // pinned version of To before and after
-	File            string // path within the estate
-	Before, After   []byte
+	Edits           []Edit // the one for the lab's engine first
+	Notes           []string
 }
 
-// Plan computes a promotion without writing it. Its errors are *lab.Error.
+// Edit is a change of one file.
+type Edit struct {
+	Engine        lab.EngineType // that reads the file
+	File          string         // path within the estate
+	Was           string         // version before
+	Before, After []byte
+}
+
+func (e Edit) changes() bool { return string(e.Before) != string(e.After) }
+
+// Plan computes a promotion without writing it. An addon's pin for the other engine, where the estate holds one, is changed too; where that cannot be, a note
+// says why. Errors are *lab.Error.
 func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	a, ok := est.Addon(addon)
 	if !ok {
@@ -33,35 +45,70 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	if err := checkOrder(est, from, to); err != nil {
 		return Promotion{}, err
 	}
-	version, at := a.Version(from)
+	version, _ := a.Version(from)
 	if version == "" {
 		return Promotion{}, refuse(fmt.Sprintf("%s pins no version in %s", addon, a.File), "an addon whose chart is in the estate is the same in every environment")
 	}
-	pin, own := a.Positions["version."+to]
+	p := Promotion{Addon: addon, From: from, To: to, Version: version}
+	engine, other := est.Hub().Engine.Type, lab.EngineFlux
+	if engine == lab.EngineFlux {
+		other = lab.EngineArgoCD
+	}
+	e, err := p.edit(est, a, engine)
+	if err != nil {
+		return Promotion{}, err
+	}
+	p.Was, p.Edits = e.Was, []Edit{e}
+	if a.Elsewhere == nil {
+		return p, nil
+	}
+	if e, err = p.edit(est, *a.Elsewhere, other); err != nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("not changed for %s: %v", other.Title(), err))
+		return p, nil
+	}
+	p.Edits = append(p.Edits, e)
+	if has, at := a.Elsewhere.Version(from); has != version {
+		p.Notes = append(p.Notes, fmt.Sprintf("for %s, %s has %s %s, at %s", other.Title(), from, addon, orNone(has), at))
+	}
+	if e.Was != p.Was {
+		p.Notes = append(p.Notes, fmt.Sprintf("for %s, %s had %s %s", other.Title(), to, addon, e.Was))
+	}
+	return p, nil
+}
+
+func orNone(version string) string { return cmp.Or(version, "no version") }
+
+// edit changes the pin of an addon as an engine has it.
+func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Edit, error) {
+	pin, own := a.Positions[key(p.To)]
 	if !own {
-		return Promotion{}, refuse(fmt.Sprintf("%s has no version of its own in environment %s", addon, to),
-			fmt.Sprintf("give it one in the generators of %s, as environment %s has at line %d", a.File, from, at.Line))
+		_, at := a.Version(p.From)
+		cure := fmt.Sprintf("give it one in the generators of %s, as environment %s has at line %d", a.File, p.From, at.Line)
+		if engine == lab.EngineFlux {
+			cure = fmt.Sprintf("give it one as environment %s has at %s, and run lab generate", p.From, at)
+		}
+		return Edit{}, refuse(fmt.Sprintf("%s has no version of its own in environment %s", a.Name, p.To), cure)
 	}
 	if pin.Column == 0 {
-		return Promotion{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", addon, to, pin), "change it by hand, where the template takes it from")
+		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", a.Name, p.To, pin), "change it by hand, where the template takes it from")
 	}
 	for _, env := range slices.Sorted(maps.Keys(a.Versions)) {
-		if env != to && a.Positions[key(env)] == pin {
-			return Promotion{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", to, env, addon, pin), "give "+to+" a version of its own there")
+		if env != p.To && a.Positions[key(env)] == pin {
+			return Edit{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", p.To, env, a.Name, pin), "give "+p.To+" a version of its own there")
 		}
 	}
-	p := Promotion{Addon: addon, From: from, To: to, Was: a.Versions[to], Version: version, File: pin.File}
+	e := Edit{Engine: engine, File: pin.File, Was: a.Versions[p.To]}
 	var err error
-	if p.Before, err = fs.ReadFile(est.FS, p.File); err != nil {
-		return Promotion{}, fmt.Errorf("promote %s: %w", addon, err)
+	if e.Before, err = fs.ReadFile(est.FS, e.File); err != nil {
+		return Edit{}, fmt.Errorf("promote %s: %w", a.Name, err)
 	}
-	if p.After, err = yamledit.ReplaceScalar(p.Before, pin.Line, pin.Column, version); err != nil {
-		return Promotion{}, &lab.Error{
+	if e.After, err = yamledit.ReplaceScalar(e.Before, pin.Line, pin.Column, p.Version); err != nil {
+		return Edit{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "edit", Message: fmt.Sprintf("the version at %s cannot be changed in place", pin),
 			Cure: "write it on one line, without an anchor", Err: err,
 		}
 	}
-	return p, nil
+	return e, nil
 }
 
 func key(env string) string {
@@ -118,13 +165,27 @@ func environmentNames(est *lab.Estate) []string {
 	return names
 }
 
-// Changes reports whether the version differs.
-func (p Promotion) Changes() bool { return string(p.Before) != string(p.After) }
+// Changes reports whether any file is changed.
+func (p Promotion) Changes() bool { return slices.ContainsFunc(p.Edits, Edit.changes) }
+
+// Changed returns what changed files hold afterwards, by path.
+func (p Promotion) Changed() map[string][]byte {
+	files := map[string][]byte{}
+	for _, e := range p.Edits {
+		if e.changes() {
+			files[e.File] = e.After
+		}
+	}
+	return files
+}
 
 // Summary returns "staging: podinfo 6.9.1 -> 6.9.2".
 func (p Promotion) Summary() string {
-	if !p.Changes() {
+	switch {
+	case !p.Changes():
 		return fmt.Sprintf("%s: %s is at %s already, as %s", p.To, p.Addon, p.Version, p.From)
+	case !p.Edits[0].changes():
+		return fmt.Sprintf("%s: %s is at %s already, as %s, and now for %s too", p.To, p.Addon, p.Version, p.From, p.Edits[1].Engine.Title())
 	}
 	return fmt.Sprintf("%s: %s %s -> %s", p.To, p.Addon, p.Was, p.Version)
 }
@@ -135,13 +196,19 @@ func (p Promotion) Message() string {
 }
 
 // Diff returns a unified diff, or "" without changes.
-func (p Promotion) Diff() string { return Diff(p.File, p.Before, p.After) }
+func (p Promotion) Diff() string {
+	var diff string
+	for _, e := range p.Edits {
+		diff += Diff(e.File, e.Before, e.After)
+	}
+	return diff
+}
 
 // Diff returns a unified diff of a file.
 func Diff(file string, before, after []byte) string {
 	const around = 3
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(before)), B: difflib.SplitLines(string(after)),
+		A: lines(before), B: lines(after),
 		FromFile: "a/" + file, ToFile: "b/" + file, Context: around,
 	})
 	if err != nil { // cannot fail: it writes to memory
@@ -150,7 +217,12 @@ func Diff(file string, before, after []byte) string {
 	return text
 }
 
-// Write changes the file on disk. dir is the estate's folder.
+// lines splits a file; difflib.SplitLines has one more line than there is.
+func lines(data []byte) []string {
+	return slices.Collect(strings.Lines(strings.TrimSuffix(string(data), "\n") + "\n"))
+}
+
+// Write changes the files on disk, or none of them if one was changed meanwhile. dir is the estate's folder.
 func (p Promotion) Write(dir string) error {
 	if !p.Changes() {
 		return nil
@@ -160,25 +232,36 @@ func (p Promotion) Write(dir string) error {
 		return fmt.Errorf("promote %s: %w", p.Addon, err)
 	}
 	defer root.Close()
-	now, err := root.ReadFile(p.File)
-	if err != nil {
-		return fmt.Errorf("promote %s: %w", p.Addon, err)
+	for _, e := range p.Edits {
+		now, err := root.ReadFile(e.File)
+		if err != nil {
+			return fmt.Errorf("promote %s: %w", p.Addon, err)
+		}
+		if string(now) != string(e.Before) {
+			return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: e.File + " was changed meanwhile", Cure: "run it again"}
+		}
 	}
-	if string(now) != string(p.Before) {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: p.File + " was changed meanwhile", Cure: "run it again"}
-	}
-	info, err := root.Stat(p.File)
-	if err != nil {
-		return fmt.Errorf("promote %s: %w", p.Addon, err)
-	}
-	temporary := p.File + ".lab-promote"
-	if err := root.WriteFile(temporary, p.After, info.Mode().Perm()); err != nil {
-		return fmt.Errorf("promote %s: %w", p.Addon, err)
-	}
-	if err := root.Rename(temporary, p.File); err != nil {
-		return fmt.Errorf("promote %s: %w", p.Addon, err)
+	for _, e := range p.Edits {
+		if err := e.write(root); err != nil {
+			return fmt.Errorf("promote %s: %w", p.Addon, err)
+		}
 	}
 	return nil
+}
+
+func (e Edit) write(root *os.Root) error {
+	if !e.changes() {
+		return nil
+	}
+	info, err := root.Stat(e.File)
+	if err != nil {
+		return err
+	}
+	temporary := e.File + ".lab-promote"
+	if err := root.WriteFile(temporary, e.After, info.Mode().Perm()); err != nil {
+		return err
+	}
+	return root.Rename(temporary, e.File)
 }
 
 // Standing describes how the version does in From: ", as dev runs it (healthy)"; empty if nothing runs there.

@@ -3,8 +3,10 @@ package promote
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +19,28 @@ import (
 // load reads a copy of the default estate with replacements in podinfo's ApplicationSet.
 func load(t *testing.T, replace ...string) *lab.Estate {
 	t.Helper()
+	return read(t, edited(t, "addons/podinfo/applicationset.yaml", replace...), lab.EngineArgoCD)
+}
+
+func read(t *testing.T, dir string, engine lab.EngineType) *lab.Estate {
+	t.Helper()
+	est, err := estate.Load(os.DirFS(dir), dir, "homelab", estate.WithEngine(engine), estate.EveryEngine())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return est
+}
+
+// edited copies the default estate, with replacements in a file.
+func edited(t *testing.T, name string, replace ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for _, folder := range []string{"addons", "clusters", "environments"} {
 		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join("..", "..", folder))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	file := filepath.Join(dir, "addons", "podinfo", "applicationset.yaml")
+	file := filepath.Join(dir, name)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -32,11 +49,7 @@ func load(t *testing.T, replace ...string) *lab.Estate {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	est, err := estate.Load(os.DirFS(dir), dir, "homelab")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return est
+	return dir
 }
 
 func TestPromote(t *testing.T) {
@@ -56,31 +69,39 @@ func TestPromote(t *testing.T) {
            - clusters:
                selector: {matchLabels: {environment: prod}}
                values: {addonChartVersion: 6.7.0}
+--- a/addons/podinfo/flux/versions/staging.yaml
++++ b/addons/podinfo/flux/versions/staging.yaml
+@@ -4,4 +4,4 @@
+ spec:
+   chart:
+     spec:
+-      version: 6.7.0
++      version: 6.9.2
 `
 	if diff := cmp.Diff(want, p.Diff()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := p.Summary(); got != "staging: podinfo 6.7.0 -> 6.9.2" {
-		t.Error(got)
+	if got := p.Summary(); got != "staging: podinfo 6.7.0 -> 6.9.2" || len(p.Notes) > 0 {
+		t.Error(got, p.Notes)
 	}
 	if err := p.Write(est.Dir); err != nil {
 		t.Fatal(err)
 	}
-	again, err := estate.Load(os.DirFS(est.Dir), est.Dir, "homelab")
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := read(t, est.Dir, lab.EngineFlux)
 	a, _ := again.Addon("podinfo")
-	if a.Versions["staging"] != "6.9.2" || a.Versions["prod"] != "6.7.0" {
-		t.Errorf("after: %v", a.Versions)
+	for _, versions := range []map[string]string{a.Versions, a.Elsewhere.Versions} {
+		if versions["staging"] != "6.9.2" || versions["prod"] != "6.7.0" {
+			t.Errorf("after: %v", versions)
+		}
 	}
 	p, err = Plan(again, "podinfo", "dev", "staging")
 	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is at 6.9.2 already, as dev" {
 		t.Errorf("again: %v, %q", err, p.Summary())
 	}
-	left, err := filepath.Glob(filepath.Join(est.Dir, "addons", "podinfo", "*"))
-	if err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	for _, pattern := range []string{"*", "flux/*", "flux/versions/*"} {
+		if left, err := filepath.Glob(filepath.Join(est.Dir, "addons", "podinfo", pattern, "*.lab-*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	}
 }
 
@@ -90,12 +111,87 @@ func TestWriteConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(est.Dir, p.File)
-	if err := os.WriteFile(file, append(p.Before, "# edited\n"...), 0o644); err != nil {
+	last := p.Edits[1]
+	if err := os.WriteFile(filepath.Join(est.Dir, last.File), append(last.Before, "# edited\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write(est.Dir); err == nil {
 		t.Error("an edit was written over")
+	}
+	if now, err := os.ReadFile(filepath.Join(est.Dir, p.Edits[0].File)); err != nil || string(now) != string(p.Edits[0].Before) {
+		t.Errorf("half of a promotion was written: %v", err)
+	}
+}
+
+// Whichever engine runs, the pins of both are changed; where the other's cannot be, a note says so.
+func TestPromoteForOtherEngine(t *testing.T) {
+	const set, pin = "addons/podinfo/applicationset.yaml", "addons/podinfo/flux/versions/staging.yaml"
+	for name, c := range map[string]struct {
+		engine  lab.EngineType
+		file    string
+		replace []string
+		remove  string
+		changed []string
+		summary string
+		notes   []string
+	}{
+		"with Flux": {engine: lab.EngineFlux, file: set, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2"},
+		"with Flux, comments": {
+			engine: lab.EngineFlux, file: pin, replace: []string{"version: 6.7.0", "version: 6.7.0 # as prod"}, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+		},
+		"no pin for Flux": {
+			engine: lab.EngineArgoCD, file: set, remove: pin, changed: []string{set}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+			notes: []string{"not changed for Flux: podinfo has no version of its own in environment staging; give it one as environment dev has at addons/podinfo/flux/versions/dev.yaml:7:16, and run lab generate"},
+		},
+		"nothing for Flux": {engine: lab.EngineArgoCD, file: set, remove: "addons/podinfo/flux", changed: []string{set}, summary: "staging: podinfo 6.7.0 -> 6.9.2"},
+		"nothing for Argo CD": {
+			engine: lab.EngineFlux, file: pin, remove: set, changed: []string{pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+		},
+		"broken for Argo CD": {
+			engine: lab.EngineFlux, file: set, replace: []string{"kind: ApplicationSet", "kind: [ApplicationSet"}, changed: []string{pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+		},
+		"shared by Argo CD": {
+			engine: lab.EngineFlux, file: set, changed: []string{pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+			replace: []string{"{matchLabels: {environment: staging}}", "{matchExpressions: [{key: environment, operator: In, values: [staging, prod]}]}", `          - clusters:
+              selector: {matchLabels: {environment: prod}}
+              values: {addonChartVersion: 6.7.0}
+`, ""},
+			notes: []string{"not changed for Argo CD: staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43; give staging a version of its own there"},
+		},
+		"another in dev and staging": {
+			engine: lab.EngineArgoCD, file: pin, replace: []string{"6.7.0", "6.6.0"}, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
+			notes: []string{"for Flux, staging had podinfo 6.6.0"},
+		},
+		"promoted for one": {
+			engine: lab.EngineArgoCD, file: set, replace: []string{"environment: staging}}\n              values: {addonChartVersion: 6.7.0", "environment: staging}}\n              values: {addonChartVersion: 6.9.2"},
+			changed: []string{pin}, summary: "staging: podinfo is at 6.9.2 already, as dev, and now for Flux too", notes: []string{"for Flux, staging had podinfo 6.7.0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := edited(t, c.file, c.replace...)
+			if c.remove != "" {
+				if err := os.RemoveAll(filepath.Join(dir, c.remove)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			est, err := estate.Load(os.DirFS(dir), dir, "homelab", estate.WithEngine(c.engine), estate.Ungenerated(), estate.EveryEngine())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Plan(est, "podinfo", "dev", "staging")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.changed, slices.Sorted(maps.Keys(p.Changed()))); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.notes, p.Notes); diff != "" || p.Summary() != c.summary {
+				t.Errorf("%s\nnotes (-want +got):\n%s", p.Summary(), diff)
+			}
+			if len(c.replace) > 0 && strings.Contains(c.replace[1], "#") && !strings.Contains(string(p.Changed()[c.file]), "version: 6.9.2 # as prod") {
+				t.Errorf("a comment is lost:\n%s", p.Changed()[c.file])
+			}
+		})
 	}
 }
 
@@ -185,10 +281,10 @@ func TestWriteStaysInTheEstate(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
-	if err := os.WriteFile(outside, p.Before, 0o644); err != nil {
+	if err := os.WriteFile(outside, p.Edits[0].Before, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(est.Dir, p.File)
+	file := filepath.Join(est.Dir, p.Edits[0].File)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

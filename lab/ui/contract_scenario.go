@@ -30,12 +30,13 @@ type ScenarioShow struct {
 
 // ScenarioStep is a step of a scenario.
 type ScenarioStep struct {
-	Number int    `json:"number"`
-	ID     string `json:"id"`
-	Title  string `json:"title"`
-	Verb   string `json:"verb"`
-	Always bool   `json:"always"`
-	Line   int    `json:"line"`
+	Number  int          `json:"number"`
+	ID      string       `json:"id"`
+	Title   string       `json:"title"`
+	Engines List[string] `json:"engines"` // that have the step; empty for all
+	Verb    string       `json:"verb"`
+	Always  bool         `json:"always"`
+	Line    int          `json:"line"`
 }
 
 // ScenarioRun is `lab scenario run -o json`.
@@ -87,14 +88,16 @@ type ScenarioMeasure struct {
 
 // PromoteResult is `lab promote -o json`.
 type PromoteResult struct {
-	Addon   string `json:"addon"`
-	From    string `json:"from"`
-	To      string `json:"to"`
-	Was     string `json:"was"`
-	Version string `json:"version"`
-	File    string `json:"file"`
-	Changed bool   `json:"changed"` // false if there was nothing to promote
-	Written bool   `json:"written"` // false with --dry-run
-	Diff    string `json:"diff"`
-	Commit  string `json:"commit"` // in the forge; empty if nothing was pushed
+	Addon   string       `json:"addon"`
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Was     string       `json:"was"`
+	Version string       `json:"version"`
+	File    string       `json:"file"`    // with the pin for the lab's engine
+	Files   List[string] `json:"files"`   // that change, those of the other engine too
+	Changed bool         `json:"changed"` // false if there was nothing to promote
+	Written bool         `json:"written"` // false with --dry-run
+	Diff    string       `json:"diff"`
+	Commit  string       `json:"commit"` // in the forge; empty if nothing was pushed
+	Notes   List[string] `json:"notes"`  // on the other engine's pin
 }

@@ -6,7 +6,10 @@ func scenarioShow() ScenarioShow {
 	return ScenarioShow{
 		Name: "drift", Title: "a human edits prod, and Git wins", Teaches: "What is changed by hand lasts as long as self-heal takes.",
 		File: "scenarios/drift/scenario.yaml", Engines: []string{"argocd"}, Clusters: []string{"prod"},
-		Steps: []ScenarioStep{{Number: 2, ID: "scale", Title: "a human scales podinfo in prod to 5", Verb: "patch", Line: 21}},
+		Steps: []ScenarioStep{
+			{Number: 2, ID: "scale", Title: "a human scales podinfo in prod to 5", Verb: "patch", Line: 21},
+			{Number: 4, Title: "the engine sees it, when it looks: drift is detected", Engines: []string{"flux"}, Verb: "expect", Line: 42},
+		},
 	}
 }
 

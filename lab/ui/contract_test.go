@@ -95,8 +95,10 @@ func contract() map[string]any {
 		"scenario-show": scenarioShow(),
 		"scenario-run":  scenarioRun(),
 		"promote": PromoteResult{
-			"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml", true, true,
-			"--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
+			"podinfo", "dev", "staging", "6.9.1", "6.9.2", "addons/podinfo/applicationset.yaml",
+			[]string{"addons/podinfo/applicationset.yaml", "addons/podinfo/flux/versions/staging.yaml"},
+			true, true, "--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
+			[]string{"for Flux, staging had podinfo 6.9.0"},
 		},
 		"init": InitResult{"/home/me/estate", DraftInfo{
 			Repositories: []DraftRepository{{"https://github.com/acme/gitops", "../gitops", "main"}}, Clusters: []string{"hub", "dev"},

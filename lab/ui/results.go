@@ -173,6 +173,9 @@ func (u *UI) Scenario(res ScenarioShow) error {
 		if step.Always {
 			title += " (always)"
 		}
+		if len(step.Engines) > 0 {
+			title += " (" + strings.Join(step.Engines, ", ") + ")"
+		}
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%2d", step.Number), step.Verb, title})
 	}
 	u.Table(t)
@@ -182,15 +185,18 @@ func (u *UI) Scenario(res ScenarioShow) error {
 }
 
 // Promotion prints what `lab promote` is about to change; summary is the line below the diff.
-func (u *UI) Promotion(diff, summary string) {
+func (u *UI) Promotion(res PromoteResult, summary string) {
 	if u.opts.JSON {
 		return
 	}
-	u.Raw(diff)
-	if diff != "" {
+	u.Raw(res.Diff)
+	if res.Diff != "" {
 		u.Print("")
 	}
 	u.Print(summary)
+	for _, note := range res.Notes {
+		u.Print("note: " + note)
+	}
 }
 
 // Promoted prints `lab promote`; next is the command to apply a change that was only written.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"homelab/lab"
@@ -36,7 +37,7 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 		return err
 	}
 	// From the forge: the story may have changed the pins.
-	est, err := estate.Load(tree.FS, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories))
+	est, err := estate.Load(tree.FS, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories), estate.WithEngine(c.Engines), estate.EveryEngine())
 	if err != nil {
 		return fmt.Errorf("the estate in the forge: %w", err)
 	}
@@ -88,11 +89,13 @@ func (p *promotion) promote(ctx context.Context, c *scenario.Call, plan promote.
 		c.Did("%s", plan.Summary())
 		return nil
 	}
-	_, err := c.Commit(ctx, scenario.Change{
-		Branch: scenario.Branch, Author: cmp.Or(p.Author, "release bot"), Message: plan.Message(), Files: map[string]*scenario.File{plan.File: {Content: plan.After}},
-	})
+	files := map[string]*scenario.File{}
+	for name, after := range plan.Changed() {
+		files[name] = &scenario.File{Content: after}
+	}
+	_, err := c.Commit(ctx, scenario.Change{Branch: scenario.Branch, Author: cmp.Or(p.Author, "release bot"), Message: plan.Message(), Files: files})
 	if err == nil {
-		c.Did("%s", plan.Summary())
+		c.Did("%s", strings.Join(append([]string{plan.Summary()}, plan.Notes...), "; "))
 	}
 	return err
 }

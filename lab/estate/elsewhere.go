@@ -1,0 +1,21 @@
+package estate
+
+import "homelab/lab"
+
+// EveryEngine also reads what the addons are with the other engine, as far as its manifests say: Addon.Elsewhere. What is wrong with those is no problem of the
+// estate, which another engine runs.
+func EveryEngine() Option { return func(l *loader) { l.everyEngine = true } }
+
+func (l *loader) elsewhere() {
+	other := newLoader(l.fsys, l.estate.Dir, l.estate.Name)
+	other.engine, other.mounted = lab.EngineFlux, l.mounted
+	if l.isFlux() {
+		other.engine = lab.EngineArgoCD
+	}
+	other.manifest()
+	for i := range l.estate.Addons {
+		if a, ok := other.estate.Addon(l.estate.Addons[i].Name); ok && a.File != "" {
+			l.estate.Addons[i].Elsewhere = &a
+		}
+	}
+}
