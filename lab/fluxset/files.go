@@ -70,11 +70,15 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 		dir := path.Join(lab.ClustersDir, c.Name)
 		var apps []any
 		for _, addon := range addonsOf(fsys, c) {
-			applies, err := Releases(fsys, addon)
+			applies, kept, err := release(fsys, addon)
 			if err != nil {
 				return nil, err
 			}
-			apps = append(apps, application(c, addon, applies))
+			app := application(c, addon, applies)
+			if kept {
+				app.Spec.DeletionPolicy = kustomizev1.DeletionPolicyOrphan // with its values, which the release goes on reading
+			}
+			apps = append(apps, app)
 			text, err := kustomization(fsys, c, addon, applies)
 			if err != nil {
 				return nil, err
@@ -134,24 +138,28 @@ func manifests(fsys fs.FS, addon string) []string {
 	return names
 }
 
-// Releases reports whether an addon is a HelmRelease, which stays on the hub, and not manifests for the cluster itself.
-func Releases(fsys fs.FS, addon string) (bool, error) {
+// keepAnnotation on a HelmRelease has what it brought outlive it on a cluster: nobody prunes it there.
+const keepAnnotation = "kustomize.toolkit.fluxcd.io/prune"
+
+// release reports whether an addon is a HelmRelease, which stays on the hub, and not manifests for the cluster itself, and whether it is kept where the addon is
+// switched off.
+func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 	for _, name := range manifests(fsys, addon) {
 		data, err := fs.ReadFile(fsys, name)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		docs, problems := strict.Parse(name, data)
 		if len(problems) > 0 {
-			return false, problems
+			return false, false, problems
 		}
 		for _, doc := range docs {
 			if text(doc, "kind") == "HelmRelease" {
-				return true, nil
+				found, kept = true, kept || text(doc, "metadata", "annotations", keepAnnotation) == "disabled"
 			}
 		}
 	}
-	return false, nil
+	return found, kept, nil
 }
 
 const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"

@@ -9,6 +9,7 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,7 +32,10 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 	a.Sync, a.Health, a.Message = v.state(k)
 	for _, r := range v.releasesOf(k) {
 		if latest := r.Status.History.Latest(); latest != nil {
-			a.Version = latest.ChartVersion
+			a.Version = versionOf(r, latest.ChartVersion)
+		}
+		if drifted(r) {
+			a.Sync = outOfSync
 		}
 		a.Namespace = cmp.Or(r.Spec.TargetNamespace, a.Namespace)
 		if health, message := releaseHealth(r); worse(health, a.Health) || health == a.Health && health != healthy {
@@ -43,6 +47,26 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 	}
 	a.Message = words.Clip(a.Message, messageLimit)
 	return a
+}
+
+// versionOf is the version of a release's chart. To that of a chart in Git, source-controller adds the commit, which is the application's revision.
+func versionOf(r helmv2.HelmRelease, version string) string {
+	if r.Spec.Chart != nil && r.Spec.Chart.Spec.SourceRef.Kind == sourcev1.GitRepositoryKind {
+		version, _, _ = strings.Cut(version, "+")
+	}
+	return version
+}
+
+// drifted reports whether a cluster was found to differ from a release, which helm-controller looks at once in the release's interval.
+func drifted(r helmv2.HelmRelease) bool {
+	return apimeta.IsStatusConditionTrue(r.Status.Conditions, helmv2.DriftedCondition)
+}
+
+// heals reports whether what is changed by hand is put back: Flux does so for the objects of HelmReleases that say so, and for those of a Kustomization.
+func heals(k kustomizev1.Kustomization, releases []helmv2.HelmRelease) bool {
+	return !k.Spec.Suspend && !slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
+		return r.Spec.Suspend || r.GetDriftDetection().GetMode() != helmv2.DriftDetectionEnabled
+	})
 }
 
 // messageLimit bounds a message of Flux, which may contain a whole Helm error, to fit into a table or a JSON line.

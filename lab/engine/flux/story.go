@@ -19,21 +19,26 @@ import (
 
 // Watch reports every application, calls ready, and goes on reporting changes, in order, until ctx ends.
 func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	known := map[string]lab.Application{}
-	specs := map[string]kustomizev1.Kustomization{}
+	type state struct {
+		lab.Application
+		engine.Observed
+	}
+	known := map[string]state{}
 	for first := true; ; {
 		if v, err := f.look(ctx); err == nil {
 			for _, name := range slices.Sorted(maps.Keys(v.apps)) {
 				k := v.apps[name]
-				a := v.application(name, k)
-				if old, had := known[name]; !had || old != a || definition(specs[name]) != definition(k) {
-					known[name], specs[name] = a, k
-					seen(a, observed(k, false))
+				now := state{v.application(name, k), engine.Observed{SelfHeal: heals(k, v.releasesOf(k)), Definition: definition(k)}}
+				if old, had := known[name]; !had || old != now {
+					known[name] = now
+					seen(now.Application, now.Observed)
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(known)) {
 				if _, there := v.apps[name]; !there {
-					seen(known[name], observed(specs[name], true))
+					last := known[name]
+					last.Gone = true
+					seen(last.Application, last.Observed)
 					delete(known, name)
 				}
 			}
@@ -46,10 +51,6 @@ func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Obse
 			return nil
 		}
 	}
-}
-
-func observed(k kustomizev1.Kustomization, gone bool) engine.Observed {
-	return engine.Observed{SelfHeal: !k.Spec.Suspend, Gone: gone, Definition: definition(k)}
 }
 
 // definition is a digest of what is asked of an application.
