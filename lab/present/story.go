@@ -26,7 +26,7 @@ func Scenario(one *scenario.Scenario) ui.ScenarioShow {
 	}
 	for i, step := range slices.Concat(one.Steps, one.Always) {
 		out.Steps = append(out.Steps, ui.ScenarioStep{
-			Number: step.Number, ID: step.ID, Title: step.Title, Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
+			Number: step.Number, ID: step.ID, Title: step.Title, Engines: step.Engines, Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
 		})
 	}
 	return out

@@ -19,7 +19,7 @@ import (
 // leave undoes the story and compares the lab with the snapshot. An interrupt is recorded but does not stop it.
 func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	now := time.Now()
-	r := StepResult{Number: len(p.steps()) + 1, Title: restoredTitle, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
+	r := StepResult{Number: p.last + 1, Title: restoredTitle, Verb: "leave", Always: true, Began: now.Sub(p.result.Began)}
 	for _, u := range slices.Backward(p.undos) {
 		r.Back = append(r.Back, u.title)
 	}
@@ -227,7 +227,7 @@ func (p *playing) notes(ctx context.Context, s Subject) []string {
 			continue
 		}
 		if !a.Heals {
-			notes = append(notes, fmt.Sprintf("%s has selfHeal: false%s", at, p.selfHealAt(ctx, a.Addon)))
+			notes = append(notes, fmt.Sprintf("%s has %s", at, p.notHealing(ctx, a.Addon)))
 		}
 		if at != s && !a.Converged() {
 			notes = append(notes, fmt.Sprintf("%s is %s and %s", at, SyncWord(a.Sync), HealthWord(a.Health)))
@@ -239,23 +239,27 @@ func (p *playing) notes(ctx context.Context, s Subject) []string {
 	return notes
 }
 
-// selfHealAt returns file and line of selfHeal in the forge, or "".
-func (p *playing) selfHealAt(ctx context.Context, addon string) string {
-	at, err := fieldpath.Parse("spec.template.spec.syncPolicy.automated.selfHeal")
+// notHealing says why drift stays, with file and line in the forge where that is known.
+func (p *playing) notHealing(ctx context.Context, addon string) string {
+	field, text := "spec.template.spec.syncPolicy.automated.selfHeal", "selfHeal: false"
+	if p.world.Engines == lab.EngineFlux {
+		field, text = "spec.driftDetection.mode", "no driftDetection that corrects"
+	}
+	at, err := fieldpath.Parse(field)
 	a, known := p.world.Estate.Addon(addon)
 	if err != nil || !known {
-		return ""
+		return text
 	}
 	tree, err := p.world.Forge.Tree(ctx, Branch)
 	if err != nil {
-		return ""
+		return text
 	}
 	f, err := fileAt(tree.FS, a.File)
 	if err != nil || f == nil {
-		return ""
+		return text
 	}
 	if line := yamledit.Line(f.Content, at); line > 0 {
-		return fmt.Sprintf(" (%s:%d)", a.File, line)
+		return fmt.Sprintf("%s (%s:%d)", text, a.File, line)
 	}
-	return ""
+	return text
 }

@@ -44,6 +44,7 @@ type spec struct {
 	Requires Requires       `yaml:"requires" doc:"what the lab must have; where it has not, the scenario is skipped and says so"`
 	Timeout  time.Duration  `yaml:"timeout" max:"1h" doc:"for all steps together; 10m when left out"`
 	Vars     map[string]any `yaml:"vars" doc:"variables: text, numbers, true or false; used as ${name}"`
+	Engines  variants       `yaml:"engines" doc:"what the story has otherwise with an engine"`
 	Steps    []rawStep      `yaml:"steps" need:"true" doc:"what happens, in order; ends at the first step that fails"`
 	Always   []rawStep      `yaml:"always" doc:"played after the steps, however they ended"`
 }
@@ -59,8 +60,9 @@ func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node
 
 // header is the part of a step that all verbs share.
 type header struct {
-	ID    string `yaml:"id" doc:"a name for other steps to speak of: since"`
-	Title string `yaml:"title" need:"true" doc:"what a user would read aloud"`
+	ID     string   `yaml:"id" doc:"a name for other steps to speak of: since"`
+	Title  string   `yaml:"title" need:"true" doc:"what a user would read aloud"`
+	Engine []string `yaml:"engine" enum:"argocd,flux" doc:"engines that the step is for; with others the story has no such step. all when left out"`
 }
 
 // List returns the sorted names of an estate's scenarios.
@@ -89,7 +91,7 @@ func Load(fsys fs.FS, name string, verbs []Verb) (*Scenario, error) {
 		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lab scenario ls"}
 	}
 	dir := path.Join(lab.ScenariosDir, name)
-	l := &loader{verbs: verbs, file: path.Join(dir, "scenario.yaml")}
+	l := &loader{verbs: verbs, file: path.Join(dir, "scenario.yaml"), alone: map[lab.Problem]bool{}}
 	data, err := readRegular(fsys, l.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noSuch(fsys, name)
@@ -175,8 +177,10 @@ type loader struct {
 	file   string
 	files  fs.FS
 	reader *strict.Reader
-	ids    map[string]bool
-	known  map[string]bool // variables set so far
+
+	engines []lab.EngineType     // that the story is for
+	alone   map[lab.Problem]bool // of steps that not every engine has
+	plan
 }
 
 // builtins are the predefined variables.
@@ -186,72 +190,20 @@ func (l *loader) read(root *yaml.Node, name string) *Scenario {
 	l.reader = strict.NewReader(l.file)
 	var doc document
 	l.reader.Decode(root, &doc, "")
-	l.ids, l.known = map[string]bool{}, map[string]bool{}
-	for _, v := range builtins() {
-		l.known[v] = true
-	}
+	l.reader.Unfilled = true
 	if doc.Metadata.Name != "" && doc.Metadata.Name != name {
 		l.reader.FailAt("metadata.name", fmt.Sprintf("the name is %q and the folder %q", doc.Metadata.Name, name), "call both the same")
 	}
-	l.vars(doc.Spec.Vars)
 	s := &Scenario{
 		Name: name, File: l.file, Title: doc.Spec.Title, Teaches: doc.Spec.Teaches, Requires: doc.Spec.Requires,
-		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, Files: l.files,
+		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, own: doc.Spec.Engines.vars(), Files: l.files,
 	}
 	if len(doc.Spec.Steps)+len(doc.Spec.Always) > maxSteps {
 		l.reader.FailAt("spec.steps", fmt.Sprintf("more than %d steps", maxSteps), "tell two stories")
 		return s
 	}
-	s.Steps = l.steps(doc.Spec.Steps, 0)
-	s.Always = l.steps(doc.Spec.Always, len(s.Steps))
-	if _, there := l.reader.At["spec.steps"]; there && len(s.Steps) == 0 {
-		l.reader.FailAt("spec.steps", "a story without steps", "")
-	}
-	l.patience(s)
+	l.plans(s, doc.Spec)
 	return s
-}
-
-func (l *loader) vars(vars map[string]any) {
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		at := "spec.vars." + name
-		if !variableName.MatchString(name) || slices.Contains(builtins(), name) {
-			l.reader.FailAt(at, fmt.Sprintf("%q cannot be the name of a variable", name), "a-z first, then letters, digits and _; "+strings.Join(builtins(), ", ")+" are taken")
-		}
-		if why := checkVariable(vars[name]); why != "" {
-			l.reader.FailAt(at, name+" "+why, "")
-		}
-		if s, ok := vars[name].(string); ok && reference.MatchString(s) {
-			l.reader.FailAt(at, "a variable cannot be made of others", "write it where it is used")
-		}
-		l.known[name] = true
-	}
-}
-
-// patience rejects a story whose waits exceed its timeout.
-func (l *loader) patience(s *Scenario) {
-	total := time.Duration(0)
-	for _, step := range slices.Concat(s.Steps, s.Always) {
-		if w, ok := step.Action.(interface{ Waits() time.Duration }); ok {
-			if total += w.Waits(); total > s.Timeout {
-				l.reader.FailAt(step.path, fmt.Sprintf("the story waits longer than its timeout of %s", Span(s.Timeout)), "wait less, or raise spec.timeout")
-				return
-			}
-		}
-	}
-}
-
-func (l *loader) steps(raw []rawStep, before int) []Step {
-	steps := make([]Step, 0, len(raw))
-	for i, r := range raw {
-		if r.node == nil {
-			continue // empty item, already reported
-		}
-		if step, ok := l.step(r); ok {
-			step.Number = before + i + 1
-			steps = append(steps, step)
-		}
-	}
-	return steps
 }
 
 func (l *loader) step(raw rawStep) (Step, bool) {
@@ -270,10 +222,10 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 	for i := 0; i+1 < len(raw.node.Content); i += 2 {
 		key, value := raw.node.Content[i], raw.node.Content[i+1]
 		switch at := slices.Index(names, key.Value); {
-		case key.Value == "id" || key.Value == "title":
+		case key.Value == "id" || key.Value == "title" || key.Value == "engine":
 			head.Content = append(head.Content, key, value)
 		case at < 0:
-			l.reader.Unknown(key, append([]string{"title", "id"}, names...))
+			l.reader.Unknown(key, append([]string{"title", "id", "engine"}, names...))
 			misspelt = true
 		case step.node != nil:
 			l.reader.Fail(key, fmt.Sprintf("a step does one thing, this does %s and %s", step.Verb, key.Value), "make it two steps")
@@ -281,7 +233,9 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 			step.Verb, step.verb, step.node = key.Value, l.verbs[at], value
 		}
 	}
-	l.header(&step, &head)
+	if l.header(&step, &head); !step.isFor(l.engine) {
+		return step, false
+	}
 	if step.node == nil && !misspelt {
 		l.reader.Fail(raw.node, "a step that does nothing", "give it one of "+strings.Join(names, ", "))
 	}
@@ -296,8 +250,13 @@ func (l *loader) header(step *Step, node *yaml.Node) {
 	var h header
 	l.reader.Decode(node, &h, step.path)
 	l.reader.At[step.path] = step.At
-	step.ID, step.Title = h.ID, h.Title
-	if h.ID == "" {
+	step.ID, step.Title, step.Engines = h.ID, h.Title, h.Engine
+	for i, engine := range h.Engine {
+		if !slices.Contains(l.engines, lab.EngineType(engine)) && slices.Contains(engineTypes(), lab.EngineType(engine)) {
+			l.reader.FailAt(fmt.Sprintf("%s.engine[%d]", step.path, i), "the story is not for "+engine, "spec.requires.engine says which engines it is for")
+		}
+	}
+	if h.ID == "" || !step.isFor(l.engine) {
 		return
 	}
 	if l.ids[h.ID] {
@@ -327,6 +286,9 @@ func (l *loader) action(step *Step) {
 	if len(l.reader.Problems) == before {
 		step.Action.Check(&Checker{loader: l, path: below})
 	}
+	if len(l.reader.Problems) == before {
+		l.reader.Problems = append(l.reader.Problems, step.misfits(l.values)...)
+	}
 	if c, ok := step.Action.(Capturer); ok {
 		for _, name := range c.Captures() {
 			if !variableName.MatchString(name) || slices.Contains(builtins(), name) {
@@ -346,6 +308,7 @@ func (s Step) filled(vars map[string]any, lenient bool) (Action, error) {
 	}
 	action := s.verb.New()
 	r := strict.NewReader(s.At.File)
+	r.Unfilled = lenient
 	r.Decode(node, action, "")
 	if len(r.Problems) > 0 {
 		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: fmt.Sprintf("step %d, with its variables put in", s.Number), Problems: r.Problems}

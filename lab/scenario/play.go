@@ -40,7 +40,7 @@ type Player struct {
 
 // Has returns a usage error if the story lacks a selected step.
 func (p Player) Has(s *Scenario) error {
-	last := len(s.Steps) + len(s.Always)
+	last := s.last()
 	usage := func(message string) error {
 		cure := fmt.Sprintf("its steps are 1 to %d: lab scenario show %s", last, s.Name)
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
@@ -48,6 +48,9 @@ func (p Player) Has(s *Scenario) error {
 	for _, n := range []int{p.Only, p.From} {
 		if n < 0 || n > last {
 			return usage(fmt.Sprintf("scenario %s has no step %d", s.Name, n))
+		}
+		if n > 0 && !slices.ContainsFunc(s.all(), func(step Step) bool { return step.Number == n }) {
+			return usage(fmt.Sprintf("step %d of scenario %s is for another engine", n, s.Name))
 		}
 	}
 	if p.Only > 0 && p.Only < p.From {
@@ -89,16 +92,18 @@ type playing struct {
 	cursor   Cursor
 	before   *snapshot
 	current  string // title of the current step
+	last     int    // number of the story's last step
 	first    bool   // no step was played yet
 }
 
 // Play plays a scenario and restores the lab in any case, even if ctx is cancelled.
 func (p Player) Play(ctx context.Context, s *Scenario) *Result {
-	began := time.Now()
+	began, last := time.Now(), s.last()
+	s = s.For(p.World.Engines)
 	r := &Result{Scenario: s.Name, Title: s.Title, Teaches: s.Teaches, Lab: p.World.Lab, Engine: p.World.Engines, Began: began, Verdict: Passed}
 	pl := &playing{
 		player: p, world: p.World, scenario: s, recorder: newRecorder(ctx, p.World, began), result: r, vars: map[string]any{}, memory: map[string]any{}, touched: map[string]*touched{},
-		started: map[string]started{}, before: newSnapshot(), first: true,
+		started: map[string]started{}, before: newSnapshot(), first: true, last: last,
 	}
 	defer pl.recorder.Close()
 	maps.Copy(pl.vars, s.Vars)
@@ -137,7 +142,7 @@ func (p *playing) ready(ctx context.Context) bool {
 // open starts the watches, waits until the lab has settled, and takes the snapshot.
 func (p *playing) open(ctx context.Context) error {
 	var subjects []Subject
-	for _, s := range p.steps() {
+	for _, s := range p.scenario.all() {
 		action, err := s.filled(p.vars, true)
 		if err != nil {
 			return err
@@ -210,7 +215,15 @@ func unnamed(s Subject) bool {
 	return strings.Contains(s.Cluster+s.Addon+s.APIVersion+s.Kind+s.Namespace+s.Name, "${")
 }
 
-func (p *playing) steps() []Step { return slices.Concat(p.scenario.Steps, p.scenario.Always) }
+func (s *Scenario) all() []Step { return slices.Concat(s.Steps, s.Always) }
+
+// last is the number of the last step.
+func (s *Scenario) last() int {
+	if all := s.all(); len(all) > 0 {
+		return all[len(all)-1].Number
+	}
+	return 0
+}
 
 func (p *playing) chosen(s Step) bool {
 	return (p.player.Only == 0 || p.player.Only == s.Number) && s.Number >= p.player.From

@@ -24,6 +24,8 @@ type Scenario struct {
 	Steps    []Step
 	Always   []Step // played after the steps, in any case
 	Files    fs.FS  // the scenario's folder
+
+	own map[lab.EngineType]map[string]any // variables of one engine
 }
 
 // Requires are the requirements on the lab.
@@ -35,12 +37,13 @@ type Requires struct {
 
 // Step is one step of a story.
 type Step struct {
-	Number int // from 1, always steps included
-	ID     string
-	Title  string // title for users
-	Verb   string
-	Action Action // with variables not expanded
-	At     lab.Position
+	Number  int // from 1, always steps included, and those of other engines
+	ID      string
+	Title   string   // title for users
+	Engines []string // that have it; none for all
+	Verb    string
+	Action  Action // with variables not expanded
+	At      lab.Position
 
 	verb Verb
 	node *yaml.Node

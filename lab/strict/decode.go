@@ -21,6 +21,7 @@ type Reader struct {
 	File     string
 	Problems lab.Problems
 	At       map[string]lab.Position // path of a value -> where it stands
+	Unfilled bool                    // a span may be a ${variable}, which leaves it 0
 }
 
 // NewReader returns a reader for a file.
@@ -240,6 +241,9 @@ func (r *Reader) word(n *yaml.Node, f field, path string) {
 }
 
 func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
+	if r.Unfilled && strings.HasPrefix(n.Value, "${") {
+		return
+	}
 	d, err := time.ParseDuration(n.Value)
 	if err != nil {
 		r.wrong(n, path, "a span of time, as 30s or 2m")

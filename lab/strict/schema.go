@@ -26,7 +26,7 @@ func shape(t reflect.Type, f field) map[string]any {
 	}
 	switch {
 	case t == spanType:
-		return map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`}
+		return map[string]any{"type": "string", "pattern": `^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+|\$\{[a-z][a-zA-Z0-9_]*\})$`}
 	case t.Kind() == reflect.Pointer:
 		return shape(t.Elem(), f)
 	case t.Kind() == reflect.Struct:

@@ -22,6 +22,8 @@ type commit struct {
 	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file beside the scenario"`
 	Remove  []string                  `yaml:"remove" doc:"paths in the estate"`
 	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; comments and layout stay"`
+
+	Generate bool `yaml:"generate" doc:"also what lab generate writes then: the files by which Flux finds every cluster's addons"`
 }
 
 func (m *commit) Check(c *scenario.Checker) {
@@ -68,9 +70,18 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	for _, name := range m.Remove {
 		change.Files[name] = nil
 	}
-	if len(m.Set) > 0 {
-		if err := m.edit(ctx, c, change.Files); err != nil {
+	if len(m.Set) > 0 || m.Generate {
+		tree, err := m.tree(ctx, c)
+		if err != nil {
 			return err
+		}
+		if err := m.edit(tree, change.Files); err != nil {
+			return err
+		}
+		if m.Generate {
+			if err := generate(tree.FS, c, change.Files); err != nil {
+				return err
+			}
 		}
 	}
 	hash, err := c.Commit(ctx, change)
@@ -81,20 +92,21 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-// edit sets values in files of the forge.
-func (m *commit) edit(ctx context.Context, c *scenario.Call, files map[string]*scenario.File) error {
+// tree is what the branch holds, or what a new one begins with.
+func (m *commit) tree(ctx context.Context, c *scenario.Call) (scenario.Tree, error) {
 	branch := cmp.Or(m.Branch, scenario.Branch)
 	known, err := c.Branches.Branches(ctx)
 	if err != nil {
-		return err
+		return scenario.Tree{}, err
 	}
 	if _, there := known[branch]; !there {
 		branch = scenario.Branch
 	}
-	tree, err := c.Forge.Tree(ctx, branch)
-	if err != nil {
-		return err
-	}
+	return c.Forge.Tree(ctx, branch)
+}
+
+// edit sets values in files of the forge.
+func (m *commit) edit(tree scenario.Tree, files map[string]*scenario.File) error {
 	for name, values := range m.Set {
 		if err := scenario.InEstate(name); err != nil {
 			return err
