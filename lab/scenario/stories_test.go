@@ -47,16 +47,24 @@ func TestStories(t *testing.T) {
 		t.Fatalf("stories: %v, %v", names, err)
 	}
 	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, eachEngine(func(t *testing.T, on lab.EngineType) {
 			synctest.Test(t, func(t *testing.T) {
-				l := scenariotest.New(t, root())
+				l := scenariotest.NewOn(t, root(), on)
 				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, root(), name))
 				if r.Verdict != scenario.Passed {
 					t.Fatal(story(r))
 				}
 				unchanged(t, l)
 			})
-		})
+		}))
+	}
+}
+
+func eachEngine(test func(*testing.T, lab.EngineType)) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, on := range []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} {
+			t.Run(string(on), func(t *testing.T) { test(t, on) })
+		}
 	}
 }
 
@@ -77,7 +85,12 @@ func unchanged(t *testing.T, l *scenariotest.Lab) {
 
 // Every way to break the estate fails its story at the expected step.
 func TestSabotage(t *testing.T) {
-	cases, err := filepath.Glob("testdata/sabotage/*.txtar")
+	t.Run("argocd", func(t *testing.T) { sabotaged(t, lab.EngineArgoCD, "testdata/sabotage/*.txtar") })
+	t.Run("flux", func(t *testing.T) { sabotaged(t, lab.EngineFlux, "testdata/sabotage-flux/*.txtar") })
+}
+
+func sabotaged(t *testing.T, on lab.EngineType, pattern string) {
+	cases, err := filepath.Glob(pattern)
 	if err != nil || len(cases) < 5 {
 		t.Fatal("no cases", err)
 	}
@@ -94,7 +107,7 @@ func TestSabotage(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				files := scenariotest.Files(t, root(), sabotage.Files)
-				l := scenariotest.New(t, files)
+				l := scenariotest.NewOn(t, files, on)
 				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, files, sabotage.Story))
 				failed, ok := r.FailedStep()
 				if r.Exit() != lab.ExitUnmet || !ok || failed.Title != sabotage.Unmet || !strings.Contains(story(r), sabotage.Says) {

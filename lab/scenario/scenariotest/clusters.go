@@ -28,6 +28,8 @@ func kinds() []schema.GroupVersionKind {
 		{Version: "v1", Kind: "Service"},
 		{Version: "v1", Kind: "Secret"},
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
+		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
+	"homelab/lab/fluxset"
 	"homelab/lab/scenario"
 )
 
@@ -24,13 +25,14 @@ const (
 )
 
 // Engine reconciles the default estate's addons. Like Argo CD, it follows pins, values and labels, as far as the
-// stories need.
+// stories need; or, like Flux, pins, values and folders.
 //
 // While its gate is shut, calls block and watches are silent until they time out.
 type Engine struct {
 	Gate
 
 	lab, hub string
+	on       lab.EngineType
 	forge    *Forge
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions in the forge
@@ -61,6 +63,7 @@ type reading struct {
 	mu        sync.Mutex
 	values    map[string]map[string]any      // by addon, environment and cluster
 	generates map[string]*appset.Application // by set, cluster and its marks
+	expands   map[string]fluxset.Expansion   // by the marks of all clusters
 }
 
 type app struct {
@@ -68,6 +71,9 @@ type app struct {
 	deployed string // digest of the last sync
 	synced   string // commit of the last sync
 	objects  []object
+	looks    bool      // Flux compares, once in a while
+	looked   time.Time // when it last did
+	orphan   bool      // Flux leaves its objects behind
 }
 
 // NewEngine returns an engine that knows the estate's clusters through the bridge.

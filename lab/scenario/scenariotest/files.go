@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
+
+	"homelab/lab"
 )
 
 // Files copies an estate into memory and overlays more.
@@ -39,16 +41,17 @@ type Estate struct {
 	fs.FS
 
 	mu    sync.Mutex
-	trees map[string]*reading // by tree hash
+	trees map[string]*reading // by engine and tree hash
 }
 
 // Reused returns an estate for several labs.
 func Reused(files fs.FS) *Estate { return &Estate{FS: files, trees: map[string]*reading{}} }
 
 // read reads each tree once.
-func (e *Estate) read(tree string, read func() (*reading, error)) (*reading, error) {
+func (e *Estate) read(tree string, on lab.EngineType, read func() (*reading, error)) (*reading, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	tree = string(on) + " " + tree
 	if r, known := e.trees[tree]; known {
 		return r, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/fluxset"
 	"homelab/lab/scenario"
 	"homelab/lab/strict"
 )
@@ -30,12 +31,28 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	reported := tree.Commit
 	tree = e.heeds(tree)
 	if e.read == nil || e.tree.Commit != tree.Commit {
-		read, err := e.estate.read(e.forge.treeOf(tree.Commit), func() (*reading, error) { return readEstate(tree.FS, e.lab) })
+		read, err := e.estate.read(e.forge.treeOf(tree.Commit), e.on, func() (*reading, error) { return readEstate(tree.FS, e.lab, e.on) })
 		if err != nil {
 			return err
 		}
 		e.tree, e.read = tree, read
 	}
+	follow := e.sets
+	if e.on == lab.EngineFlux {
+		follow = e.kustomizations
+	}
+	if err := follow(ctx, scenario.Tree{Commit: reported, FS: tree.FS}); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.passes++
+	e.settled = tree.Commit
+	e.mu.Unlock()
+	return nil
+}
+
+// sets reconciles what the ApplicationSets ask for.
+func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
 	e.mu.Lock()
 	clusters := slices.Sorted(maps.Keys(e.registrations))
 	e.mu.Unlock()
@@ -45,24 +62,23 @@ func (e *Engine) reconcile(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := e.one(ctx, scenario.Tree{Commit: reported, FS: tree.FS}, addon, e.read.sets[i], cluster, m); err != nil {
+			if err := e.one(ctx, tree, addon, e.read.sets[i], cluster, m); err != nil {
 				return err
 			}
 		}
 	}
-	e.mu.Lock()
-	e.passes++
-	e.settled = tree.Commit
-	e.mu.Unlock()
 	return nil
 }
 
-func readEstate(files fs.FS, labName string) (*reading, error) {
-	est, err := estate.Load(files, "", labName)
+func readEstate(files fs.FS, labName string, on lab.EngineType) (*reading, error) {
+	est, err := estate.Load(files, "", labName, estate.WithEngine(on))
 	if err != nil {
 		return nil, fmt.Errorf("estate in the forge: %w", err)
 	}
-	r := &reading{est: est, addons: est.Addons, values: map[string]map[string]any{}, generates: map[string]*appset.Application{}}
+	r := &reading{est: est, addons: est.Addons, values: map[string]map[string]any{}, generates: map[string]*appset.Application{}, expands: map[string]fluxset.Expansion{}}
+	if on == lab.EngineFlux {
+		return r, nil
+	}
 	for _, addon := range est.Addons {
 		set, err := readSet(files, addon.File)
 		if err != nil {
@@ -118,7 +134,13 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		})
 		return nil
 	}
-	objects := e.read.render(tree.FS, addon, want, cluster, env, version)
+	var values []byte
+	for _, source := range want.Spec.All() {
+		if source.Helm != nil && source.Helm.ValuesObject != nil {
+			values = source.Helm.ValuesObject.Raw
+		}
+	}
+	objects := e.read.render(tree.FS, addon, values, cluster, env, version)
 	return e.sync(ctx, a, objects, func() {
 		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
 	})

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
-	"homelab/lab/appset"
 	"homelab/lab/scenario"
 )
 
@@ -37,8 +36,8 @@ func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotat
 	return object{scenario.Subject{Cluster: cluster, APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}, content}
 }
 
-// render approximates the charts of the default estate's addons, as far as stories look at their objects.
-func (r *reading) render(fsys fs.FS, addon lab.Addon, app *appset.Application, cluster, env, version string) []object {
+// render approximates the charts of the default estate's addons, as far as stories look at their objects. inline are the values that the manifest has itself.
+func (r *reading) render(fsys fs.FS, addon lab.Addon, inline []byte, cluster, env, version string) []object {
 	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
 	switch addon.Name {
 	case "podinfo":
@@ -56,11 +55,7 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, app *appset.Application, c
 			AWS      struct{ RoleARN string }
 			Metadata struct{ Account string }
 		}
-		for _, source := range app.Spec.All() {
-			if source.Helm != nil && source.Helm.ValuesObject != nil {
-				_ = json.Unmarshal(source.Helm.ValuesObject.Raw, &values) // already validated
-			}
-		}
+		_ = json.Unmarshal(inline, &values) // already validated
 		annotations := map[string]any{"eks.amazonaws.com/role-arn": values.AWS.RoleARN}
 		data := map[string]any{}
 		if values.Metadata.Account != "" {

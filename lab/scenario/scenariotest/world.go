@@ -20,8 +20,14 @@ type Lab struct {
 	Found    map[string]string // Objects after the first convergence
 }
 
-// New starts a lab and waits until it has converged. It stops at the end of the test.
+// New starts a lab with Argo CD and waits until it has converged. It stops at the end of the test.
 func New(t *testing.T, files fs.FS) *Lab {
+	t.Helper()
+	return NewOn(t, files, lab.EngineArgoCD)
+}
+
+// NewOn is New with another engine.
+func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	t.Helper()
 	reused, ok := files.(*Estate)
 	if !ok {
@@ -31,7 +37,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := reused.read(forge.Log(scenario.Branch)[0].Tree(), func() (*reading, error) { return readEstate(files, "homelab") })
+	read, err := reused.read(forge.Log(scenario.Branch)[0].Tree(), on, func() (*reading, error) { return readEstate(files, "homelab", on) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +48,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	}
 	clusters := NewClusters(names...)
 	engine := NewEngine(est, reused, forge, clusters)
+	engine.on = on
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
@@ -56,7 +63,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	}
 	l := &Lab{
 		World: scenario.World{
-			Lab: est.Name, Estate: est, Engines: lab.EngineArgoCD, Forge: forge, Branches: forge, Clusters: clusters, Engine: engine,
+			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Clusters: clusters, Engine: engine,
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
@@ -64,7 +71,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	return l
 }
 
-// Objects returns all objects of all clusters, without versions and uids.
+// Objects returns all objects of all clusters but events, without versions and uids.
 func (l *Lab) Objects(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -74,6 +81,9 @@ func (l *Lab) Objects(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, k := range kinds() {
+			if k.Kind == "Event" {
+				continue
+			}
 			mapping, err := client.Mapper.RESTMapping(k.GroupKind(), k.Version)
 			if err != nil {
 				t.Fatal(err)

@@ -116,6 +116,14 @@ spec: {replicas: 9}
 					s.file(scenario.Branch, "environments/dev/addons/podinfo/values.yaml") == "" && s.file(scenario.Branch, values) == "replicaCount: 4\n"
 			},
 		},
+		"commit with generated files": {
+			`commit: {message: why, set: {clusters/dev/cluster.yaml: {spec.addons.podinfo: false}}, generate: true}`,
+			" on main: clusters/dev/addons/podinfo/kustomization.yaml, clusters/dev/cluster.yaml, clusters/dev/flux.yaml",
+			func(s stage) bool {
+				flux := s.file(scenario.Branch, "clusters/dev/flux.yaml")
+				return s.file(scenario.Branch, "clusters/dev/addons/podinfo/kustomization.yaml") == "" && !strings.Contains(flux, "podinfo") && strings.Contains(flux, "name: identity")
+			},
+		},
 		"commit on a branch": {
 			`commit: {message: why, author: ann, branch: feature/x, set: {` + values + `: {replicaCount: 4}}}`, " on feature/x: " + values,
 			func(s stage) bool {

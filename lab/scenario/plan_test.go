@@ -1,0 +1,84 @@
+package scenario_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+)
+
+const twoEngines = `  vars: {replicas: 3}
+  engines:
+    flux: {vars: {replicas: 4, patience: 2m}}
+    argocd: {vars: {patience: 30s}}
+  steps:
+    - id: change
+      title: labelled
+      engine: [argocd]
+      label: {cluster: prod, labels: {x: y}}
+    - id: change
+      title: committed
+      engine: [flux]
+      commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: "${replicas}"}}}
+    - title: scaled
+      engine: [argocd]
+      patch: {` + podinfo + `, set: {spec.template.spec.replicas: "${replicas}"}}
+    - title: followed
+      expect: {application: {cluster: prod, addon: podinfo}, sync: synced, health: healthy, since: change, within: "${patience}"}
+  always:
+    - title: at last
+      engine: [flux]
+      wait: {for: 1s}
+`
+
+// A lab plays the steps of its engine, with the engine's variables; the steps keep their numbers.
+func TestPlaysOnEngine(t *testing.T) {
+	for on, want := range map[lab.EngineType][]string{
+		lab.EngineArgoCD: {"1 labelled", "3 scaled", "4 followed", "6 the lab is as it was"},
+		lab.EngineFlux:   {"2 committed", "4 followed", "5 at last", "6 the lab is as it was"},
+	} {
+		t.Run(string(on), func(t *testing.T) {
+			files := scenariotest.Files(t, root(), map[string]string{"scenarios/test/scenario.yaml": head + twoEngines})
+			synctest.Test(t, func(t *testing.T) {
+				l, s := scenariotest.NewOn(t, files, on), load(t, files, "test")
+				r := scenario.Player{World: l.World}.Play(t.Context(), s)
+				var got []string
+				for _, step := range r.Steps {
+					got = append(got, string(rune('0'+step.Number))+" "+step.Title)
+				}
+				if diff := cmp.Diff(want, got); diff != "" || r.Verdict != scenario.Passed {
+					t.Fatalf("(-want +got):\n%s\n%s", diff, story(r))
+				}
+				if log := l.Forge.Log(scenario.Branch); on == lab.EngineFlux && !strings.HasPrefix(log[1].Message, "m") {
+					t.Errorf("committed %q", log[1].Message)
+				}
+				if s.For(lab.EngineFlux).Vars["replicas"] != int64(4) || s.For(lab.EngineArgoCD).Vars["replicas"] != int64(3) || s.Vars["patience"] != nil {
+					t.Errorf("variables: %v, with flux %v", s.Vars, s.For(lab.EngineFlux).Vars)
+				}
+			})
+		})
+	}
+}
+
+// A step of another engine is one that the story does not have there.
+func TestStepOfOtherEngine(t *testing.T) {
+	files := scenariotest.Files(t, root(), map[string]string{"scenarios/test/scenario.yaml": head + twoEngines})
+	synctest.Test(t, func(t *testing.T) {
+		l := scenariotest.New(t, files)
+		p := scenario.Player{World: l.World, Only: 2}
+		s := load(t, files, "test")
+		if err := p.Has(s); err != nil {
+			t.Errorf("the story has step 2: %v", err)
+		}
+		r := p.Play(t.Context(), s)
+		if r.Verdict != scenario.NotPlayed || !strings.Contains(r.Reason, "step 2 of scenario test is for another engine") || slices.ContainsFunc(r.Steps, func(s scenario.StepResult) bool { return s.Verdict == scenario.Passed }) {
+			t.Errorf("%s: %s", r.Verdict, r.Reason)
+		}
+	})
+}

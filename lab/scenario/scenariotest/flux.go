@@ -1,0 +1,255 @@
+package scenariotest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+	"homelab/lab/render"
+	"homelab/lab/scenario"
+	"homelab/lab/strict"
+)
+
+// lookEvery is the interval of the default estate's HelmReleases: how long drift goes unnoticed.
+const lookEvery = time.Minute
+
+// helmRelease is what stories need of one.
+type helmRelease struct {
+	Spec struct {
+		Chart          struct{ Spec struct{ Version string } }
+		DriftDetection struct{ Mode string } `yaml:"driftDetection"`
+		Values         map[string]any
+	}
+}
+
+// kustomizations reconciles what the clusters' folders ask for.
+func (e *Engine) kustomizations(ctx context.Context, tree scenario.Tree) error {
+	found := map[string]bool{}
+	for _, app := range e.expanded(tree.FS).Applications {
+		addon, known := e.read.est.Addon(app.Name)
+		cluster, there := e.read.est.Cluster(app.Cluster)
+		if !known || !there {
+			continue
+		}
+		found[lab.ApplicationName(app.Cluster, app.Name)] = true
+		if err := e.kustomization(ctx, tree, app, addon, cluster); err != nil {
+			return err
+		}
+	}
+	e.mu.Lock()
+	apps := maps.Clone(e.apps)
+	e.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(apps)) {
+		if !found[name] {
+			if err := e.drop(ctx, name, apps[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expanded is what the root leads to, with the variables of the clusters as they are now.
+func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
+	vars := map[string]map[string]string{}
+	e.mu.Lock()
+	for cluster, m := range e.registrations {
+		of := map[string]string{}
+		for _, marks := range []map[string]string{given(m.Labels), given(m.Annotations)} {
+			for k, v := range marks {
+				of[lab.VariableName(k)] = v
+			}
+		}
+		vars[fluxset.ClusterNamespace(cluster)] = of
+	}
+	e.mu.Unlock()
+	r, key := e.read, fmt.Sprint(vars)
+	r.mu.Lock() // parallel labs share the reading
+	defer r.mu.Unlock()
+	x, known := r.expands[key]
+	if !known {
+		x = fluxset.Expand(fluxset.World{
+			FS: fsys, Vars: func(namespace, _ string) map[string]string { return vars[namespace] },
+			Repository: func(string) (fs.FS, string, bool) { return fsys, "", true },
+		}, lab.FluxRootFile(e.hub))
+		r.expands[key] = x
+	}
+	return x
+}
+
+func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxset.Application, addon lab.Addon, cluster lab.Cluster) error {
+	name := lab.ApplicationName(cluster.Name, addon.Name)
+	e.mu.Lock()
+	a := e.apps[name]
+	if a == nil {
+		a = &app{Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster.Name, Sync: "Unknown", Health: "Unknown"}}}
+		e.apps[name] = a
+	}
+	e.mu.Unlock()
+	var release helmRelease
+	if i := slices.IndexFunc(of.Objects, isRelease); i >= 0 {
+		if err := of.Objects[i].Node.Decode(&release); err != nil {
+			return err
+		}
+	}
+	policy := policyOf(tree.FS, cluster.Name, addon.Name)
+	a.orphan = policy == "Orphan"
+	version := "0.1.0" // of the estate's own chart
+	if addon.Chart != "" {
+		version = release.Spec.Chart.Spec.Version
+	}
+	has := addon.Chart == "" || slices.Contains(e.charts[addon.Chart], version)
+	if err := e.manifests(ctx, a, policy, version, has); err != nil {
+		return err
+	}
+	mode := release.Spec.DriftDetection.Mode
+	a.looks = mode == "enabled" || mode == "warn"
+	e.update(a, func() { a.Definition, a.Heals, a.Namespace = "Kustomization "+policy, mode == "enabled", addon.Namespace })
+	if !has { // what runs goes on
+		e.update(a, func() {
+			a.Sync, a.Health, a.Message = "OutOfSync", "Degraded", fmt.Sprintf("no '%s' chart with version matching '%s' found", addon.Chart, version)
+		})
+		return nil
+	}
+	values, err := json.Marshal(release.Spec.Values)
+	if err != nil {
+		return err
+	}
+	objects := e.read.render(tree.FS, addon, values, cluster.Name, cluster.Environment, version)
+	return e.release(ctx, a, objects, func() { a.Version, a.Revision, a.Message = version, tree.Commit, "" })
+}
+
+func isRelease(o render.Document) bool { return kindOf(o.Node) == "HelmRelease" }
+
+func kindOf(n *yaml.Node) string {
+	var o struct{ Kind string }
+	_ = n.Decode(&o) // one without a kind has none
+	return o.Kind
+}
+
+// policyOf is the deletionPolicy of a Kustomization.
+func policyOf(fsys fs.FS, cluster, addon string) string {
+	file := lab.ClustersDir + "/" + cluster + "/flux.yaml"
+	data, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return ""
+	}
+	docs, _ := strict.Parse(file, data)
+	for _, doc := range docs {
+		var k struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				DeletionPolicy string `yaml:"deletionPolicy"`
+			}
+		}
+		if doc.Decode(&k) == nil && k.Metadata.Name == addon {
+			return k.Spec.DeletionPolicy
+		}
+	}
+	return ""
+}
+
+// release upgrades what Git has changed, and compares the cluster with it once in the interval.
+func (e *Engine) release(ctx context.Context, a *app, objects []object, compared func()) error {
+	if e.clusters.IsPaused(a.Cluster) {
+		e.update(a, func() { a.Sync, a.Health, a.Message = "Unknown", "Unknown", "cluster does not answer" })
+		return nil
+	}
+	changed := a.deployed != digest(objects)
+	if !changed && (!a.looks || time.Since(a.looked) < lookEvery) {
+		e.update(a, func() { compared(); a.Health = "Healthy"; a.Sync = strings.Replace(a.Sync, "Unknown", "Synced", 1) })
+		return nil
+	}
+	differs, err := e.differ(ctx, a.Cluster, objects)
+	if err != nil {
+		return err
+	}
+	a.looked = time.Now()
+	if differs && !changed {
+		if err := e.detected(ctx, a); err != nil {
+			return err
+		}
+		if !a.Heals {
+			e.update(a, func() { compared(); a.Sync, a.Health = "OutOfSync", "Healthy" })
+			return nil
+		}
+	}
+	if differs || changed {
+		e.update(a, func() { a.Health = "Progressing" })
+		if err := e.pass(ctx, compareTakes); err != nil {
+			return err
+		}
+		if err := e.apply(ctx, a.Cluster, objects); err != nil {
+			return err
+		}
+		if err := e.pass(ctx, rolloutTakes); err != nil {
+			return err
+		}
+	}
+	e.update(a, func() {
+		compared()
+		a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
+	})
+	return nil
+}
+
+// detected reports drift as an event.
+func (e *Engine) detected(ctx context.Context, a *app) error {
+	o := manifest(e.hub, "v1", "Event", fluxset.ClusterNamespace(a.Cluster), a.Addon+".drift", nil, nil, map[string]any{
+		"reason": "DriftDetected", "message": "Cluster state of release " + a.Addon + " has drifted from the desired state", "lastTimestamp": time.Now().Format(time.RFC3339Nano),
+		"involvedObject": map[string]any{"kind": "HelmRelease", "namespace": fluxset.ClusterNamespace(a.Cluster), "name": a.Addon},
+	})
+	return e.apply(ctx, e.hub, []object{o})
+}
+
+// manifests updates the objects on the hub.
+func (e *Engine) manifests(ctx context.Context, a *app, policy, version string, has bool) error {
+	list := e.onHub(a, policy, version, has)
+	differs, err := e.differ(ctx, e.hub, list)
+	if err != nil || !differs {
+		return err
+	}
+	return e.apply(ctx, e.hub, list)
+}
+
+func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
+	namespace := fluxset.ClusterNamespace(a.Cluster)
+	ready := map[bool]string{true: "True", false: "False"}[has]
+	return []object{
+		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{"spec": map[string]any{"deletionPolicy": policy}}),
+		manifest(e.hub, "helm.toolkit.fluxcd.io/v2", "HelmRelease", namespace, a.Addon, nil, nil, map[string]any{
+			"spec":   map[string]any{"chart": map[string]any{"spec": map[string]any{"version": version}}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},
+		}),
+	}
+}
+
+// drop removes an application that no folder asks for, and what it brought unless that is to stay.
+func (e *Engine) drop(ctx context.Context, name string, a *app) error {
+	if err := e.pass(ctx, compareTakes); err != nil {
+		return err
+	}
+	hub := e.onHub(a, "", "", true)
+	if a.orphan {
+		hub = hub[:1]
+	} else if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
+		return err
+	}
+	if err := e.prune(ctx, e.hub, hub); err != nil {
+		return err
+	}
+	e.update(a, func() { a.Gone = true })
+	e.mu.Lock()
+	delete(e.apps, name)
+	e.mu.Unlock()
+	return nil
+}
