@@ -150,7 +150,7 @@ func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gi
 		}
 		for _, h := range list {
 			switch {
-			case !strings.Contains(h.Config["url"], marker):
+			case !strings.Contains(h.Config["url"], marker) && !strings.Contains(h.Config["url"], formerMarker):
 			case h.Config["url"] == marked(url, secret) && h.Active && slices.Contains(h.Events, "push") && len(ours) == 0:
 				ours = append(ours, h)
 			default:
@@ -162,8 +162,8 @@ func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gi
 	return ours, others, nil
 }
 
-// marker is a query parameter that identifies lab's webhooks. Receivers ignore it.
-const marker = "?lab="
+// marker is a fragment that identifies lab's webhooks. It is not sent: Flux's receivers take a query, which formerMarker is, for part of their path.
+const marker, formerMarker = "#lab=", "?lab="
 
 // marked appends a keyed digest of the secret to a URL. Gitea does not return secrets, so changes are detected by the
 // digest.
