@@ -113,7 +113,9 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 	}
 	mode := release.Spec.DriftDetection.Mode
 	a.looks = mode == "enabled" || mode == "warn"
-	e.update(a, func() { a.Definition, a.Heals, a.Namespace = "Kustomization "+policy, mode == "enabled", addon.Namespace })
+	e.update(a, func() {
+		a.Definition, a.Heals, a.Namespace = "Kustomization "+policy, mode == "enabled", addon.Namespace
+	})
 	if !has { // what runs goes on
 		e.update(a, func() {
 			a.Sync, a.Health, a.Message = "OutOfSync", "Degraded", fmt.Sprintf("no '%s' chart with version matching '%s' found", addon.Chart, version)
