@@ -108,7 +108,7 @@ metadata:
   namespace: cluster-%[1]s
   uid: release-%[1]s-%[2]s
   labels: {kustomize.toolkit.fluxcd.io/name: %[2]s, kustomize.toolkit.fluxcd.io/namespace: cluster-%[1]s}
-spec: {interval: 10m, targetNamespace: %[2]s, install: {createNamespace: true}, kubeConfig: {secretRef: {name: cluster-kubeconfig}}}
+spec: {interval: 10m, targetNamespace: %[2]s, install: {createNamespace: true}, driftDetection: {mode: enabled}, kubeConfig: {secretRef: {name: cluster-kubeconfig}}}
 status:
   history: [{chartName: %[2]s, chartVersion: 1.2.3, configDigest: x, digest: x, name: x, namespace: x, status: deployed, version: 1, firstDeployed: null, lastDeployed: null, deleted: null}]
   conditions: [{type: Ready, status: "True", reason: UpgradeSucceeded, message: done, lastTransitionTime: null}]

@@ -90,6 +90,10 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		next(0)
+		hub.Patch(t, helmReleases, "cluster-prod", "podinfo", map[string]any{"spec": map[string]any{"driftDetection": map[string]any{"mode": "warn"}}})
+		if e := next(1)[0]; e.o.SelfHeal || e.o.Definition != first.o.Definition {
+			t.Errorf("%+v", e)
+		}
 		hub.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"spec": map[string]any{"suspend": true}})
 		if e := next(1)[0]; e.o.SelfHeal || e.o.Definition == first.o.Definition {
 			t.Errorf("%+v", e)
