@@ -147,7 +147,7 @@ func TestFluxProblems(t *testing.T) {
 			func(f fstest.MapFS) {
 				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "sourceRef: {kind: GitRepository, name: flux-system}", "sourceRef: {kind: GitRepository, name: other}")
 			},
-			[]string{"clusters/hub/flux-system/gotk-sync.yaml:24 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:29 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
 		},
 		"a folder that is not there": {
 			func(f fstest.MapFS) {

@@ -1,0 +1,119 @@
+package render
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func repositoryOf(files map[string]string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return fsys
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %}\ndata: {region: \"${region}\", tier: \"${tier:=gold}\"}\n"
+
+func named(name string) string { return strings.ReplaceAll(configMap, "%", name) }
+
+func TestBuild(t *testing.T) {
+	fsys := repositoryOf(map[string]string{
+		"plain/a.yaml":                   named("a"),
+		"plain/below/b.yml":              named("b"),
+		"plain/whole/kustomization.yaml": "resources: [../../beside/c.yaml]\n",
+		"plain/whole/ignored.yaml":       "no manifest",
+		"plain/notes.txt":                "no manifest",
+		"beside/c.yaml":                  named("c"),
+	})
+	docs, unset, err := Kustomization{
+		FS: fsys, Path: "./plain", Variables: map[string]string{"region": "eu"},
+		Spec: map[string]any{
+			"targetNamespace": "shop", "namePrefix": "x-", "commonMetadata": map[string]any{"labels": map[string]any{"team": "a"}, "annotations": map[string]any{"note": "b"}},
+			"patches": []any{map[string]any{"target": map[string]any{"name": "b"}, "patch": "- {op: add, path: /data/patched, value: \"yes\"}"}},
+		},
+	}.Build()
+	if err != nil || len(unset) != 0 {
+		t.Fatalf("%v, %v", unset, err)
+	}
+	var got []string
+	for _, d := range docs {
+		got = append(got, strings.Join([]string{
+			scalar(d.Node, "metadata", "name"), scalar(d.Node, "metadata", "namespace"), scalar(d.Node, "metadata", "labels", "team"), scalar(d.Node, "metadata", "annotations", "note"),
+			scalar(d.Node, "data", "region"), scalar(d.Node, "data", "tier"), scalar(d.Node, "data", "patched"), d.File,
+		}, " "))
+	}
+	slices.Sort(got)
+	if want := []string{"x-a shop a b eu gold  plain/a.yaml", "x-b shop a b eu gold yes plain/below/b.yml", "x-c shop a b eu gold  beside/c.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestBuildVariables(t *testing.T) {
+	fsys := repositoryOf(map[string]string{
+		"a/a.yaml": named("a"),
+		"a/b.yaml": strings.Replace(named("b"), "metadata: {name: b}", "metadata: {name: b, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1),
+	})
+	docs, unset, err := Kustomization{FS: fsys, Path: "a", Variables: map[string]string{}}.Build()
+	if err != nil || len(docs) != 2 {
+		t.Fatalf("%v, %v", docs, err)
+	}
+	if len(unset) != 1 || unset[0].File != "a/a.yaml" || unset[0].Line != 4 || unset[0].Message != "variable region is not set" {
+		t.Errorf("%v", unset)
+	}
+	if got := scalar(docs[1].Node, "data", "region"); got != "${region}" {
+		t.Errorf("substitution is disabled, and region is %q", got)
+	}
+	docs, unset, err = Kustomization{FS: fsys, Path: "a"}.Build()
+	if err != nil || len(unset) != 0 || scalar(docs[0].Node, "data", "region") != "${region}" {
+		t.Errorf("without postBuild: %v, %v", unset, err)
+	}
+	fsys["a/a.yaml"].Data = []byte(strings.Replace(named("a"), "${region}", "${quote}${region}${quote}", 1))
+	docs, _, err = Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"quote": `"`, "region": "012"}}.Build()
+	if err != nil || scalar(docs[0].Node, "data", "region") != "012" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBuildFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		path  string
+		files map[string]string
+		want  string
+	}{
+		"no folder":    {"nowhere", map[string]string{"a/a.yaml": named("a")}, "no such folder"},
+		"a remote":     {"a", map[string]string{"a/kustomization.yaml": "resources: [https://example.com/x.yaml]\n"}, "https://example.com/x.yaml"},
+		"no manifest":  {"a", map[string]string{"a/a.yaml": "a: b\n"}, ""},
+		"substitution": {"a", map[string]string{"a/a.yaml": strings.Replace(named("a"), "${region}", "${region", 1)}, "substitution"},
+	} {
+		_, _, err := Kustomization{FS: repositoryOf(c.files), Path: c.path, Variables: map[string]string{}}.Build()
+		var failed *Error
+		if !errors.As(err, &failed) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "$a": nil, "${a}": {"a"}, "${a} ${b:=c} ${a}${d}": {"a", "d"}, "$${a}": nil, "${a": nil, "${a:-}": nil,
+	} {
+		if got := Variables(text); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzVariables(f *testing.F) {
+	for _, s := range []string{"${a}", "${a:=b}", "${a/b/c}", "${${a}}", "${#a}", "$${", "${a:1:2}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if n := len(Variables(s)); n > strings.Count(s, "${") {
+			t.Errorf("%d variables in %q", n, s)
+		}
+	})
+}
