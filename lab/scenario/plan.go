@@ -65,6 +65,7 @@ func (l *loader) plans(s *Scenario, doc spec) {
 	}
 	l.checkVars("spec.vars", s.Vars)
 	all := l.reader.Problems
+	var order []lab.Problem
 	with := map[lab.Problem][]string{}
 	steps := map[int]Step{}
 	for _, engine := range l.engines {
@@ -77,12 +78,16 @@ func (l *loader) plans(s *Scenario, doc spec) {
 		l.steps(doc.Always, len(doc.Steps), steps)
 		l.whole(s, len(doc.Steps), steps)
 		for _, p := range l.reader.Problems {
+			if with[p] == nil {
+				order = append(order, p)
+			}
 			if !slices.Contains(with[p], string(engine)) {
 				with[p] = append(with[p], string(engine))
 			}
 		}
 	}
-	for p, engines := range with {
+	for _, p := range order {
+		engines := with[p]
 		if len(engines) < len(l.engines) && !l.alone[p] {
 			p.Message += ", with " + engines[0]
 		}
