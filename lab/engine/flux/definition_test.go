@@ -46,6 +46,8 @@ func TestDefinition(t *testing.T) {
 		{at(values, "helmController", "image"), "host:5000/helm-controller"},
 		{at(values, "helmController", "container", "additionalArgs", 1), "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"},
 		{at(values, "kustomizeController", "container", "additionalArgs", 0), "--requeue-dependency=2s"},
+		{at(values, "kustomizeController", "container", "additionalArgs", 1), "--concurrent=100"},
+		{at(values, "helmController", "container", "additionalArgs", 1), "--concurrent=100"},
 		{at(values, "notificationController", "container"), nil},
 		{at(values, "notificationController", "webhookReceiver", "service", "nodePort"), d.NodePort},
 		{at(values, "notificationController", "webhookReceiver", "service", "type"), "NodePort"},

@@ -13,13 +13,16 @@ var controllers = []struct {
 	args       []any
 }{
 	{"source-controller", "sourceController", []any{requeue}},
-	{"kustomize-controller", "kustomizeController", []any{requeue, "--feature-gates=CancelHealthCheckOnNewRevision=true"}},
-	{"helm-controller", "helmController", []any{requeue, "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"}},
+	{"kustomize-controller", "kustomizeController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true"}},
+	{"helm-controller", "helmController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"}},
 	{"notification-controller", "notificationController", nil},
 }
 
 // requeue has what waits for a source or for a dependency look again soon; Flux's 30 s suit clusters that are never started.
 const requeue = "--requeue-dependency=2s"
+
+// workers is more than there are applications: each waits for its health in a worker, and those of a cluster that is off would hold up all others with Flux's four.
+const workers = "--concurrent=100"
 
 func images() []string {
 	names := make([]string, len(controllers))
