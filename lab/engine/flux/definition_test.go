@@ -44,7 +44,7 @@ func TestDefinition(t *testing.T) {
 		{at(values, "sourceController", "labels", lab.LabelName), "demo"},
 		{at(values, "helmController", "tag"), "mine"},
 		{at(values, "helmController", "image"), "host:5000/helm-controller"},
-		{at(values, "helmController", "container", "additionalArgs", 1), "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"},
+		{at(values, "helmController", "container", "additionalArgs", 2), "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"},
 		{at(values, "kustomizeController", "container", "additionalArgs", 0), "--requeue-dependency=2s"},
 		{at(values, "kustomizeController", "container", "additionalArgs", 1), "--concurrent=100"},
 		{at(values, "helmController", "container", "additionalArgs", 1), "--concurrent=100"},
