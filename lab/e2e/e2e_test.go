@@ -106,7 +106,6 @@ func TestDefaultEstateOnFlux(t *testing.T) {
 		{"the same catalogue", must, 2, record(lab.EngineFlux)},
 		{"up again does nothing", must, 5, untouched},
 		{"another engine is not put over it", must, 2, otherEngine},
-		{"a reboot is survived", must, 60, rebooted},
 		{"a region, a label, a replica count", must, 90, edits},
 		{"down leaves nothing", must, 10, finalDown},
 	})
