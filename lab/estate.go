@@ -15,6 +15,7 @@ type Estate struct {
 	Applications []Generated   // what the ApplicationSets make, by set and name
 	Possible     []Application // what they would make with every addon switched on
 	Notes        Problems      // what is no fault, and may surprise
+	Waves        bool          // Argo CD applies ApplicationSets in sync waves
 }
 
 // Generated is an Application that the estate asks for.
@@ -166,9 +167,13 @@ func (a Addon) Version(env string) (string, Position) {
 // EngineSpec is spec.engine of the hub's cluster.yaml.
 type EngineSpec struct {
 	Type      EngineType     // argocd by default
+	Shape     Shape          // of Flux; hub by default
 	Namespace string         // in which it runs, and has its ApplicationSets; empty for its usual one
 	Values    map[string]any // Helm values merged over lab's own
 }
+
+// Everywhere reports whether every cluster runs an engine of its own.
+func (s EngineSpec) Everywhere() bool { return s.Type == EngineFlux && s.Shape == ShapeStandalone }
 
 // Cloud is what a cluster pretends to live in. Fields left empty are made up, always the same for the same lab, cluster and seed.
 type Cloud struct {
@@ -205,6 +210,17 @@ func (e *Estate) RootFile() string {
 		return FluxRootFile(hub.Name)
 	}
 	return RootFile
+}
+
+// RootFileOf is the path of what a cluster's own engine starts from; empty where the hub's drives it.
+func (e *Estate) RootFileOf(cluster string) string {
+	switch hub := e.Hub(); {
+	case cluster == hub.Name:
+		return e.RootFile()
+	case hub.Engine.Everywhere():
+		return FluxRootFile(cluster)
+	}
+	return ""
 }
 
 // Environment returns the named environment.

@@ -46,11 +46,6 @@ const KubernetesVersion = "1.36"
 // RootFile is the path of the app of apps within an estate.
 const RootFile = AddonsDir + "/root.yaml"
 
-// FluxRootFile is the path of what Flux starts from within an estate, as `flux bootstrap` has it.
-func FluxRootFile(hub string) string {
-	return path.Join(ClustersDir, hub, "flux-system", "gotk-sync.yaml")
-}
-
 // ClusterFile is the path of a cluster's document within an estate.
 func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
 

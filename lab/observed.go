@@ -86,3 +86,12 @@ type Value struct {
 	Origin string   `json:"origin"`      // "cluster.yaml", "environment.yaml", "applicationset.yaml", "made up", "lab"
 	At     Position `json:"at,omitzero"` // file and line, where a file says it
 }
+
+// Strings returns the values without their origins.
+func Strings(values map[string]Value) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = v.Value
+	}
+	return out
+}

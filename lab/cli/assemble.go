@@ -19,7 +19,24 @@ import (
 )
 
 // engines are all engines; the rest of lab depends on engine.Definition alone.
-var engines = map[lab.EngineType]func(namespace string) engine.Definition{lab.EngineArgoCD: argocd.Definition, lab.EngineFlux: flux.Definition}
+var engines = map[state.Former]func(namespace string) engine.Definition{
+	{Engine: lab.EngineArgoCD}:                           argocd.Definition,
+	{Engine: lab.EngineFlux}:                             flux.Definition,
+	{Engine: lab.EngineFlux, Shape: lab.ShapeStandalone}: flux.Standalone,
+}
+
+// definitionsOf returns the engine of a lab, and the others.
+func definitionsOf(r state.Record, est *lab.Estate) (own engine.Definition, others []engine.Definition) {
+	is := state.Former{Engine: up.EngineOf(r, est), Shape: up.ShapeOf(r, est)}
+	for of, definition := range engines {
+		if of == is {
+			own = definition(up.EngineNamespace(r, est))
+		} else {
+			others = append(others, definition(r.NamespaceOf(of.Engine)))
+		}
+	}
+	return own, others
+}
 
 // parts are the optional dependencies of a lab.
 type parts struct {
@@ -50,8 +67,9 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d), Definition: engines[up.EngineOf(ws.Record, with.estate)](up.EngineNamespace(ws.Record, with.estate)),
+		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d),
 	}
+	l.core.Definition, l.core.Others = definitionsOf(ws.Record, with.estate)
 	return l, nil
 }
 

@@ -24,7 +24,7 @@ func (p *program) upCommand() *cli.Command {
 		Usage: "bring the lab up, or make it follow the estate",
 		Description: "Looks at what there is, does what is missing, and ends when every application is in sync and healthy. A run that was ended, however\n" +
 			"that happened, is gone on with by the next. Where nothing is to be done, nothing is touched.\n\n" +
-			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
+			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --engine flux --switch-engine", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, engineFlag, imagesFlag, mirrorFlag,
 			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
@@ -32,6 +32,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "recreate", Usage: "remove these `CLUSTERS` and make them again; what runs in them is lost"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail where something that the estate needs cannot be had here, rather than leave it out"},
 			&cli.BoolFlag{Name: "prune", Usage: "remove the clusters that left the estate; what runs in them is lost"},
+			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine by another; what it applied to the clusters stays"},
 			&cli.BoolFlag{Name: "builtin", Usage: "take the built-in estate, whatever the working folder holds"},
 			&cli.BoolFlag{Name: "adopt", Usage: "the lab follows this estate from now on, though it was made from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "begin with the `SNAPSHOT` of a lab that is down, rather than with nothing"},
@@ -42,7 +43,7 @@ func (p *program) upCommand() *cli.Command {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
 				began: c.IsSet("from"), run: up.Options{
-					From: c.String("from"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
+					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
 				},
 			})
 		}),
@@ -121,6 +122,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	}
 	is := ws.Record
 	is.Lab, is.Estate, is.Images, is.Namespace, is.Asked = ws.Name, ws.Estate.Dir, o.origin.images, with.estate.Hub().Engine.Namespace, ws.Engine
+	is.Shape = up.ShapeOf(is, with.estate)
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}
@@ -158,6 +160,9 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	}
 	seen, err := l.core.Observe(ctx, o.run)
 	if err != nil {
+		return err
+	}
+	if err := l.core.Unasked(o.run, seen); err != nil {
 		return err
 	}
 	for _, line := range seen.Losses() {

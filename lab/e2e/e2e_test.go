@@ -38,7 +38,7 @@ func TestDefaultEstate(t *testing.T) {
 		{"the versions are pinned by environment", must, 2, pinned},
 		{"the values are layered", must, 2, layered},
 		{"a spoke carries its bridge", must, 1, bridged},
-		{"what the engine brings is recorded", must, 2, record(lab.EngineArgoCD)},
+		{"what the engine brings is recorded", must, 2, record("argocd")},
 		{"up again does nothing", must, 5, untouched},
 		{"every command of the documents works", must, 10, documented},
 		{"a broken estate is refused", must, 2, brokenEstate},
@@ -95,20 +95,29 @@ func TestFaults(t *testing.T) {
 
 // TestDefaultEstateOnFlux covers a lab from creation to removal, and holds what Flux brings to what Argo CD did. Its name is that of the other one's lab, as ids
 // that are made up follow from it.
-func TestDefaultEstateOnFlux(t *testing.T) {
+func TestDefaultEstateOnFlux(t *testing.T) { fluxEstate(t, lab.ShapeHub) }
+
+func fluxEstate(t *testing.T, shape lab.Shape) {
 	l := newLab(t, "e2e")
 	tail(t, fluxSeconds(l))
-	l.play(t, []part{
-		{"up", must, 130, onFlux},
+	parts := []part{
+		{"up", must, 130, onFlux(shape)},
 		{"the versions are pinned by environment", must, 2, pinned},
 		{"the values are layered", must, 2, layered},
-		{"a spoke carries its bridge", must, 1, fluxBridged},
-		{"the same catalogue", must, 2, record(lab.EngineFlux)},
+		{"a spoke carries its bridge", must, 1, fluxBridged(shape)},
+		{"the same catalogue", must, 2, record("flux in shape " + string(shape))},
 		{"up again does nothing", must, 5, untouched},
 		{"another engine is not put over it", must, 2, otherEngine},
 		{"a region, a label, a replica count", must, 90, edits},
+		{"a reboot is survived", must, 120, rebooted},
+		{"the flux command sees a bootstrap", tail, 400, fluxCommand},
+		{"the engine is switched and back", must, 240, switched},
 		{"down leaves nothing", must, 10, finalDown},
-	})
+	}
+	if shape == lab.ShapeStandalone {
+		parts = slices.Insert(parts, 1, part{"each cluster has a Flux of its own", must, 2, eachItsOwn}, part{"another shape is not put over it", must, 4, otherShape}, part{"the shape is switched and back", tail, 240, reshaped})
+	}
+	l.play(t, parts)
 }
 
 // TestKilledAtAnyStage kills `lab up` at five stages.
@@ -158,4 +167,17 @@ func TestRegistry(t *testing.T) {
 func TestBuiltinEstate(t *testing.T) {
 	tail(t, 90)
 	builtin(t)
+}
+
+// TestDefaultEstateStandalone is TestDefaultEstateOnFlux with a Flux on every cluster.
+func TestDefaultEstateStandalone(t *testing.T) { fluxEstate(t, lab.ShapeStandalone) }
+
+// TestOrder has an addon wait for another, with both engines.
+func TestOrder(t *testing.T) {
+	for _, engine := range []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} {
+		t.Run(string(engine), func(t *testing.T) {
+			tail(t, 200)
+			ordered(t, engine)
+		})
+	}
 }

@@ -21,7 +21,7 @@ import (
 
 // fluxSeconds is the estimate of TestDefaultEstateOnFlux, with the build of the controllers where they are not at hand.
 func fluxSeconds(l *testLab) int {
-	const quiet, build = 420, 300
+	const quiet, build = 780, 300
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
 		if strings.HasSuffix(i.Name, "-controller") && !strings.HasPrefix(i.Name, "image-") && !i.AtHand {
 			return quiet + build
@@ -30,23 +30,72 @@ func fluxSeconds(l *testLab) int {
 	return quiet
 }
 
-// onFlux brings up the default estate with Flux.
-func onFlux(t *testing.T, l *testLab) {
-	out := decode[ui.UpResult](l, "up", "--fix", "--engine", "flux")
-	for _, s := range out.Steps {
-		t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
-	}
-	if s := l.converged(4, 10); s.Engine != "flux" {
-		t.Errorf("status names engine %q", s.Engine)
+// onFlux brings up the default estate with Flux in a shape: that of the hub is the default one, which `--engine flux` asks for.
+func onFlux(shape lab.Shape) func(*testing.T, *testLab) {
+	return func(t *testing.T, l *testLab) {
+		args := []string{"up", "--fix"}
+		if shape == lab.ShapeStandalone {
+			l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, shape: standalone}")
+			l.must("generate")
+		} else {
+			args = append(args, "--engine", "flux")
+		}
+		out := decode[ui.UpResult](l, args...)
+		for _, s := range out.Steps {
+			t.Logf("%-12s %-8s %6.1fs  %s", s.Name, s.Cluster, s.Seconds, s.Result)
+		}
+		if s := l.converged(4, 10); s.Engine != "flux" {
+			t.Errorf("status names engine %q", s.Engine)
+		}
 	}
 }
 
+// eachItsOwn checks that every cluster's Flux has what is its own, and no other's.
+func eachItsOwn(t *testing.T, l *testLab) {
+	kustomizations := schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}
+	for _, cluster := range []string{"hub", "dev", "staging", "prod"} {
+		list, err := l.dynamic(cluster).Resource(kustomizations).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			path, _, _ := unstructured.NestedString(o.Object, "spec", "path")
+			if path != "./clusters/"+cluster && !strings.HasPrefix(path, "./clusters/"+cluster+"/") {
+				t.Errorf("%s applies %s", cluster, path)
+			}
+			if _, remote, _ := unstructured.NestedMap(o.Object, "spec", "kubeConfig"); remote {
+				t.Errorf("%s: %s leads into another cluster", cluster, o.GetName())
+			}
+		}
+		pods, err := l.kube(cluster).CoreV1().Pods(lab.FluxNamespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 4 {
+			t.Errorf("%s: %d pods of Flux, %v", cluster, len(pods.Items), err)
+		}
+	}
+}
+
+// otherShape asks a running lab for the shape that it has not got.
+func otherShape(_ *testing.T, l *testLab) {
+	l.edit("clusters/hub/cluster.yaml", "shape: standalone", "shape: hub")
+	l.must("generate")
+	l.fails(lab.ExitFailed, "other_engine", "up")
+	l.edit("clusters/hub/cluster.yaml", "shape: hub", "shape: standalone")
+	l.must("generate")
+}
+
 // fluxBridged checks what Flux knows of a spoke.
-func fluxBridged(t *testing.T, l *testLab) {
+func fluxBridged(shape lab.Shape) func(*testing.T, *testLab) {
+	return func(t *testing.T, l *testLab) {
+		bridgedIn(t, l, map[lab.Shape]string{lab.ShapeHub: "hub", lab.ShapeStandalone: "prod"}[shape])
+	}
+}
+
+// bridgedIn checks prod's variables, which are in a cluster.
+func bridgedIn(t *testing.T, l *testLab, cluster string) {
 	if arn := roleARN(t, l, "prod"); !strings.HasPrefix(arn, "arn:aws:iam::210987654321:role/") {
 		t.Errorf("role ARN in prod is %q", arn)
 	}
-	vars, err := l.kube("hub").CoreV1().ConfigMaps("cluster-prod").Get(t.Context(), "cluster-vars", metav1.GetOptions{})
+	vars, err := l.kube(cluster).CoreV1().ConfigMaps("cluster-prod").Get(t.Context(), "cluster-vars", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,27 +114,29 @@ func otherEngine(_ *testing.T, l *testLab) {
 	l.fails(lab.ExitFailed, "other_engine", "up", "--engine", "argocd")
 }
 
-// catalogues are the objects in the spokes, by engine.
-var catalogues = map[lab.EngineType]map[string]map[string]any{}
+// catalogues are the objects in the spokes, by engine and shape.
+var catalogues = map[string]map[string]map[string]any{}
 
-// record notes what an engine brought to the spokes, and compares it with what the other one did.
-func record(engine lab.EngineType) func(*testing.T, *testLab) {
+// record notes what an engine brought to the spokes of an estate that nobody has edited, and compares it with what the others did.
+func record(engine string) func(*testing.T, *testLab) {
 	return func(t *testing.T, l *testLab) {
 		mine := l.catalogue(t)
-		catalogues[engine] = mine
 		for other, theirs := range catalogues {
-			if other == engine {
-				continue
-			}
-			kinds := map[string]int{}
-			for name := range mine {
-				kinds[strings.Fields(name)[1]]++
-			}
-			t.Logf("%d objects compared: %v", len(mine), kinds)
-			if diff := cmp.Diff(theirs, mine); diff != "" {
-				t.Errorf("%s brings other objects than %s (-%s +%s):\n%s", engine, other, other, engine, diff)
-			}
+			sameCatalogue(t, other, theirs, engine, mine)
 		}
+		catalogues[engine] = mine
+	}
+}
+
+func sameCatalogue(t *testing.T, before string, was map[string]map[string]any, after string, is map[string]map[string]any) {
+	t.Helper()
+	kinds := map[string]int{}
+	for name := range is {
+		kinds[strings.Fields(name)[1]]++
+	}
+	t.Logf("%d objects compared: %v", len(is), kinds)
+	if diff := cmp.Diff(was, is); diff != "" {
+		t.Errorf("%s brings other objects than %s (-%s +%s):\n%s", after, before, before, after, diff)
 	}
 }
 
@@ -110,6 +161,9 @@ func (l *testLab) catalogue(t *testing.T) map[string]map[string]any {
 				t.Fatal(err)
 			}
 			for _, o := range list.Items {
+				if _, own := lab.FluxClusterOf(o.GetNamespace()); own { // what a Flux of the cluster itself reads
+					continue
+				}
 				if ns := o.GetNamespace(); ns == "podinfo" || ns == "identity" || strings.Contains(o.GetName(), "metrics-server") || strings.Contains(o.GetName(), "metrics.k8s.io") {
 					if o.GetName() != "kube-root-ca.crt" && o.GetName() != "default" {
 						objects[fmt.Sprintf("%s %s %s/%s", cluster, r.Resource, ns, o.GetName())] = plainObject(&o)

@@ -31,7 +31,12 @@ type Definition struct {
 	Inputs func(chart lab.Chart, values map[string]any) (string, error)
 	// Connect connects lazily to the engine on a hub.
 	Connect func(h Hub) (Engine, error)
+	// On connects likewise to the engine of a spoke, where every cluster runs one; nil for an engine on the hub alone.
+	On func(h Hub) (Installer, error)
 }
+
+// Everywhere reports whether every cluster runs an engine.
+func (d Definition) Everywhere() bool { return d.On != nil }
 
 // Settings are the variables of lab's values.
 type Settings struct {
@@ -40,13 +45,16 @@ type Settings struct {
 	PasswordHash  string                        // bcrypt; kept by the caller, as each new hash changes the values
 	WebhookSecret string                        // signs the forge's webhooks
 	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
+	Waves         bool                          // the estate has sync waves of ApplicationSets
+	Guest         bool                          // an attached cluster, whose node ports are left alone
 }
 
 // Hub is the engine's cluster, with lookups into the rest of the lab.
 type Hub struct {
-	Lab    string
-	Config *rest.Config
-	// Reach connects to a cluster to include pod states in errors; nil disables that.
+	Lab     string
+	Cluster string // its name
+	Config  *rest.Config
+	// Reach connects to a cluster, to its own engine or to include pod states in errors; nil disables that.
 	Reach func(cluster string) (*rest.Config, error)
 	// ChartVersion returns the version of a chart in the estate by folder ("charts/identity"), or "" for other folders.
 	ChartVersion func(dir string) string

@@ -45,6 +45,7 @@ func Known(est *lab.Estate, known []Registered) []lab.Cluster {
 // whatever it is, is the estate's address: all sources with that address are redirected.
 type Root struct {
 	Manifest []byte            // YAML, one or more documents
+	Own      map[string][]byte // likewise of each cluster, where every one has an engine; in place of Manifest
 	RepoURL  string            // replaces the estate's address; empty to keep it
 	Revision string            // of the estate: a branch, tag or commit; empty to keep it
 	Mirrors  map[string]string // address of another repository -> its replacement
@@ -75,6 +76,8 @@ type Standing struct {
 	Root         bool   // a root of the lab exists
 	Revision     string // the estate's commit that the first root was last compared with, or ""
 	Settled      bool   // all roots are in sync and healthy at that commit
+
+	Silent []string // clusters whose own engine did not answer, so that their applications are unknown
 
 	// Behind returns the applications to wait for, including roots, that were last compared with another commit than the wanted one, or with another cluster
 	// than the registered one. It is never nil.
@@ -114,16 +117,8 @@ func Diff(want lab.Registration, have Registered) []string {
 	if have.Server != want.Server {
 		lines = append(lines, "server: "+have.Server+" -> "+want.Server)
 	}
-	lines = append(lines, diffMap("label", have.Labels, plain(want.Labels))...)
-	return append(lines, diffMap("annotation", have.Annotations, plain(want.Annotations))...)
-}
-
-func plain(m map[string]lab.Value) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[k] = v.Value
-	}
-	return out
+	lines = append(lines, diffMap("label", have.Labels, lab.Strings(want.Labels))...)
+	return append(lines, diffMap("annotation", have.Annotations, lab.Strings(want.Annotations))...)
 }
 
 func diffMap(kind string, have, want map[string]string) []string {

@@ -8,10 +8,16 @@ import (
 	"homelab/lab"
 )
 
-// Installer installs the engine on the hub.
+// Installer installs the engine on the hub, or on a spoke that has one of its own.
 type Installer interface {
 	Observe(ctx context.Context) (State, error)
 	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
+}
+
+// Retirer makes way for another engine.
+type Retirer interface {
+	// Retire removes the engine from the hub, and its access and its traces from spokes. What it applied stays there, as it is. An interrupted call is repeated.
+	Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error
 }
 
 // Registrar manages the engine's clusters.
@@ -63,6 +69,7 @@ type Marker interface {
 // Engine combines all interfaces of an engine.
 type Engine interface {
 	Installer
+	Retirer
 	Registrar
 	Receiver
 	Reporter

@@ -75,7 +75,7 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	c := lab.Cluster{File: file, ControlPlanes: 1}
-	var role, engine string
+	var role, engine, shape string
 	provider := string(lab.ProviderKind)
 	root := r.document(data, "Cluster", &c.Name, entry{"spec", func(n *yaml.Node, at string) {
 		r.mapping(n, at,
@@ -101,6 +101,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 			entry{"engine", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
 					entry{"type", r.word(&engine, string(lab.EngineArgoCD), string(lab.EngineFlux))},
+					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
@@ -121,6 +122,11 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	if c.Role == lab.RoleHub {
 		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
+		if c.Engine.Type == lab.EngineFlux {
+			c.Engine.Shape = cmp.Or(lab.Shape(shape), lab.ShapeHub)
+		} else if at, ok := r.at["spec.engine.shape"]; ok {
+			r.problems = append(r.problems, lab.Problem{Position: at, Message: c.Engine.Type.Title() + " has one shape: it runs on the hub", Cure: "leave it out, or write type: flux beside it"})
+		}
 	}
 	switch ns := c.Engine.Namespace; {
 	case ns == EngineNamespace:

@@ -7,15 +7,23 @@ import "homelab/lab"
 func EveryEngine() Option { return func(l *loader) { l.everyEngine = true } }
 
 func (l *loader) elsewhere() {
-	other := newLoader(l.fsys, l.estate.Dir, l.estate.Name)
-	other.engine, other.mounted = lab.EngineFlux, l.mounted
-	if l.isFlux() {
-		other.engine = lab.EngineArgoCD
-	}
-	other.manifest()
+	other := l.otherEngine()
 	for i := range l.estate.Addons {
 		if a, ok := other.estate.Addon(l.estate.Addons[i].Name); ok && a.File != "" {
 			l.estate.Addons[i].Elsewhere = &a
 		}
 	}
+}
+
+// otherEngine is what the estate's manifests say to the engine that does not run it.
+func (l *loader) otherEngine() *loader {
+	if l.other == nil {
+		l.other = newLoader(l.fsys, l.estate.Dir, l.estate.Name)
+		l.other.engine, l.other.mounted = lab.EngineFlux, l.mounted
+		if l.isFlux() {
+			l.other.engine = lab.EngineArgoCD
+		}
+		l.other.manifest()
+	}
+	return l.other
 }

@@ -64,6 +64,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	for _, c := range l.estate.Clusters {
 		l.cluster(c)
 	}
+	l.order()
 	if l.isFlux() {
 		l.fluxExpand()
 	} else {
@@ -157,6 +158,7 @@ type loader struct {
 
 	ungenerated bool // lab's files for Flux are about to be written
 	everyEngine bool // addons of the other engine are asked for too
+	other       *loader
 	haveChart   func(Chart) bool
 	mounted     []lab.Repository // by another reading
 

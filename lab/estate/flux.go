@@ -34,10 +34,10 @@ func (l *loader) chosen() {
 			continue
 		}
 		switch c.Engine.Namespace {
-		case "", fluxset.Namespace:
+		case "", lab.FluxNamespace:
 			c.Engine.Namespace = ""
 		default:
-			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+fluxset.Namespace, "leave it out")
+			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+lab.FluxNamespace, "leave it out")
 		}
 	}
 }
@@ -124,13 +124,14 @@ func (l *loader) fluxWorld() fluxset.World {
 	vars := map[string]map[string]string{}
 	for _, c := range l.estate.Clusters {
 		env, _ := l.estate.Environment(c.Environment)
-		vars[fluxset.ClusterNamespace(c.Name)] = bridge.Build(l.estate.Name, env, def, c, in).Variables()
+		reg := bridge.Build(l.estate.Name, env, def, c, in)
+		vars[lab.FluxNamespaceOf(c.Name)] = lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
 	own := ""
 	return fluxset.World{
 		FS: l.fsys,
 		Vars: func(namespace, name string) map[string]string {
-			if name != fluxset.VarsName {
+			if name != lab.FluxVariables {
 				return nil
 			}
 			return vars[namespace]
@@ -163,7 +164,21 @@ func (l *loader) fluxExpand() {
 	if l.problems = append(l.problems, stale...); len(stale) > 0 {
 		return
 	}
-	x := fluxset.Expand(l.fluxWorld(), lab.FluxRootFile(l.estate.Hub().Name))
+	for _, c := range l.estate.Clusters {
+		if root := l.estate.RootFileOf(c.Name); root != "" {
+			l.fluxRoot(c.Name, root)
+		}
+	}
+	for _, c := range l.estate.Clusters {
+		for _, a := range l.estate.Addons {
+			l.estate.Possible = append(l.estate.Possible, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name, Namespace: a.Namespace})
+		}
+	}
+}
+
+// fluxRoot works out what one root brings, which a cluster's Flux starts from.
+func (l *loader) fluxRoot(cluster, root string) {
+	x := fluxset.Expand(l.fluxWorld(), root)
 	for _, p := range x.Problems {
 		l.also(p)
 	}
@@ -172,13 +187,15 @@ func (l *loader) fluxExpand() {
 			p.Message += " for cluster " + app.Cluster
 			l.also(p)
 		}
-		if _, known := l.estate.Cluster(app.Cluster); known {
+		switch _, known := l.estate.Cluster(app.Cluster); {
+		case !known:
+		case l.estate.Hub().Engine.Everywhere() && app.Cluster != cluster:
+			l.also(lab.Problem{
+				Position: app.At, Message: fmt.Sprintf("Kustomization %s is of cluster %s, and %s leads to it", app.Name, app.Cluster, root),
+				Cure: "in the standalone shape each cluster's root leads to its own folder alone",
+			})
+		default:
 			l.fluxApplication(app)
-		}
-	}
-	for _, c := range l.estate.Clusters {
-		for _, a := range l.estate.Addons {
-			l.estate.Possible = append(l.estate.Possible, lab.Application{Name: lab.ApplicationName(c.Name, a.Name), Addon: a.Name, Cluster: c.Name, Namespace: a.Namespace})
 		}
 	}
 }
@@ -196,14 +213,14 @@ func (l *loader) fluxApplication(app fluxset.Application) {
 			if !l.exists(r.Folder) {
 				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in the estate", r.Folder)})
 			}
-		case r.Source == "HelmRepository "+fluxset.Namespace+"/charts" && r.URL == "":
+		case r.Source == "HelmRepository "+lab.FluxNamespace+"/charts" && r.URL == "":
 			at := r.At
 			if version, pinned := addon.Version(c.Environment); version == r.Version {
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
 		case r.URL == "":
-			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + fluxset.Namespace})
+			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + lab.FluxNamespace})
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
 			if !slices.Contains(g.Others, r.URL) {

@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"homelab/lab"
+	"homelab/lab/fluxset"
 )
 
 // defaultFiles returns the default estate, to be changed.
@@ -198,5 +199,57 @@ func TestStaleFilesConcernFluxAlone(t *testing.T) {
 	files["clusters/dev/flux.yaml"].Data = []byte("# mine\n")
 	if _, err := Load(files, "", "homelab"); err != nil {
 		t.Errorf("%v", err.(*lab.Error).Problems)
+	}
+}
+
+// generated adds what lab writes for an estate.
+func generated(t *testing.T, files fstest.MapFS) fstest.MapFS {
+	t.Helper()
+	e, err := Load(files, "", "homelab", Ungenerated())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := fluxset.Files(files, e.Clusters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range want {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
+}
+
+// Every cluster has the same applications whether its own Flux brings them or the hub's, and its own root.
+func TestStandalone(t *testing.T) {
+	files := defaultFiles(t)
+	replace(files, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, shape: standalone}")
+	if _, problems := onFlux(t, files); len(problems) == 0 || !strings.Contains(problems[0].Cure, "lab generate") {
+		t.Errorf("files of the other shape: %v", problems)
+	}
+	own, problems := onFlux(t, generated(t, files))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	hub, _ := onFlux(t, defaultFiles(t))
+	names := func(e *lab.Estate) []string {
+		var list []string
+		for _, a := range e.Applications {
+			list = append(list, a.Name+" "+a.Cluster+" "+a.Namespace)
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got, want := names(own), names(hub); len(got) != 10 || !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if got := own.RootFileOf("dev"); got != "clusters/dev/flux-system/gotk-sync.yaml" || hub.RootFileOf("dev") != "" || hub.RootFileOf("hub") != hub.RootFile() {
+		t.Errorf("roots %q, and of the other shape %q and %q", got, hub.RootFileOf("dev"), hub.RootFileOf("hub"))
+	}
+
+	// A root of somebody's own that leads elsewhere.
+	files["clusters/dev/flux-system/gotk-sync.yaml"].Data = []byte(strings.Replace(string(defaultFiles(t)["clusters/hub/flux-system/gotk-sync.yaml"].Data), "./clusters/hub", "./clusters/prod", 1))
+	_, problems = onFlux(t, files)
+	if len(problems) == 0 || problems[0].File != "clusters/prod/flux.yaml" || !strings.Contains(problems[0].Message, "is of cluster prod, and clusters/dev/flux-system/gotk-sync.yaml leads to it") {
+		t.Errorf("%v", problems)
 	}
 }

@@ -77,7 +77,7 @@ func (l *loader) rootTrees() []tree {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch text(doc, "kind") {
 		case "ApplicationSet":
-			l.addSet(lab.RootFile, doc, "")
+			l.addSet(tree{}, lab.RootFile, doc)
 		case "Application":
 			app, problems := appset.ParseApplication(lab.RootFile, doc)
 			if l.problems = append(l.problems, problems...); app == nil {
@@ -244,7 +244,7 @@ func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
 	l.held[t.folder()] = of
 	switch kind {
 	case "ApplicationSet":
-		l.addSet(file, doc, t.byHand)
+		l.addSet(t, file, doc)
 	case "Application":
 		app, problems := appset.ParseApplication(file, doc)
 		l.problems = append(l.problems, problems...)
@@ -293,8 +293,8 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 	return true
 }
 
-// addSet notes an ApplicationSet, and the addon that it is of.
-func (l *loader) addSet(file string, doc *yaml.Node, byHand string) {
+// addSet notes an ApplicationSet that a tree brings, and the addon that it is of.
+func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 	if !l.first(file, doc) {
 		return
 	}
@@ -310,7 +310,7 @@ func (l *loader) addSet(file string, doc *yaml.Node, byHand string) {
 		addon.Positions["generators"] = strict.Position(file, at)
 	}
 	if s != nil && len(problems) == 0 {
-		l.sets = append(l.sets, set{Set: s, addon: addon.Name, byHand: byHand})
+		l.sets = append(l.sets, set{Set: s, addon: addon.Name, byHand: t.byHand, wave: waveOf(t, file, doc)})
 		addon.Reads = append(addon.Reads, reads(s)...)
 	}
 }

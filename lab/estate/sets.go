@@ -35,6 +35,7 @@ type set struct {
 	*appset.Set
 	addon  string
 	byHand string // application that leads to it, and is synced by hand; empty where all sync themselves
+	wave   wave
 }
 
 // registrations are what the hub would know of clusters, in the order of their Secrets.
@@ -45,19 +46,11 @@ func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	for _, c := range clusters {
 		env, _ := e.Environment(c.Environment)
 		reg := bridge.Build(e.Name, env, def, c, in)
-		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: plain(reg.Labels), Annotations: plain(reg.Annotations)})
+		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: lab.Strings(reg.Labels), Annotations: lab.Strings(reg.Annotations)})
 		list[len(list)-1].Labels[secretType] = "cluster"
 	}
 	slices.SortFunc(list, func(a, b appset.Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	return list
-}
-
-func plain(values map[string]lab.Value) map[string]string {
-	out := make(map[string]string, len(values))
-	for k, v := range values {
-		out[k] = v.Value
-	}
-	return out
 }
 
 // World is what the estate's ApplicationSets are expanded against.

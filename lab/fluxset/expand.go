@@ -114,7 +114,7 @@ func (x *expander) follow(doc render.Document, depth int) *Application {
 		return nil
 	}
 	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at}
-	app.Cluster, _ = ClusterOf(app.Namespace)
+	app.Cluster, _ = lab.FluxClusterOf(app.Namespace)
 	var spec map[string]any
 	if n := get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
 		x.fail(at, "spec is missing", "")

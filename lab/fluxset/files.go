@@ -17,23 +17,6 @@ import (
 	"homelab/lab/strict"
 )
 
-// Namespace is Flux's own on the hub, and the name of what it starts from: both as `flux bootstrap` has them.
-const Namespace = "flux-system"
-
-// What lab keeps in a cluster's namespace on the hub.
-const (
-	SecretName = "cluster-kubeconfig" // with the kubeconfig, key "value"
-	VarsName   = "cluster-vars"       // ConfigMap of the bridge
-)
-
-// ClusterNamespace is the namespace of a cluster on the hub.
-func ClusterNamespace(cluster string) string { return "cluster-" + cluster }
-
-// ClusterOf is the cluster of a namespace on the hub.
-func ClusterOf(namespace string) (cluster string, ok bool) {
-	return strings.CutPrefix(namespace, "cluster-")
-}
-
 // Mark begins every file that lab writes for Flux.
 const Mark = "# Written by lab from cluster.yaml and addons/: do not edit, lab generate writes it again.\n"
 
@@ -66,15 +49,27 @@ func Layers(c lab.Cluster, addon string) []Layer {
 // Files returns what Flux needs to find the addons of every cluster, by path. Addons without manifests for Flux are left out.
 func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	files := map[string]string{namesFile: Mark + nameReference}
+	order, _ := ReadOrder(fsys)
+	hub := lab.Cluster{}
+	if i := slices.IndexFunc(clusters, func(c lab.Cluster) bool { return c.Role == lab.RoleHub }); i >= 0 {
+		hub = clusters[i]
+	}
 	for _, c := range clusters {
 		dir := path.Join(lab.ClustersDir, c.Name)
+		c := target{c, hub.Engine.Everywhere()}
 		var apps []any
-		for _, addon := range addonsOf(fsys, c) {
+		addons := addonsOf(fsys, c.Cluster)
+		for _, addon := range addons {
 			applies, kept, err := release(fsys, addon)
 			if err != nil {
 				return nil, err
 			}
 			app := application(c, addon, applies)
+			for _, n := range order[addon] {
+				if slices.Contains(addons, n.Addon) {
+					app.Spec.DependsOn = append(app.Spec.DependsOn, kustomizev1.DependencyReference{Name: n.Addon})
+				}
+			}
 			if kept {
 				app.Spec.DeletionPolicy = kustomizev1.DeletionPolicyOrphan // with its values, which the release goes on reading
 			}
@@ -86,8 +81,13 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 			files[path.Join(dir, "addons", addon, "kustomization.yaml")] = text
 		}
 		resources := []string{}
-		if c.Role == lab.RoleHub {
-			resources = append(resources, Namespace)
+		if c.runs() {
+			resources = append(resources, lab.FluxNamespace)
+		}
+		if c.standalone {
+			if err := bootstrap(fsys, files, hub.Name, c.Name); err != nil {
+				return nil, err
+			}
 		}
 		if len(apps) > 0 {
 			text, err := documents(apps)
@@ -97,7 +97,7 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 			files[path.Join(dir, "flux.yaml")] = text
 			resources = append(resources, "flux.yaml")
 		}
-		if c.Role == lab.RoleHub {
+		if c.Role == lab.RoleHub && !c.standalone {
 			for _, other := range clusters {
 				if other.Name != c.Name {
 					resources = append(resources, "../"+other.Name)
@@ -113,6 +113,15 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	}
 	return files, nil
 }
+
+// target is a cluster, as Flux gets at it.
+type target struct {
+	lab.Cluster
+	standalone bool // every cluster runs its own Flux
+}
+
+// runs reports whether Flux runs on the cluster itself.
+func (t target) runs() bool { return t.standalone || t.Role == lab.RoleHub }
 
 // addonsOf are the addons that a cluster has and that Flux has manifests of.
 func addonsOf(fsys fs.FS, c lab.Cluster) []string {
@@ -197,7 +206,7 @@ const nameReference = `nameReference:
 `
 
 // kustomization is how an addon is on one cluster: its manifests, the version of its environment, and the layers of its values.
-func kustomization(fsys fs.FS, c lab.Cluster, addon string, release bool) (string, error) {
+func kustomization(fsys fs.FS, c target, addon string, release bool) (string, error) {
 	const up = "../../../../" // from clusters/NAME/addons/ADDON
 	k := folder{APIVersion: kustomizeVersion, Kind: "Kustomization"}
 	own := false
@@ -215,9 +224,9 @@ func kustomization(fsys fs.FS, c lab.Cluster, addon string, release bool) (strin
 		k.Patches = append(k.Patches, patch{Path: up + pin})
 	}
 	if release {
-		k.Namespace = ClusterNamespace(c.Name)
+		k.Namespace = lab.FluxNamespaceOf(c.Name)
 		values := configMap{Name: addon + "-values"}
-		for _, l := range Layers(c, addon) {
+		for _, l := range Layers(c.Cluster, addon) {
 			switch {
 			case !exists(fsys, l.File):
 				values.Literals = append(values.Literals, l.Key+"={}")
@@ -230,10 +239,10 @@ func kustomization(fsys fs.FS, c lab.Cluster, addon string, release bool) (strin
 		k.Configurations = []string{"../../../" + path.Base(namesFile)}
 		k.Generator = []configMap{values}
 		k.Options = map[string]any{"annotations": map[string]string{"kustomize.toolkit.fluxcd.io/substitute": "disabled"}}
-		if c.Role != lab.RoleHub {
+		if !c.runs() {
 			k.Patches = append(k.Patches, patch{
 				Target: map[string]string{"kind": "HelmRelease"},
-				Patch:  "- op: add\n  path: /spec/kubeConfig\n  value: {secretRef: {name: " + SecretName + "}}\n",
+				Patch:  "- op: add\n  path: /spec/kubeConfig\n  value: {secretRef: {name: " + lab.FluxKubeconfig + "}}\n",
 			})
 		}
 	}
@@ -249,12 +258,12 @@ func exists(fsys fs.FS, name string) bool {
 }
 
 // application is what has Flux bring an addon to a cluster.
-func application(c lab.Cluster, addon string, release bool) kustomizev1.Kustomization {
+func application(c target, addon string, release bool) kustomizev1.Kustomization {
 	k := kustomizev1.Kustomization{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
-		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: ClusterNamespace(c.Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: lab.FluxNamespaceOf(c.Name)},
 		Spec: kustomizev1.KustomizationSpec{
-			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: Namespace, Namespace: Namespace},
+			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: lab.FluxNamespace, Namespace: lab.FluxNamespace},
 			Path:          "./" + path.Join(lab.ClustersDir, c.Name, "addons", addon),
 			Interval:      metav1.Duration{Duration: interval},
 			RetryInterval: &metav1.Duration{Duration: retry},
@@ -263,12 +272,12 @@ func application(c lab.Cluster, addon string, release bool) kustomizev1.Kustomiz
 			Wait:          true,
 			PostBuild: &kustomizev1.PostBuild{
 				Substitute:     map[string]string{"quote": `"`}, // numbers that are to stay strings: ${quote}${aws_account_id}${quote}
-				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: VarsName}},
+				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: lab.FluxVariables}},
 			},
 		},
 	}
-	if !release && c.Role != lab.RoleHub {
-		k.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: SecretName}}
+	if !release && !c.runs() {
+		k.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: lab.FluxKubeconfig}}
 	}
 	return k
 }
@@ -336,7 +345,7 @@ func Stale(fsys fs.FS, clusters []lab.Cluster) (lab.Problems, error) {
 // Left returns files that lab wrote and that are no longer wanted.
 func Left(fsys fs.FS, want map[string]string) ([]string, error) {
 	var left []string
-	for _, pattern := range []string{"clusters/*/flux.yaml", "clusters/*/kustomization.yaml", "clusters/*/addons/*/kustomization.yaml"} {
+	for _, pattern := range []string{"clusters/*/flux.yaml", "clusters/*/kustomization.yaml", "clusters/*/addons/*/kustomization.yaml", "clusters/*/flux-system/*.yaml"} {
 		names, err := fs.Glob(fsys, pattern)
 		if err != nil {
 			return nil, err

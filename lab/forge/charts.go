@@ -100,15 +100,16 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 	return nil
 }
 
-// EnsureWebhook registers a webhook that notifies url of pushes to the estate, signed with secret. It reports whether
-// anything changed.
-func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed bool, err error) {
+// EnsureWebhook registers webhooks that notify url, and also further ones, of pushes to the estate, signed with secret. It
+// reports whether anything changed.
+func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string, also ...string) (changed bool, err error) {
 	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
 	}
-	ours, others, err := g.hooks(api, url, secret)
+	want := marked(secret, url, also)
+	ours, others, err := g.hooks(api, want)
 	if err != nil {
 		return false, err
 	}
@@ -117,42 +118,46 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string) (changed 
 			return false, fmt.Errorf("webhook: %w", err)
 		}
 	}
-	if len(ours) > 0 {
-		return len(others) > 0, nil
+	for _, to := range want {
+		if ours[to] {
+			continue
+		}
+		_, _, err = api.CreateRepoHook(g.creds.User, g.repository, gitea.CreateHookOption{
+			Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: g.branch,
+			Config: map[string]string{"url": to, "content_type": "json", "secret": secret},
+		})
+		if err != nil {
+			return false, fmt.Errorf("webhook: %w", err)
+		}
 	}
-	_, _, err = api.CreateRepoHook(g.creds.User, g.repository, gitea.CreateHookOption{
-		Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: g.branch,
-		Config: map[string]string{"url": marked(url, secret), "content_type": "json", "secret": secret},
-	})
-	if err != nil {
-		return false, fmt.Errorf("webhook: %w", err)
-	}
-	return true, nil
+	return len(others) > 0 || len(ours) < len(want), nil
 }
 
 // HasWebhook reports whether EnsureWebhook would change nothing.
-func (g *Gitea) HasWebhook(ctx context.Context, url, secret string) (has bool, err error) {
+func (g *Gitea) HasWebhook(ctx context.Context, url, secret string, also ...string) (has bool, err error) {
 	defer g.explain(ctx, &err)
 	_, api, err := g.dial(ctx)
 	if err != nil {
 		return false, err
 	}
-	ours, others, err := g.hooks(api, url, secret)
-	return len(ours) == 1 && len(others) == 0, err
+	want := marked(secret, url, also)
+	ours, others, err := g.hooks(api, want)
+	return len(ours) == len(want) && len(others) == 0, err
 }
 
-// hooks returns lab's webhooks, current and outdated. Webhooks of users are in neither list.
-func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gitea.Hook, err error) {
+// hooks returns which of the wanted webhooks there are, and lab's outdated ones. Webhooks of users are in neither list.
+func (g *Gitea) hooks(api *gitea.Client, want []string) (ours map[string]bool, others []*gitea.Hook, err error) {
+	ours = map[string]bool{}
 	for page := 1; page > 0; {
 		list, resp, err := api.ListRepoHooks(g.creds.User, g.repository, gitea.ListHooksOptions{ListOptions: gitea.ListOptions{Page: page}})
 		if err != nil {
 			return nil, nil, fmt.Errorf("webhook: %w", err)
 		}
 		for _, h := range list {
-			switch {
-			case !strings.Contains(h.Config["url"], marker) && !strings.Contains(h.Config["url"], formerMarker):
-			case h.Config["url"] == marked(url, secret) && h.Active && slices.Contains(h.Events, "push") && len(ours) == 0:
-				ours = append(ours, h)
+			switch to := h.Config["url"]; {
+			case !strings.Contains(to, marker) && !strings.Contains(to, formerMarker):
+			case slices.Contains(want, to) && h.Active && slices.Contains(h.Events, "push") && !ours[to]:
+				ours[to] = true
 			default:
 				others = append(others, h)
 			}
@@ -165,10 +170,14 @@ func (g *Gitea) hooks(api *gitea.Client, url, secret string) (ours, others []*gi
 // marker is a fragment that identifies lab's webhooks. It is not sent: Flux's receivers take a query, which formerMarker is, for part of their path.
 const marker, formerMarker = "#lab=", "?lab="
 
-// marked appends a keyed digest of the secret to a URL. Gitea does not return secrets, so changes are detected by the
+// marked appends a keyed digest of the secret to URLs. Gitea does not return secrets, so changes are detected by the
 // digest.
-func marked(url, secret string) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(url))
-	return url + marker + hex.EncodeToString(mac.Sum(nil))[:16]
+func marked(secret, url string, also []string) []string {
+	var list []string
+	for _, to := range append([]string{url}, also...) {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(to))
+		list = append(list, to+marker+hex.EncodeToString(mac.Sum(nil))[:16])
+	}
+	return list
 }

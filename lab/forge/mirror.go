@@ -31,7 +31,7 @@ func (g *Gitea) of(m Mirror, s State) *Gitea {
 }
 
 // Mirror creates the repository if missing, ensures its webhook, and pushes the working tree; see Push.
-func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushResult, error) {
+func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also ...string) (PushResult, error) {
 	s, err := g.running(ctx)
 	if err == nil {
 		_, err = g.head(ctx, s) // without the estate, the forge is not prepared
@@ -43,7 +43,7 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushR
 	if err := other.prepare(ctx, s); err != nil {
 		return PushResult{}, err
 	}
-	hooked, err := other.EnsureWebhook(ctx, url, secret)
+	hooked, err := other.EnsureWebhook(ctx, url, secret, also...)
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -55,7 +55,7 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string) (PushR
 }
 
 // Mirrored returns what Mirror would change.
-func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mirrored, error) {
+func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also ...string) (Mirrored, error) {
 	s, err := g.running(ctx)
 	if err != nil {
 		return Mirrored{}, err
@@ -79,7 +79,7 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string) (Mir
 	if err != nil {
 		return res, err
 	}
-	has, err := other.HasWebhook(ctx, url, secret)
+	has, err := other.HasWebhook(ctx, url, secret, also...)
 	if err == nil && !has {
 		res.Differs = append(res.Differs, "the webhook of repository "+m.Name+" is gone")
 	}

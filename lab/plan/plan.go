@@ -2,7 +2,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +17,7 @@ const (
 	KindNetwork   = "network"
 	KindForge     = "forge"
 	KindCluster   = "cluster"
+	KindRetire    = "retire" // the engine that another replaces
 	KindEngine    = "engine"
 	KindEstate    = "estate"
 	KindBridge    = "bridge"
@@ -41,6 +41,7 @@ type Cluster struct {
 	Role   lab.Role
 	Inputs string   // digest of its inputs
 	Images []string // digests of the images that it should hold
+	Engine string   // of a spoke's own engine, as Desired.Engine is of the hub's; empty where the hub's drives it
 
 	Attached bool // run by someone else
 }
@@ -53,8 +54,10 @@ type Observed struct {
 	Network      bool
 	Forge        Forge
 	Clusters     map[string]lab.ClusterState
-	Hub          bool // the hub answered
+	Hub          bool   // the hub answered
+	Former       string // title of the engine that is replaced; empty for none
 	Engine       Engine
+	Engines      map[string]Engine   // spokes' own; those of clusters that did not answer are absent
 	Bridge       map[string][]string // cluster -> differences of its registration; unregistered clusters are absent
 	Registered   []string            // clusters registered on the hub
 	Estate       []string            // differences between forge and working tree, including charts and webhook
@@ -90,6 +93,9 @@ type Engine struct {
 func Build(d Desired, o Observed) []lab.Step {
 	steps := []lab.Step{{ID: KindPreflight, Kind: KindPreflight, Action: lab.ActionNone, Reason: d.Preflight}}
 	steps = append(steps, imagesStep(o), networkStep(o), forgeStep(d, o))
+	if o.Former != "" {
+		o = withoutEngine(d, o)
+	}
 	hub := ""
 	for _, c := range d.Clusters {
 		steps = append(steps, clusterStep(d, c, o))
@@ -99,15 +105,31 @@ func Build(d Desired, o Observed) []lab.Step {
 		}
 	}
 	gone := leftSteps(d, o, hub)
-	steps = append(steps, engineStep(d, o, hub), estateStep(o, steps))
+	if o.Former != "" {
+		steps = append(steps, retireStep(o, steps))
+	}
 	bridged := []string{}
+	own := spokeEngineSteps(d, o, hub, steps)
+	for _, s := range own {
+		bridged = append(bridged, s.ID)
+	}
+	steps = append(append(steps, engineStep(d, o, hub)), own...)
+	steps = append(steps, estateStep(o, steps))
 	for _, c := range d.Clusters {
 		s := bridgeStep(c, o, hub, steps)
 		bridged = append(bridged, s.ID)
 		steps = append(steps, s)
 	}
 	steps = append(steps, gone...)
-	return append(steps, addonsStep(o, hub, steps, bridged))
+	steps = append(steps, addonsStep(o, hub, steps, bridged))
+	if o.Former != "" {
+		for i, s := range steps {
+			if s.Kind == KindEngine || s.Kind == KindBridge {
+				steps[i].Needs = append(s.Needs, KindRetire)
+			}
+		}
+	}
+	return steps
 }
 
 // Changes reports whether any step changes something.
@@ -240,24 +262,6 @@ func unreachableReason(c lab.ClusterState) string {
 		return "is " + c.Fault
 	}
 	return "did not answer"
-}
-
-func engineStep(d Desired, o Observed, hub string) lab.Step {
-	s, unknown := hubStep(o, hub, KindEngine, "", id(KindCluster, hub))
-	switch {
-	case unknown:
-	case !o.Engine.Installed:
-		s.Action, s.Reason = lab.ActionCreate, "absent"
-	case o.Engine.Status != "deployed":
-		s.Action, s.Reason = lab.ActionRepair, "its release is "+o.Engine.Status
-	case o.Engine.Inputs != d.Engine:
-		s.Action, s.Reason = lab.ActionUpdate, "chart or values changed"
-	case !o.Engine.Ready:
-		s.Action, s.Reason = lab.ActionRepair, cmp.Or(o.Engine.Waiting, "not ready")
-	default:
-		s.Action, s.Reason = lab.ActionNone, "runs"
-	}
-	return s
 }
 
 func estateStep(o Observed, before []lab.Step) lab.Step {

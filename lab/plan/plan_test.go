@@ -62,6 +62,16 @@ func hubUnknown(o *Observed) {
 	o.Hub, o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = false, Engine{}, nil, nil, nil, false
 }
 
+// standalone gives every spoke an engine of its own.
+func standalone(d *Desired, o *Observed) {
+	o.Engines = map[string]Engine{}
+	for i, c := range d.Clusters {
+		if c.Role == lab.RoleSpoke {
+			d.Clusters[i].Engine, o.Engines[c.Name] = "e1", o.Engine
+		}
+	}
+}
+
 // cases are modifications of a converged lab, each with a golden file of the same name.
 var cases = map[string]func(d *Desired, o *Observed){
 	"converged": func(*Desired, *Observed) {},
@@ -107,6 +117,13 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"mark-half-written": func(_ *Desired, o *Observed) {
 		edit(o, "dev", func(c *lab.ClusterState) { c.Marked, c.Images = false, nil })
 	},
+	"switched": func(_ *Desired, o *Observed) {
+		o.Former, o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = "flux", Engine{}, nil, nil, nil, false
+		edit(o, "dev", func(c *lab.ClusterState) { makeSilent(c); c.Running, c.Fault = false, "stopped" })
+	},
+	"reshaped": func(d *Desired, o *Observed) {
+		d.Clusters[1].Engine, d.Clusters[2].Engine, o.Former = "e1", "e1", "flux"
+	},
 	"recreate":     func(d *Desired, _ *Observed) { d.Recreate = []string{"dev"} },
 	"recreate-hub": func(d *Desired, _ *Observed) { d.Recreate = []string{"hub"} },
 	"forge-silent": func(_ *Desired, o *Observed) { o.Forge.Answers, o.Forge.Prepared = false, false },
@@ -147,6 +164,31 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"absent-app": func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },
 	"only-leaves-others-alone": func(d *Desired, o *Observed) {
 		d.Clusters, d.Others = d.Clusters[:2], true
+	},
+	"standalone": func(d *Desired, o *Observed) { standalone(d, o) },
+	"standalone-bare": func(d *Desired, o *Observed) {
+		standalone(d, o)
+		*o = Observed{Missing: []string{"node", "gitea"}}
+	},
+	"standalone-spoke-silent": func(d *Desired, o *Observed) {
+		standalone(d, o)
+		edit(o, "dev", makeSilent)
+		delete(o.Engines, "dev")
+	},
+	"standalone-values-edited": func(d *Desired, o *Observed) {
+		standalone(d, o)
+		d.Clusters[1].Engine = "e2"
+		o.Engines["prod"] = Engine{Installed: true, Status: "deployed", Inputs: "e1", Waiting: "source 0 of 1 ready"}
+	},
+	"standalone-recreate": func(d *Desired, o *Observed) {
+		standalone(d, o)
+		d.Recreate = []string{"dev"}
+	},
+	"standalone-attached": func(d *Desired, o *Observed) {
+		standalone(d, o)
+		d.Clusters[2].Attached = true
+		edit(o, "prod", func(c *lab.ClusterState) { c.Attached = true })
+		o.Engines["prod"] = Engine{}
 	},
 	"only-prunes-nothing": func(d *Desired, _ *Observed) {
 		d.Clusters, d.Others, d.Prune = d.Clusters[:2], true, true

@@ -101,7 +101,27 @@ type Record struct {
 	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, whatever the estate says
 	Images    string         `json:"images"`                // requested origin of images
 	Namespace string         `json:"namespace,omitempty"`   // of the engine; empty for its default
+	Former    Former         `json:"formerEngine,omitzero"`
+	Shape     lab.Shape      `json:"shape,omitempty"` // of an engine that every cluster runs
 	Ports     Ports          `json:"ports"`
+}
+
+// NamespaceOf returns the namespace of an engine of the record, empty for the default.
+func (r Record) NamespaceOf(t lab.EngineType) string {
+	if r.Former.Engine == t {
+		return r.Former.Namespace
+	}
+	if r.Engine == t {
+		return r.Namespace
+	}
+	return ""
+}
+
+// Former is an engine that Record.Engine replaces, as long as anything of it is left.
+type Former struct {
+	Engine    lab.EngineType `json:"engine"`
+	Shape     lab.Shape      `json:"shape,omitempty"`
+	Namespace string         `json:"namespace,omitempty"` // empty for its default
 }
 
 // Ports are the lab's ports on 127.0.0.1, chosen on its creation.

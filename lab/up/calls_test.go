@@ -3,6 +3,7 @@ package up_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -136,13 +137,13 @@ func (s *server) MissingCharts(ctx context.Context, charts []lab.Chart) (list []
 	return list, err
 }
 
-func (s *server) HasWebhook(ctx context.Context, url, secret string) (has bool, err error) {
-	err = s.locked(func() (err error) { has, err = s.Fake.HasWebhook(ctx, url, secret); return err })
+func (s *server) HasWebhook(ctx context.Context, url, secret string, also ...string) (has bool, err error) {
+	err = s.locked(func() (err error) { has, err = s.Fake.HasWebhook(ctx, url, secret, also...); return err })
 	return has, err
 }
 
-func (s *server) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (seen forge.Mirrored, err error) {
-	err = s.locked(func() (err error) { seen, err = s.Fake.Mirrored(ctx, m, url, secret); return err })
+func (s *server) Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (seen forge.Mirrored, err error) {
+	err = s.locked(func() (err error) { seen, err = s.Fake.Mirrored(ctx, m, url, secret, also...); return err })
 	return seen, err
 }
 
@@ -172,19 +173,19 @@ func (f *calledForge) MissingCharts(ctx context.Context, charts []lab.Chart) (li
 	return list, err
 }
 
-func (f *calledForge) HasWebhook(ctx context.Context, url, secret string) (has bool, err error) {
-	err = f.p.call("forge.has-webhook", func() (err error) { has, err = f.server.HasWebhook(ctx, url, secret); return err })
+func (f *calledForge) HasWebhook(ctx context.Context, url, secret string, also ...string) (has bool, err error) {
+	err = f.p.call("forge.has-webhook", func() (err error) { has, err = f.server.HasWebhook(ctx, url, secret, also...); return err })
 	return has, err
 }
 
-func (f *calledForge) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (seen forge.Mirrored, err error) {
-	err = f.p.call("forge.mirrored", func() (err error) { seen, err = f.server.Mirrored(ctx, m, url, secret); return err })
+func (f *calledForge) Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (seen forge.Mirrored, err error) {
+	err = f.p.call("forge.mirrored", func() (err error) { seen, err = f.server.Mirrored(ctx, m, url, secret, also...); return err })
 	return seen, err
 }
 
-func (f *calledForge) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (res forge.PushResult, err error) {
+func (f *calledForge) Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (res forge.PushResult, err error) {
 	err = f.p.call("forge.mirror", func() error {
-		return f.locked(func() (err error) { res, err = f.Fake.Mirror(ctx, m, url, secret); return err })
+		return f.locked(func() (err error) { res, err = f.Fake.Mirror(ctx, m, url, secret, also...); return err })
 	})
 	return res, err
 }
@@ -211,9 +212,9 @@ func (f *calledForge) PublishCharts(ctx context.Context, charts []lab.Chart) (li
 	return list, err
 }
 
-func (f *calledForge) EnsureWebhook(ctx context.Context, url, secret string) (changed bool, err error) {
+func (f *calledForge) EnsureWebhook(ctx context.Context, url, secret string, also ...string) (changed bool, err error) {
 	err = f.p.call("forge.webhook", func() error {
-		return f.locked(func() (err error) { changed, err = f.Fake.EnsureWebhook(ctx, url, secret); return err })
+		return f.locked(func() (err error) { changed, err = f.Fake.EnsureWebhook(ctx, url, secret, also...); return err })
 	})
 	return changed, err
 }
@@ -221,12 +222,13 @@ func (f *calledForge) EnsureWebhook(ctx context.Context, url, secret string) (ch
 // calledEngine routes every call through the process. It answers while its hub does, and follows the forge.
 type calledEngine struct {
 	*hubEngine
-	p   *process
-	hub string
+	p    *process
+	hub  string
+	name string // "engine" or "former"
 }
 
 func (e *calledEngine) call(name string, do func() error) error {
-	return e.p.call("engine."+name, func() error {
+	return e.p.call(e.name+"."+name, func() error {
 		states, err := e.p.clusters.Observe(context.Background(), "hub")
 		if err != nil || len(states) == 0 || !states[0].Answers || e.p.clusters.Identity("hub") != e.hub {
 			return errors.New("the hub does not answer")
@@ -259,6 +261,10 @@ func (e *calledEngine) Install(ctx context.Context, chart lab.Chart, values map[
 		return err
 	})
 	return changed, err
+}
+
+func (e *calledEngine) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
+	return e.call("retire "+strings.Join(slices.Sorted(maps.Keys(spokes)), " "), func() error { return e.Fake.Retire(ctx, spokes, p) })
 }
 
 func (e *calledEngine) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) (list []string, err error) {

@@ -46,6 +46,9 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := l.Unasked(o, seen); err != nil {
+		return Outcome{}, err
+	}
 	for _, line := range seen.Losses() {
 		a.Say(line)
 	}
@@ -131,12 +134,13 @@ func (s *Seen) Losses() []string {
 	return lines
 }
 
-// recordEngine records the type of the installed engine.
+// recordEngine records the type and the shape of the installed engine.
 func (l *Lab) recordEngine() error {
 	r, err := l.Dir.Load()
 	if err != nil || r.Engine != "" {
 		return err
 	}
-	r.Engine = l.Definition.Type
+	own := formerOf(l.Definition)
+	r.Engine, r.Shape = own.Engine, own.Shape
 	return l.Dir.Save(r)
 }

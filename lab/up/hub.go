@@ -11,15 +11,15 @@ import (
 
 // Hub returns a new connection to the engine on the hub.
 func (l *Lab) Hub() (engine.Engine, error) {
-	return l.connect(l.hubName())
+	return l.connect(l.Definition, l.hubName())
 }
 
-func (l *Lab) connect(hub string) (engine.Engine, error) {
+func (l *Lab) connect(d engine.Definition, hub string) (engine.Engine, error) {
 	cfg, err := l.Clusters.RESTConfig(hub)
 	if err != nil {
 		return nil, err
 	}
-	return l.Definition.Connect(engine.Hub{Lab: l.Name, Config: cfg, Reach: l.Clusters.RESTConfig, ChartVersion: l.ownChartVersion, Names: l.names()})
+	return d.Connect(engine.Hub{Lab: l.Name, Cluster: hub, Config: cfg, Reach: l.Clusters.RESTConfig, ChartVersion: l.ownChartVersion, Names: l.names()})
 }
 
 // names maps names used by the engine to those of the estate.

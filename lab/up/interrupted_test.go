@@ -59,6 +59,7 @@ var journeys = map[string]journey{
 	"up after down": {first: down, next: plainUp, prepare: saved},
 	"down attached": {first: down, prepare: attached},
 	"up release":    {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { attached(t, s); s.leave("edge") }},
+	"up switch":     {first: switchingUp, next: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: onFormer},
 	"up attach":     {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
 }
 
@@ -303,6 +304,10 @@ func (s *stage) contents(t *testing.T) []string {
 	if e := s.engines[s.clusters.Identity("hub")]; e != nil {
 		lines = append(lines, "engine made from "+e.inputs)
 		lines = append(lines, e.Contents()...)
+	}
+	if s.former != nil {
+		lines = append(lines, "of the former engine", fmt.Sprintf("applied and kept %v", s.former.Applied()))
+		lines = append(lines, s.former.Contents()...)
 	}
 	snapshots, err := s.shelf.List(t.Context())
 	must(t, err)

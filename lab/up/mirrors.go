@@ -80,12 +80,19 @@ func (l *Lab) front() front.Config {
 }
 
 // webhookOf returns the webhook URL for pushes to a repository: the front's if manifests use its upstream address, as the front forwards events to the engine
-// for both addresses; the engine's otherwise.
-func (l *Lab) webhookOf(repository string) string {
-	for _, r := range l.Estate.Repositories {
-		if r.Name == repository && r.Written {
-			return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), frontPort, front.WebhookPath)
+// for both addresses; the engine's otherwise. also are those of spokes with an engine of their own, on nodes that lab made.
+func (l *Lab) webhookOf(repository string) (url string, also []string) {
+	at := func(cluster string) string {
+		node := lab.KindName(l.Name, cluster) + "-control-plane"
+		if slices.ContainsFunc(l.Estate.Repositories, func(r lab.Repository) bool { return r.Name == repository && r.Written }) {
+			return fmt.Sprintf("http://%s:%d%s", node, frontPort, front.WebhookPath)
+		}
+		return fmt.Sprintf("http://%s:%d%s", node, l.Definition.NodePort, l.Definition.WebhookPath(l.Creds.WebhookSecret))
+	}
+	for _, c := range l.Estate.Clusters {
+		if l.ownEngine(c) && c.Provider != lab.ProviderExisting {
+			also = append(also, at(c.Name))
 		}
 	}
-	return l.webhook()
+	return at(l.hubName()), also
 }

@@ -22,6 +22,8 @@ type Seen struct {
 	plan.Observed
 	Lost []state.ForgeCommit // commits lost with the forge's volume
 
+	former     engine.Definition // of the engine to be replaced; zero for none
+	recorded   bool              // an engine is in the lab's record
 	engine     engine.State
 	standing   engine.Standing
 	forge      forge.State
@@ -117,7 +119,8 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		return err
 	})
 	group.Go(func() error {
-		has, err := l.Forge.HasWebhook(ctx, l.webhookOf(bridge.Estate), l.Creds.WebhookSecret)
+		url, also := l.webhookOf(bridge.Estate)
+		has, err := l.Forge.HasWebhook(ctx, url, l.Creds.WebhookSecret, also...)
 		if err == nil && !has {
 			differs("the webhook to the engine is gone")
 		}
@@ -125,7 +128,8 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	})
 	for _, m := range l.mirrors() {
 		group.Go(func() error {
-			seen, err := l.Forge.Mirrored(ctx, m, l.webhookOf(m.Name), l.Creds.WebhookSecret)
+			url, also := l.webhookOf(m.Name)
+			seen, err := l.Forge.Mirrored(ctx, m, url, l.Creds.WebhookSecret, also...)
 			differs(seen.Differs...)
 			mu.Lock()
 			defer mu.Unlock()
@@ -182,6 +186,10 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 	for _, c := range states {
 		s.Clusters[c.Name] = c
 	}
+	if err := l.recordedFormer(s); err != nil {
+		return err
+	}
+	s.Engines = l.engines(ctx, s.Clusters)
 	if hub := s.Clusters[l.hubName()]; !hub.Answers {
 		return nil
 	}
@@ -205,7 +213,7 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	if s.engine, err = e.Observe(ctx); err != nil {
 		return err
 	}
-	s.Engine = plan.Engine{Installed: s.engine.Revision > 0, Ready: s.engine.Ready, Waiting: s.engine.Waiting, Inputs: s.engine.Inputs, Status: s.engine.Release}
+	s.Engine = engineState(s.engine)
 	s.Bridge = map[string][]string{}
 	for _, r := range s.engine.Registrations {
 		s.Registered = append(s.Registered, r.Cluster)
@@ -240,7 +248,7 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 		}
 	}
 	s.Root, s.Hub = s.standing.Root, true
-	return nil
+	return l.installedFormer(ctx, s)
 }
 
 // rejections returns, by name, why running clusters reject the engine's credentials. Unreachable clusters are omitted.

@@ -21,20 +21,17 @@ const forgeListens = "3000/tcp"
 // Settle chooses the lab's ports and saves its record. If the record was lost, the ports are those published by the lab's containers; those of a new lab are
 // free ports.
 func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (state.Record, error) {
-	if hub := l.hubName(); was.Engine != "" && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
+	is, err := l.replace(was, is, o)
+	if err != nil {
+		return was, err
+	}
+	if hub := l.hubName(); was.Engine != "" && was.Engine == is.Engine && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
 		return was, &lab.Error{
 			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and an engine that runs does not move",
 			Cure: "undo the change, or make the hub again: lab up --recreate " + hub,
 		}
 	}
-	if to := l.Definition.Type; was.Engine != "" && was.Engine != to {
-		return was, &lab.Error{
-			Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would take its place", was.Engine, to),
-			Details: []string{"nothing was touched"}, Cure: fmt.Sprintf("lab up --engine %s to stay with it; lab down, and then lab up --engine %s", was.Engine, to),
-		}
-	}
 	if is.Ports == (state.Ports{}) {
-		var err error
 		if is.Ports, err = l.publishedPorts(ctx); err != nil {
 			return was, err
 		}
@@ -71,6 +68,17 @@ func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
 		return est.Hub().Engine.Type
 	}
 	return cmp.Or(r.Engine, lab.EngineArgoCD)
+}
+
+// ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record; empty for an engine on the hub alone.
+func ShapeOf(r state.Record, est *lab.Estate) lab.Shape {
+	switch {
+	case est == nil:
+		return r.Shape
+	case est.Hub().Engine.Everywhere():
+		return est.Hub().Engine.Shape
+	}
+	return ""
 }
 
 // publishedPorts returns the ports published by the lab's containers, 0 for a missing container.

@@ -10,8 +10,10 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/cluster/clustertest"
+	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/engine/enginetest"
+	"homelab/lab/engine/flux"
 	"homelab/lab/state"
 	"homelab/lab/up"
 )
@@ -126,7 +128,14 @@ func (p *process) lab() *up.Lab {
 			e = &hubEngine{Fake: enginetest.NewFake()}
 			p.engines[id] = e
 		}
-		return &calledEngine{e, p, id}, nil
+		return &calledEngine{e, p, id, "engine"}, nil
+	}
+	if p.former == nil {
+		return l
+	}
+	l.Others = []engine.Definition{flux.Definition("")}
+	l.ConnectFormer = func(_ engine.Definition, hub string) (up.Engine, error) {
+		return &calledEngine{p.former, p, clusters.Identity(hub), "former"}, nil
 	}
 	return l
 }

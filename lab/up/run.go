@@ -23,6 +23,7 @@ type Options struct {
 	Others    bool          // leave clusters outside Clusters unchanged
 	From      string        // snapshot to start from if the lab is down; empty for none
 	Prune     bool          // delete clusters that left the estate
+	Switch    bool          // replace an engine of another type
 	Recreate  []string      // clusters to delete and create anew
 	Timeout   time.Duration // for addons to converge
 	Preflight string        // result of the machine checks
@@ -128,6 +129,7 @@ func (r *run) executors() map[string]apply.Executor {
 		plan.KindNetwork: r.doNetwork,
 		plan.KindForge:   r.doForge,
 		plan.KindCluster: r.doCluster,
+		plan.KindRetire:  r.doRetire,
 		plan.KindEngine:  r.doEngine,
 		plan.KindEstate:  r.doEstate,
 		plan.KindBridge:  r.doBridge,

@@ -39,6 +39,7 @@ type stage struct {
 	loaded   sync.Map          // images in the container engine
 	mu       sync.Mutex
 	engines  map[string]*hubEngine // by the identity of their hub
+	former   *hubEngine            // of another type; nil for none
 }
 
 var credentials = state.Credentials{ForgeUser: "lab", ForgePassword: "f", EngineUser: "admin", EnginePassword: "a", EngineHash: "h", WebhookSecret: "w"}

@@ -53,13 +53,14 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if !seen.Ready {
 		st.Off = append(st.Off, "the engine is not ready: "+seen.Waiting)
 	}
+	st.Off = append(st.Off, l.waiting(ctx, byName)...)
 	standing, err := e.Standing(ctx)
 	if err != nil {
 		return st, err
 	}
 	asked := l.generated(engine.Known(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = l.Definition.Type, standing.Revision
-	st.Applications = withLeftOut(withMissing(markUnreachable(standing.Applications, st.Clusters), asked), l.leftOut())
+	st.Applications = withLeftOut(withMissing(markUnreachable(standing.Applications, st.Clusters), asked, standing.Silent...), l.leftOut())
 	return st, nil
 }
 
@@ -106,11 +107,14 @@ func markUnreachable(applications []lab.Application, clusters []lab.ClusterState
 	return applications
 }
 
-// withMissing adds applications that the estate defines and the engine lacks.
-func withMissing(have, asked []lab.Application) []lab.Application {
+// withMissing adds applications that the estate defines and the engine lacks; those of clusters whose own engine is silent are unknown.
+func withMissing(have, asked []lab.Application, silent ...string) []lab.Application {
 	for _, a := range asked {
 		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
 			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
+			if slices.Contains(silent, a.Cluster) {
+				a.Health, a.Message = "Unknown", "cluster "+a.Cluster+" does not answer"
+			}
 			have = append(have, a)
 		}
 	}

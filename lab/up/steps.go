@@ -31,11 +31,18 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	e, err := r.Engine()
+	c := r.Estate.Hub()
+	var e engine.Installer
+	if s.Cluster == "" {
+		e, err = r.Engine()
+	} else {
+		c, _ = r.Estate.Cluster(s.Cluster)
+		e, err = r.engineOf(s.Cluster)
+	}
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	changed, err := e.Install(ctx, chart, r.values(), p)
+	changed, err := e.Install(ctx, chart, r.values(c), p)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -61,7 +68,8 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	hooked, err := r.Forge.EnsureWebhook(ctx, r.webhookOf(bridge.Estate), r.Creds.WebhookSecret)
+	url, also := r.webhookOf(bridge.Estate)
+	hooked, err := r.Forge.EnsureWebhook(ctx, url, r.Creds.WebhookSecret, also...)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -92,7 +100,8 @@ func (r *run) pushMirrors(ctx context.Context, p lab.Progress) ([]string, error)
 	var changes []string
 	for _, m := range r.mirrors() {
 		p("pushing " + m.Name)
-		res, err := r.Forge.Mirror(ctx, m, r.webhookOf(m.Name), r.Creds.WebhookSecret)
+		url, also := r.webhookOf(m.Name)
+		res, err := r.Forge.Mirror(ctx, m, url, r.Creds.WebhookSecret, also...)
 		if err != nil {
 			return changes, err
 		}

@@ -77,16 +77,16 @@ type Repository interface {
 
 // Mirrors manages the forge's mirrors of the repositories besides the estate.
 type Mirrors interface {
-	Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error)
-	Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error)
+	Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error)
+	Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error)
 }
 
 // Services are the forge's chart registry and webhooks.
 type Services interface {
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
-	EnsureWebhook(ctx context.Context, url, secret string) (bool, error)
-	HasWebhook(ctx context.Context, url, secret string) (bool, error)
+	EnsureWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
+	HasWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
 }
 
 // Forge is the lab's Git server.
@@ -100,6 +100,7 @@ type Forge interface {
 // Engine is the GitOps engine on the hub.
 type Engine interface {
 	engine.Installer
+	engine.Retirer
 	engine.Registrar
 	engine.Receiver
 	engine.Reporter
@@ -144,9 +145,12 @@ type Lab struct {
 	Supply     Supply
 	Containers Containers
 	Snapshots  Snapshots
-	Definition engine.Definition // of the hub's engine
+	Definition engine.Definition   // of the hub's engine
+	Others     []engine.Definition // of engines that the hub's may replace
 	// Connect connects to the engine on a running hub; nil means that of the Definition.
 	Connect func(hub string) (Engine, error)
+	// ConnectFormer connects to one of Others on a running hub; nil means that of its Definition.
+	ConnectFormer func(d engine.Definition, hub string) (Engine, error)
 
 	mu  sync.Mutex
 	hub Engine // cached result of Connect
@@ -171,7 +175,7 @@ func (l *Lab) engineOn(hub string) (Engine, error) {
 	if l.Connect != nil {
 		return l.Connect(hub)
 	}
-	return l.connect(hub)
+	return l.connect(l.Definition, hub)
 }
 
 // disconnect drops the connection to a hub that was replaced.

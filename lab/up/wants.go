@@ -28,13 +28,17 @@ const (
 // desired returns the desired state as digests of inputs, which are known before anything is built.
 func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.Desired {
 	d := plan.Desired{
-		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, seen.Engine.Inputs),
+		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, l.Estate.Hub(), seen.Engine.Inputs),
 		Others: o.Others, Prune: o.Prune, Recreate: o.Recreate, Preflight: o.Preflight,
 	}
 	for _, c := range l.clusters(o) {
-		d.Clusters = append(d.Clusters, plan.Cluster{
+		of := plan.Cluster{
 			Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Images: l.imageKeys(c), Attached: c.Provider == lab.ProviderExisting,
-		})
+		}
+		if l.ownEngine(c) {
+			of.Engine = cmp.Or(l.engineInputs(ctx, c, seen.Engines[c.Name].Inputs), "unknown")
+		}
+		d.Clusters = append(d.Clusters, of)
 	}
 	return d
 }
@@ -75,8 +79,8 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 	return l.Forge.Inputs(img)
 }
 
-// engineInputs returns the digest of the engine's inputs, or observed if its chart is not available locally.
-func (l *Lab) engineInputs(ctx context.Context, observed string) string {
+// engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.
+func (l *Lab) engineInputs(ctx context.Context, c lab.Cluster, observed string) string {
 	n := l.engineChart()
 	if !l.Supply.AtHand("", n.chart, n.version) {
 		return observed
@@ -85,7 +89,7 @@ func (l *Lab) engineInputs(ctx context.Context, observed string) string {
 	if err != nil {
 		return observed
 	}
-	inputs, err := l.Definition.Inputs(chart, l.values())
+	inputs, err := l.Definition.Inputs(chart, l.values(c))
 	if err != nil {
 		return observed
 	}
@@ -94,10 +98,12 @@ func (l *Lab) engineInputs(ctx context.Context, observed string) string {
 
 func silent(string) {}
 
-// values returns the engine's Helm values, overlaid with those of the hub.
-func (l *Lab) values() map[string]any {
+// values returns the Helm values of a cluster's engine, overlaid with those of the hub.
+func (l *Lab) values(c lab.Cluster) map[string]any {
 	return l.Definition.Values(engine.Settings{
 		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
+		Waves: l.Estate.Waves,
+		Guest: c.Provider == lab.ProviderExisting,
 	}, l.Estate.Hub().Engine.Values)
 }
 
@@ -126,19 +132,14 @@ func (l *Lab) Tree() forge.Tree { return forge.Tree{FS: l.Estate.FS, Dir: l.Esta
 
 func (l *Lab) hubName() string { return l.Estate.Hub().Name }
 
-// webhook returns the URL of the engine's webhook, addressed by the name of the hub's node.
-func (l *Lab) webhook() string {
-	return fmt.Sprintf("http://%s-control-plane:%d%s", lab.KindName(l.Name, l.hubName()), l.Definition.NodePort, l.Definition.WebhookPath(l.Creds.WebhookSecret))
-}
-
-// imagesOf returns the images to load into a cluster's nodes: the engine's on the hub, and those of every version of the cluster's addons, so that promotions
+// imagesOf returns the images to load into a cluster's nodes: the engine's where it runs, and those of every version of the cluster's addons, so that promotions
 // work offline.
 func (l *Lab) imagesOf(c lab.Cluster) []string {
 	if c.Provider == lab.ProviderExisting { // pulls its own images
 		return nil
 	}
 	var names []string
-	if c.Role == lab.RoleHub {
+	if c.Role == lab.RoleHub || l.ownEngine(c) {
 		names = append(names, l.Definition.Images...)
 		if l.needsFront() {
 			names = append(names, front.Component)
@@ -337,7 +338,11 @@ func (l *Lab) root() (engine.Root, error) {
 	for _, c := range l.Estate.Clusters {
 		clusters = append(clusters, c.Name)
 	}
-	root := engine.Root{Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
+	own, err := l.ownRoots()
+	if err != nil {
+		return engine.Root{}, err
+	}
+	root := engine.Root{Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
 	if l.needsFront() {
 		root.Beside, err = front.Objects(l.front())
 	}

@@ -59,6 +59,7 @@ type ArgoCD struct {
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
+	Remove(ctx context.Context, name string) error
 }
 
 // Option configures an ArgoCD.

@@ -66,10 +66,10 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 	bad, unhealthy, staying := 0, 0, 0
 	for _, p := range pending {
 		if p.Application == noRoot {
-			return fmt.Sprintf("the %s does not exist after %s", noRoot, duration(waited))
+			return fmt.Sprintf("the %s does not exist after %s", noRoot, lab.WholeSeconds(waited))
 		}
 		if v.isRoot(p.Application) && p.Sync != "Synced" {
-			return fmt.Sprintf("the root application %s is not in sync after %s", p.Application, duration(waited))
+			return fmt.Sprintf("the root application %s is not in sync after %s", p.Application, lab.WholeSeconds(waited))
 		}
 		if v.isRoot(p.Application) || strings.HasPrefix(p.Application, "applicationset ") {
 			continue
@@ -91,7 +91,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 		if len(pending) > 0 && strings.HasPrefix(pending[0].Application, "applicationset ") && pending[0].State() == "Degraded" {
 			return pending[0].Application + " cannot generate its applications"
 		}
-		return what + " after " + duration(waited)
+		return what + " after " + lab.WholeSeconds(waited)
 	}
 	is, state := "are", "in sync"
 	if bad == 1 {
@@ -103,7 +103,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 	case staying:
 		state = "removed"
 	}
-	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, duration(waited))
+	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, lab.WholeSeconds(waited))
 }
 
 // explain returns why one application has not converged, most specific first.

@@ -62,6 +62,8 @@ func TestArgoCDKeepsTheContract(t *testing.T) {
 		Region:      w.Region,
 		Revoke:      func(t *testing.T) { w.Revoke(t, "argocd-manager") },
 		Holds:       w.Holds,
+		Applied:     w.Applied,
+		Traces:      func(t *testing.T) []string { return w.Naming(t, "argoproj.io", "argocd-", `"argocd"`) },
 		Fingerprint: func(t *testing.T) []string { return w.Fingerprint(t, argocd.Namespace) },
 		Patience:    3 * time.Minute,
 	})

@@ -22,7 +22,7 @@ type cluster struct{ *kubetest.Cluster }
 func newCluster(t *testing.T, manifests ...string) *cluster {
 	t.Helper()
 	kinds := kubetest.Core()
-	kinds[applications], kinds[applicationSets], kinds[appProjects] = "Application", "ApplicationSet", "AppProject"
+	kinds[applications], kinds[applicationSets], kinds[appProjects], kinds[kube.CRDs] = "Application", "ApplicationSet", "AppProject", "CustomResourceDefinition"
 	c := &cluster{kubetest.New(t, kinds)}
 	for _, m := range manifests {
 		c.create(t, m)
@@ -49,6 +49,13 @@ type fakeRelease struct {
 	fail  error
 	calls int
 	in    string // namespace of the last call
+}
+
+func (r *fakeRelease) Remove(context.Context, string) error {
+	if r.fail == nil {
+		r.state = helm.State{}
+	}
+	return r.fail
 }
 
 func (r *fakeRelease) Observe(context.Context, string) (helm.State, error) { return r.state, r.fail }

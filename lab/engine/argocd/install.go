@@ -3,7 +3,6 @@ package argocd
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
-	"homelab/lab/engine/words"
 	"homelab/lab/engine/workload"
 )
 
@@ -56,7 +54,9 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 			res.Changed = true
 		}
 	}
-	return res.Changed, a.awaitReady(ctx, res.State, p)
+	return res.Changed, workload.AwaitEngine(ctx, a.hub.Typed, workload.Engine{
+		Name: "argo cd " + strings.TrimPrefix(res.State.App, "v"), Namespace: a.namespace, Workloads: res.State.Workloads, Affix: "argocd-", Within: readyWithin,
+	}, p)
 }
 
 // defaultProject is the AppProject that Argo CD creates at its first start, used by Applications that name none.
@@ -116,33 +116,6 @@ func (a *ArgoCD) restart(ctx context.Context, workloads []string) error {
 	return nil
 }
 
-// awaitReady waits until all workloads of the release are ready.
-func (a *ArgoCD) awaitReady(ctx context.Context, rel helm.State, p lab.Progress) error {
-	within, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	version := strings.TrimPrefix(rel.App, "v")
-	err := workload.Wait(within, a.hub.Typed, a.namespace, rel.Workloads, func(d string) { p("argo cd " + version + ": " + short(d)) })
-	var late *workload.NotReady
-	if !errors.As(err, &late) {
-		return err
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	e := &lab.Error{
-		Exit: lab.ExitTimeout, Code: "engine_not_ready",
-		Message: fmt.Sprintf("argo cd %s is not ready after %s: %s", version, duration(late.Waited), short(workload.Sentence(late.Waiting))),
-		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
-	}
-	for _, s := range late.Waiting {
-		e.Details = append(e.Details, words.Wrap(short(s.String()), words.Width)...)
-	}
-	for _, s := range late.Pods {
-		e.Details = append(e.Details, words.Wrap(s, words.Width)...)
-	}
-	return e
-}
-
 // ensureRedisPassword creates the Secret with Redis' password if missing, and reports whether it did. Argo CD's own way is a Job before the install; an
 // existing Secret is never changed, since every component has read it.
 func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error) {
@@ -156,12 +129,4 @@ func (a *ArgoCD) ensureRedisPassword(ctx context.Context) (made bool, err error)
 		return false, nil
 	}
 	return err == nil, kube.Wrap("secret "+redisSecret, err)
-}
-
-// duration formats a duration for users.
-func duration(d time.Duration) string {
-	if d < time.Minute {
-		return d.Round(time.Second).String()
-	}
-	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
 }

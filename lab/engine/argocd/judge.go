@@ -169,7 +169,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return "is no longer wanted, and still there", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):
 		return cmp.Or(a.message(), "is being compared"), true
-	case a.Status.Sync.Status != "Synced" || a.Status.Health.Status != "Healthy":
+	case a.Status.Sync.Status != "Synced" || !a.healthy():
 		return a.message(), true
 	case v.outdated(a):
 		return "not compared since its cluster came back", true
@@ -179,6 +179,8 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return "is at " + abbreviated(at) + ", wanted " + abbreviated(wanted), true
 	case !a.compared():
 		return "is changed and being compared", true
+	case a.waitsForSets() && !retriesOld(a, want, estate):
+		return "", false
 	case len(a.Operation) > 0 || a.Status.OperationState.Phase == "Running":
 		return "syncing: " + cmp.Or(a.Status.OperationState.Message, "started"), true
 	}
@@ -251,12 +253,12 @@ func staleCommit(a application, want engine.Want, estate source) string {
 	return at
 }
 
-// retriesOld reports whether an Application keeps retrying a sync to an older commit than the wanted one, which it ignores meanwhile.
+// retriesOld reports whether an Application keeps retrying a sync to an older commit than the wanted one, or waiting in one: it ignores the other meanwhile.
 func retriesOld(a application, want engine.Want, estate source) bool {
 	result := a.Status.OperationState.SyncResult
 	revisions := result.Revisions
 	switch {
-	case !a.retries():
+	case !a.retries() && !a.waitsForSets():
 		return false
 	case len(revisions) == 0 && result.Revision == "": // the sync ended before resolving revisions
 		return false

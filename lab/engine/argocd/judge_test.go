@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 
 func parseView(t *testing.T, names aliases, manifest []byte) view {
 	t.Helper()
-	objects, err := decode(manifest)
+	objects, err := kube.Decode(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}

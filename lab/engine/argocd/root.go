@@ -1,11 +1,8 @@
 package argocd
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -34,9 +30,9 @@ var rootKinds = []struct {
 // ApplyRoot applies the roots and reports whether anything changed. Former roots that the manifest no longer contains are deleted without their synced objects,
 // which the new roots adopt or prune.
 func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
-	objects, err := decode(root.Manifest)
+	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("root application: %w", err)
 	}
 	kept := map[string]bool{}
 	applied, err := a.beside().Apply(ctx, root.Beside)
@@ -91,9 +87,9 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 		return nil, err
 	}
 	lines = append(lines, beside...)
-	objects, err := decode(root.Manifest)
+	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("root application: %w", err)
 	}
 	for _, o := range objects {
 		resource, err := rootResource(o)
@@ -153,29 +149,6 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 		Message: fmt.Sprintf("the root application's file holds a %s %q", o.GetKind(), o.GetName()),
 		Cure:    "it may hold Applications, ApplicationSets and AppProjects; put the rest into a folder that one of them syncs",
 	}
-}
-
-// decode parses a stream of YAML documents.
-func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
-	d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := d.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("root application: %w", err)
-		}
-		if len(o.Object) > 0 {
-			out = append(out, o)
-		}
-	}
-	if len(out) == 0 {
-		return nil, errors.New("root application: the manifest is empty")
-	}
-	return out, nil
 }
 
 const repositories = "repository"

@@ -96,7 +96,7 @@ func TestPoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, err := decode(archive.Files[0].Data)
+			objects, err := kube.Decode(archive.Files[0].Data)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,6 +31,8 @@ func TestStandingRoots(t *testing.T) {
 		{"two at one commit", []string{root("a", "c2"), root("b", "c2")}, true, "c2", true, nil},
 		{"one is older", []string{root("a", "c2"), root("b", "c1")}, true, "c2", false, []string{"b"}},
 		{"one is out of sync", []string{root("a", "c2"), strings.Replace(root("b", "c2"), "status: Synced", "status: OutOfSync", 1)}, true, "c2", false, nil},
+		{"one waits for its sets", []string{root("a", "c2"), waiting(root("b", "c2"), "ApplicationSet")}, true, "c2", true, nil},
+		{"one waits for more than sets", []string{root("a", "c2"), waiting(root("b", "c2"), "Application")}, true, "c2", false, nil},
 		{"one reads another repository", []string{strings.Replace(root("a", "c2"), "metadata: {", said, 1), elsewhere}, true, "c2", true, nil},
 		{"the first reads another repository", []string{strings.Replace(strings.Replace(elsewhere, "metadata: {", said, 1), "name: other", "name: a", 1), root("b", "c1")}, true, "c1", true, []string{"b"}},
 		{"a set alone", []string{rootSet, object("made", "c1", "Synced", "Healthy", "")}, true, "c1", true, []string{"made"}},
@@ -47,6 +49,12 @@ func TestStandingRoots(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waiting makes an Application wait for the health of something that it holds.
+func waiting(app, kind string) string {
+	return strings.Replace(app, "health: {status: Healthy}", "health: {status: Progressing}", 1) +
+		"  resources: [{group: argoproj.io, kind: " + kind + ", namespace: argocd, name: podinfo, health: {status: Progressing}}]\n"
 }
 
 // The order is roots, then Applications that only contain others, then sets, then the rest.

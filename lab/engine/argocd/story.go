@@ -2,9 +2,6 @@ package argocd
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,12 +60,7 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 
 // definition returns a digest of an Application's spec, independent of its status.
 func definition(u *unstructured.Unstructured) string {
-	b, err := json.Marshal([]any{u.Object["spec"], u.GetLabels(), u.GetFinalizers()})
-	if err != nil {
-		return "" // parsed from JSON
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return kube.Digest(u.Object["spec"], u.GetLabels(), u.GetFinalizers())
 }
 
 // Registration returns the labels and annotations that lab set on a cluster's registration.

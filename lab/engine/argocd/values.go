@@ -19,6 +19,7 @@ type Settings struct {
 	WebhookSecret string // signs the forge's webhooks
 	NodePort      int    // of Argo CD's server on the hub; 0 means DefaultNodePort
 	URL           string // user-facing URL of Argo CD, "http://127.0.0.1:8080"
+	Waves         bool   // the estate has ApplicationSets in sync waves
 }
 
 // DefaultNodePort is the default node port of Argo CD's server.
@@ -52,6 +53,10 @@ func Values(s Settings, over map[string]any) map[string]any {
 	if s.NodePort == 0 {
 		s.NodePort = DefaultNodePort
 	}
+	params, cm := params(), configMap(s)
+	if s.Waves {
+		inWaves(params, cm)
+	}
 	own := map[string]any{
 		// Names must not depend on the release: lab refers to argocd-server and so on.
 		"fullnameOverride": releaseName,
@@ -65,8 +70,8 @@ func Values(s Settings, over map[string]any) map[string]any {
 		"crds": map[string]any{"install": true, "keep": true},
 
 		"configs": map[string]any{
-			"params": params(),
-			"cm":     configMap(s),
+			"params": params,
+			"cm":     cm,
 			"secret": secretValues(s),
 		},
 		"controller": map[string]any{"resources": requests("10m", "64Mi"), "readinessProbe": readiness()},

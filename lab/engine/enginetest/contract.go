@@ -18,6 +18,7 @@ import (
 // Engine is the interface under test. Watching and marking are tested separately.
 type Engine interface {
 	engine.Installer
+	engine.Retirer
 	engine.Registrar
 	engine.Receiver
 	engine.Reporter
@@ -41,7 +42,10 @@ type Subject struct {
 	Region       func(*testing.T) string   // returns annotation aws_region of the spoke's registration as deployed by hello
 	Off, On      func(*testing.T) string   // commits that hello leaves the spoke, and that it returns, and returns the commit; nil if the label switches it
 	Revoke       func(*testing.T)          // makes the spoke reject the engine's credentials
+	Renewed      string                    // what Register says of that; "" for "credentials renewed"
 	Holds        func(*testing.T) []string // returns objects of the engine and hello in the spoke, including namespaces
+	Applied      func(*testing.T) []string // returns what hello consists of in the spoke, with uids
+	Traces       func(*testing.T) []string // returns what names the engine, in the spoke and on the hub
 	Fingerprint  func(*testing.T) []string // returns every object written by lab, with its version
 	Patience     time.Duration             // limit of each operation
 }
@@ -70,6 +74,7 @@ func Contract(t *testing.T, s Subject) {
 		{"switched off", c.switchedOff},
 		{"unregister", c.unregister},
 		{"withdraw", c.withdraw},
+		{"retire", c.retire},
 	} {
 		if !t.Run(part.name, part.run) {
 			t.FailNow() // later parts would fail for the same reason

@@ -30,6 +30,7 @@ type Fake struct {
 	broken       map[string]string
 	revoked      bool
 	withdrawn    map[string]bool // clusters withdrawn from, and not registered since
+	left         []string        // applications that Retire left to themselves
 	writes       int             // number of changes
 }
 
@@ -114,6 +115,52 @@ func (f *Fake) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	f.writes++
 	f.state = engine.State{Release: "deployed", Revision: f.state.Revision + 1, Version: chart.Version, Inputs: inputs, Ready: true}
 	return true, nil
+}
+
+// Retire implements Retirer.
+func (f *Fake) Retire(ctx context.Context, _ map[string]*rest.Config, p lab.Progress) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p("stopping the engine")
+	f.writes++
+	f.left = f.applied()
+	f.state, f.root, f.repositories = engine.State{}, nil, map[string]engine.Repository{}
+	clear(f.regs)
+	return nil
+}
+
+// Applied returns the applications in clusters, those of a retired engine included.
+func (f *Fake) Applied() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied()
+}
+
+// Traces returns what the engine has of its own.
+func (f *Fake) Traces() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	if f.state.Installed() {
+		list = append(list, "release")
+	}
+	for cluster := range f.regs {
+		list = append(list, "access to "+cluster)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (f *Fake) applied() []string {
+	names := slices.Clone(f.left)
+	for _, a := range f.applications() {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Register implements Registrar.

@@ -38,6 +38,8 @@ func TestFake(t *testing.T) {
 		},
 		Revoke:      func(*testing.T) { f.Revoke() },
 		Holds:       func(*testing.T) []string { return f.Holds("spoke") },
+		Applied:     func(*testing.T) []string { return append(f.Applied(), "namespace hello") },
+		Traces:      func(*testing.T) []string { return f.Traces() },
 		Fingerprint: func(*testing.T) []string { return []string{strconv.Itoa(f.Writes())} },
 		Patience:    time.Minute,
 	})

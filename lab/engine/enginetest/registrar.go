@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -67,7 +68,7 @@ func (c *contract) revoked(t *testing.T) {
 		}
 	}
 	lines, err := c.Engine.Register(ctx, c.spoke(nil), c.Spoke)
-	if err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
+	if err != nil || !slices.Equal(lines, []string{cmp.Or(c.Renewed, "credentials renewed")}) {
 		t.Fatalf("%v, %v", lines, err)
 	}
 	if why, err := c.Engine.Admits(ctx, "spoke", c.Spoke); why != "" || err != nil {
@@ -181,6 +182,9 @@ func (c *contract) withdraw(t *testing.T) {
 		if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil {
 			t.Fatal(err)
 		}
@@ -206,4 +210,46 @@ func (c *contract) withdraw(t *testing.T) {
 		}
 	}
 	up() // Withdraw can be reverted
+}
+
+func (c *contract) retire(t *testing.T) {
+	before := c.Applied(t)
+	if len(before) < 2 || len(c.Traces(t)) == 0 {
+		t.Fatalf("applied: %v", before)
+	}
+	for range 2 { // an interrupted run is repeated
+		if err := c.Engine.Retire(c.context(t), map[string]*rest.Config{"spoke": c.Spoke}, progress(t)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Engine.Observe(c.context(t)); err != nil || s.Installed() || len(s.Registrations) != 0 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if traces := c.Traces(t); len(traces) != 0 {
+			t.Errorf("left: %v", traces)
+		}
+		if after := c.Applied(t); !slices.Equal(before, after) {
+			t.Errorf("applied before %v, after %v", before, after)
+		}
+	}
+	// An engine, here the same, takes over what another left.
+	if _, err := c.Engine.Install(c.context(t), c.Chart, c.Values, progress(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Engine.Register(c.context(t), c.spoke(nil), c.Spoke); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil {
+		t.Fatal(err)
+	}
+	apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.converged(t, apps)
+	if after := c.Applied(t); !slices.Equal(before, after) {
+		t.Errorf("applied before %v, taken over %v", before, after)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -24,11 +25,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"homelab/lab"
+	"homelab/lab/engine/kube"
 )
 
 // Env returns an environment variable, and skips the test if it is unset. Suites need two clusters on one Docker network, with the images of the engine and of
@@ -281,4 +286,78 @@ func (w *World) Holds(t *testing.T) []string {
 		held = append(held, "clusterrolebinding "+b.Name)
 	}
 	return held
+}
+
+// Applied returns what hello consists of in the spoke, with uids.
+func (w *World) Applied(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, o := range objects(t, w.Spoke) {
+		if o.GetNamespace() == "hello" && (o.GetKind() == "Deployment" || o.GetKind() == "Pod" || o.GetKind() == "ConfigMap" || o.GetKind() == "Service") {
+			list = append(list, fmt.Sprintf("%s %s %s", o.GetKind(), o.GetName(), o.GetUID()))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Naming returns the objects of both clusters that name any of the words.
+func (w *World) Naming(t *testing.T, words ...string) []string {
+	t.Helper()
+	return Naming(t, map[string]*rest.Config{"hub": w.Hub, "spoke": w.Spoke}, words...)
+}
+
+// Naming returns the objects of clusters whose metadata has any of the words.
+func Naming(t *testing.T, clusters map[string]*rest.Config, words ...string) []string {
+	t.Helper()
+	var list []string
+	for name, cfg := range clusters {
+		for _, o := range objects(t, cfg) {
+			b, err := json.Marshal(o.Object["metadata"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range words {
+				if strings.Contains(string(b), word) {
+					list = append(list, fmt.Sprintf("%s: %s %s/%s has %s", name, o.GetKind(), o.GetNamespace(), o.GetName(), word))
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// objects lists all objects of a cluster but events.
+func objects(t *testing.T, cfg *rest.Config) []unstructured.Unstructured {
+	t.Helper()
+	c, err := kube.Connect(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := discovery.ServerPreferredResources(c.Typed.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []unstructured.Unstructured
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range l.APIResources {
+			if !slices.Contains(r.Verbs, "list") || r.Name == "events" {
+				continue
+			}
+			list, err := c.Dynamic.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, list.Items...)
+		}
+	}
+	return all
 }

@@ -27,7 +27,7 @@ const (
 
 // application describes a Kustomization of a cluster in lab's words.
 func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
-	cluster, _ := clusterOf(k.Namespace)
+	cluster, _ := lab.FluxClusterOf(k.Namespace)
 	a := lab.Application{Name: name, Addon: k.Name, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
 	a.Sync, a.Health, a.Message = v.state(k)
 	for _, r := range v.releasesOf(k) {
@@ -178,26 +178,9 @@ func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
 
 // Standing returns what Flux has of the lab, from one look.
 func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
-	v, err := f.look(ctx)
+	s, err := f.scene(ctx, engine.Want{})
 	if err != nil {
 		return engine.Standing{}, err
 	}
-	s := engine.Standing{Applications: v.applications()}
-	if len(v.layers) > 0 && f.isRoot(v.layers[0]) {
-		s.Root, s.Revision = true, commit(applied(v.layers[0]))
-		s.Settled = !slices.ContainsFunc(v.layers, func(k kustomizev1.Kustomization) bool {
-			sync, health, _ := v.state(k)
-			return sync != synced || health != healthy
-		})
-	}
-	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
-		behind := []string{}
-		for _, p := range v.judge(want, nil, registrations) {
-			if p.lags {
-				behind = append(behind, p.Application)
-			}
-		}
-		return behind
-	}
-	return s, nil
+	return s.standing(), nil
 }

@@ -3,6 +3,7 @@ package flux
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -34,12 +36,49 @@ type asker struct {
 	f     *Flux
 	want  engine.Want
 	asked map[types.UID]request
+
+	indices bool // those of charts were asked for
 }
 
 type request struct {
 	token string
 	at    time.Time
 	busy  bool
+}
+
+// askers are those of several clusters, by name.
+type askers map[string]*asker
+
+// meet makes an asker for each cluster that answers for the first time.
+func (a askers) meet(s scene, want engine.Want) {
+	for _, one := range s {
+		if one.silent == nil && a[one.cluster] == nil {
+			a[one.cluster] = newAsker(one.flux, want)
+		}
+	}
+}
+
+// look has each ask what may be asked by now. What fails in one cluster holds up no other.
+func (a askers) look(ctx context.Context, s scene) error {
+	var failed []error
+	for _, one := range s {
+		if one.silent == nil {
+			a[one.cluster].f = one.flux
+			failed = append(failed, a[one.cluster].lookWithCharts(ctx, one.view))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// lookWithCharts asks for the indices of charts, too, until that was done once.
+func (a *asker) lookWithCharts(ctx context.Context, v view) error {
+	if !a.indices {
+		if err := a.f.refreshCharts(ctx); err != nil {
+			return err
+		}
+		a.indices = true
+	}
+	return a.look(ctx, v)
 }
 
 func newAsker(f *Flux, want engine.Want) *asker {
@@ -80,7 +119,7 @@ func (a *asker) look(ctx context.Context, v view) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
 		k := v.apps[name]
-		if cluster, _ := clusterOf(k.Namespace); !a.want.WaitsFor(cluster) {
+		if cluster, _ := lab.FluxClusterOf(k.Namespace); !a.want.WaitsFor(cluster) {
 			continue
 		}
 		if err := a.askKustomization(ctx, v, k); err != nil {

@@ -16,9 +16,30 @@ const chartComponent = "flux2"
 // nodePort is of the receiver of webhooks, on the hub's node.
 const nodePort = 30080
 
+// Standalone returns the definition of Flux where every cluster runs its own.
+func Standalone(namespace string) engine.Definition {
+	d := Definition(namespace)
+	d.Connect = func(h engine.Hub) (engine.Engine, error) {
+		t, err := NewFleet(h, d.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	}
+	d.On = func(h engine.Hub) (engine.Installer, error) {
+		f, err := New(h, d.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		f.home = h.Cluster
+		return guest{f}, nil
+	}
+	return d
+}
+
 // Definition returns the definition of Flux in a namespace; "" means Namespace. It has no UI: its port is that of the receiver of webhooks.
 func Definition(namespace string) engine.Definition {
-	namespace = cmp.Or(namespace, Namespace)
+	namespace = cmp.Or(namespace, lab.FluxNamespace)
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
 		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},

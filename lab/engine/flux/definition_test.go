@@ -61,7 +61,7 @@ func TestDefinition(t *testing.T) {
 		{Definition("mine").WebhookPath("hush"), fmt.Sprintf("/hook/%x", sha256.Sum256([]byte("hushlab-webhookmine")))},
 		{d.Service, "http://webhook-receiver.flux-system.svc"},
 		{d.Type, lab.EngineFlux},
-		{d.Namespace, Namespace},
+		{d.Namespace, lab.FluxNamespace},
 		{d.UI, false},
 	} {
 		if c.got != c.want {
@@ -92,5 +92,37 @@ func TestDefinitionConnect(t *testing.T) {
 	}
 	if e, err := Definition("").Connect(engine.Hub{Config: &rest.Config{Host: "::"}}); err == nil || e != nil {
 		t.Errorf("%v, %v, want an error and no engine", e, err)
+	}
+}
+
+func TestStandaloneDefinition(t *testing.T) {
+	d, hub := Standalone(""), Definition("")
+	if !d.Everywhere() || hub.Everywhere() || d.Namespace != hub.Namespace || d.Type != hub.Type {
+		t.Errorf("%+v", d)
+	}
+	h := engine.Hub{Lab: "demo", Cluster: "hub", Config: &rest.Config{Host: "https://127.0.0.1:1"}}
+	e, err := d.Connect(h)
+	fleet, ok := e.(*Fleet)
+	if err != nil || !ok || fleet.hub.home != "hub" {
+		t.Errorf("%T, %v", e, err)
+	}
+	if _, err := fleet.on("prod"); err == nil {
+		t.Error("a way to a cluster that nobody knows")
+	}
+	h.Cluster = "prod"
+	i, err := d.On(h)
+	if g, ok := i.(guest); err != nil || !ok || g.home != "prod" {
+		t.Errorf("%T, %v", i, err)
+	}
+	h.Config = &rest.Config{Host: "::"}
+	if e, err := d.Connect(h); err == nil || e != nil {
+		t.Errorf("%v, %v, want an error and no engine", e, err)
+	}
+	if i, err := d.On(h); err == nil || i != nil {
+		t.Errorf("%v, %v, want an error and no engine", i, err)
+	}
+	guests := Values(engine.Settings{Ref: func(string) string { return "" }, Guest: true}, nil)
+	if _, takes := at(guests, "notificationController").(map[string]any)["webhookReceiver"]; takes {
+		t.Error("a port is taken of somebody else's nodes")
 	}
 }

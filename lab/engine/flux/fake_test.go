@@ -25,6 +25,8 @@ type fakeRelease struct {
 	state helm.State
 	fail  error
 	last  helm.Release
+
+	removed bool
 }
 
 func (r *fakeRelease) Observe(context.Context, string) (helm.State, error) { return r.state, r.fail }
@@ -40,9 +42,17 @@ func (r *fakeRelease) Ensure(_ context.Context, want helm.Release, p lab.Progres
 	return helm.Result{State: r.state, Changed: true}, nil
 }
 
+func (r *fakeRelease) Remove(context.Context, string) error {
+	if r.fail == nil {
+		r.state, r.removed = helm.State{}, true
+	}
+	return r.fail
+}
+
 func kinds() kubetest.Kinds {
 	k := kubetest.Core()
 	k[kustomizations], k[helmReleases], k[gitRepositories] = "Kustomization", "HelmRelease", "GitRepository"
+	k[kube.CRDs] = "CustomResourceDefinition"
 	k[helmRepositories], k[helmCharts], k[receivers] = "HelmRepository", "HelmChart", "Receiver"
 	return k
 }
@@ -52,7 +62,7 @@ func newFake(t *testing.T, manifests ...string) (f *Flux, hub, spoke *kubetest.C
 	t.Helper()
 	hub, spoke = kubetest.New(t, kinds(), manifests...), kubetest.New(t, kinds())
 	f = &Flux{
-		lab: "homelab", namespace: Namespace, hub: hub.Clients(), release: &fakeRelease{},
+		lab: "homelab", namespace: lab.FluxNamespace, hub: hub.Clients(), release: &fakeRelease{},
 		connect: func(*rest.Config) (kube.Clients, error) { return spoke.Clients(), nil },
 	}
 	return f, hub, spoke

@@ -23,9 +23,6 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// Namespace is the default namespace of Flux. The estate's manifests name it.
-const Namespace = "flux-system"
-
 // InCluster is the server of the hub's own registration.
 const InCluster = "https://kubernetes.default.svc"
 
@@ -52,6 +49,7 @@ var (
 type Flux struct {
 	lab       string
 	namespace string
+	home      string // the one cluster that it drives, and runs on; empty where the hub's drives all
 	hub       kube.Clients
 	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
@@ -62,6 +60,7 @@ type Flux struct {
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
+	Remove(ctx context.Context, name string) error
 }
 
 // New returns the engine of a lab's hub, in a namespace. It connects lazily.
@@ -81,12 +80,6 @@ func New(h engine.Hub, namespace string) (*Flux, error) {
 func (f *Flux) labels(part string) map[string]any {
 	return map[string]any{lab.LabelName: f.lab, lab.LabelPart: part}
 }
-
-// namespaceOf returns the hub's namespace of a cluster.
-func namespaceOf(cluster string) string { return "cluster-" + cluster }
-
-// clusterOf is the inverse of namespaceOf; false for other namespaces.
-func clusterOf(namespace string) (string, bool) { return strings.CutPrefix(namespace, "cluster-") }
 
 // Observe looks at the engine and its registrations. It changes nothing.
 func (f *Flux) Observe(ctx context.Context) (engine.State, error) {

@@ -2,15 +2,12 @@ package flux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"homelab/lab"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
-	"homelab/lab/engine/words"
 	"homelab/lab/engine/workload"
 )
 
@@ -27,32 +24,7 @@ func (f *Flux) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	if err != nil {
 		return false, fmt.Errorf("flux: %w", err)
 	}
-	return res.Changed, f.awaitReady(ctx, res.State, p)
-}
-
-// awaitReady waits until every controller serves.
-func (f *Flux) awaitReady(ctx context.Context, rel helm.State, p lab.Progress) error {
-	within, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	version := strings.TrimPrefix(rel.App, "v")
-	err := workload.Wait(within, f.hub.Typed, f.namespace, rel.Workloads, func(d string) { p("flux " + version + ": " + short(d)) })
-	var late *workload.NotReady
-	if !errors.As(err, &late) {
-		return err
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	e := &lab.Error{
-		Exit: lab.ExitTimeout, Code: "engine_not_ready",
-		Message: fmt.Sprintf("flux %s is not ready after %s: %s", version, lab.WholeSeconds(late.Waited.Round(time.Second)), short(workload.Sentence(late.Waiting))),
-		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
-	}
-	for _, s := range late.Waiting {
-		e.Details = append(e.Details, words.Wrap(short(s.String()), words.Width)...)
-	}
-	for _, s := range late.Pods {
-		e.Details = append(e.Details, words.Wrap(s, words.Width)...)
-	}
-	return e
+	return res.Changed, workload.AwaitEngine(ctx, f.hub.Typed, workload.Engine{
+		Name: "flux " + strings.TrimPrefix(res.State.App, "v"), Namespace: f.namespace, Workloads: res.State.Workloads, Affix: "-controller", Within: readyWithin,
+	}, p)
 }

@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"homelab/lab"
 	"homelab/lab/engine"
 )
 
@@ -23,6 +24,8 @@ type pending struct {
 	engine.Pending
 	lags  bool // it was last compared with another commit than the wanted one, or with another cluster than the registered one
 	layer bool // no application
+
+	silent bool // a cluster that does not answer
 }
 
 // judge returns what is not as wanted: layers first, then applications, by name. With an asker, what has not answered it counts for nothing.
@@ -37,7 +40,7 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-		cluster, _ := clusterOf(v.apps[name].Namespace)
+		cluster, _ := lab.FluxClusterOf(v.apps[name].Namespace)
 		if slices.Contains(want.LeftOut, name) || !want.WaitsFor(cluster) {
 			continue
 		}

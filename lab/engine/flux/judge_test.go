@@ -57,19 +57,19 @@ func TestJudge(t *testing.T) {
 		"source fails": {
 			objects: source(oldCommit) + layer("flux-system", "", oldCommit) + app("prod", "podinfo", newCommit),
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, gitRepositories, Namespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
+				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
 			},
 			pending: []string{"flux-system OutOfSync lags: repository flux-system: connection refused", "prod-podinfo OutOfSync: is not at the commit that was fetched"},
 		},
 		"root fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, Namespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
+				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
 			},
 			pending: []string{"flux-system Degraded: no such file"},
 		},
 		"root waits for what is not healthy": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, Namespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
+				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
 			},
 		},
 		"layer below lags": {

@@ -86,24 +86,50 @@ func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progres
 	if have == nil || err != nil {
 		return nil, err
 	}
-	ns := namespaceOf(d.Cluster)
 	if have.GetLabels()[lab.LabelName] != f.lab {
-		return nil, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + d.Cluster + " was registered by someone else",
-			Cure: "remove the namespace " + ns + " by hand if it is no longer wanted",
-		}
+		return nil, notOurs(d.Cluster)
 	}
 	lines, err := f.clean(ctx, d, p)
 	if err == nil {
-		err = f.delete(ctx, kube.Namespaces, "", ns)
-	}
-	if err == nil {
-		err = f.delete(ctx, kube.Secrets, ns, SecretName) // a namespace takes its time
+		err = f.forget(ctx, d.Cluster)
 	}
 	if err != nil {
 		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
 	}
 	return append(lines, "cluster "+d.Cluster+" is no longer registered"), nil
+}
+
+// forget deletes a cluster's registration.
+func (f *Flux) forget(ctx context.Context, cluster string) error {
+	ns := lab.FluxNamespaceOf(cluster)
+	if err := f.delete(ctx, kube.Namespaces, "", ns); err != nil {
+		return err
+	}
+	return f.delete(ctx, kube.Secrets, ns, lab.FluxKubeconfig) // a namespace takes its time
+}
+
+func notOurs(cluster string) error {
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
+		Cure: "remove the namespace " + lab.FluxNamespaceOf(cluster) + " by hand if it is no longer wanted",
+	}
+}
+
+// letGoOf removes the finalizers of a cluster's applications that were not deleted in time, and describes each.
+func (f *Flux) letGoOf(ctx context.Context, cluster string, left []lab.Application) ([]string, error) {
+	if len(left) == 0 {
+		return nil, nil
+	}
+	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
+		if err := f.unfinalize(ctx, r, lab.FluxNamespaceOf(cluster)); err != nil {
+			return nil, err
+		}
+	}
+	var lines []string
+	for _, a := range left {
+		lines = append(lines, "application "+a.Name+" is let go, what it made stays where it was")
+	}
+	return lines, nil
 }
 
 // clean removes what Flux applied to a cluster, and describes what stays.
@@ -127,23 +153,13 @@ func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([
 	if d.Spoke == nil {
 		within = goneWithin
 	}
-	var lines []string
 	left, err := f.empty(ctx, []string{d.Cluster}, within, p)
 	if err != nil {
 		return nil, err
 	}
-	if len(left) > 0 {
-		for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
-			if err := f.unfinalize(ctx, r, namespaceOf(d.Cluster)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, a := range left {
-		lines = append(lines, "application "+a.Name+" is let go, what it made stays where it was")
-	}
-	if d.Spoke == nil || !d.LivesOn {
-		return lines, nil
+	lines, err := f.letGoOf(ctx, d.Cluster, left)
+	if err != nil || d.Spoke == nil || !d.LivesOn {
+		return lines, err
 	}
 	kept, err := f.removeAccess(ctx, d.Cluster, d.Spoke, p)
 	return append(lines, kept...), err
@@ -191,12 +207,12 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 			return nil, err
 		}
 		for name, k := range v.apps {
-			if c, _ := clusterOf(k.Namespace); !slices.Contains(clusters, c) {
+			if c, _ := lab.FluxClusterOf(k.Namespace); !slices.Contains(clusters, c) {
 				delete(v.apps, name)
 			}
 		}
 		for key := range v.releases {
-			if c, _ := clusterOf(key.Namespace); !slices.Contains(clusters, c) {
+			if c, _ := lab.FluxClusterOf(key.Namespace); !slices.Contains(clusters, c) {
 				delete(v.releases, key)
 			}
 		}
@@ -277,11 +293,7 @@ func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p l
 		return nil, err
 	}
 	if len(left) > 0 {
-		return nil, &lab.Error{
-			Exit: lab.ExitTimeout, Code: "withdraw",
-			Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0].Name, lab.WholeSeconds(withdrawWithin), cmp.Or(left[0].Message, "flux says nothing of why")),
-			Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
-		}
+		return nil, notWithdrawn(left)
 	}
 	var stays []string
 	for _, name := range names {
@@ -337,13 +349,13 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
 	made := map[string][]string{}
 	for _, r := range v.releases {
-		cluster, ok := clusterOf(r.Namespace)
+		cluster, ok := lab.FluxClusterOf(r.Namespace)
 		if in := r.Spec.TargetNamespace; ok && in != "" && r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
 			made[cluster] = append(made[cluster], in)
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(made)) {
-		if err := kube.NoteNamespaces(ctx, f.hub.Dynamic, namespaceOf(cluster), made[cluster]); err != nil {
+		if err := kube.NoteNamespaces(ctx, f.hub.Dynamic, lab.FluxNamespaceOf(cluster), made[cluster]); err != nil {
 			return err
 		}
 	}
@@ -352,7 +364,7 @@ func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
 
 // takeNote copies the note of a cluster into the cluster itself.
 func (f *Flux) takeNote(ctx context.Context, cluster string, spoke *rest.Config) error {
-	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, namespaceOf(cluster), metav1.GetOptions{})
+	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, lab.FluxNamespaceOf(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

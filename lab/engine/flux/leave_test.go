@@ -54,6 +54,11 @@ metadata: {name: lab-flux-manager, labels: {lab.homelab/name: homelab}}
 func fillSpoke(t *testing.T, spoke *kubetest.Cluster) {
 	t.Helper()
 	spoke.Create(t, "", spokeObjects)
+	fillResources(spoke)
+}
+
+// fillResources has a spoke tell what its namespaces can hold.
+func fillResources(spoke *kubetest.Cluster) {
 	spoke.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}},
 	}}}
@@ -113,12 +118,12 @@ func TestUnregisterReadsGit(t *testing.T) {
 		if w := hub.Writes(); !slices.Equal(w, []string{"patch namespaces cluster-prod", "patch gitrepositories flux-system"}) {
 			t.Fatalf("%q", w)
 		}
-		answer(t, hub, gitRepositories, Namespace, "flux-system")
+		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
 		time.Sleep(1200 * time.Millisecond)
 		if w := hub.Writes(); !slices.Equal(w, []string{"patch kustomizations flux-system"}) {
 			t.Fatalf("%q", w)
 		}
-		answer(t, hub, kustomizations, Namespace, "flux-system")
+		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +230,7 @@ func TestWithdraw(t *testing.T) {
 		if got := spoke.Names(t, kube.ClusterRoleBindings, ""); len(got) != 0 {
 			t.Errorf("spoke %q", got)
 		}
-		if suspended := at(hub.Get(t, kustomizations, Namespace, "flux-system").Object, "spec", "suspend"); suspended != true {
+		if suspended := at(hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system").Object, "spec", "suspend"); suspended != true {
 			t.Error("the root goes on")
 		}
 		if got := hub.Names(t, kube.Secrets, "cluster-prod"); len(got) != 1 {
@@ -278,8 +283,10 @@ func TestWithdrawTimeout(t *testing.T) {
 func TestWithdrawAwaitsTheRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, stopped())
-		hub.Patch(t, kustomizations, Namespace, "flux-system", conditions("Reconciling True Progressing: x"))
-		time.AfterFunc(10*time.Second, func() { hub.Patch(t, kustomizations, Namespace, "flux-system", conditions("Ready True ok: ok")) })
+		hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Reconciling True Progressing: x"))
+		time.AfterFunc(10*time.Second, func() {
+			hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready True ok: ok"))
+		})
 		began := time.Now()
 		if _, err := f.Withdraw(t.Context(), nil, func(string) {}); err != nil {
 			t.Fatal(err)
@@ -294,7 +301,7 @@ func TestWithdrawAwaitsTheRound(t *testing.T) {
 func TestLetGo(t *testing.T) {
 	f, hub, _ := newFake(t, standing())
 	mark := map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo, "finalizers": []any{"x"}}}
-	hub.Patch(t, gitRepositories, Namespace, "flux-system", mark)
+	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", mark)
 	hub.Patch(t, helmReleases, "cluster-prod", "podinfo", mark)
 	hub.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"finalizers": []any{"x"}}})
 	if err := f.letGo(t.Context()); err != nil {
@@ -304,7 +311,7 @@ func TestLetGo(t *testing.T) {
 		got  []string
 		want int
 	}{
-		{hub.Get(t, gitRepositories, Namespace, "flux-system").GetFinalizers(), 0},
+		{hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetFinalizers(), 0},
 		{hub.Get(t, helmReleases, "cluster-prod", "podinfo").GetFinalizers(), 0},
 		{hub.Get(t, kustomizations, "cluster-prod", "podinfo").GetFinalizers(), 1},
 	} {

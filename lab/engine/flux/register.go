@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +23,6 @@ import (
 )
 
 const (
-	// SecretName and VarsName are of the objects in a cluster's namespace that the estate's manifests name: spec.kubeConfig.secretRef, and
-	// spec.postBuild.substituteFrom.
-	SecretName = "cluster-kubeconfig"
-	VarsName   = "cluster-vars"
-
 	registration = "registration"
 
 	serverAnnotation = "lab.homelab/server"
@@ -66,7 +59,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 			return nil, err
 		}
 	}
-	ns := kube.Namespace{Name: namespaceOf(reg.Cluster), Labels: f.labels(registration)}
+	ns := kube.Namespace{Name: lab.FluxNamespaceOf(reg.Cluster), Labels: f.labels(registration)}
 	if err := ns.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
 		return nil, err
 	}
@@ -96,7 +89,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
-	replaced, err := f.applyVars(ctx, reg.Cluster, Vars(plain(reg.Labels), plain(reg.Annotations)))
+	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
 	switch {
 	case err != nil:
 		return nil, err
@@ -165,25 +158,7 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 	if config != "" {
 		data["value"] = config
 	}
-	return kube.Secret(map[string]any{"name": SecretName, "namespace": namespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
-}
-
-// variable matches what substitution does not take in names.
-var variable = regexp.MustCompile(`[^A-Za-z0-9_]`)
-
-// Vars are the variables of a cluster for substitution: its labels and annotations, which win, in the spelling that substitution allows.
-func Vars(labels, annotations map[string]string) map[string]string {
-	vars := map[string]string{}
-	for _, m := range []map[string]string{labels, annotations} {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			name := variable.ReplaceAllString(k, "_")
-			if unicode.IsDigit(rune(name[0])) {
-				name = "_" + name
-			}
-			vars[name] = m[k]
-		}
-	}
-	return vars
+	return kube.Secret(map[string]any{"name": lab.FluxKubeconfig, "namespace": lab.FluxNamespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
 }
 
 // watched has Flux look again as soon as an object changes that a Kustomization names. The Secret does without: its labels and annotations change too, which
@@ -192,11 +167,14 @@ const watched = "reconcile.fluxcd.io/watch"
 
 // applyVars makes a cluster's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
 func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]string) (bool, error) {
+	if f.home != "" && cluster != f.home { // whose own Flux has them
+		return false, nil
+	}
 	labels := f.labels(registration)
 	labels[watched] = "Enabled"
 	want := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": values(vars),
-		"metadata": map[string]any{"name": VarsName, "namespace": namespaceOf(cluster), "labels": labels},
+		"metadata": map[string]any{"name": lab.FluxVariables, "namespace": lab.FluxNamespaceOf(cluster), "labels": labels},
 	}}
 	have, same, err := kube.Compare(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
 	if err != nil || same {
@@ -204,7 +182,7 @@ func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]st
 	}
 	if have != nil {
 		objects, name := kube.Place(f.hub.Dynamic, kube.ConfigMaps, want)
-		if err := objects.Delete(ctx, VarsName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := objects.Delete(ctx, lab.FluxVariables, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return false, kube.Wrap(name, err)
 		}
 	}
@@ -220,14 +198,6 @@ func values(m map[string]string) map[string]any {
 	return out
 }
 
-func plain(m map[string]lab.Value) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[k] = v.Value
-	}
-	return out
-}
-
 // registrations lists the clusters that this lab registered.
 func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{
@@ -238,7 +208,7 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	}
 	var out []engine.Registered
 	for i := range list.Items {
-		if list.Items[i].GetName() == SecretName {
+		if list.Items[i].GetName() == lab.FluxKubeconfig {
 			out = append(out, f.registered(&list.Items[i]))
 		}
 	}
@@ -248,7 +218,7 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 
 // registrationSecret returns the Secret of one cluster; nil if it is not registered.
 func (f *Flux) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
-	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(namespaceOf(cluster)).Get(ctx, SecretName, metav1.GetOptions{})
+	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(lab.FluxNamespaceOf(cluster)).Get(ctx, lab.FluxKubeconfig, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -264,7 +234,7 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	server := annotations[serverAnnotation]
 	delete(annotations, serverAnnotation)
 	delete(annotations, sinceAnnotation)
-	cluster, _ := clusterOf(o.GetNamespace())
+	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
 	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations}
 }
 

@@ -68,7 +68,7 @@ func canceled(t *testing.T) context.Context {
 
 func vars(t *testing.T, hub *kubetest.Cluster) map[string]string {
 	t.Helper()
-	o := hub.Get(t, kube.ConfigMaps, "cluster-prod", VarsName)
+	o := hub.Get(t, kube.ConfigMaps, "cluster-prod", lab.FluxVariables)
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func vars(t *testing.T, hub *kubetest.Cluster) map[string]string {
 
 func TestRegister(t *testing.T) {
 	f, hub, _ := withProd(t)
-	o := hub.Get(t, kube.Secrets, "cluster-prod", SecretName)
+	o := hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)
 	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(kube.SecretField(o, "value")))
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestRegister(t *testing.T) {
 
 func TestRegisterChanges(t *testing.T) {
 	f, hub, spoke := withProd(t)
-	since := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", SecretName))
+	since := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig))
 	change := func(labels, annotations map[string]lab.Value) {
 		annotations["aws_region"] = lab.Value{Value: "eu-central-1"}
 		delete(annotations, "odd/key")
@@ -135,14 +135,14 @@ func TestRegisterChanges(t *testing.T) {
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "aws_region": "eu-central-1", "_1st": "x"}) {
 		t.Errorf("vars %v", got)
 	}
-	if at := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", SecretName)); !at.Equal(since) {
+	if at := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)); !at.Equal(since) {
 		t.Errorf("since %s, was %s", at, since)
 	}
 	issue(t, spoke, "another")
 	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), VarsName, metav1.DeleteOptions{}); err != nil {
+	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"registration mended"}) {
@@ -157,7 +157,7 @@ func TestRegisterAddresses(t *testing.T) {
 	if _, err := f.Register(t.Context(), lab.Registration{Cluster: "hub", Server: InCluster}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if o := hub.Get(t, kube.Secrets, "cluster-hub", SecretName); kube.SecretField(o, "value") != "" {
+	if o := hub.Get(t, kube.Secrets, "cluster-hub", lab.FluxKubeconfig); kube.SecretField(o, "value") != "" {
 		t.Error("a kubeconfig for the hub")
 	}
 	reg := prod(nil)
@@ -165,7 +165,7 @@ func TestRegisterAddresses(t *testing.T) {
 	if _, err := f.Register(t.Context(), reg, &rest.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := clientcmd.Load([]byte(kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", SecretName), "value")))
+	cfg, err := clientcmd.Load([]byte(kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestRegisterAddresses(t *testing.T) {
 }
 
 func TestVars(t *testing.T) {
-	got := Vars(map[string]string{"a/b": "label", "x": "label"}, map[string]string{"a.b": "annotation", "9": "y"})
+	got := lab.Variables(map[string]string{"a/b": "label", "x": "label"}, map[string]string{"a.b": "annotation", "9": "y"})
 	if want := map[string]string{"a_b": "annotation", "x": "label", "_9": "y"}; !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
@@ -218,7 +218,7 @@ func TestAdmits(t *testing.T) {
 	if _, err := f.Admits(t.Context(), "prod", &rest.Config{}); err == nil || !strings.HasPrefix(err.Error(), "cluster prod: ") {
 		t.Errorf("%v", err)
 	}
-	hub.Patch(t, kube.Secrets, "cluster-prod", SecretName, map[string]any{"data": map[string]any{"value": "eA=="}})
+	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
 	admits("its credentials are half written")
 	if why, err := f.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)

@@ -2,12 +2,16 @@ package flux
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"homelab/lab"
 	"homelab/lab/engine/kube"
 )
 
@@ -16,7 +20,7 @@ import (
 func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
 	made := false
 	for _, c := range clusters {
-		ns := kube.Namespace{Name: namespaceOf(c), Labels: f.labels(registration)}
+		ns := kube.Namespace{Name: lab.FluxNamespaceOf(c), Labels: f.labels(registration)}
 		_, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, ns.Name, metav1.GetOptions{})
 		if err == nil {
 			continue
@@ -30,6 +34,51 @@ func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
 		made = true
 	}
 	return made, nil
+}
+
+// clearRoom removes the namespaces that makeRoom made for clusters that have left the estate: nobody registered them, and Git has nothing for them any more. It
+// reports whether there was one.
+func (f *Flux) clearRoom(ctx context.Context, clusters []string) (bool, error) {
+	if len(clusters) == 0 {
+		return false, nil
+	}
+	list, err := f.hub.Dynamic.Resource(kube.Namespaces).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration})
+	if err != nil {
+		return false, fmt.Errorf("namespaces: %w", err)
+	}
+	cleared := false
+	for _, ns := range list.Items {
+		cluster, ok := lab.FluxClusterOf(ns.GetName())
+		if !ok || slices.Contains(clusters, cluster) || ns.GetDeletionTimestamp() != nil {
+			continue
+		}
+		used, err := f.inUse(ctx, ns.GetName())
+		if err == nil && !used {
+			err = f.delete(ctx, kube.Namespaces, "", ns.GetName())
+			cleared = true
+		}
+		if err != nil {
+			return cleared, err
+		}
+	}
+	return cleared, nil
+}
+
+// inUse reports whether a cluster's namespace has its registration or anything to apply.
+func (f *Flux) inUse(ctx context.Context, namespace string) (bool, error) {
+	for _, r := range []schema.GroupVersionResource{kube.Secrets, kustomizations, helmReleases} {
+		list, err := f.hub.Dynamic.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.Resource, err)
+		}
+		if len(list.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // keep has Flux leave an object of the root as lab made it: a repository in bootstrap's layout holds it too, with the address that it has upstream.

@@ -1,11 +1,8 @@
 package flux
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -17,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -149,6 +145,10 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	if err != nil {
 		return made, err
 	}
+	cleared, err := f.clearRoom(ctx, root.Clusters)
+	if made = made || cleared; err != nil {
+		return made, err
+	}
 	applied, err := f.beside().Apply(ctx, root.Beside)
 	if applied = applied || made; err != nil {
 		return applied, err
@@ -171,9 +171,9 @@ func (f *Flux) beside() kube.Beside {
 
 // root reads a root's objects, pointed at the lab's forge, and adds the Receiver of its webhooks.
 func (f *Flux) root(root engine.Root) ([]part, error) {
-	objects, err := decode(root.Manifest)
+	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("root: %w", err)
 	}
 	mirrors, estate := map[string]string{}, ""
 	for address, mirror := range root.Mirrors {
@@ -237,25 +237,6 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 		Exit: lab.ExitInvalid, Code: "invalid_estate",
 		Message: fmt.Sprintf("the root's file holds a %s %q", o.GetKind(), o.GetName()),
 		Cure:    "it may hold GitRepositories and Kustomizations; put the rest into a folder that one of them applies",
-	}
-}
-
-func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
-	for {
-		var o unstructured.Unstructured
-		switch err := docs.Decode(&o.Object); {
-		case errors.Is(err, io.EOF) && len(objects) == 0:
-			return nil, errors.New("root: the manifest is empty")
-		case errors.Is(err, io.EOF):
-			return objects, nil
-		case err != nil:
-			return nil, fmt.Errorf("root: %w", err)
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, &o)
-		}
 	}
 }
 

@@ -2,9 +2,6 @@ package flux
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,24 +16,29 @@ import (
 
 // Watch reports every application, calls ready, and goes on reporting changes, in order, until ctx ends.
 func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
+	return watch(ctx, f.scene, seen, ready)
+}
+
+// watch reports the applications of the Fluxes that see shows. Those of a cluster that does not answer stay as they were.
+func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, error), seen func(lab.Application, engine.Observed), ready func()) error {
 	type state struct {
 		lab.Application
 		engine.Observed
 	}
 	known := map[string]state{}
 	for first := true; ; {
-		if v, err := f.look(ctx); err == nil {
-			for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-				k := v.apps[name]
-				now := state{v.application(name, k), engine.Observed{SelfHeal: heals(k, v.releasesOf(k)), Definition: definition(k)}}
-				if old, had := known[name]; !had || old != now {
-					known[name] = now
+		if s, err := see(ctx, engine.Want{}); err == nil {
+			for _, now := range s.applications() {
+				k, one, _ := s.app(now.Name)
+				now := state{now, engine.Observed{SelfHeal: heals(k, one.releasesOf(k)), Definition: definition(k)}}
+				if old, had := known[now.Name]; !had || old != now {
+					known[now.Name] = now
 					seen(now.Application, now.Observed)
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(known)) {
-				if _, there := v.apps[name]; !there {
-					last := known[name]
+				last := known[name]
+				if _, _, there := s.app(name); !there && !slices.ContainsFunc(s, func(one sight) bool { return one.silent != nil && one.cluster == last.Cluster }) {
 					last.Gone = true
 					seen(last.Application, last.Observed)
 					delete(known, name)
@@ -55,12 +57,7 @@ func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Obse
 
 // definition is a digest of what is asked of an application.
 func definition(k kustomizev1.Kustomization) string {
-	b, err := json.Marshal([]any{k.Spec, k.Labels, k.Finalizers})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return kube.Digest(k.Spec, k.Labels, k.Finalizers)
 }
 
 // Registration returns what Flux knows of a cluster, as far as lab set it.
@@ -111,6 +108,6 @@ func (f *Flux) Mark(ctx context.Context, cluster string, m engine.Marks) error {
 		return fmt.Errorf("cluster %s: %w", cluster, err)
 	}
 	now := f.registered(after)
-	_, err = f.applyVars(ctx, cluster, Vars(now.Labels, now.Annotations))
+	_, err = f.applyVars(ctx, cluster, lab.Variables(now.Labels, now.Annotations))
 	return kube.Wrap("cluster "+cluster, err)
 }

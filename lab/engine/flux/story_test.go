@@ -23,7 +23,7 @@ import (
 func TestMark(t *testing.T) {
 	f, hub, _ := withProd(t)
 	value, none := "x", (*string)(nil)
-	config := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", SecretName), "value")
+	config := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value")
 	err := f.Mark(t.Context(), "prod", engine.Marks{
 		Labels: map[string]*string{"tier": &value}, Annotations: map[string]*string{"aws_region": &value, "odd/key": none, "never": none},
 	})
@@ -37,14 +37,14 @@ func TestMark(t *testing.T) {
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "tier": "x", "aws_region": "x"}) {
 		t.Errorf("vars %v", got)
 	}
-	if got := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", SecretName), "value"); got != config || got == "" {
+	if got := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value"); got != config || got == "" {
 		t.Error("the kubeconfig changed")
 	}
 	lines, err := f.Register(t.Context(), prod(nil), &rest.Config{})
 	if want := []string{"label tier: removed", "annotation aws_region: x -> eu-west-1", "annotation odd/key: a b: c"}; err != nil || !slices.Equal(lines, want) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	hub.Patch(t, kube.Secrets, "cluster-prod", SecretName, map[string]any{"metadata": map[string]any{"labels": map[string]any{"hers": "y"}}})
+	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"metadata": map[string]any{"labels": map[string]any{"hers": "y"}}})
 	if err := f.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"hers": &value}}); err == nil || err.Error() != "cluster prod: labels hers was set by somebody else" {
 		t.Errorf("%v", err)
 	}
@@ -151,10 +151,10 @@ func TestInstallAndObserve(t *testing.T) {
 	if err != nil || !changed || !slices.Equal(told, []string{"flux: installing"}) {
 		t.Errorf("%t, %v, %q", changed, err, told)
 	}
-	if r.last.Namespace != Namespace || r.last.Name != "flux" || r.last.Labels[lab.LabelName] != "homelab" {
+	if r.last.Namespace != lab.FluxNamespace || r.last.Name != "flux" || r.last.Labels[lab.LabelName] != "homelab" {
 		t.Errorf("%+v", r.last)
 	}
-	if ns := hub.Get(t, kube.Namespaces, "", Namespace); ns.GetLabels()[lab.LabelPart] != "engine" {
+	if ns := hub.Get(t, kube.Namespaces, "", lab.FluxNamespace); ns.GetLabels()[lab.LabelPart] != "engine" {
 		t.Errorf("%v", ns.GetLabels())
 	}
 	r.state = helm.State{Status: "deployed", Revision: 1, App: "2.9.5", Workloads: []string{"Deployment/source-controller", "Deployment/helm-controller"}}
@@ -179,12 +179,12 @@ func TestInstallNotReady(t *testing.T) {
 		f, hub, _ := newFake(t)
 		f.release.(*fakeRelease).state.Workloads = []string{"Deployment/source-controller"}
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: lab.FluxNamespace},
 			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "manager", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: strings.Repeat("long ", 40)}},
 			}}},
 		}
-		if _, err := hub.Typed.CoreV1().Pods(Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		if _, err := hub.Typed.CoreV1().Pods(lab.FluxNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := f.Install(t.Context(), lab.Chart{Name: "flux2"}, nil, func(string) {})

@@ -66,6 +66,9 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 		}
 		own[c.key] = of
 	}
+	if s.Guest {
+		return helm.Merge(own, over)
+	}
 	notification := own["notificationController"].(map[string]any)
 	notification["webhookReceiver"] = map[string]any{"service": map[string]any{"type": "NodePort", "nodePort": nodePort}}
 	return helm.Merge(own, over)

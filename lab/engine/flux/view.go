@@ -42,7 +42,7 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	}
 	if err == nil {
 		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) {
-			if cluster, ok := clusterOf(o.Namespace); ok {
+			if cluster, ok := lab.FluxClusterOf(o.Namespace); ok {
 				v.apps[lab.ApplicationName(cluster, o.Name)] = o
 			} else if f.isRoot(o) || o.Labels[fromName] != "" {
 				v.layers = append(v.layers, o)
@@ -56,7 +56,7 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
 	for _, r := range v.releases { // a Kustomization goes before the releases that it had
-		cluster, ok := clusterOf(r.Namespace)
+		cluster, ok := lab.FluxClusterOf(r.Namespace)
 		name := lab.ApplicationName(cluster, r.Labels[fromName])
 		if _, there := v.apps[name]; ok && !there && r.Labels[fromNamespace] == r.Namespace {
 			v.apps[name] = kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{

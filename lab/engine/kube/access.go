@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"homelab/lab"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -123,3 +126,21 @@ func (x Access) awaitToken(ctx context.Context, spoke dynamic.Interface) (Creden
 
 // ErrNoToken says that the token controller did not answer.
 var ErrNoToken = errors.New("no token was issued")
+
+// Revoke removes the account from a spoke, and leaves lab's namespace.
+func (x Access) Revoke(ctx context.Context, spoke dynamic.Interface) error {
+	for _, part := range []struct {
+		resource        schema.GroupVersionResource
+		namespace, name string
+	}{{ClusterRoleBindings, "", x.Binding()}, {Secrets, SpokeNamespace, x.token()}, {ServiceAccounts, SpokeNamespace, x.Account}} {
+		objects := spoke.Resource(part.resource).Namespace(part.namespace)
+		o, err := objects.Get(ctx, part.name, metav1.GetOptions{})
+		if err == nil && any(o.GetLabels()[lab.LabelName]) == x.Labels[lab.LabelName] {
+			err = objects.Delete(ctx, part.name, metav1.DeleteOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return Wrap(part.resource.Resource+" "+part.name, err)
+		}
+	}
+	return nil
+}

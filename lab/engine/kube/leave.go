@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
@@ -147,6 +148,16 @@ func summary(list []string) string {
 // namespaced lists the kinds of objects that a namespace of a cluster can hold. What an API service that does not answer would tell is left out.
 func namespaced(c Clients) ([]schema.GroupVersionResource, error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(c.Typed.Discovery())
+	return kindsWith(lists, err, "list", "delete")
+}
+
+// resources lists all kinds of objects of a cluster that have these verbs, likewise.
+func resources(c Clients, verbs ...string) ([]schema.GroupVersionResource, error) {
+	lists, err := discovery.ServerPreferredResources(c.Typed.Discovery())
+	return kindsWith(lists, err, verbs...)
+}
+
+func kindsWith(lists []*metav1.APIResourceList, err error, verbs ...string) ([]schema.GroupVersionResource, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, err
 	}
@@ -157,7 +168,7 @@ func namespaced(c Clients) ([]schema.GroupVersionResource, error) {
 			return nil, err
 		}
 		for _, r := range l.APIResources {
-			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && r.Name != "events" {
+			if sets.New(r.Verbs...).HasAll(verbs...) && r.Name != "events" {
 				kinds = append(kinds, gv.WithResource(r.Name))
 			}
 		}

@@ -33,10 +33,10 @@ type Forge interface {
 	Log(ctx context.Context, n int) ([]forge.Commit, error)
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
-	EnsureWebhook(ctx context.Context, url, secret string) (bool, error)
-	HasWebhook(ctx context.Context, url, secret string) (bool, error)
-	Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error)
-	Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error)
+	EnsureWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
+	HasWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
+	Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error)
+	Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error)
 	Remove(ctx context.Context) error
 }
 
@@ -191,12 +191,23 @@ func Contract(t *testing.T, s Subject) {
 		const url = "http://172.18.0.2:30080/api/webhook"
 		for _, step := range []struct {
 			url, secret string
+			also        []string
 			changed     bool
-		}{{url, "s1", true}, {url, "s1", false}, {url, "s2", true}, {url, "s2", false}, {url + "2", "s2", true}} {
-			if has, err := s.Forge.HasWebhook(ctx, step.url, step.secret); err != nil || has == step.changed {
+		}{
+			{url, "s1", nil, true},
+			{url, "s1", nil, false},
+			{url, "s2", nil, true},
+			{url, "s2", nil, false},
+			{url + "2", "s2", nil, true},
+			{url + "2", "s2", []string{url}, true},
+			{url + "2", "s2", []string{url}, false},
+			{url, "s2", nil, true},
+			{url, "s2", nil, false},
+		} {
+			if has, err := s.Forge.HasWebhook(ctx, step.url, step.secret, step.also...); err != nil || has == step.changed {
 				t.Errorf("%+v: there before: %t, %v", step, has, err)
 			}
-			if changed, err := s.Forge.EnsureWebhook(ctx, step.url, step.secret); err != nil || changed != step.changed {
+			if changed, err := s.Forge.EnsureWebhook(ctx, step.url, step.secret, step.also...); err != nil || changed != step.changed {
 				t.Errorf("%+v: changed %t, %v", step, changed, err)
 			}
 		}
@@ -244,11 +255,11 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
+	rebuilt := s.Image
+	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // the archive is the same
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
-		image := s.Image
-		image.Digest = "sha256:" + strings.Repeat("0", 64) // as if rebuilt; the archive is the same
-		must(t, s.Forge.Start(ctx, image, 0, nil))
+		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		got := observe(t, s.Forge)
 		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
 			t.Errorf("seen %+v, before the change %+v: want the same commits at the same address", got, before)
@@ -256,14 +267,12 @@ func Contract(t *testing.T, s Subject) {
 	})
 
 	t.Run("unprepared", func(t *testing.T) {
-		image := s.Image
-		image.Digest = "sha256:" + strings.Repeat("0", 64)
 		s.Unprepare(t)
 		if got := observe(t, s.Forge); !got.Exists || !got.Running || !got.Answers || got.Prepared || got.Revision != "" {
 			t.Errorf("unprepared, and seen %+v", got)
 		}
 		unserved(t, s.Forge, tree)
-		must(t, s.Forge.Start(ctx, image, 0, nil))
+		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		if got := observe(t, s.Forge); !got.Prepared || !got.Answers {
 			t.Errorf("started, and seen %+v", got)
 		}

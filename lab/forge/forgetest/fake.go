@@ -339,20 +339,24 @@ func (f *Fake) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string,
 }
 
 // HasWebhook reports whether the webhook is recorded.
-func (f *Fake) HasWebhook(_ context.Context, url, secret string) (bool, error) {
+func (f *Fake) HasWebhook(_ context.Context, url, secret string, also ...string) (bool, error) {
 	if _, err := f.running(); err != nil {
 		return false, err
 	}
-	return f.hook == url+" "+secret, nil
+	return f.hook == hookOf(url, secret, also), nil
+}
+
+func hookOf(url, secret string, also []string) string {
+	return strings.Join(append([]string{url}, also...), " ") + " " + secret
 }
 
 // EnsureWebhook records a webhook.
-func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string) (bool, error) {
-	has, err := f.HasWebhook(ctx, url, secret)
+func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string, also ...string) (bool, error) {
+	has, err := f.HasWebhook(ctx, url, secret, also...)
 	if err != nil {
 		return false, err
 	}
-	f.hook = url + " " + secret
+	f.hook = hookOf(url, secret, also)
 	return !has, nil
 }
 

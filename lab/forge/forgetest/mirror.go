@@ -25,7 +25,7 @@ func (f *Fake) mirror(m forge.Mirror) forge.Remote {
 }
 
 // Mirror creates a repository and pushes the working tree to it.
-func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (forge.PushResult, error) {
+func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error) {
 	if _, err := f.running(); err != nil {
 		return forge.PushResult{}, err
 	}
@@ -36,7 +36,7 @@ func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (
 		}
 	}
 	res, err := f.mirror(m).Push(ctx, m.Tree, m.Name+": lab up")
-	if hook := url + " " + secret; f.hooks[m.Name] != hook {
+	if hook := hookOf(url, secret, also); f.hooks[m.Name] != hook {
 		f.hooks = maps.Clone(f.hooks)
 		if f.hooks == nil {
 			f.hooks = map[string]string{}
@@ -48,7 +48,7 @@ func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string) (
 }
 
 // Mirrored returns what Mirror would change.
-func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string) (forge.Mirrored, error) {
+func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error) {
 	if _, err := f.running(); err != nil {
 		return forge.Mirrored{}, err
 	}
@@ -67,7 +67,7 @@ func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string)
 	for _, p := range paths {
 		res.Differs = append(res.Differs, m.Name+"/"+p)
 	}
-	if f.hooks[m.Name] != url+" "+secret {
+	if f.hooks[m.Name] != hookOf(url, secret, also) {
 		res.Differs = append(res.Differs, "the webhook of repository "+m.Name+" is gone")
 	}
 	return res, err

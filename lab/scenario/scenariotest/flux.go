@@ -69,7 +69,7 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 				of[lab.VariableName(k)] = v
 			}
 		}
-		vars[fluxset.ClusterNamespace(cluster)] = of
+		vars[lab.FluxNamespaceOf(cluster)] = of
 	}
 	e.mu.Unlock()
 	r, key := e.read, fmt.Sprint(vars)
@@ -206,9 +206,9 @@ func (e *Engine) release(ctx context.Context, a *app, objects []object, compared
 
 // detected reports drift as an event.
 func (e *Engine) detected(ctx context.Context, a *app) error {
-	o := manifest(e.hub, "v1", "Event", fluxset.ClusterNamespace(a.Cluster), a.Addon+".drift", nil, nil, map[string]any{
+	o := manifest(e.hub, "v1", "Event", lab.FluxNamespaceOf(a.Cluster), a.Addon+".drift", nil, nil, map[string]any{
 		"reason": "DriftDetected", "message": "Cluster state of release " + a.Addon + " has drifted from the desired state", "lastTimestamp": time.Now().Format(time.RFC3339Nano),
-		"involvedObject": map[string]any{"kind": "HelmRelease", "namespace": fluxset.ClusterNamespace(a.Cluster), "name": a.Addon},
+		"involvedObject": map[string]any{"kind": "HelmRelease", "namespace": lab.FluxNamespaceOf(a.Cluster), "name": a.Addon},
 	})
 	return e.apply(ctx, e.hub, []object{o})
 }
@@ -224,7 +224,7 @@ func (e *Engine) manifests(ctx context.Context, a *app, policy, version string, 
 }
 
 func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
-	namespace := fluxset.ClusterNamespace(a.Cluster)
+	namespace := lab.FluxNamespaceOf(a.Cluster)
 	ready := map[bool]string{true: "True", false: "False"}[has]
 	return []object{
 		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{"spec": map[string]any{"deletionPolicy": policy}}),

@@ -1,0 +1,284 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
+)
+
+// Helm notes on an object which release it is of.
+const helmRelease, helmNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+
+// guest installs Flux on a cluster that may have one of its own.
+type guest struct{ *Flux }
+
+// Install fails on a cluster with a Flux that lab did not install.
+func (g guest) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
+	list, err := g.definitions(ctx)
+	if err != nil {
+		return false, err
+	}
+	mine := func(o unstructured.Unstructured) bool { return g.brought(&o) }
+	last, err := g.release.Observe(ctx, releaseName)
+	if err != nil {
+		return false, err
+	}
+	if len(list) > 0 && !slices.ContainsFunc(list, mine) || last.Revision > 0 && last.Inputs == "" {
+		return false, &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + g.home + " has a Flux that lab did not install",
+			Details: []string{"nothing of it was touched"}, Cure: "spec.engine.shape: hub has the hub's Flux drive the cluster",
+		}
+	}
+	return g.Flux.Install(ctx, chart, values, p)
+}
+
+// definitions lists the kinds of Flux's that a cluster has.
+func (f *Flux) definitions(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list, err := f.hub.Dynamic.Resource(kube.CRDs).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kube.CRDs.Resource, err)
+	}
+	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !strings.HasSuffix(o.GetName(), ".toolkit.fluxcd.io") }), nil
+}
+
+// brought reports whether an object came with lab's release.
+func (f *Flux) brought(o *unstructured.Unstructured) bool {
+	a := o.GetAnnotations()
+	return a[helmRelease] == releaseName && a[helmNamespace] == f.namespace
+}
+
+// takeBack stops a cluster's own Flux from applying, and removes what it applied. It returns the applications that are not gone in time.
+func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
+	if err := f.suspend(ctx, p); err != nil {
+		return nil, err
+	}
+	v, err := f.look(ctx)
+	if err == nil {
+		err = f.noteNamespaces(ctx, v)
+	}
+	if err == nil && d.LivesOn {
+		err = f.takeNote(ctx, d.Cluster, d.Spoke)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.empty(ctx, []string{d.Cluster}, within, p)
+}
+
+// uninstall removes Flux and lab's namespaces from a cluster that outlives the lab, and describes what stays.
+func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
+	p("removing flux from cluster " + cluster)
+	if _, err := f.beside().Apply(ctx, nil); err != nil {
+		return nil, err
+	}
+	if err := f.clear(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.release.Remove(ctx, releaseName); err != nil {
+		return nil, err
+	}
+	stays, err := f.undefine(ctx)
+	for i := range stays {
+		stays[i] = "cluster " + cluster + ": " + stays[i]
+	}
+	if err != nil {
+		return stays, err
+	}
+	for _, name := range []string{lab.FluxNamespaceOf(cluster), f.namespace} {
+		ns, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && ns.GetLabels()[lab.LabelName] != f.lab {
+			continue
+		}
+		if err == nil {
+			err = f.delete(ctx, kube.Namespaces, "", name)
+		}
+		if err != nil {
+			return stays, kube.Wrap("namespace "+name, err)
+		}
+	}
+	kept, err := f.removeAccess(ctx, cluster, spoke, p)
+	return append(stays, kept...), err
+}
+
+// clear deletes the lab's objects of Flux's kinds, and what the roots brought of them. What they applied stays.
+func (f *Flux) clear(ctx context.Context) error {
+	if _, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
+		return err
+	}
+	if _, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, nil); err != nil {
+		return err
+	}
+	kinds := []schema.GroupVersionResource{receivers, gitRepositories, helmRepositories}
+	for _, r := range kinds {
+		for _, by := range []string{lab.LabelName + "=" + f.lab, fromNamespace + "=" + f.namespace} {
+			list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: by})
+			if apierrors.IsNotFound(err) {
+				continue // not even the kind is there
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.Resource, err)
+			}
+			for _, o := range list.Items {
+				if err := f.delete(ctx, r, o.GetNamespace(), o.GetName()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for end := time.Now().Add(goneWithin); time.Now().Before(end); {
+		leaving, err := f.leaving(ctx, append(kinds, kustomizations, helmCharts))
+		if err != nil || !leaving {
+			return err
+		}
+		if err := lab.Sleep(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	return f.letGo(ctx)
+}
+
+// leaving reports whether objects of kinds are being deleted.
+func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource) (bool, error) {
+	for _, r := range kinds {
+		list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.Resource, err)
+		}
+		if slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// undefine deletes the kinds that came with lab's release and that nothing is of any more: Helm leaves them. It describes the others.
+func (f *Flux) undefine(ctx context.Context) ([]string, error) {
+	list, err := f.definitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var stays []string
+	for _, o := range list {
+		if !f.brought(&o) {
+			continue
+		}
+		plural, group, _ := strings.Cut(o.GetName(), ".")
+		used := ""
+		objects, err := f.hub.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: served(&o), Resource: plural}).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return stays, fmt.Errorf("%s: %w", plural, err)
+		}
+		if err == nil && len(objects.Items) > 0 {
+			used = strings.TrimPrefix(objects.Items[0].GetNamespace()+"/"+objects.Items[0].GetName(), "/")
+		}
+		if used != "" {
+			stays = append(stays, fmt.Sprintf("customresourcedefinition %s stays, with %s", o.GetName(), used))
+			continue
+		}
+		if err := f.delete(ctx, kube.CRDs, "", o.GetName()); err != nil {
+			return stays, err
+		}
+	}
+	return stays, nil
+}
+
+// served is a version under which objects of a kind can be read.
+func served(definition *unstructured.Unstructured) string {
+	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range all {
+		if m, ok := v.(map[string]any); ok && m["served"] == true {
+			name, _ := m["name"].(string)
+			return name
+		}
+	}
+	return ""
+}
+
+// Unregister makes the lab forget a cluster, and removes from one that answers what its Flux applied; from one that outlives the lab, Flux itself, too. The hub's
+// registration goes last, so that an interrupted run is repeated.
+func (t *Fleet) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
+	have, err := t.hub.registrationSecret(ctx, d.Cluster)
+	if have == nil || err != nil {
+		return nil, err
+	}
+	if have.GetLabels()[lab.LabelName] != t.hub.lab {
+		return nil, notOurs(d.Cluster)
+	}
+	var lines []string
+	if d.Spoke != nil {
+		if lines, err = t.depart(ctx, d, p); err != nil {
+			return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
+		}
+	}
+	if err := t.hub.forget(ctx, d.Cluster); err != nil {
+		return lines, fmt.Errorf("cluster %s: %w", d.Cluster, err)
+	}
+	return append(lines, "cluster "+d.Cluster+" is no longer registered"), nil
+}
+
+func (t *Fleet) depart(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
+	f, err := t.at(d.Cluster, d.Spoke)
+	if err != nil {
+		return nil, err
+	}
+	left, err := f.takeBack(ctx, d, removeWithin, p)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := f.letGoOf(ctx, d.Cluster, left)
+	if err != nil || !d.LivesOn {
+		return lines, err
+	}
+	kept, err := f.uninstall(ctx, d.Cluster, d.Spoke, p)
+	return append(lines, kept...), err
+}
+
+// Withdraw removes from clusters what their Fluxes brought there, and then these, and describes what stays.
+func (t *Fleet) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
+	var stays []string
+	for _, name := range slices.Sorted(maps.Keys(spokes)) {
+		f, err := t.at(name, spokes[name])
+		if err != nil {
+			return stays, err
+		}
+		left, err := f.takeBack(ctx, engine.Departure{Cluster: name, Spoke: spokes[name], LivesOn: true}, withdrawWithin, p)
+		if err == nil && len(left) > 0 {
+			return stays, notWithdrawn(left)
+		}
+		if err == nil {
+			var kept []string
+			kept, err = f.uninstall(ctx, name, spokes[name], p)
+			stays = append(stays, kept...)
+		}
+		if err != nil {
+			return stays, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return stays, nil
+}
+
+// notWithdrawn says which application did not go.
+func notWithdrawn(left []lab.Application) error {
+	return &lab.Error{
+		Exit: lab.ExitTimeout, Code: "withdraw",
+		Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0].Name, lab.WholeSeconds(withdrawWithin), cmp.Or(left[0].Message, "flux says nothing of why")),
+		Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
+	}
+}

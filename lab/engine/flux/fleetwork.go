@@ -1,0 +1,184 @@
+package flux
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
+)
+
+// Register makes a cluster known to its own Flux, and to the hub's. It works before Flux is installed.
+func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
+	if spoke == nil {
+		return t.hub.Register(ctx, reg, nil)
+	}
+	f, err := t.at(reg.Cluster, spoke)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := t.hub.Register(ctx, reg, nil)
+	if err != nil {
+		return nil, err
+	}
+	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // whose note says what is removed with the lab
+	if err := own.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
+	}
+	there, err := f.Register(ctx, reg, nil)
+	if err != nil {
+		return nil, err
+	}
+	isNew := "registered as " + reg.Server
+	if slices.Equal(there, []string{isNew}) && !slices.Contains(lines, isNew) {
+		there = []string{"registered there again"}
+	}
+	for _, line := range there {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
+// Admits asks a spoke whether it is still the one that was registered, and returns why not; empty if it is, or if it is not registered.
+func (t *Fleet) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+	have, err := t.hub.registrationSecret(ctx, cluster)
+	if have == nil || err != nil {
+		return "", err
+	}
+	f, err := t.at(cluster, spoke)
+	if err != nil {
+		return "", err
+	}
+	own, err := f.registrationSecret(ctx, cluster)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cluster %s: %w", cluster, err)
+	case own == nil:
+		return "it is not registered there", nil
+	case own.GetLabels()[lab.LabelName] != f.lab:
+		return "it is registered there by another lab", nil
+	}
+	return "", nil
+}
+
+// Registration returns what a cluster's own Flux knows of it, or what the hub's does where that cannot be asked.
+func (t *Fleet) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
+	of, err := t.hub.Registration(ctx, cluster)
+	if err != nil || cluster == t.hub.home {
+		return of, err
+	}
+	f, err := t.on(cluster)
+	if err != nil {
+		return of, nil
+	}
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if own, err := f.Registration(within, cluster); err == nil {
+		return own, nil
+	}
+	return of, ctx.Err()
+}
+
+// Mark changes labels and annotations of a cluster's registration, in the cluster and on the hub.
+func (t *Fleet) Mark(ctx context.Context, cluster string, m engine.Marks) error {
+	if cluster != t.hub.home {
+		f, err := t.on(cluster)
+		if err != nil {
+			return fmt.Errorf("cluster %s: %w", cluster, err)
+		}
+		if err := f.Mark(ctx, cluster, m); err != nil {
+			return err
+		}
+	}
+	return t.hub.Mark(ctx, cluster, m)
+}
+
+// ApplyRepositories gives every Flux that answers the credentials of the lab's repositories. It describes the changes.
+func (t *Fleet) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
+	return t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) { return m.ApplyRepositories(ctx, repos) })
+}
+
+// ApplyRoot gives every Flux that answers what it starts from, and reports whether that changed anything.
+func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
+	lines, err := t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) {
+		own, ok := rootFor(m, root)
+		if !ok {
+			return nil, nil
+		}
+		changed, err := m.ApplyRoot(ctx, own)
+		if changed {
+			return []string{"changed"}, err
+		}
+		return nil, err
+	})
+	return len(lines) > 0, err
+}
+
+// Strayed describes what of the roots and of the repositories is not as it was given, in the clusters that answer.
+func (t *Fleet) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+	return t.tell(ctx, answerWithin, func(ctx context.Context, m member) ([]string, error) {
+		own, ok := rootFor(m, root)
+		if !ok {
+			return nil, nil
+		}
+		return m.Strayed(ctx, own, repos)
+	})
+}
+
+// rootFor returns a cluster's own root; false for a cluster that the estate has no root for.
+func rootFor(m member, root engine.Root) (engine.Root, bool) {
+	own, ok := root.Own[m.cluster]
+	root.Manifest, root.Clusters = own, []string{m.cluster}
+	return root, ok
+}
+
+// doWithin bounds what is done with one Flux: a cluster that answered a moment ago may not any more.
+func doWithin(ctx context.Context, m member, do func(context.Context, member) ([]string, error)) ([]string, error) {
+	within, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	lines, err := do(within, m)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = &lab.Error{
+			Exit: lab.ExitTimeout, Code: "unreachable", Message: "it stopped answering, and was waited for " + lab.WholeSeconds(tellWithin), Err: err,
+			Cure: "lab up tries again; lab diagnose writes everything worth reading to a file",
+		}
+	}
+	return lines, err
+}
+
+// tell has each Flux that answers do something, and puts together what they say: what all of them say is said once.
+func (t *Fleet) tell(ctx context.Context, limit time.Duration, do func(context.Context, member) ([]string, error)) ([]string, error) {
+	list, err := t.answering(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	said := make([][]string, 0, len(list))
+	for _, m := range list {
+		lines, failed := doWithin(ctx, m, do)
+		said = append(said, lines)
+		if failed != nil {
+			err = fmt.Errorf("cluster %s: %w", m.cluster, failed)
+			break
+		}
+	}
+	var all []string
+	for i, lines := range said {
+		for _, line := range lines {
+			common := !slices.ContainsFunc(said, func(other []string) bool { return !slices.Contains(other, line) })
+			switch {
+			case !common:
+				all = append(all, "cluster "+list[i].cluster+": "+line)
+			case i == 0:
+				all = append(all, line)
+			}
+		}
+	}
+	return all, err
+}

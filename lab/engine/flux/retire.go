@@ -1,0 +1,141 @@
+package flux
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine/kube"
+)
+
+// traces are Flux's in the objects that it applies: its own, and Helm's where it was a release.
+var traces = kube.Traces{
+	Labels:   []string{fromName, fromNamespace, "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
+	Beside:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
+	Managers: []string{"helm-controller", "kustomize-controller"},
+}
+
+// Retire removes Flux; see engine.Retirer. The namespaces that its releases made are noted in the spokes, as for their end.
+func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
+	v, err := f.look(ctx)
+	if err == nil {
+		err = f.noteNamespaces(ctx, v)
+	}
+	if err == nil && f.home != "" {
+		err = f.noteAtHome(ctx)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	clients := map[string]kube.Clients{}
+	for _, name := range slices.Sorted(maps.Keys(spokes)) {
+		if err := f.takeNote(ctx, name, spokes[name]); err != nil {
+			return fmt.Errorf("cluster %s: %w", name, err)
+		}
+		if clients[name], err = f.connect(spokes[name]); err != nil {
+			return fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	namespaces, err := f.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	rel, err := f.release.Observe(ctx, releaseName)
+	if err != nil {
+		return err
+	}
+	return kube.Retirement{
+		Title: "flux", Lab: f.lab, Namespace: f.namespace, Workloads: rel.Workloads, Access: f.access(), Traces: traces, Namespaces: namespaces,
+		Uninstall: func(ctx context.Context) error { return f.release.Remove(ctx, releaseName) },
+		Of:        func(crd string) bool { return strings.HasSuffix(crd, ".toolkit.fluxcd.io") },
+		Leave: func(ctx context.Context, spoke string, c kube.Clients) error {
+			return forgetReleases(ctx, c, v.releasesIn(spoke))
+		},
+	}.Run(ctx, f.hub, clients, p)
+}
+
+// noteAtHome keeps in lab's namespace of the cluster itself what is noted on a namespace that goes.
+func (f *Flux) noteAtHome(ctx context.Context) error {
+	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, lab.FluxNamespaceOf(f.home), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return kube.NoteNamespaces(ctx, f.hub.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
+}
+
+// namespaces returns those that lab made for Flux and for clusters.
+func (f *Flux) namespaces(ctx context.Context) ([]string, error) {
+	list, err := f.hub.Dynamic.Resource(kube.Namespaces).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab})
+	if err != nil {
+		return nil, fmt.Errorf("namespaces: %w", err)
+	}
+	var names []string
+	for _, ns := range list.Items {
+		if _, ok := lab.FluxClusterOf(ns.GetName()); ok || ns.GetName() == f.namespace {
+			names = append(names, ns.GetName())
+		}
+	}
+	return names, nil
+}
+
+// releasesIn returns the releases of a spoke, or of the hub if spoke is empty.
+func (v view) releasesIn(spoke string) []helmv2.HelmRelease {
+	var list []helmv2.HelmRelease
+	for _, r := range v.releases {
+		in := ""
+		if r.Spec.KubeConfig != nil {
+			in, _ = lab.FluxClusterOf(r.Namespace)
+		}
+		if in == spoke {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// forgetReleases removes Helm's record of releases: what they consist of is nobody's now.
+func forgetReleases(ctx context.Context, c kube.Clients, releases []helmv2.HelmRelease) error {
+	for _, r := range releases {
+		secrets := c.Dynamic.Resource(kube.Secrets).Namespace(r.GetStorageNamespace())
+		list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + r.GetReleaseName()})
+		if err != nil {
+			return fmt.Errorf("release %s: %w", r.GetReleaseName(), err)
+		}
+		for _, s := range list.Items {
+			if err := secrets.Delete(ctx, s.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("release %s: %w", r.GetReleaseName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// Retire removes every cluster's Flux; see engine.Retirer. The hub's goes last, as it knows the others.
+func (t *Fleet) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
+	group, within := errgroup.WithContext(ctx)
+	for _, name := range slices.Sorted(maps.Keys(spokes)) {
+		group.Go(func() error {
+			f, err := t.at(name, spokes[name])
+			if err != nil {
+				return err
+			}
+			if err := f.Retire(within, nil, func(s string) { p("cluster " + name + ": " + s) }); err != nil {
+				return fmt.Errorf("cluster %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return t.hub.Retire(ctx, nil, p)
+}

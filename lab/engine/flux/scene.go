@@ -1,0 +1,163 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+)
+
+// sight is what one Flux has at one moment.
+type sight struct {
+	view
+	flux          *Flux
+	cluster       string // that it drives; empty for one that drives all of them
+	registrations []engine.Registered
+	silent        error // why it could not be asked
+}
+
+// scene is what the Fluxes of a lab have at one moment: that of the hub first.
+type scene []sight
+
+// scene looks at one Flux that drives every cluster.
+func (f *Flux) scene(ctx context.Context, _ engine.Want) (scene, error) {
+	s, err := f.sight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return scene{s}, nil
+}
+
+// sight reads everything once.
+func (f *Flux) sight(ctx context.Context) (sight, error) {
+	registrations, err := f.registrations(ctx)
+	if err != nil {
+		return sight{}, err
+	}
+	v, err := f.look(ctx)
+	return sight{view: v, flux: f, cluster: f.home, registrations: registrations}, err
+}
+
+// judge returns what is not as wanted, as of each Flux. What has not answered its asker counts for nothing; nil for no askers.
+func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
+	switch len(s) {
+	case 0: // nothing was seen yet
+		return view{}.judge(want, nil, nil)
+	case 1:
+		return s[0].judge(want, asks[s[0].cluster], s[0].registrations)
+	}
+	of := want
+	of.Expected = nil
+	var list []pending
+	for _, one := range s {
+		if one.silent != nil {
+			list = append(list, pending{Pending: engine.Pending{Application: "cluster " + one.cluster, Reason: "does not answer: " + root(one.silent).Error()}, layer: true, silent: true})
+			continue
+		}
+		for _, p := range one.judge(of, asks[one.cluster], one.registrations) {
+			if p.layer {
+				p.Application += " of " + one.cluster
+			}
+			list = append(list, p)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(want.Expected)) {
+		if _, _, there := s.app(name); there {
+			continue
+		}
+		reason := "is not generated yet"
+		if i := slices.IndexFunc(s, func(one sight) bool {
+			return one.silent != nil && strings.HasPrefix(name, lab.ApplicationName(one.cluster, ""))
+		}); i >= 0 {
+			reason = "cluster " + s[i].cluster + " does not answer"
+		}
+		list = append(list, pending{Pending: engine.Pending{Application: name, Reason: reason}})
+	}
+	return list
+}
+
+// app returns an application, and what has it.
+func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
+	for _, one := range s {
+		if k, there := one.apps[name]; there {
+			return k, one, true
+		}
+	}
+	return kustomizev1.Kustomization{}, sight{}, false
+}
+
+// applications describes all of them, by name.
+func (s scene) applications() []lab.Application {
+	list := []lab.Application{}
+	for _, one := range s {
+		list = append(list, one.applications()...)
+	}
+	slices.SortFunc(list, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
+	return list
+}
+
+// total is the number of applications that are waited for.
+func (s scene) total(want engine.Want) int {
+	n := 0
+	for _, one := range s {
+		for name, k := range one.apps {
+			if cluster, _ := lab.FluxClusterOf(k.Namespace); want.WaitsFor(cluster) && !slices.Contains(want.LeftOut, name) {
+				n++
+			}
+		}
+	}
+	for _, name := range want.Expected {
+		if _, _, there := s.app(name); !there {
+			n++
+		}
+	}
+	return n
+}
+
+// standing sums up a scene.
+func (s scene) standing() engine.Standing {
+	st := engine.Standing{Applications: s.applications(), Settled: true}
+	for i, one := range s {
+		if one.silent != nil {
+			st.Silent = append(st.Silent, one.cluster)
+			st.Settled = false
+			continue
+		}
+		at, settled := one.settled()
+		if i == 0 {
+			st.Root, st.Revision = len(one.layers) > 0 && one.flux.isRoot(one.layers[0]), at
+		}
+		st.Settled = st.Settled && settled && at == st.Revision
+	}
+	st.Behind = func(want engine.Want, registrations []engine.Registered) []string {
+		behind := []string{}
+		for _, one := range s {
+			if one.silent != nil || one.cluster != "" && one.cluster != s[0].cluster && !want.WaitsFor(one.cluster) {
+				continue
+			}
+			for _, p := range one.judge(want, nil, registrations) {
+				if p.lags {
+					behind = append(behind, p.Application)
+				}
+			}
+		}
+		return behind
+	}
+	return st
+}
+
+// settled returns the commit that a Flux's first root has applied, and whether all that apply others have done so.
+func (s sight) settled() (string, bool) {
+	if len(s.layers) == 0 || !s.flux.isRoot(s.layers[0]) {
+		return "", false
+	}
+	return commit(applied(s.layers[0])), !slices.ContainsFunc(s.layers, func(k kustomizev1.Kustomization) bool {
+		sync, health, _ := s.state(k)
+		return sync != synced || health != healthy
+	})
+}

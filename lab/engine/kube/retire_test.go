@@ -1,0 +1,288 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"homelab/lab"
+	"homelab/lab/engine/kube"
+	"homelab/lab/engine/kube/kubetest"
+)
+
+var (
+	apps        = schema.GroupVersionResource{Group: "gitops.example.org", Version: "v1", Resource: "apps"}
+	deployments = kube.BesideKinds["Deployment"]
+)
+
+func clusterOf(t *testing.T, manifests ...string) *kubetest.Cluster {
+	t.Helper()
+	kinds := kubetest.Core()
+	kinds[kube.CRDs], kinds[apps] = "CustomResourceDefinition", "App"
+	c := kubetest.New(t, kinds, manifests...)
+	all := metav1.Verbs{"list", "patch", "delete"}
+	c.Typed.Resources = []*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: all}, {Name: "events", Kind: "Event", Verbs: all}, {Name: "bindings", Kind: "Binding", Verbs: metav1.Verbs{"create"}},
+		}},
+		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "deployments", Kind: "Deployment", Namespaced: true, Verbs: all}}},
+	}
+	return c
+}
+
+const applied = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  uid: web-1
+  labels: {app: web, gitops/name: web}
+  annotations: {gitops/id: "7", last: all of it, hers: kept}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: hers, namespace: shop, annotations: {last: kept}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: made, namespace: shop, annotations: {last: copied, other: kept}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: web-1}]}
+`
+
+var traces = kube.Traces{Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Beside: []string{"last"}, Managers: []string{"gitops-controller"}}
+
+func TestErase(t *testing.T) {
+	c := clusterOf(t, applied)
+	c.Writes()
+	if n, err := traces.Erase(t.Context(), c.Clients()); err != nil || n != 2 {
+		t.Errorf("%d objects, %v", n, err)
+	}
+	web := c.Get(t, deployments, "shop", "web")
+	if !maps.Equal(web.GetLabels(), map[string]string{"app": "web"}) || !maps.Equal(web.GetAnnotations(), map[string]string{"hers": "kept"}) {
+		t.Errorf("%v %v", web.GetLabels(), web.GetAnnotations())
+	}
+	if has := c.Get(t, kube.ConfigMaps, "shop", "hers").GetAnnotations(); has["last"] != "kept" {
+		t.Errorf("%v", has)
+	}
+	if has := c.Get(t, kube.ConfigMaps, "shop", "made").GetAnnotations(); !maps.Equal(has, map[string]string{"other": "kept"}) {
+		t.Errorf("what it owns: %v", has)
+	}
+	c.Writes()
+	if n, err := traces.Erase(t.Context(), c.Clients()); err != nil || n != 0 || len(c.Writes()) != 0 {
+		t.Errorf("second: %d objects, %v", n, err)
+	}
+}
+
+func TestEraseErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, request := range []string{"list deployments", "patch deployments"} {
+		c := clusterOf(t, applied)
+		c.Refuse(request, broken)
+		if _, err := traces.Erase(t.Context(), c.Clients()); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", request, err)
+		}
+	}
+}
+
+const onHub = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: gitops, labels: {lab.homelab/name: demo}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: hers}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: apps.gitops.example.org}
+spec: {group: gitops.example.org, names: {plural: apps}}
+status: {storedVersions: [v1]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: rollouts.gitops.example.org}
+spec: {group: gitops.example.org, names: {plural: rollouts}}
+status: {storedVersions: [v1]}
+---
+apiVersion: gitops.example.org/v1
+kind: App
+metadata: {name: web, namespace: gitops, finalizers: [gitops/cascade]}
+`
+
+const inSpoke = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: lab-system, labels: {lab.homelab/name: demo}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: gitops, namespace: lab-system, labels: {lab.homelab/name: demo}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: gitops-token, namespace: lab-system, labels: {lab.homelab/name: demo}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lab-gitops, labels: {lab.homelab/name: other}}
+`
+
+func retirement(hub *kubetest.Cluster, calls *[]string) kube.Retirement {
+	var mu sync.Mutex
+	call := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		*calls = append(*calls, name)
+	}
+	return kube.Retirement{
+		Title: "gitops", Lab: "demo", Namespace: "gitops", Workloads: []string{"Deployment/server"}, Namespaces: []string{"gitops", "hers"}, Traces: traces,
+		Access: kube.Access{Account: "gitops", Labels: map[string]any{lab.LabelName: "demo"}},
+		Uninstall: func(ctx context.Context) error {
+			pods, err := hub.Typed.CoreV1().Pods("gitops").List(ctx, metav1.ListOptions{})
+			call("uninstall")
+			if len(pods.Items) > 0 {
+				return errors.New("programs still run")
+			}
+			return err
+		},
+		Of: func(crd string) bool { return crd == "apps.gitops.example.org" },
+		Leave: func(_ context.Context, spoke string, _ kube.Clients) error {
+			call("leave " + spoke)
+			return nil
+		},
+	}
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "gitops"}}
+}
+
+func TestRetire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, spoke := clusterOf(t, onHub), clusterOf(t, inSpoke, applied)
+		pods := hub.Typed.CoreV1().Pods("gitops")
+		if _, err := pods.Create(t.Context(), pod("server-1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var calls, said []string
+		r := retirement(hub, &calls)
+		say := func(s string) {
+			said = append(said, s)
+			if s == "waiting for pod server-1 to go" { // as after its grace period
+				if err := pods.Delete(t.Context(), "server-1", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		for range 2 { // an interrupted run is repeated
+			if err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, say); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Contains(said, "waiting for pod server-1 to go") {
+			t.Errorf("%q", said)
+		}
+		if calls[0] != "uninstall" || !slices.Contains(calls, "leave ") || !slices.Contains(calls, "leave prod") {
+			t.Errorf("%q", calls)
+		}
+		if got := hub.Names(t, kube.CRDs, ""); !slices.Equal(got, []string{"rollouts.gitops.example.org"}) {
+			t.Errorf("definitions %v", got)
+		}
+		if got := hub.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"hers"}) {
+			t.Errorf("namespaces %v", got)
+		}
+		if app := hub.Get(t, apps, "gitops", "web"); len(app.GetFinalizers()) != 0 || app.GetDeletionTimestamp() != nil {
+			t.Errorf("%v", app)
+		}
+		web := spoke.Get(t, deployments, "shop", "web")
+		if web.GetUID() != "web-1" || web.GetLabels()["gitops/name"] != "" {
+			t.Errorf("%v", web)
+		}
+		if left := append(spoke.Names(t, kube.ServiceAccounts, "lab-system"), spoke.Names(t, kube.Secrets, "lab-system")...); len(left) != 0 {
+			t.Errorf("access: %v", left)
+		}
+		if got := spoke.Names(t, kube.ClusterRoleBindings, ""); len(got) != 1 {
+			t.Errorf("another lab's binding is gone: %v", got)
+		}
+		if got := spoke.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"lab-system"}) {
+			t.Errorf("namespaces of the spoke %v", got)
+		}
+	})
+}
+
+// As long as a program of the engine may run, nothing but it is touched.
+func TestRetireStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, spoke := clusterOf(t, onHub), clusterOf(t, inSpoke, applied)
+		if _, err := hub.Typed.CoreV1().Pods("gitops").Create(t.Context(), pod("server-1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		r := retirement(hub, &calls)
+		err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, func(string) {})
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(e.Message, "pod server-1 has not gone within") {
+			t.Errorf("%v", err)
+		}
+		if len(calls)+len(hub.Writes())+len(spoke.Writes()) > 0 {
+			t.Errorf("%v", calls)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Run(ctx, hub.Clients(), nil, func(string) {}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestRetireErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tc := range []struct{ at, request string }{
+		{"hub", "list customresourcedefinitions"},
+		{"hub", "delete customresourcedefinitions"},
+		{"hub", "list apps"},
+		{"hub", "patch apps"},
+		{"hub", "get namespaces"},
+		{"hub", "delete namespaces"},
+		{"hub", "list configmaps"},
+		{"spoke", "list deployments"},
+		{"spoke", "get clusterrolebindings"},
+		{"spoke", "delete secrets"},
+		{"spoke", "delete serviceaccounts"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hub, spoke := clusterOf(t, onHub), clusterOf(t, inSpoke, applied)
+			map[string]*kubetest.Cluster{"hub": hub, "spoke": spoke}[tc.at].Refuse(tc.request, broken)
+			var calls []string
+			if err := retirement(hub, &calls).Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, func(string) {}); !errors.Is(err, broken) {
+				t.Errorf("%v: %v", tc, err)
+			}
+		})
+	}
+}
+
+func TestEraseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clusterOf(t, applied)
+		c.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewConflict(deployments.GroupResource(), "web", errors.New("written by another"))
+		})
+		var e *lab.Error
+		if _, err := traces.Erase(t.Context(), c.Clients()); !errors.As(err, &e) || e.Cure == "" {
+			t.Errorf("%v", err)
+		}
+	})
+}

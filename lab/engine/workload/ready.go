@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"homelab/lab"
+	"homelab/lab/engine/words"
+)
+
+// Engine is what AwaitEngine waits for.
+type Engine struct {
+	Name      string // "argo cd 3.4.1", for users
+	Namespace string
+	Workloads []string      // as Wait has them
+	Affix     string        // what all workloads' names share, left out for users
+	Within    time.Duration // until it fails
+}
+
+// AwaitEngine waits until all workloads of an engine are ready. Late, the error has exit code lab.ExitTimeout and says which are not, and what is the matter
+// with their pods.
+func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p lab.Progress) error {
+	within, cancel := context.WithTimeout(ctx, e.Within)
+	defer cancel()
+	short := func(s string) string { return strings.ReplaceAll(s, e.Affix, "") }
+	err := Wait(within, client, e.Namespace, e.Workloads, func(d string) { p(e.Name + ": " + short(d)) })
+	var late *NotReady
+	if !errors.As(err, &late) {
+		return err
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	failed := &lab.Error{
+		Exit: lab.ExitTimeout, Code: "engine_not_ready",
+		Message: fmt.Sprintf("%s is not ready after %s: %s", e.Name, lab.WholeSeconds(late.Waited), short(Sentence(late.Waiting))),
+		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
+	}
+	for _, s := range late.Waiting {
+		failed.Details = append(failed.Details, words.Wrap(short(s.String()), words.Width)...)
+	}
+	for _, s := range late.Pods {
+		failed.Details = append(failed.Details, words.Wrap(s, words.Width)...)
+	}
+	return failed
+}

@@ -1,0 +1,117 @@
+package estate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+	"homelab/lab/strict"
+)
+
+// waveAnnotation has Argo CD apply an object when those of smaller numbers are healthy.
+const waveAnnotation = "argocd.argoproj.io/sync-wave"
+
+// wave is when Argo CD applies an ApplicationSet among others of its tree.
+type wave struct {
+	number int
+	at     lab.Position
+	tree   tree // the zero value for objects of the root, which lab applies all at once
+}
+
+func waveOf(t tree, file string, doc *yaml.Node) wave {
+	w := wave{at: strict.Position(file, doc), tree: t.folder()}
+	if n := get(doc, "metadata", "annotations", waveAnnotation); n != nil && t != (tree{}) {
+		w.number, _ = strconv.Atoi(n.Value) // as Argo CD: what is no number is 0
+		w.at = strict.Position(file, n)
+	}
+	return w
+}
+
+// order checks in which order addons start: what Flux reads of it, and that Argo CD has no other.
+func (l *loader) order() {
+	order, problems := fluxset.ReadOrder(l.fsys)
+	sets := l.sets
+	if l.isFlux() {
+		l.problems = append(l.problems, problems...)
+		l.lacking(order)
+		if len(order) == 0 || !l.exists(lab.RootFile) {
+			return
+		}
+		sets = l.otherEngine().sets
+	}
+	for _, s := range sets {
+		l.estate.Waves = l.estate.Waves || s.wave.number != 0
+	}
+	l.sameOrder(order, sets)
+}
+
+// lacking finds clusters that have an addon, and not what it needs.
+func (l *loader) lacking(order fluxset.Order) {
+	for _, c := range l.estate.Clusters {
+		for _, addon := range slices.Sorted(maps.Keys(c.Addons)) {
+			for _, n := range order[addon] {
+				if c.Addons[addon] && !c.Addons[n.Addon] && !n.Optional {
+					l.at(c.Position("spec.addons."+addon), fmt.Sprintf("addon %s needs %s (%s), which %s does not have", addon, n.Addon, n.At, c.Name),
+						fmt.Sprintf("switch %s on for the cluster, or name it in the annotation %s instead if %s can do without", n.Addon, fluxset.AfterAnnotation, addon))
+				}
+			}
+		}
+	}
+}
+
+// sameOrder finds addons that wait for another with Flux and not with Argo CD. More order than Flux needs is no problem: waves are coarse.
+func (l *loader) sameOrder(order fluxset.Order, sets []set) {
+	of := map[string][]wave{}
+	for _, s := range sets {
+		of[s.addon] = append(of[s.addon], s.wave)
+	}
+	for _, addon := range slices.Sorted(maps.Keys(order)) {
+		if len(of[addon]) == 0 {
+			continue
+		}
+		for _, n := range nearest(order, addon, of, map[string]bool{}) {
+			for _, first := range of[n.Addon] {
+				for _, then := range of[addon] {
+					if first.tree == then.tree && first.number >= then.number {
+						l.at(then.at,
+							fmt.Sprintf("Argo CD does not have %s wait for %s (wave %d, and %d at %s), as Flux does (%s)", addon, n.Addon, then.number, first.number, first.at, n.At),
+							fmt.Sprintf("a later wave in the metadata of its ApplicationSet: annotations: {%s: \"%d\"}", waveAnnotation, first.number+1))
+					}
+				}
+			}
+		}
+	}
+	for _, a := range slices.Sorted(maps.Keys(of)) {
+		with := len(order[a]) > 0
+		for _, needs := range order {
+			with = with || slices.ContainsFunc(needs, func(n fluxset.Need) bool { return n.Addon == a })
+		}
+		if files := l.manifests(fluxset.Dir(a)); !with && len(files) > 0 {
+			for _, w := range of[a] {
+				if w.number != 0 {
+					l.note(w.at, fmt.Sprintf("Argo CD has addon %s in sync wave %d, and Flux starts it at once", a, w.number), "say in "+files[0]+" what it needs: spec.dependsOn of a HelmRelease")
+				}
+			}
+		}
+	}
+}
+
+// nearest returns what an addon waits for with Flux, through addons that Argo CD does not have.
+func nearest(order fluxset.Order, addon string, of map[string][]wave, seen map[string]bool) []fluxset.Need {
+	seen[addon] = true
+	var list []fluxset.Need
+	for _, n := range order[addon] {
+		switch {
+		case len(of[n.Addon]) > 0:
+			list = append(list, n)
+		case !seen[n.Addon]:
+			list = append(list, nearest(order, n.Addon, of, seen)...)
+		}
+	}
+	return list
+}

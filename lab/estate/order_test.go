@@ -1,0 +1,169 @@
+package estate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+)
+
+const (
+	podinfoRelease = "addons/podinfo/flux/release.yaml"
+	podinfoSet     = "addons/podinfo/applicationset.yaml"
+	metricsSet     = "addons/metrics-server/applicationset.yaml"
+)
+
+// depends has podinfo wait for another addon with Flux.
+func depends(f fstest.MapFS, on string) {
+	replace(f, podinfoRelease, "spec:\n", "spec:\n  dependsOn: [{name: "+on+"}]\n")
+}
+
+// inWave gives an ApplicationSet a sync wave.
+func inWave(f fstest.MapFS, file, wave string) {
+	replace(f, file, "  namespace: argocd\n", "  namespace: argocd\n  annotations: {argocd.argoproj.io/sync-wave: \""+wave+"\"}\n")
+}
+
+// regenerate writes the files that lab generate writes, and removes those that it would.
+func regenerate(t *testing.T, files fstest.MapFS) {
+	t.Helper()
+	e, err := Load(files, "", "homelab", WithEngine(lab.EngineFlux), Ungenerated())
+	if err != nil {
+		return // what is wrong is asked for again
+	}
+	written, err := fluxset.Files(files, e.Clusters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := fluxset.Left(files, written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range left {
+		delete(files, name)
+	}
+	for name, text := range written {
+		files[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	const differs = podinfoSet + ":%AT% Argo CD does not have podinfo wait for metrics-server (wave %WAVES%), as Flux does (" + podinfoRelease + ":6:15): a later wave in the metadata of its ApplicationSet: annotations: {argocd.argoproj.io/sync-wave: \"%CURE%\"}"
+	same := func(at, waves, cure string) string {
+		return strings.NewReplacer("%AT%", at, "%WAVES%", waves, "%CURE%", cure).Replace(differs)
+	}
+	for name, c := range map[string]struct {
+		edit   func(f fstest.MapFS)
+		both   []string // problems with either engine
+		flux   []string // with Flux alone
+		notes  []string // with Argo CD
+		ungone bool
+	}{
+		"none":            {edit: func(fstest.MapFS) {}},
+		"the same":        {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, podinfoSet, "1") }},
+		"before the rest": {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, metricsSet, "-1") }},
+		"more than is needed": {edit: func(f fstest.MapFS) {
+			depends(f, "metrics-server")
+			inWave(f, metricsSet, "-1")
+			inWave(f, "addons/identity/applicationset.yaml", "1")
+		}, notes: []string{"addons/identity/applicationset.yaml:7 Argo CD has addon identity in sync wave 1, and Flux starts it at once"}},
+		"with Flux alone": {
+			edit: func(f fstest.MapFS) { depends(f, "metrics-server") },
+			both: []string{same("1", "0, and 0 at "+metricsSet+":1:1", "1")},
+		},
+		"the other way": {
+			edit: func(f fstest.MapFS) {
+				depends(f, "metrics-server")
+				inWave(f, podinfoSet, "-2")
+				inWave(f, metricsSet, "3")
+			},
+			both: []string{same("6", "-2, and 3 at "+metricsSet+":6:47", "4")},
+		},
+		"through one that Argo CD does not have": {
+			edit: func(f fstest.MapFS) {
+				delete(f, "addons/identity/applicationset.yaml")
+				depends(f, "identity")
+				replace(f, "addons/identity/flux/release.yaml", "spec:\n", "spec:\n  dependsOn: [{name: metrics-server}]\n")
+				replace(f, "clusters/hub/cluster.yaml", "metrics-server: true", "metrics-server: true, identity: false")
+				for _, c := range []string{"dev", "prod", "staging"} {
+					replace(f, "clusters/"+c+"/cluster.yaml", "identity: true", "identity: false")
+					replace(f, "clusters/"+c+"/cluster.yaml", "podinfo: true", "podinfo: false")
+				}
+			},
+			flux: []string{podinfoSet + ":1 Argo CD does not have podinfo wait for metrics-server (wave 0, and 0 at " + metricsSet + ":1:1), as Flux does (addons/identity/flux/release.yaml:7:15)"},
+			// with Argo CD the addon that has no ApplicationSet is a problem of its own
+			ungone: true,
+		},
+		"what a cluster lacks": {
+			edit: func(f fstest.MapFS) {
+				replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false")
+				depends(f, "identity")
+				inWave(f, podinfoSet, "1")
+			},
+			flux: []string{"clusters/dev/cluster.yaml:8 addon podinfo needs identity (" + podinfoRelease + ":6:15), which dev does not have: switch identity on for the cluster, or name it in the annotation lab.homelab/after instead if podinfo can do without"},
+		},
+		"what a cluster can do without": {
+			edit: func(f fstest.MapFS) {
+				replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false")
+				replace(f, podinfoRelease, "metadata:\n", "metadata:\n  annotations: {lab.homelab/after: identity}\n")
+				inWave(f, podinfoSet, "1")
+			},
+		},
+		"a ring and a name that nobody has": {
+			edit: func(f fstest.MapFS) {
+				depends(f, "identity")
+				replace(f, "addons/identity/flux/release.yaml", "spec:\n", "spec:\n  dependsOn: [{name: podinfo}, {name: certs}]\n")
+				inWave(f, podinfoSet, "1")
+				inWave(f, "addons/identity/applicationset.yaml", "2")
+			},
+			flux: []string{
+				"addons/identity/flux/release.yaml:7 HelmRelease identity depends on certs, and no addon has a HelmRelease of that name: there are ",
+				podinfoRelease + ":6 addons wait for one another: identity needs podinfo needs identity",
+			},
+			both: []string{podinfoSet + ":6 Argo CD does not have podinfo wait for identity (wave 1, and 2 at"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := defaultFiles(t)
+			c.edit(files)
+			regenerate(t, files)
+			_, problems := onFlux(t, files)
+			checkProblems(t, "Flux", problems, slices.Concat(c.both, c.flux))
+			e, err := Load(files, "", "homelab")
+			var failed *lab.Error
+			switch {
+			case c.ungone:
+			case errors.As(err, &failed):
+				checkProblems(t, "Argo CD", failed.Problems, c.both)
+			default:
+				checkProblems(t, "Argo CD", nil, c.both)
+				checkProblems(t, "notes", e.Notes, c.notes)
+				waves := false
+				for name, file := range files {
+					waves = waves || strings.HasSuffix(name, "/applicationset.yaml") && strings.Contains(string(file.Data), "sync-wave")
+				}
+				if e.Waves != waves {
+					t.Errorf("waves %v, want %v", e.Waves, waves)
+				}
+			}
+		})
+	}
+}
+
+func checkProblems(t *testing.T, where string, problems lab.Problems, want []string) {
+	t.Helper()
+	slices.Sort(want)
+	if len(problems) != len(want) {
+		t.Fatalf("%s: %d problems, want %d:\n%v", where, len(problems), len(want), problems)
+	}
+	problems.Sort()
+	for i, p := range problems {
+		got := lab.Position{File: p.File, Line: p.Line}.String() + " " + p.Message + ": " + p.Cure
+		if !strings.HasPrefix(got, want[i]) {
+			t.Errorf("%s: %s\nwant %s", where, got, want[i])
+		}
+	}
+}

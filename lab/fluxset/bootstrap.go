@@ -1,0 +1,110 @@
+package fluxset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/fluxcd/flux2/v2/pkg/manifestgen/sync"
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// anywhere is where a root that lab made up has the estate: `lab up` points it at the forge.
+const anywhere = "https://git.example.com/lab/estate.git"
+
+// bootstrap adds the folder flux-system of a cluster to files, as `flux bootstrap` has it. What lab did not write there is left alone.
+func bootstrap(fsys fs.FS, files map[string]string, hub, cluster string) error {
+	root := lab.FluxRootFile(cluster)
+	if !foreign(fsys, root) {
+		objects, err := rootOf(fsys, hub, cluster)
+		if err != nil {
+			return err
+		}
+		if files[root], err = documents(objects); err != nil {
+			return err
+		}
+	}
+	list := path.Join(path.Dir(root), "kustomization.yaml")
+	if foreign(fsys, list) {
+		return nil
+	}
+	text, err := documents([]any{folder{APIVersion: kustomizeVersion, Kind: "Kustomization", Resources: []string{path.Base(root)}}})
+	files[list] = text
+	return err
+}
+
+// foreign reports whether there is a file that lab did not write.
+func foreign(fsys fs.FS, name string) bool {
+	data, err := fs.ReadFile(fsys, name)
+	return !errors.Is(err, fs.ErrNotExist) && !Marked(data)
+}
+
+// rootOf is what a cluster's Flux starts from: what the hub's does, with the cluster's folder in place of the hub's.
+func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
+	file := lab.FluxRootFile(hub)
+	if !foreign(fsys, file) {
+		return freshRoot(cluster)
+	}
+	data, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return nil, err
+	}
+	docs, problems := strict.Parse(file, data)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return decoded(file, docs, func(doc *yaml.Node, spec map[string]any) {
+		if isKustomization(doc) {
+			spec["path"] = within(text(doc, "spec", "path"), hub, cluster)
+		}
+	})
+}
+
+// within moves a path from the hub's folder to a cluster's; others stay.
+func within(name, hub, cluster string) string {
+	rest, ok := strings.CutPrefix(path.Clean(name)+"/", path.Join(lab.ClustersDir, hub)+"/")
+	if !ok {
+		return name
+	}
+	return "./" + path.Join(lab.ClustersDir, cluster, rest)
+}
+
+// freshRoot is the root of an estate that has none, as `flux bootstrap` writes it: a repository, which `lab up` points at the forge, and the cluster's folder in it.
+func freshRoot(cluster string) ([]any, error) {
+	o := sync.MakeDefaultOptions()
+	o.URL, o.TargetPath = anywhere, path.Join(lab.ClustersDir, cluster)
+	made, err := sync.Generate(o)
+	if err != nil {
+		return nil, err
+	}
+	docs, problems := strict.Parse(made.Path, []byte(made.Content))
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return decoded(made.Path, docs, func(doc *yaml.Node, spec map[string]any) {
+		if isKustomization(doc) {
+			spec["retryInterval"] = retry.String()
+		}
+	})
+}
+
+// decoded returns documents as objects, whose specs change is given.
+func decoded(file string, docs []*yaml.Node, change func(doc *yaml.Node, spec map[string]any)) ([]any, error) {
+	var objects []any
+	for _, doc := range docs {
+		var o map[string]any
+		if err := doc.Decode(&o); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if spec, _ := o["spec"].(map[string]any); spec != nil {
+			change(doc, spec)
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}

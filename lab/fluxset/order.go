@@ -1,0 +1,180 @@
+package fluxset
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// Annotations that say which addons come before one, separated by commas, on any object in its folder. HelmReleases have spec.dependsOn too, which can name
+// HelmReleases alone.
+const (
+	NeedsAnnotation = "lab.homelab/needs" // a cluster that has the one has these
+	AfterAnnotation = "lab.homelab/after" // if the cluster has these
+)
+
+// Need is an addon that has to be ready before another starts.
+type Need struct {
+	Addon    string
+	Optional bool // a cluster may go without it
+	At       lab.Position
+}
+
+// Order has what each addon needs.
+type Order map[string][]Need
+
+// ReadOrder reads the order of an estate's addons from their manifests for Flux. Problems of the manifests themselves are not among the problems.
+func ReadOrder(fsys fs.FS) (Order, lab.Problems) {
+	r := orderReader{order: Order{}, docs: map[string][]document{}, releases: map[string]string{}}
+	entries, _ := fs.ReadDir(fsys, lab.AddonsDir)
+	for _, e := range entries {
+		if docs := documentsOf(fsys, e.Name()); len(docs) > 0 {
+			r.docs[e.Name()] = docs
+		}
+	}
+	addons := slices.Sorted(maps.Keys(r.docs))
+	for _, addon := range addons {
+		for _, d := range r.docs[addon] {
+			if text(d.node, "kind") == "HelmRelease" {
+				r.releases[text(d.node, "metadata", "name")] = addon
+			}
+		}
+	}
+	for _, addon := range addons {
+		for _, d := range r.docs[addon] {
+			r.dependsOn(addon, d)
+			r.annotated(addon, d, NeedsAnnotation, false)
+			r.annotated(addon, d, AfterAnnotation, true)
+		}
+	}
+	r.cycles()
+	return r.order, r.problems
+}
+
+// document is an object of an addon's manifests.
+type document struct {
+	file string
+	node *yaml.Node
+}
+
+func documentsOf(fsys fs.FS, addon string) []document {
+	var docs []document
+	for _, file := range manifests(fsys, addon) {
+		data, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			continue
+		}
+		nodes, _ := strict.Parse(file, data)
+		for _, n := range nodes {
+			docs = append(docs, document{file, n})
+		}
+	}
+	return docs
+}
+
+type orderReader struct {
+	order    Order
+	docs     map[string][]document // by addon
+	releases map[string]string     // HelmRelease -> addon
+	problems lab.Problems
+}
+
+func (r *orderReader) fail(at lab.Position, message, cure string) {
+	r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: cure})
+}
+
+func (r *orderReader) add(addon string, n Need) {
+	if i := slices.IndexFunc(r.order[addon], func(x Need) bool { return x.Addon == n.Addon }); i >= 0 {
+		r.order[addon][i].Optional = r.order[addon][i].Optional && n.Optional
+		return
+	}
+	r.order[addon] = append(r.order[addon], n)
+}
+
+// dependsOn reads a HelmRelease's own order. A release in another namespace is no addon of this cluster.
+func (r *orderReader) dependsOn(addon string, d document) {
+	list := get(d.node, "spec", "dependsOn")
+	if text(d.node, "kind") != "HelmRelease" || list == nil || list.Kind != yaml.SequenceNode {
+		return
+	}
+	own := text(d.node, "metadata", "name")
+	for _, entry := range list.Content {
+		at, name := strict.Position(d.file, entry), text(entry, "name")
+		if name == "" || text(entry, "namespace") != "" {
+			continue
+		}
+		of, known := r.releases[name]
+		switch {
+		case name == own:
+			r.fail(at, fmt.Sprintf("HelmRelease %s depends on itself", own), "")
+		case known && of == addon: // Flux sees to that
+		case known:
+			r.add(addon, Need{Addon: of, At: at})
+		case r.docs[name] != nil:
+			r.fail(at, fmt.Sprintf("addon %s is no HelmRelease, and HelmRelease %s depends on it", name, own), fmt.Sprintf("say so with the annotation %s: %s", NeedsAnnotation, name))
+		default:
+			r.fail(at, fmt.Sprintf("HelmRelease %s depends on %s, and no addon has a HelmRelease of that name", own, name), didYouMean(name, slices.Collect(maps.Keys(r.releases))))
+		}
+	}
+}
+
+func (r *orderReader) annotated(addon string, d document, key string, optional bool) {
+	n := get(d.node, "metadata", "annotations", key)
+	if n == nil {
+		return
+	}
+	at := strict.Position(d.file, n)
+	for name := range strings.SplitSeq(n.Value, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == addon:
+			r.fail(at, fmt.Sprintf("addon %s needs itself", addon), "")
+		case r.docs[name] == nil:
+			r.fail(at, fmt.Sprintf("%s names %q, which is no addon with manifests for Flux", key, name), didYouMean(name, slices.Collect(maps.Keys(r.docs))))
+		default:
+			r.add(addon, Need{Addon: name, Optional: optional, At: at})
+		}
+	}
+}
+
+func didYouMean(name string, known []string) string {
+	slices.Sort(known)
+	if best := strict.Closest(name, known); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "there are " + strings.Join(known, ", ")
+}
+
+// cycles reports each ring of addons once, where the last need that closes it is written.
+func (r *orderReader) cycles() {
+	const open, done = 1, 2
+	state := map[string]int{}
+	var path []string
+	var visit func(string)
+	visit = func(addon string) {
+		state[addon] = open
+		path = append(path, addon)
+		for _, n := range r.order[addon] {
+			switch state[n.Addon] {
+			case 0:
+				visit(n.Addon)
+			case open:
+				ring := slices.Concat(path[slices.Index(path, n.Addon):], []string{n.Addon})
+				r.fail(n.At, "addons wait for one another: "+strings.Join(ring, " needs "), "take one of these needs away")
+			}
+		}
+		path = path[:len(path)-1]
+		state[addon] = done
+	}
+	for _, addon := range slices.Sorted(maps.Keys(r.order)) {
+		if state[addon] == 0 {
+			visit(addon)
+		}
+	}
+}
