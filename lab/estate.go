@@ -24,6 +24,7 @@ type Generated struct {
 	At     Position   // where it is written, or its ApplicationSet's template is
 	Charts []ChartUse // from chart repositories
 	Others []string   // repositories that are not the lab's: of charts and of Git
+	Needs  []string   // applications without which it does not come
 }
 
 // ChartUse is a chart of a chart repository in a version.

@@ -33,6 +33,18 @@ func FluxClusterOf(namespace string) (cluster string, ok bool) {
 	return strings.CutPrefix(namespace, "cluster-")
 }
 
+// FluxApplicationOf returns the cluster that a Kustomization is for, where the Flux of cluster home has it, and the application's name among that cluster's. A
+// Kustomization outside of the clusters' namespaces is home's, under the name that it has there; outside of Flux's own, under that of its namespace, too.
+func FluxApplicationOf(home, namespace, name string) (cluster, application string) {
+	if cluster, ok := FluxClusterOf(namespace); ok {
+		return cluster, name
+	}
+	if namespace != FluxNamespace && namespace != "" {
+		name = namespace + "-" + name
+	}
+	return home, name
+}
+
 // FluxRootFile is the path of what a cluster's Flux starts from within an estate, as `flux bootstrap` has it.
 func FluxRootFile(cluster string) string {
 	return path.Join(ClustersDir, cluster, FluxNamespace, "gotk-sync.yaml")

@@ -1,5 +1,5 @@
-// Package draft writes an estate beside Git repositories that know nothing of lab: the clusters that their ApplicationSets select, the keys that those read, and a
-// root that leads to them.
+// Package draft writes an estate beside Git repositories that know nothing of lab: the clusters that their ApplicationSets select, or that Flux has folders for, the
+// keys that are read, and roots that lead to them.
 package draft
 
 import (
@@ -23,11 +23,14 @@ const (
 	Found  = "found"       // as the repository has it
 	MadeUp = "made up"     // any value does, and lab chose one
 	Open   = "to be given" // nothing in the repository tells
+
+	Bridged = "from the bridge" // as lab makes it up for each cluster
 )
 
-// Key is a label or an annotation that the repositories read, or select clusters by.
+// Key is what the repositories read, or select clusters by: a label, an annotation, a key of a ConfigMap or a Secret, or either as a whole.
 type Key struct {
 	Name  string
+	In    string // the ConfigMap or Secret that has it, "configmap flux-system/settings"; empty for a label or an annotation
 	Label bool
 	Value string
 	How   string
@@ -65,6 +68,7 @@ type drafting struct {
 	keys     map[string]*Key
 	taken    map[*document]bool // by the root
 	rendered map[string]bool    // sources of Applications
+	flux     syncs
 }
 
 // New drafts the estate of a lab beside repositories, the first of which has the root.
@@ -76,9 +80,13 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		}
 	}
 	if len(d.docs) == 0 {
+		if roots := d.flux.roots(); len(roots) > 0 {
+			return d.fluxDraft(roots)
+		}
 		return nil, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "no_applications", Message: "no ApplicationSet or Application in " + folders(repositories),
-			Cure: "name the repository that has them: lab init --from DIR NEW",
+			Exit: lab.ExitInvalid, Code: "no_applications",
+			Message: "no ApplicationSet or Application in " + folders(repositories) + ", and no folder that Flux syncs to a cluster",
+			Cure:    "name the repository that has them: lab init --from DIR NEW",
 		}
 	}
 	d.Namespace = d.engineNamespace()
@@ -94,14 +102,19 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	}
 	d.switches()
 	d.roots()
+	return d.done(d.write()), nil
+}
+
+// done is the draft of what was found out.
+func (d *drafting) done(f fs.FS) *Draft {
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
+		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
-	d.Files, d.Repositories = d.write(), d.estate.Repositories
+	d.Files, d.Repositories = f, d.estate.Repositories
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}
-	return &d.Draft, nil
+	return &d.Draft
 }
 
 func values(m map[string]*Key) func(func(Key) bool) {
@@ -148,7 +161,7 @@ func (d *drafting) environment(name string) *lab.Environment {
 
 // note keeps how a key came to its value; the first place where it is read counts.
 func (d *drafting) note(k Key) {
-	id := fmt.Sprint(k.Label, k.Name)
+	id := k.In + fmt.Sprint(k.Label, k.Name)
 	if _, known := d.keys[id]; !known {
 		d.keys[id] = &k
 	}

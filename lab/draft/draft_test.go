@@ -109,6 +109,10 @@ func printed(t *testing.T, d *draft.Draft) string {
 		t.Fatal(err)
 	}
 	for _, k := range d.Keys {
+		if k.In != "" {
+			fmt.Fprintf(&b, "# %s %s: %q, %s, %s\n", k.In, k.Name, k.Value, k.How, k.At)
+			continue
+		}
 		fmt.Fprintf(&b, "# key %s (label: %t): %q, %s, %s\n", k.Name, k.Label, k.Value, k.How, k.At)
 	}
 	for _, a := range d.Addons {

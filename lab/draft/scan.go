@@ -37,6 +37,9 @@ type use struct {
 	at      lab.Position
 }
 
+// engineGroups are the API groups that engines know.
+var engineGroups = []string{"argoproj.io/", "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
+
 // most is how many files of a repository are looked at.
 const most = 20_000
 
@@ -66,7 +69,7 @@ func (d *drafting) scan(r *lab.Repository) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		}
-		if strings.Contains(string(data), "argoproj.io/") {
+		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) {
 			d.documents(r, file, data)
 		}
 		return nil
@@ -85,6 +88,9 @@ func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
 func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
+		if from == nil {
+			d.flux.add(r, file, n)
+		}
 		if from == nil && scalar(n, "kind") == "Secret" && scalar(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
 			d.secrets = append(d.secrets, registered(name, n))
 		}

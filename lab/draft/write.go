@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -16,6 +15,13 @@ import (
 
 // write makes the estate's files.
 func (d *drafting) write() fs.FS {
+	out := d.estateFiles()
+	out[lab.RootFile] = d.root()
+	return out.fs()
+}
+
+// estateFiles are the clusters and environments.
+func (d *drafting) estateFiles() files {
 	out := files{}
 	for _, e := range d.estate.Environments {
 		spec := mapping{}
@@ -39,7 +45,12 @@ func (d *drafting) write() fs.FS {
 		if c.Environment != "" {
 			spec.add("environment", c.Environment)
 		}
-		if c.Engine.Namespace != "" {
+		switch {
+		case c.Engine.Type == lab.EngineFlux:
+			engine := plain("type", string(c.Engine.Type))
+			engine.add("shape", string(c.Engine.Shape))
+			spec.add("engine", engine)
+		case c.Engine.Namespace != "":
 			spec.add("engine", plain("namespace", c.Engine.Namespace))
 		}
 		if c.Server != "" {
@@ -61,8 +72,7 @@ func (d *drafting) write() fs.FS {
 		}
 		out[lab.ClusterFile(c.Name)] = labDocument("Cluster", c.Name, spec)
 	}
-	out[lab.RootFile] = d.root()
-	return out.fs()
+	return out
 }
 
 // open names, as a comment, the keys for which a value has to be given.
@@ -186,13 +196,7 @@ func object(apiVersion, kind string, meta, spec mapping) string {
 	if len(spec.node.Content) > 0 {
 		m.add("spec", &spec.node)
 	}
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(&m.node); err != nil {
-		panic(err) // nodes of our own making
-	}
-	return b.String()
+	return encoded(&m.node)
 }
 
 // mapping is a YAML mapping in the order in which it is written.

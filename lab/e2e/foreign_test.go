@@ -34,6 +34,14 @@ type shape struct {
 
 var shapes = []shape{
 	{
+		name: "flux-homelab", seconds: 100, clusters: 1, applications: 1, spoke: "home", namespace: "default", configMap: "site", repository: "apps",
+		file: "site.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+	{
+		name: "flux-fleet", seconds: 150, clusters: 3, applications: 5, spoke: "production", namespace: "infra", configMap: "cloud", repository: "fleet",
+		file: "infrastructure/config.yaml", edit: [2]string{"tier: gold", "tier: iron"}, key: "tier",
+	},
+	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
 		file: "platform/environments/prod/addons/node-labels/values.yaml", edit: [2]string{"tier: gold", "tier: platinum"}, key: "tier",
 	},

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -118,7 +119,7 @@ func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 }
 
 // fluxWorld is what the estate's Kustomizations are expanded against.
-func (l *loader) fluxWorld() fluxset.World {
+func (l *loader) fluxWorld(cluster string) fluxset.World {
 	in := bridge.InputsOf(l.estate)
 	def, _ := l.estate.Environment(lab.DefaultEnvironment)
 	vars := map[string]map[string]string{}
@@ -127,26 +128,31 @@ func (l *loader) fluxWorld() fluxset.World {
 		reg := bridge.Build(l.estate.Name, env, def, c, in)
 		vars[lab.FluxNamespaceOf(c.Name)] = lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
-	own := ""
+	own, home := "", cluster
+	if !l.estate.Hub().Engine.Everywhere() {
+		home = ""
+	}
 	return fluxset.World{
-		FS: l.fsys,
+		FS: l.fsys, Home: home,
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
 				return nil
 			}
 			return vars[namespace]
 		},
-		Repository: func(url string) (fs.FS, string, bool) {
+		Repository: func(url, revision string) (fs.FS, string, error) {
 			r, mounted := in.Mounted(url)
 			switch key := lab.RepositoryKey(url); {
+			case mounted && r.Dir != "." && !r.Has(revision):
+				return nil, "", &fluxset.Absent{Why: fmt.Sprintf("it asks for %s, and the mirror of %s has %s alone", revision, r.Dir, r.Branch)}
 			case mounted && r.Dir != ".":
-				return r.FS, r.Dir, true
+				return r.FS, r.Dir, nil
 			case !mounted && own == "":
 				own = key // the root's, as the engine points it at the forge
 			case !mounted && own != key:
-				return nil, "", false
+				return nil, "", &fluxset.Absent{}
 			}
-			return l.fsys, "", true
+			return l.fsys, "", nil
 		},
 	}
 }
@@ -178,13 +184,20 @@ func (l *loader) fluxExpand() {
 
 // fluxRoot works out what one root brings, which a cluster's Flux starts from.
 func (l *loader) fluxRoot(cluster, root string) {
-	x := fluxset.Expand(l.fluxWorld(), root)
+	w := l.fluxWorld(cluster)
+	x := fluxset.Expand(w, root)
 	for _, p := range x.Problems {
 		l.also(p)
 	}
 	for _, app := range x.Applications {
-		for _, p := range app.Unset {
+		for _, u := range app.Unset {
+			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster
+			if fsys, _ := l.mountOf(p.File); fsys != nil {
+				p.Cure = "Flux puts nothing in its place"
+				l.estate.Notes = append(l.estate.Notes, p)
+				continue
+			}
 			l.also(p)
 		}
 		switch _, known := l.estate.Cluster(app.Cluster); {
@@ -195,23 +208,36 @@ func (l *loader) fluxRoot(cluster, root string) {
 				Cure: "in the standalone shape each cluster's root leads to its own folder alone",
 			})
 		default:
-			l.fluxApplication(app)
+			l.fluxApplication(w, x, app)
 		}
 	}
 }
 
-func (l *loader) fluxApplication(app fluxset.Application) {
+func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxset.Application) {
 	addon, _ := l.estate.Addon(app.Name)
-	g := lab.Generated{At: app.At, Application: lab.Application{
-		Name: lab.ApplicationName(app.Cluster, app.Name), Addon: app.Name, Cluster: app.Cluster, Namespace: addon.Namespace,
-	}}
+	g := l.generatedOf(w, app)
+	g.Namespace, g.LeftOut = addon.Namespace, app.LeftOut
+	if app.Elsewhere != "" {
+		g.Others = append(g.Others, app.Elsewhere)
+	}
+	for _, on := range slices.Concat(x.Applications, x.Roots) {
+		if slices.Contains(app.DependsOn, on.Key()) && (on.Waits || on.Elsewhere != "") || on.Key() == app.Parent && on.Elsewhere != "" {
+			g.Needs = append(g.Needs, l.generatedOf(w, on).Name)
+		}
+	}
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
+		mounted, _ := l.mountOf(r.At.File)
 		switch {
+		case r.Suspended:
+			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
 		case r.Folder != "":
-			if !l.exists(r.Folder) {
-				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in the estate", r.Folder)})
+			fsys, dir, err := w.Repository(r.URL, r.Revision)
+			if err != nil {
+				g.Others = appendNew(g.Others, r.URL)
+			} else if _, err := fs.Stat(fsys, r.Folder); err != nil {
+				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
 			}
 		case r.Source == "HelmRepository "+lab.FluxNamespace+"/charts" && r.URL == "":
 			at := r.At
@@ -219,14 +245,27 @@ func (l *loader) fluxApplication(app fluxset.Application) {
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
+		case r.URL == "" && mounted != nil:
+			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source))
 		case r.URL == "":
 			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + lab.FluxNamespace})
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
-			if !slices.Contains(g.Others, r.URL) {
-				g.Others = append(g.Others, r.URL)
-			}
+			g.Others = appendNew(g.Others, r.URL)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
+}
+
+// generatedOf names the application of a Kustomization.
+func (l *loader) generatedOf(w fluxset.World, app fluxset.Application) lab.Generated {
+	cluster, name := lab.FluxApplicationOf(w.Home, app.Namespace, app.Name)
+	return lab.Generated{At: app.At, Application: lab.Application{Name: lab.ApplicationName(cluster, name), Addon: name, Cluster: cluster}}
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
 }

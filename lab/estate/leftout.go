@@ -138,6 +138,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			names[c] = append(names[c], a.Name)
 		}
 	}
+	needing(e)
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
@@ -147,4 +148,20 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		e.Notes = append(e.Notes, p)
 	}
 	return ps
+}
+
+// needing leaves out what needs an application that is left out.
+func needing(e *lab.Estate) {
+	for again := true; again; {
+		again = false
+		for i := range e.Applications {
+			a := &e.Applications[i]
+			for _, name := range a.Needs {
+				j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name })
+				if a.LeftOut == "" && j >= 0 && e.Applications[j].LeftOut != "" {
+					a.LeftOut, again = "it needs "+name+", which is left out", true
+				}
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package fluxset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,8 @@ import (
 	"homelab/lab/strict"
 )
 
-// anywhere is where a root that lab made up has the estate: `lab up` points it at the forge.
-const anywhere = "https://git.example.com/lab/estate.git"
+// Anywhere is where a root that lab made up has the estate: `lab up` points it at the forge.
+const Anywhere = "https://git.example.com/lab/estate.git"
 
 // bootstrap adds the folder flux-system of a cluster to files, as `flux bootstrap` has it. What lab did not write there is left alone.
 func bootstrap(fsys fs.FS, files map[string]string, hub, cluster string) error {
@@ -77,7 +78,7 @@ func within(name, hub, cluster string) string {
 // freshRoot is the root of an estate that has none, as `flux bootstrap` writes it: a repository, which `lab up` points at the forge, and the cluster's folder in it.
 func freshRoot(cluster string) ([]any, error) {
 	o := sync.MakeDefaultOptions()
-	o.URL, o.TargetPath = anywhere, path.Join(lab.ClustersDir, cluster)
+	o.URL, o.TargetPath = Anywhere, path.Join(lab.ClustersDir, cluster)
 	made, err := sync.Generate(o)
 	if err != nil {
 		return nil, err
@@ -107,4 +108,20 @@ func decoded(file string, docs []*yaml.Node, change func(doc *yaml.Node, spec ma
 		objects = append(objects, o)
 	}
 	return objects, nil
+}
+
+// sourceOf is the name of the GitRepository that a root has the estate by.
+func sourceOf(fsys fs.FS, cluster string) string {
+	root := lab.FluxRootFile(cluster)
+	data, err := fs.ReadFile(fsys, root)
+	if err != nil {
+		return lab.FluxNamespace
+	}
+	docs, _ := strict.Parse(root, data)
+	for _, doc := range docs {
+		if isKustomization(doc) && path.Clean(text(doc, "spec", "path")) == path.Join(lab.ClustersDir, cluster) {
+			return cmp.Or(text(doc, "spec", "sourceRef", "name"), lab.FluxNamespace)
+		}
+	}
+	return lab.FluxNamespace
 }

@@ -74,7 +74,7 @@ func TestStandaloneRoots(t *testing.T) {
 		want := written(t, fsys, clusters)
 		for _, cluster := range []string{"hub", "prod"} {
 			text := want[lab.FluxRootFile(cluster)]
-			for _, words := range []string{"url: " + anywhere, "path: ./clusters/" + cluster + "\n", "branch: main", "retryInterval: 15s"} {
+			for _, words := range []string{"url: " + Anywhere, "path: ./clusters/" + cluster + "\n", "branch: main", "retryInterval: 15s"} {
 				if !strings.Contains(text, words) {
 					t.Errorf("root of %s lacks %q:\n%s", cluster, words, text)
 				}

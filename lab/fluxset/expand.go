@@ -26,10 +26,16 @@ const (
 
 // World is what Kustomizations are expanded against.
 type World struct {
-	FS         fs.FS                                                // the estate
-	Vars       func(namespace, name string) map[string]string       // data of a ConfigMap or Secret on the hub; nil if unknown
-	Repository func(url string) (fsys fs.FS, dir string, ours bool) // of a GitRepository; dir is its place within the estate
+	FS         fs.FS                                                          // the estate
+	Home       string                                                         // the cluster whose Flux has the roots; empty where one drives all
+	Vars       func(namespace, name string) map[string]string                 // data of a ConfigMap or Secret where Flux runs; nil if unknown
+	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository; dir is its place within the estate. *Absent if it is not ours
 }
+
+// Absent is the error of a repository, or of a revision, that is not to be had from the files.
+type Absent struct{ Why string } // empty for one that may be had elsewhere
+
+func (e *Absent) Error() string { return cmp.Or(e.Why, "no repository of the estate") }
 
 // Application is a Kustomization that the roots lead to.
 type Application struct {
@@ -39,7 +45,33 @@ type Application struct {
 	Path            string // folder that it builds
 	Releases        []Release
 	Objects         []render.Document
-	Unset           lab.Problems // variables without a value
+	Unset           []render.Unset // variables without a value
+	Reads           []Read
+
+	Parent    string   // NAMESPACE/NAME of the Kustomization that applies it; empty for a root
+	DependsOn []string // likewise of those that have to be ready before it
+	Waits     bool     // it is ready only once what it applies is
+	Elsewhere string   // URL of its source that is not of the estate
+	LeftOut   string   // why it cannot work here, whatever can be had
+}
+
+// Key is the application's namespace and name.
+func (a Application) Key() string { return a.Namespace + "/" + a.Name }
+
+// Read is a ConfigMap or a Secret that an application takes values from.
+type Read struct {
+	Kind, Namespace, Name string
+	At                    lab.Position
+	Optional              bool
+	Known                 bool // its data are those of the world, or of an object that is applied
+	Keys                  []ReadKey
+}
+
+// ReadKey is a key that has to be there.
+type ReadKey struct {
+	Name string
+	At   lab.Position
+	Text bool // YAML values of a chart
 }
 
 // Release is a HelmRelease of an application.
@@ -49,23 +81,45 @@ type Release struct {
 	Folder                string // of a chart in Git
 	URL                   string // of the repository
 	Source                string // kind and name of the repository, "HelmRepository charts"
+	Revision              string // of a Git repository
 	At                    lab.Position
+	Suspended             bool
 }
 
 // Expansion is what the roots lead to.
 type Expansion struct {
+	Roots        []Application
 	Applications []Application
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
 }
 
-// Expand follows the Kustomizations in a root's file.
+// Expand follows the Kustomizations in a root's file, again where one reads a ConfigMap that another applies.
 func Expand(w World, file string) Expansion {
-	x := &expander{World: w, Expansion: Expansion{Sources: map[string]string{}}, seen: map[string]bool{}}
-	data, err := fs.ReadFile(w.FS, file)
+	data := map[string]map[string]string{}
+	for {
+		known := len(data)
+		x := &expander{
+			World: w, Expansion: Expansion{Sources: map[string]string{}}, seen: map[string]bool{}, revisions: map[string]string{}, data: data,
+		}
+		x.roots(file)
+		x.leaveOut()
+		missed := slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
+			return slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && data[r.key()] != nil })
+		})
+		if !missed || len(data) == known {
+			return x.Expansion
+		}
+	}
+}
+
+func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+func (x *expander) roots(file string) {
+	data, err := fs.ReadFile(x.FS, file)
 	if err != nil {
 		x.fail(lab.Position{File: file, Line: 1}, "is not there", "it holds the GitRepository and the Kustomization that Flux starts from")
-		return x.Expansion
+		return
 	}
 	docs, problems := strict.Parse(file, data)
 	x.Problems = append(x.Problems, problems...)
@@ -80,16 +134,24 @@ func Expand(w World, file string) Expansion {
 	for _, doc := range roots {
 		if isKustomization(doc.Node) {
 			x.seen[key(doc.Node)] = true
-			x.follow(doc, 0)
 		}
 	}
-	return x.Expansion
+	for _, doc := range roots {
+		if !isKustomization(doc.Node) {
+			continue
+		}
+		if app := x.follow(doc, "", 0); app != nil {
+			x.Roots = append(x.Roots, *app)
+		}
+	}
 }
 
 type expander struct {
 	World
 	Expansion
-	seen map[string]bool // Kustomizations
+	seen      map[string]bool              // Kustomizations
+	revisions map[string]string            // of sources
+	data      map[string]map[string]string // of ConfigMaps and Secrets that are applied, by kind, namespace and name
 }
 
 const maxDepth = 20 // of Kustomizations in one another
@@ -107,19 +169,20 @@ func key(n *yaml.Node) string {
 }
 
 // follow builds a Kustomization, and then those that it holds. It returns what it built.
-func (x *expander) follow(doc render.Document, depth int) *Application {
+func (x *expander) follow(doc render.Document, parent string, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
 	if depth > maxDepth {
 		x.fail(at, "Kustomizations lie deeper in one another than is followed", "")
 		return nil
 	}
-	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at}
-	app.Cluster, _ = lab.FluxClusterOf(app.Namespace)
+	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at, Parent: parent}
+	app.Cluster, _ = lab.FluxApplicationOf(x.Home, app.Namespace, app.Name)
 	var spec map[string]any
 	if n := get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
 		x.fail(at, "spec is missing", "")
 		return nil
 	}
+	x.conditions(app, doc.Node)
 	ref := get(doc.Node, "spec", "sourceRef")
 	source := text(ref, "kind") + " " + cmp.Or(text(ref, "namespace"), app.Namespace) + "/" + text(ref, "name")
 	url, known := x.Sources[source]
@@ -127,12 +190,18 @@ func (x *expander) follow(doc render.Document, depth int) *Application {
 		x.fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source), "")
 		return nil
 	}
-	fsys, dir, ours := x.Repository(url)
-	if !ours {
-		return app // what it holds is not to be had from the files
+	fsys, dir, err := x.Repository(url, x.revisions[source])
+	var absent *Absent
+	switch {
+	case errors.As(err, &absent) && absent.Why == "":
+		app.Elsewhere = url // what it holds is not to be had from the files
+		return app
+	case err != nil:
+		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
+		return app
 	}
 	app.Path = path.Join(dir, text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: fsys, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(doc.Node, app.Namespace)}
+	k := render.Kustomization{FS: fsys, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {
@@ -148,15 +217,20 @@ func (x *expander) follow(doc render.Document, depth int) *Application {
 	for i := range objects {
 		objects[i].File = path.Join(dir, objects[i].File)
 	}
+	for i := range unset {
+		unset[i].At.File = path.Join(dir, unset[i].At.File)
+	}
 	app.Objects, app.Unset = objects, unset
 	x.sources(objects)
+	x.applied(app)
 	for _, o := range objects {
 		switch {
 		case text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
+			x.valuesFrom(app, o)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
 			x.seen[key(o.Node)] = true
-			if below := x.follow(o, depth+1); below != nil {
+			if below := x.follow(o, app.Key(), depth+1); below != nil {
 				x.Applications = append(x.Applications, *below)
 			}
 		}
@@ -164,42 +238,11 @@ func (x *expander) follow(doc render.Document, depth int) *Application {
 	return app
 }
 
-// variables are what a Kustomization substitutes; nil if it does not.
-func (x *expander) variables(n *yaml.Node, namespace string) map[string]string {
-	post := get(n, "spec", "postBuild")
-	if post == nil {
-		return nil
-	}
-	vars := map[string]string{}
-	if from := get(post, "substituteFrom"); from != nil {
-		for _, ref := range from.Content {
-			for k, v := range x.Vars(namespace, text(ref, "name")) {
-				vars[k] = v
-			}
-		}
-	}
-	if inline := get(post, "substitute"); inline != nil {
-		for i := 0; i+1 < len(inline.Content); i += 2 {
-			vars[inline.Content[i].Value] = inline.Content[i+1].Value
-		}
-	}
-	return vars
-}
-
-// sources notes the addresses of sources.
-func (x *expander) sources(objects []render.Document) {
-	for _, o := range objects {
-		if url := text(o.Node, "spec", "url"); url != "" && strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") {
-			x.Sources[text(o.Node, "kind")+" "+key(o.Node)] = url
-		}
-	}
-}
-
 func (x *expander) release(o render.Document) Release {
 	namespace := text(o.Node, "metadata", "namespace")
 	r := Release{
 		Name: text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(text(o.Node, "spec", "targetNamespace"), namespace),
-		At: lab.Position{File: o.File, Line: o.Line},
+		At: lab.Position{File: o.File, Line: o.Line}, Suspended: text(o.Node, "spec", "suspend") == "true",
 	}
 	ref := get(o.Node, "spec", "chartRef")
 	if chart := get(o.Node, "spec", "chart", "spec"); chart != nil {
@@ -209,6 +252,7 @@ func (x *expander) release(o render.Document) Release {
 	kind := text(ref, "kind")
 	name := cmp.Or(text(ref, "namespace"), namespace) + "/" + text(ref, "name")
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
+	r.Revision = x.revisions[r.Source]
 	if kind == "GitRepository" || kind == "Bucket" {
 		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
 	}

@@ -56,7 +56,10 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	}
 	for _, c := range clusters {
 		dir := path.Join(lab.ClustersDir, c.Name)
-		c := target{c, hub.Engine.Everywhere()}
+		c := target{c, hub.Engine.Everywhere(), sourceOf(fsys, hub.Name)}
+		if c.standalone {
+			c.source = sourceOf(fsys, c.Name)
+		}
 		var apps []any
 		addons := addonsOf(fsys, c.Cluster)
 		for _, addon := range addons {
@@ -117,7 +120,8 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 // target is a cluster, as Flux gets at it.
 type target struct {
 	lab.Cluster
-	standalone bool // every cluster runs its own Flux
+	standalone bool   // every cluster runs its own Flux
+	source     string // the GitRepository of the estate
 }
 
 // runs reports whether Flux runs on the cluster itself.
@@ -263,7 +267,7 @@ func application(c target, addon string, release bool) kustomizev1.Kustomization
 		TypeMeta:   metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
 		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: lab.FluxNamespaceOf(c.Name)},
 		Spec: kustomizev1.KustomizationSpec{
-			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: lab.FluxNamespace, Namespace: lab.FluxNamespace},
+			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: c.source, Namespace: lab.FluxNamespace},
 			Path:          "./" + path.Join(lab.ClustersDir, c.Name, "addons", addon),
 			Interval:      metav1.Duration{Duration: interval},
 			RetryInterval: &metav1.Duration{Duration: retry},

@@ -78,7 +78,12 @@ func world(fsys fs.FS) World {
 			}
 			return map[string]string{"region": namespace}
 		},
-		Repository: func(url string) (fs.FS, string, bool) { return fsys, "", url == "https://example.com/estate.git" },
+		Repository: func(url, _ string) (fs.FS, string, error) {
+			if url != "https://example.com/estate.git" {
+				return nil, "", &Absent{}
+			}
+			return fsys, "", nil
+		},
 	}
 }
 

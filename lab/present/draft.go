@@ -19,7 +19,10 @@ func Draft(d *draft.Draft) ui.DraftInfo {
 	}
 	for _, k := range d.Keys {
 		kind := "annotation"
-		if k.Label {
+		switch {
+		case k.In != "":
+			kind = k.In
+		case k.Label:
 			kind = "label"
 		}
 		out.Keys = append(out.Keys, ui.DraftKey{Kind: kind, Key: k.Name, Value: strings.TrimSpace(k.Value), How: k.How, At: k.At.String()})

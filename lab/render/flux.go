@@ -32,7 +32,7 @@ type Kustomization struct {
 
 // Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files beside the folder may be taken in. It also
 // returns the variables that are neither known nor have a default, which the controller replaces by nothing. Its errors are *Error.
-func (k Kustomization) Build() ([]Document, lab.Problems, error) {
+func (k Kustomization) Build() ([]Document, []Unset, error) {
 	dir := path.Clean(strings.TrimPrefix(path.Join("/", k.Path), "/"))
 	if !fs.ValidPath(dir) {
 		dir = "."
@@ -61,7 +61,7 @@ func (k Kustomization) Build() ([]Document, lab.Problems, error) {
 	if err != nil || k.Variables == nil {
 		return docs, nil, err
 	}
-	var unset lab.Problems
+	var unset []Unset
 	for i := range docs {
 		missing, err := k.substitute(&docs[i])
 		if err != nil {
@@ -133,7 +133,7 @@ func (k Kustomization) edit(to map[string]any) error {
 const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 
 // substitute replaces the variables of an object, and returns those that are not set.
-func (k Kustomization) substitute(doc *Document) (lab.Problems, error) {
+func (k Kustomization) substitute(doc *Document) ([]Unset, error) {
 	for _, of := range []string{"labels", "annotations"} {
 		if scalar(doc.Node, "metadata", of, noSubstitution) == "disabled" {
 			return nil, nil
@@ -160,22 +160,29 @@ func (k Kustomization) substitute(doc *Document) (lab.Problems, error) {
 	return missing, nil
 }
 
-// unset returns the variables without a value or a default.
-func (k Kustomization) unset(doc Document) lab.Problems {
-	var ps lab.Problems
+// Unset is a variable without a value or a default.
+type Unset struct {
+	Name string
+	At   lab.Position
+}
+
+// Problem is what is wrong with it in an estate.
+func (u Unset) Problem() lab.Problem {
+	return lab.Problem{
+		Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
+		Cure: "give it under spec.metadata of the cluster or its environment, or a default: ${" + u.Name + ":=value}",
+	}
+}
+
+func (k Kustomization) unset(doc Document) []Unset {
+	var list []Unset
 	var visit func(n *yaml.Node)
 	visit = func(n *yaml.Node) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				if _, set := k.Variables[name]; set {
-					continue
-				}
-				p := lab.Problem{
-					Position: lab.Position{File: doc.File, Line: n.Line}, Message: fmt.Sprintf("variable %s is not set", name),
-					Cure: "give it under spec.metadata of the cluster or its environment, or a default: ${" + name + ":=value}",
-				}
-				if !slices.Contains(ps, p) {
-					ps = append(ps, p)
+				u := Unset{Name: name, At: lab.Position{File: doc.File, Line: n.Line}}
+				if _, set := k.Variables[name]; !set && !slices.Contains(list, u) {
+					list = append(list, u)
 				}
 			}
 		}
@@ -184,7 +191,7 @@ func (k Kustomization) unset(doc Document) lab.Problems {
 		}
 	}
 	visit(doc.Node)
-	return ps
+	return list
 }
 
 // Variables returns the names that a text cannot do without: those of ${name} without a default.

@@ -61,7 +61,7 @@ func TestBuildVariables(t *testing.T) {
 	if err != nil || len(docs) != 2 {
 		t.Fatalf("%v, %v", docs, err)
 	}
-	if len(unset) != 1 || unset[0].File != "a/a.yaml" || unset[0].Line != 4 || unset[0].Message != "variable region is not set" {
+	if len(unset) != 1 || unset[0].At.File != "a/a.yaml" || unset[0].At.Line != 4 || unset[0].Problem().Message != "variable region is not set" {
 		t.Errorf("%v", unset)
 	}
 	if got := scalar(docs[1].Node, "data", "region"); got != "${region}" {

@@ -27,8 +27,8 @@ const (
 
 // application describes a Kustomization of a cluster in lab's words.
 func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
-	cluster, _ := lab.FluxClusterOf(k.Namespace)
-	a := lab.Application{Name: name, Addon: k.Name, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
+	cluster, addon := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
+	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
 	a.Sync, a.Health, a.Message = v.state(k)
 	for _, r := range v.releasesOf(k) {
 		if latest := r.Status.History.Latest(); latest != nil {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -119,7 +118,7 @@ func (a *asker) look(ctx context.Context, v view) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
 		k := v.apps[name]
-		if cluster, _ := lab.FluxClusterOf(k.Namespace); !a.want.WaitsFor(cluster) {
+		if !a.want.WaitsFor(v.clusterOf(k)) {
 			continue
 		}
 		if err := a.askKustomization(ctx, v, k); err != nil {

@@ -88,6 +88,9 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 	if err := f.clear(ctx); err != nil {
 		return nil, err
 	}
+	if _, err := f.clearMirrors(ctx); err != nil {
+		return nil, err
+	}
 	if err := f.release.Remove(ctx, releaseName); err != nil {
 		return nil, err
 	}

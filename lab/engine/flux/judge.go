@@ -12,7 +12,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"homelab/lab"
 	"homelab/lab/engine"
 )
 
@@ -40,7 +39,7 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-		cluster, _ := lab.FluxClusterOf(v.apps[name].Namespace)
+		cluster := v.clusterOf(v.apps[name])
 		if slices.Contains(want.LeftOut, name) || !want.WaitsFor(cluster) {
 			continue
 		}

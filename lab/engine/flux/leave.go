@@ -207,7 +207,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 			return nil, err
 		}
 		for name, k := range v.apps {
-			if c, _ := lab.FluxClusterOf(k.Namespace); !slices.Contains(clusters, c) {
+			if !slices.Contains(clusters, v.clusterOf(k)) {
 				delete(v.apps, name)
 			}
 		}

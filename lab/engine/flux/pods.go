@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"homelab/lab"
 	"homelab/lab/engine/workload"
 )
 
@@ -22,7 +21,7 @@ const (
 // describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing if that cannot be
 // reached.
 func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomization) []string {
-	cluster, _ := lab.FluxClusterOf(k.Namespace)
+	cluster := v.clusterOf(k)
 	if f.reach == nil {
 		return nil
 	}

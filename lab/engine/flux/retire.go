@@ -55,8 +55,13 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 	}
 	return kube.Retirement{
 		Title: "flux", Lab: f.lab, Namespace: f.namespace, Workloads: rel.Workloads, Access: f.access(), Traces: traces, Namespaces: namespaces,
-		Uninstall: func(ctx context.Context) error { return f.release.Remove(ctx, releaseName) },
-		Of:        func(crd string) bool { return strings.HasSuffix(crd, ".toolkit.fluxcd.io") },
+		Uninstall: func(ctx context.Context) error {
+			if _, err := f.clearMirrors(ctx); err != nil {
+				return err
+			}
+			return f.release.Remove(ctx, releaseName)
+		},
+		Of: func(crd string) bool { return strings.HasSuffix(crd, ".toolkit.fluxcd.io") },
 		Leave: func(ctx context.Context, spoke string, c kube.Clients) error {
 			return forgetReleases(ctx, c, v.releasesIn(spoke))
 		},

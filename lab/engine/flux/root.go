@@ -136,7 +136,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 
 // ApplyRoot gives Flux the objects that it starts from, and reports whether that changed anything. Former ones are taken back; what they applied stays.
 func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
-	parts, err := f.root(root)
+	parts, err := f.given(root)
 	if err != nil {
 		return false, err
 	}
@@ -161,8 +161,27 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 		applied = applied || kube.Changed(before, after)
 		kept[p.resource.Resource+"/"+p.want.GetName()] = true
 	}
+	if len(root.Mirrors) == 0 {
+		cleared, err := f.clearMirrors(ctx)
+		if applied = applied || cleared; err != nil {
+			return applied, err
+		}
+	}
 	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
 	return applied || len(dropped) > 0, err
+}
+
+// given is all that Flux is given of a root: how the cluster leads sources to the forge first.
+func (f *Flux) given(root engine.Root) ([]part, error) {
+	parts, err := f.root(root)
+	if err != nil || len(root.Mirrors) == 0 {
+		return parts, err
+	}
+	served, err := f.admits()
+	if !served {
+		return parts, err
+	}
+	return append(f.mirrors(root), parts...), nil
 }
 
 func (f *Flux) beside() kube.Beside {
@@ -204,6 +223,7 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 		key := lab.RepositoryKey(url)
 		if mirror, mirrored := mirrors[key]; mirrored {
 			spec["url"] = mirror
+			delete(spec, "secretRef") // upstream's; the mirror is public within the lab
 			continue
 		}
 		if estate == "" {
@@ -264,7 +284,7 @@ func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 		return nil, err
 	}
 	lines = append(lines, beside...)
-	parts, err := f.root(root)
+	parts, err := f.given(root)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (s scene) total(want engine.Want) int {
 	n := 0
 	for _, one := range s {
 		for name, k := range one.apps {
-			if cluster, _ := lab.FluxClusterOf(k.Namespace); want.WaitsFor(cluster) && !slices.Contains(want.LeftOut, name) {
+			if want.WaitsFor(one.clusterOf(k)) && !slices.Contains(want.LeftOut, name) {
 				n++
 			}
 		}

@@ -23,6 +23,7 @@ import (
 
 // view is everything that was seen at one moment.
 type view struct {
+	home     string // the one cluster that Flux drives; empty where it drives all
 	sources  map[types.NamespacedName]sourcev1.GitRepository
 	charts   map[types.NamespacedName]sourcev1.HelmChart
 	layers   []kustomizev1.Kustomization          // the roots, by name, and then what applies others
@@ -33,6 +34,7 @@ type view struct {
 // look reads everything once, in the order in which one follows from another. A kind that is not there yet has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
 	v := view{
+		home:    f.home,
 		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
 		apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{},
 	}
@@ -42,9 +44,12 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	}
 	if err == nil {
 		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) {
-			if cluster, ok := lab.FluxClusterOf(o.Namespace); ok {
-				v.apps[lab.ApplicationName(cluster, o.Name)] = o
-			} else if f.isRoot(o) || o.Labels[fromName] != "" {
+			_, own := lab.FluxClusterOf(o.Namespace)
+			applied := o.Labels[fromName] != ""
+			switch cluster, name := lab.FluxApplicationOf(f.home, o.Namespace, o.Name); {
+			case own, f.home != "" && applied && !f.isRoot(o):
+				v.apps[lab.ApplicationName(cluster, name)] = o
+			case f.isRoot(o) || applied:
 				v.layers = append(v.layers, o)
 			}
 		})
@@ -65,6 +70,12 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 		}
 	}
 	return v, err
+}
+
+// clusterOf is the cluster that a Kustomization is for.
+func (v view) clusterOf(k kustomizev1.Kustomization) string {
+	cluster, _ := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
+	return cluster
 }
 
 func (f *Flux) isRoot(k kustomizev1.Kustomization) bool {
@@ -151,14 +162,22 @@ func has(s sourcev1.GitRepository) string {
 	return commit(s.Status.Artifact.Revision)
 }
 
-// parent is the layer that applies an object; false for a root, and for what has lost its own.
+// parent is the Kustomization that applies an object; false for a root, and for what has lost its own.
 func (v view) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
 	at := types.NamespacedName{Namespace: o.GetLabels()[fromNamespace], Name: o.GetLabels()[fromName]}
 	i := slices.IndexFunc(v.layers, func(l kustomizev1.Kustomization) bool { return keyOf(&l) == at })
-	if i < 0 || at == keyOf(o) {
+	if at == keyOf(o) {
 		return kustomizev1.Kustomization{}, false
 	}
-	return v.layers[i], true
+	if i >= 0 {
+		return v.layers[i], true
+	}
+	for _, k := range v.apps {
+		if keyOf(&k) == at && k.ResourceVersion != "" {
+			return k, true
+		}
+	}
+	return kustomizev1.Kustomization{}, false
 }
 
 // releasesOf returns the HelmReleases that a Kustomization applied, by name.

@@ -79,7 +79,7 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 	if !known {
 		x = fluxset.Expand(fluxset.World{
 			FS: fsys, Vars: func(namespace, _ string) map[string]string { return vars[namespace] },
-			Repository: func(string) (fs.FS, string, bool) { return fsys, "", true },
+			Repository: func(string, string) (fs.FS, string, error) { return fsys, "", nil },
 		}, lab.FluxRootFile(e.hub))
 		r.expands[key] = x
 	}

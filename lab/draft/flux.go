@@ -1,0 +1,233 @@
+package draft
+
+import (
+	"bytes"
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+	"homelab/lab/strict"
+)
+
+// syncs are the documents of repositories that Flux starts from.
+type syncs struct {
+	kustomizations []synced
+	repositories   []synced // GitRepositories
+	instances      []synced // FluxInstances, of flux-operator
+}
+
+// synced is such a document.
+type synced struct {
+	repo *lab.Repository
+	file string // within the repository
+	node *yaml.Node
+	at   lab.Position
+}
+
+func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
+	group, _, _ := strings.Cut(scalar(n, "apiVersion"), "/")
+	doc := synced{repo: r, file: file, node: n, at: strict.Position(path.Join(r.Dir, file), n)}
+	switch kind := scalar(n, "kind"); {
+	case group == "kustomize.toolkit.fluxcd.io" && kind == "Kustomization":
+		s.kustomizations = append(s.kustomizations, doc)
+	case group == "source.toolkit.fluxcd.io" && kind == "GitRepository":
+		s.repositories = append(s.repositories, doc)
+	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
+		s.instances = append(s.instances, doc)
+	}
+}
+
+// fluxRoot is what the Flux of one cluster starts from.
+type fluxRoot struct {
+	cluster string
+	repo    *lab.Repository
+	dir     string // that it syncs
+	at      lab.Position
+	url     string     // as the repository has its own address; empty where it does not say
+	name    string     // of the GitRepository and of the Kustomization
+	spec    *yaml.Node // of the Kustomization; nil where there is none
+}
+
+// roots finds the folders of clusters: those that a Kustomization syncs which lies in them, as after `flux bootstrap`, those of a FluxInstance, and without
+// either the folders of clusters/ that have Kustomizations.
+func (s *syncs) roots() []fluxRoot {
+	var list []fluxRoot
+	add := func(r fluxRoot) {
+		if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
+			list = append(list, r)
+		}
+	}
+	for _, k := range s.kustomizations {
+		dir := path.Clean(strings.TrimPrefix(path.Join("/", scalar(k.node, "spec", "path")), "/"))
+		if !fs.ValidPath(dir) || dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
+			continue
+		}
+		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(scalar(k.node, "metadata", "name"), lab.FluxNamespace), spec: child(k.node, "spec")}
+		for _, g := range s.repositories {
+			if scalar(g.node, "metadata", "name") == scalar(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
+				r.url = scalar(g.node, "spec", "url")
+			}
+		}
+		add(r)
+	}
+	for _, i := range s.instances {
+		sync := child(child(i.node, "spec"), "sync")
+		if dir := path.Clean(scalar(sync, "path")); sync != nil && fs.ValidPath(dir) && scalar(sync, "kind") == "GitRepository" {
+			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: scalar(sync, "url"), name: cmp.Or(scalar(sync, "name"), lab.FluxNamespace)})
+		}
+	}
+	if len(list) == 0 {
+		for _, k := range s.kustomizations {
+			parts := strings.Split(path.Dir(k.file), "/")
+			if i := slices.Index(parts, lab.ClustersDir); i >= 0 && i+1 < len(parts) {
+				add(fluxRoot{repo: k.repo, dir: path.Join(parts[:i+2]...), at: k.at, name: lab.FluxNamespace})
+			}
+		}
+	}
+	for i := range list {
+		r := &list[i]
+		r.cluster = clusterName(cmp.Or(strings.TrimPrefix(path.Base(r.dir), "."), path.Base(lab.RepositoryKey(r.repo.URL))))
+		if slices.ContainsFunc(list[:i], func(o fluxRoot) bool { return o.cluster == r.cluster }) {
+			r.cluster = clusterName(strings.ReplaceAll(strings.TrimPrefix(r.dir, lab.ClustersDir+"/"), "/", "-"))
+		}
+	}
+	return list
+}
+
+// fluxDraft drafts an estate in which every cluster has a Flux of its own, as it has upstream.
+func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
+	for _, r := range roots {
+		if lab.RepositoryKey(r.url) != "" && r.url != "" {
+			r.repo.URL = r.url // manifests have it so
+		}
+		d.Roots = append(d.Roots, r.at)
+	}
+	d.fluxClusters(roots)
+	seeds, err := d.seeds(roots)
+	if err != nil {
+		return nil, err
+	}
+	out := d.estateFiles()
+	for name, text := range seeds {
+		out[name] = text
+	}
+	for _, r := range roots {
+		out[lab.FluxRootFile(r.cluster)] = d.sync(r, len(seeds) > 0)
+	}
+	written, err := fluxset.Files(out.fs(), d.estate.Clusters)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range written {
+		out[name] = text
+	}
+	return d.done(out.fs()), nil
+}
+
+// fluxClusters makes a cluster of each root. One alone is the hub; of several it is the one that is called so, or another.
+func (d *drafting) fluxClusters(roots []fluxRoot) {
+	d.environment(lab.DefaultEnvironment)
+	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Mounts: map[string]string{}}
+	hub.Engine = lab.EngineSpec{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}
+	for _, r := range d.estate.Repositories {
+		hub.Mounts[r.URL] = r.Dir
+	}
+	if i := slices.IndexFunc(roots, func(r fluxRoot) bool { return len(roots) == 1 || control.MatchString(r.cluster) }); i >= 0 {
+		hub.Name = roots[i].cluster
+	}
+	d.estate.Clusters = append(d.estate.Clusters, hub)
+	var names []string
+	for _, r := range roots {
+		if r.cluster != hub.Name {
+			names = append(names, r.cluster)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, name := range names {
+		environment := cmp.Or(stage.FindString(name), name)
+		if e := d.environment(environment); e.Order == 0 {
+			e.Order = len(d.estate.Environments) - 1
+		}
+		d.spoke(target{name: name}, environment)
+	}
+}
+
+// withoutFlux are the patches by which a root leaves out what installs Flux, which lab does.
+var withoutFlux = []map[string]any{
+	without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}),
+	without(map[string]string{"group": "fluxcd.controlplane.io"}),
+}
+
+func without(target map[string]string) map[string]any {
+	return map[string]any{"target": target, "patch": "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"}
+}
+
+// sync is what a cluster's Flux starts from: the estate's folder of the cluster, and then the repository's, as its own Kustomization has it.
+func (d *drafting) sync(r fluxRoot, seeded bool) string {
+	var b bytes.Buffer
+	b.WriteString("# What Flux starts from: the estate, and then " + path.Join(r.repo.Dir, r.dir) + ", both from the lab's forge.\n")
+	const own = bridgeEstate
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, "main")) + "---\n")
+	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
+	source := cmp.Or(scalar(r.spec, "sourceRef", "name"), r.name)
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, r.repo.Branch)) + "---\n")
+	spec := reconcile(source, r.dir)
+	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
+		switch key := r.spec.Content[i].Value; key {
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn":
+		default:
+			spec.add(key, r.spec.Content[i+1])
+		}
+	}
+	patches := &yaml.Node{Kind: yaml.SequenceNode}
+	if theirs := child(r.spec, "patches"); theirs != nil {
+		patches.Content = append(patches.Content, theirs.Content...)
+	}
+	for _, p := range withoutFlux {
+		var n yaml.Node
+		if err := n.Encode(p); err != nil {
+			panic(err) // a value of our own
+		}
+		patches.Content = append(patches.Content, &n)
+	}
+	spec.add("patches", patches)
+	if seeded {
+		spec.add("dependsOn", []map[string]string{{"name": seedsAddon, "namespace": lab.FluxNamespaceOf(r.cluster)}})
+	}
+	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", r.name, spec))
+	return b.String()
+}
+
+// bridgeEstate names the estate's repository beside theirs, which is called flux-system.
+const bridgeEstate = "estate"
+
+func fetch(url, branch string) mapping {
+	spec := mapping{}
+	spec.add("interval", "1m0s")
+	spec.add("url", url)
+	spec.add("ref", map[string]string{"branch": branch})
+	return spec
+}
+
+func reconcile(source, dir string) mapping {
+	spec := mapping{}
+	spec.add("interval", "10m0s")
+	spec.add("retryInterval", "15s")
+	spec.add("path", "./"+strings.TrimPrefix(dir, "."))
+	spec.add("prune", true)
+	spec.add("sourceRef", map[string]string{"kind": "GitRepository", "name": source})
+	return spec
+}
+
+func fluxObject(apiVersion, kind, name string, spec mapping) string {
+	meta := mapping{}
+	meta.add("name", name)
+	meta.add("namespace", lab.FluxNamespace)
+	return object(apiVersion, kind, meta, spec)
+}

@@ -1,0 +1,267 @@
+package draft
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+
+	"homelab/lab"
+	"homelab/lab/cloud"
+	"homelab/lab/fluxset"
+)
+
+// seedsAddon has what something else than Git gives the clusters upstream: namespaces, ConfigMaps and Secrets.
+const seedsAddon = "seeds"
+
+// seed is a ConfigMap or a Secret that the repositories read and do not have.
+type seed struct {
+	kind, namespace, name string
+	at                    lab.Position
+	keys                  []fluxset.ReadKey
+}
+
+func (s *seed) String() string { return strings.ToLower(s.kind) + " " + s.namespace + "/" + s.name }
+
+func (s *seed) read(k fluxset.ReadKey) {
+	if !slices.ContainsFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name }) {
+		s.keys = append(s.keys, k)
+	}
+}
+
+// seeds writes the addon, for all clusters that a root is of; nothing where the repositories have all that they read.
+func (d *drafting) seeds(roots []fluxRoot) (files, error) {
+	var list []*seed
+	namespaces, has := map[string]lab.Position{}, map[string]bool{}
+	for _, r := range roots {
+		x := d.expand(r)
+		for _, app := range slices.Concat(x.Roots, x.Applications) {
+			d.reads(&list, app)
+			for _, o := range app.Objects {
+				at := lab.Position{File: o.File, Line: o.Line}
+				if scalar(o.Node, "kind") == "Namespace" {
+					has[scalar(o.Node, "metadata", "name")] = true
+				} else if in := scalar(o.Node, "metadata", "namespace"); in != "" {
+					namespaces[in] = first(namespaces[in], at)
+				}
+				if scalar(o.Node, "kind") == "HelmRelease" && scalar(o.Node, "spec", "install", "createNamespace") != "true" {
+					if in := scalar(o.Node, "spec", "targetNamespace"); in != "" {
+						namespaces[in] = first(namespaces[in], at)
+					}
+				}
+			}
+		}
+	}
+	for name := range namespaces {
+		_, ofCluster := lab.FluxClusterOf(name)
+		if ofCluster || has[name] || builtin(name) {
+			delete(namespaces, name)
+		}
+	}
+	for _, s := range list { // namespaces first, whoever else makes them later
+		if !builtin(s.namespace) {
+			namespaces[s.namespace] = first(namespaces[s.namespace], s.at)
+		}
+	}
+	if len(list)+len(namespaces) == 0 {
+		return nil, nil
+	}
+	d.fluxCloud(list)
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
+			c.Addons[seedsAddon] = true
+		}
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		texts = append(texts, object("v1", "Namespace", *plain("name", name), mapping{}))
+		d.note(Key{In: "namespace " + name, How: MadeUp, At: namespaces[name]})
+	}
+	for _, s := range list {
+		texts = append(texts, d.seedText(s))
+	}
+	d.Addons = append(d.Addons, Switch{Addon: seedsAddon, On: true, At: roots[0].at})
+	text := "# What the repositories read and do not have: something else than Git gives it to the clusters upstream.\n" + strings.Join(texts, "---\n")
+	return files{path.Join(fluxset.Dir(seedsAddon), "seeds.yaml"): text}, nil
+}
+
+func first(a, b lab.Position) lab.Position {
+	if a.File != "" {
+		return a
+	}
+	return b
+}
+
+func builtin(namespace string) bool {
+	return namespace == corev1.NamespaceDefault || namespace == lab.FluxNamespace || strings.HasPrefix(namespace, "kube-")
+}
+
+// expand follows a root through the repositories.
+func (d *drafting) expand(r fluxRoot) fluxset.Expansion {
+	file := lab.FluxRootFile(r.cluster)
+	in := d.inputs()
+	return fluxset.Expand(fluxset.World{
+		FS: files{file: d.sync(r, false)}.fs(), Home: r.cluster,
+		Vars: func(string, string) map[string]string { return nil },
+		Repository: func(url, revision string) (fs.FS, string, error) {
+			m, mounted := in.Mounted(url)
+			if !mounted || !m.Has(revision) {
+				return nil, "", &fluxset.Absent{}
+			}
+			return m.FS, m.Dir, nil
+		},
+	}, file)
+}
+
+// secretWord are words in the names of what belongs to a Secret.
+var secretWord = regexp.MustCompile(`(?i)password|passwd|token|secret|private|credential|api_?key`)
+
+// reads adds what an application reads and the repositories do not have. A variable is given to the first that may have it.
+func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
+	var open []*seed // that variables may come from
+	for _, r := range app.Reads {
+		if r.Known || r.Name == "" {
+			continue
+		}
+		i := slices.IndexFunc(*list, func(s *seed) bool { return s.kind == r.Kind && s.namespace == r.Namespace && s.name == r.Name })
+		var s *seed
+		if i >= 0 {
+			s = (*list)[i]
+		} else {
+			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, at: r.At}
+		}
+		if len(r.Keys) == 0 {
+			open = append(open, s)
+		}
+		if r.Optional {
+			continue
+		}
+		if i < 0 {
+			*list = append(*list, s)
+		}
+		for _, k := range r.Keys {
+			s.read(k)
+		}
+	}
+	for _, u := range app.Unset {
+		if len(open) == 0 {
+			return
+		}
+		i := max(slices.IndexFunc(open, func(s *seed) bool { return (s.kind == "Secret") == secretWord.MatchString(u.Name) }), 0)
+		open[i].read(fluxset.ReadKey{Name: u.Name, At: u.At})
+		if !slices.Contains(*list, open[i]) {
+			*list = append(*list, open[i])
+		}
+	}
+}
+
+// fluxCloud is the cloud that variables are of; none where they are of none.
+func (d *drafting) fluxCloud(list []*seed) {
+	marks := []struct{ provider, words string }{
+		{cloud.Azure, `^azure_|subscription_id|tenant_id|resource_group`}, {cloud.GCP, `^gcp_|gke|gcs`}, {cloud.AWS, `^aws_|_arn$|^arn|vpc_|eks|account_id|route53|^region$`},
+	}
+	for _, m := range marks {
+		words := regexp.MustCompile(m.words)
+		for _, s := range list {
+			if slices.ContainsFunc(s.keys, func(k fluxset.ReadKey) bool { return words.MatchString(strings.ToLower(k.Name)) }) {
+				d.environment(lab.DefaultEnvironment).Cloud.Provider = m.provider
+				return
+			}
+		}
+	}
+}
+
+// seedText writes a ConfigMap or a Secret.
+func (d *drafting) seedText(s *seed) string {
+	field := "data"
+	if s.kind == "Secret" {
+		field = "stringData"
+	}
+	data := mapping{}
+	for _, k := range s.keys {
+		value, how := d.seedValue(k)
+		data.add(k.Name, value)
+		data.comment(how + ": " + k.At.String())
+		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})
+	}
+	if len(s.keys) == 0 {
+		d.note(Key{In: s.String(), How: MadeUp, At: s.at})
+	}
+	meta := mapping{}
+	meta.add("name", s.name)
+	meta.add("namespace", s.namespace)
+	m := mapping{}
+	m.add("apiVersion", "v1")
+	m.add("kind", s.kind)
+	m.add("metadata", &meta)
+	if len(s.keys) > 0 {
+		m.add(field, &data)
+	}
+	return encoded(&m.node)
+}
+
+// guesses are values for names that nothing else tells of.
+var guesses = []struct{ words, value string }{
+	{`replicas|count|_min|_max|^min|^max`, "1"},
+	{`enabled?$|^enable|disabled?$`, "false"},
+	{`port$`, "8080"},
+	{`cidr`, "10.0.0.0/16"},
+	{`(^|_)ip(_|$)|address`, "10.0.0.10"},
+	{`e?mail`, "lab@lab.example.com"},
+	{`ur[il]$|endpoint|issuer`, "https://lab.example.com"},
+	{`domain|host|fqdn|dns|zone`, "lab.example.com"},
+	{`size|storage|capacity`, "1Gi"},
+	{`storage_?class`, "standard"},
+	{`time_?zone|^tz$`, "UTC"},
+}
+
+// seedValue is a value of the bridge, where one is called so, or one that is made up after the name.
+func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
+	if k.Text {
+		return "{}", MadeUp
+	}
+	name := strings.ToLower(k.Name)
+	provider := d.environment(lab.DefaultEnvironment).Cloud.Provider
+	for _, v := range []string{k.Name, name, provider + "_" + name, "cluster_" + name} {
+		if d.bridged(v) {
+			return "${quote}${" + v + "}${quote}", Bridged
+		}
+	}
+	for _, g := range slices.Backward(guesses) {
+		if regexp.MustCompile(g.words).MatchString(name) {
+			return g.value, MadeUp
+		}
+	}
+	return cmp.Or(strings.Trim(unfit.ReplaceAllString(name, "-"), "-"), "lab"), MadeUp
+}
+
+// bridged reports whether every cluster has a variable.
+func (d *drafting) bridged(name string) bool {
+	for _, c := range d.estate.Clusters {
+		if !c.Addons[seedsAddon] {
+			continue
+		}
+		reg := d.registered(c)
+		if lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[name] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func encoded(n *yaml.Node) string {
+	var b strings.Builder
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(n); err != nil {
+		panic(err) // nodes of our own making
+	}
+	return b.String()
+}

@@ -1,0 +1,135 @@
+package flux
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubetesting "k8s.io/client-go/testing"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube/kubetest"
+)
+
+// serving has a cluster serve policies that change objects.
+func serving(c *kubetest.Cluster) {
+	c.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: admission.String(), APIResources: []metav1.APIResource{{Name: mutatingPolicy.Resource}}}}
+}
+
+func TestMirrors(t *testing.T) {
+	f, hub, _ := newFake(t)
+	serving(hub)
+	root := theRoot()
+	policies := []schema.GroupVersionResource{mutatingPolicy, mutatingBinding}
+	for _, want := range []bool{true, false} {
+		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || changed != want {
+			t.Errorf("%t, %v; want %t", changed, err, want)
+		}
+	}
+	policy := hub.Get(t, mutatingPolicy, "", "lab-homelab-mirrors")
+	variable := at(policy.Object, "spec", "variables").([]any)[0].(map[string]any)["expression"]
+	if variable != `{"github.com/example/other": "http://forge/lab/other.git"}` {
+		t.Error(variable)
+	}
+	if got := at(hub.Get(t, mutatingBinding, "", "lab-homelab-mirrors").Object, "spec", "policyName"); got != "lab-homelab-mirrors" {
+		t.Error(got)
+	}
+	for _, r := range policies {
+		if err := hub.Resource(r).Delete(t.Context(), "lab-homelab-mirrors", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := f.Strayed(t.Context(), root, nil)
+		if err != nil || !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "lab-homelab-mirrors is gone") }) {
+			t.Errorf("%q, %v", lines, err)
+		}
+		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || !changed {
+			t.Errorf("%t, %v", changed, err)
+		}
+	}
+	root.Mirrors = nil
+	for _, want := range []bool{true, false} {
+		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || changed != want {
+			t.Errorf("without mirrors: %t, %v; want %t", changed, err, want)
+		}
+	}
+	for _, r := range policies {
+		if names := hub.Names(t, r, ""); len(names) > 0 {
+			t.Errorf("left: %q", names)
+		}
+	}
+}
+
+// The policy of another lab stays, and a cluster that serves none gets none.
+func TestMirrorsElsewhere(t *testing.T) {
+	theirs := "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: lab-homelab-mirrors, labels: {lab.homelab/name: other}}\n"
+	f, hub, _ := newFake(t, theirs)
+	serving(hub)
+	if cleared, err := f.clearMirrors(t.Context()); cleared || err != nil {
+		t.Errorf("%t, %v", cleared, err)
+	}
+	f, hub, _ = newFake(t)
+	if _, err := f.ApplyRoot(t.Context(), theRoot()); err != nil {
+		t.Fatal(err)
+	}
+	if names := hub.Names(t, mutatingPolicy, ""); len(names) > 0 {
+		t.Errorf("%q", names)
+	}
+	broken := errors.New("broken")
+	hub.Typed.PrependReactor("get", "resource", func(kubetesting.Action) (bool, runtime.Object, error) { return true, nil, broken })
+	serving(hub)
+	if _, err := f.ApplyRoot(t.Context(), theRoot()); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	if _, err := f.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(rootManifest)}); !errors.Is(err, broken) {
+		t.Errorf("without mirrors: %v", err)
+	}
+}
+
+// The mirror is public, and upstream's key is not here.
+func TestMirrorsWithoutKey(t *testing.T) {
+	f, hub, _ := newFake(t)
+	root := theRoot()
+	root.Manifest = []byte(strings.Replace(rootManifest, "url: https://github.com/example/other", "url: https://github.com/example/other, secretRef: {name: deploy-key}", 1))
+	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "other").Object, "spec").(map[string]any); got["secretRef"] != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+// Where Flux is a cluster's own, what roots lead to is its applications in whatever namespace.
+func TestLookAtHome(t *testing.T) {
+	labels := "labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}"
+	k := func(name, namespace, labels string) string {
+		return "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: " + name + ", namespace: " + namespace + ", resourceVersion: '1', " + labels + "}\nspec: {interval: 1m, path: x, prune: true, sourceRef: {kind: GitRepository, name: x}}\n---\n"
+	}
+	objects := k("flux-system", "flux-system", "labels: {lab.homelab/name: homelab, lab.homelab/part: root}") +
+		k("apps", "flux-system", labels) + k("apps", "team", labels) + k("seeds", "cluster-prod", labels) + k("by-hand", "flux-system", "labels: {}")
+	f, _, _ := newFake(t, objects)
+	names := func() (apps, layers []string) {
+		v, err := f.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range v.applications() {
+			apps = append(apps, a.Cluster+" "+a.Name+" "+a.Addon)
+		}
+		for _, l := range v.layers {
+			layers = append(layers, l.Namespace+"/"+l.Name)
+		}
+		return apps, layers
+	}
+	if apps, layers := names(); !slices.Equal(apps, []string{"prod prod-seeds seeds"}) || !slices.Equal(layers, []string{"flux-system/flux-system", "flux-system/apps", "team/apps"}) {
+		t.Errorf("hub: %q, %q", apps, layers)
+	}
+	f.home = "prod"
+	if apps, layers := names(); !slices.Equal(apps, []string{"prod prod-apps apps", "prod prod-seeds seeds", "prod prod-team-apps team-apps"}) || !slices.Equal(layers, []string{"flux-system/flux-system"}) {
+		t.Errorf("standalone: %q, %q", apps, layers)
+	}
+}

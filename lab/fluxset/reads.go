@@ -1,0 +1,177 @@
+package fluxset
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/render"
+)
+
+// conditions notes what has to be before an application is ready.
+func (x *expander) conditions(app *Application, n *yaml.Node) {
+	checks := get(n, "spec", "healthChecks")
+	app.Waits = text(n, "spec", "wait") == "true" || checks != nil && len(checks.Content) > 0
+	if list := get(n, "spec", "dependsOn"); list != nil {
+		for _, on := range list.Content {
+			app.DependsOn = append(app.DependsOn, cmp.Or(text(on, "namespace"), app.Namespace)+"/"+text(on, "name"))
+		}
+	}
+	if text(n, "spec", "suspend") == "true" {
+		app.LeftOut = "it is suspended: spec.suspend"
+	}
+	if ref := get(n, "spec", "decryption", "secretRef"); ref != nil {
+		app.Reads = append(app.Reads, x.reading(Read{Kind: "Secret", Namespace: app.Namespace, Name: text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
+	}
+}
+
+// reading says whether a Read is known.
+func (x *expander) reading(r Read) Read {
+	r.Known = x.dataOf(r) != nil
+	return r
+}
+
+// dataOf returns the data of what is read, nil if unknown.
+func (x *expander) dataOf(r Read) map[string]string {
+	if data := x.Vars(r.Namespace, r.Name); data != nil {
+		return data
+	}
+	return x.data[r.key()]
+}
+
+// variables are what a Kustomization substitutes; nil if it does not.
+func (x *expander) variables(app *Application, doc render.Document) map[string]string {
+	post := get(doc.Node, "spec", "postBuild")
+	if post == nil {
+		return nil
+	}
+	vars := map[string]string{}
+	if from := get(post, "substituteFrom"); from != nil {
+		for _, ref := range from.Content {
+			r := x.reading(Read{
+				Kind: text(ref, "kind"), Namespace: app.Namespace, Name: text(ref, "name"), Optional: text(ref, "optional") == "true",
+				At: lab.Position{File: doc.File, Line: ref.Line},
+			})
+			for k, v := range x.dataOf(r) {
+				vars[k] = v
+			}
+			app.Reads = append(app.Reads, r)
+		}
+	}
+	if inline := get(post, "substitute"); inline != nil {
+		for i := 0; i+1 < len(inline.Content); i += 2 {
+			vars[inline.Content[i].Value] = inline.Content[i+1].Value
+		}
+	}
+	return vars
+}
+
+// valuesFrom notes what a release takes values from.
+func (x *expander) valuesFrom(app *Application, o render.Document) {
+	list := get(o.Node, "spec", "valuesFrom")
+	if list == nil {
+		return
+	}
+	for _, ref := range list.Content {
+		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
+		r := x.reading(Read{
+			Kind: text(ref, "kind"), Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), Optional: text(ref, "optional") == "true", At: at,
+			Keys: []ReadKey{{Name: cmp.Or(text(ref, "valuesKey"), "values.yaml"), At: at, Text: text(ref, "targetPath") == ""}},
+		})
+		app.Reads = append(app.Reads, r)
+	}
+}
+
+// sources notes the addresses and revisions of sources.
+func (x *expander) sources(objects []render.Document) {
+	for _, o := range objects {
+		url := text(o.Node, "spec", "url")
+		if url == "" || !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") {
+			continue
+		}
+		of := text(o.Node, "kind") + " " + key(o.Node)
+		if _, known := x.Sources[of]; known {
+			continue // a root is not what Git has of it
+		}
+		x.Sources[of] = url
+		ref := get(o.Node, "spec", "ref")
+		x.revisions[of] = cmp.Or(text(ref, "commit"), text(ref, "name"), text(ref, "semver"), text(ref, "tag"), text(ref, "branch"))
+	}
+}
+
+// applied notes the data of what an application applies, and what it cannot apply here.
+func (x *expander) applied(app *Application) {
+	for _, o := range app.Objects {
+		kind := text(o.Node, "kind")
+		of := kind + " " + text(o.Node, "metadata", "name")
+		switch {
+		case get(o.Node, "sops") != nil:
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and the key is not here")
+		case strings.HasPrefix(text(o.Node, "apiVersion"), "image.toolkit.fluxcd.io/"):
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that lab does not install")
+		case kind == "ConfigMap" || kind == "Secret":
+			x.data[kind+" "+key(o.Node)] = dataOf(o.Node)
+		}
+	}
+}
+
+// dataOf returns the data of a ConfigMap or a Secret.
+func dataOf(n *yaml.Node) map[string]string {
+	data := map[string]string{}
+	each := func(field string, value func(string) string) {
+		if of := get(n, field); of != nil && of.Kind == yaml.MappingNode {
+			for i := 0; i+1 < len(of.Content); i += 2 {
+				data[of.Content[i].Value] = value(of.Content[i+1].Value)
+			}
+		}
+	}
+	plain := func(s string) string { return s }
+	if text(n, "kind") == "ConfigMap" {
+		each("data", plain)
+		return data
+	}
+	each("data", func(s string) string {
+		decoded, err := base64.StdEncoding.DecodeString(s)
+		if err != nil {
+			return ""
+		}
+		return string(decoded)
+	})
+	each("stringData", plain)
+	return data
+}
+
+// leaveOut has what an application takes with it left out, too: what it would apply, and what waits for it.
+func (x *expander) leaveOut() {
+	why := map[string]string{}
+	for _, a := range slices.Concat(x.Roots, x.Applications) {
+		if a.LeftOut != "" {
+			why[a.Key()] = a.Name
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i := range x.Applications {
+			a := &x.Applications[i]
+			if a.LeftOut != "" {
+				continue
+			}
+			for _, on := range a.DependsOn {
+				if name, out := why[on]; out {
+					a.LeftOut = fmt.Sprintf("it waits for %s, which is left out", name)
+				}
+			}
+			if name, out := why[a.Parent]; out {
+				a.LeftOut = fmt.Sprintf("it comes with %s, which is left out", name)
+			}
+			if a.LeftOut != "" {
+				why[a.Key()], again = a.Name, true
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package fluxset
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"testing"
+	"testing/fstest"
+)
+
+const foreignRoot = `apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: flux-system, namespace: flux-system}
+spec: {url: https://example.com/fleet, ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: flux-system, namespace: flux-system}
+spec: {path: ./cluster, sourceRef: {kind: GitRepository, name: flux-system}}
+`
+
+func kustomizationOf(name, more string) string {
+	return `apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: ` + name + `, namespace: flux-system}
+spec: {path: ./` + name + `, sourceRef: {kind: GitRepository, name: flux-system}` + more + `}
+---
+`
+}
+
+const substitutes = ", postBuild: {substituteFrom: [{kind: ConfigMap, name: settings}, {kind: Secret, name: keys, optional: true}]}"
+
+func expandForeign(files map[string]string) Expansion {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return Expand(World{
+		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(foreignRoot)}}, Home: "prod",
+		Vars: func(string, string) map[string]string { return nil },
+		Repository: func(url, revision string) (fs.FS, string, error) {
+			switch {
+			case url != "https://example.com/fleet":
+				return nil, "", &Absent{}
+			case revision != "main" && revision != "":
+				return nil, "", &Absent{Why: "it asks for " + revision}
+			}
+			return fsys, "../fleet", nil
+		},
+	}, "root.yaml")
+}
+
+// What one Kustomization applies is known to those that come before it, too.
+func TestReads(t *testing.T) {
+	files := map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", substitutes),
+		"apps/a.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, namespace: default}
+data: {domain: "${domain}", zone: "${zone}"}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: web, namespace: web}
+spec:
+  chartRef: {kind: OCIRepository, name: web}
+  valuesFrom: [{kind: ConfigMap, name: values}, {kind: Secret, name: db, valuesKey: password, targetPath: db.password}]
+`,
+	}
+	describe := func(x Expansion) (lines []string) {
+		for _, a := range x.Applications {
+			for _, r := range a.Reads {
+				line := fmt.Sprintf("%s reads %s known=%t optional=%t", a.Name, r.key(), r.Known, r.Optional)
+				for _, k := range r.Keys {
+					line += fmt.Sprintf(" %s text=%t", k.Name, k.Text)
+				}
+				lines = append(lines, line)
+			}
+			for _, u := range a.Unset {
+				lines = append(lines, fmt.Sprintf("%s lacks %s at %s:%d", a.Name, u.Name, u.At.File, u.At.Line))
+			}
+		}
+		return lines
+	}
+	values := []string{"apps reads ConfigMap web/values known=false optional=false values.yaml text=true", "apps reads Secret web/db known=false optional=false password text=false"}
+	want := slices.Concat([]string{
+		"apps reads ConfigMap flux-system/settings known=false optional=false", "apps reads Secret flux-system/keys known=false optional=true",
+	}, values, []string{"apps lacks domain at ../fleet/apps/a.yaml:4", "apps lacks zone at ../fleet/apps/a.yaml:4"})
+	if got := describe(expandForeign(files)); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+
+	files["cluster/b.yaml"] = kustomizationOf("settings", "")
+	files["settings/settings.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: flux-system}\ndata: {domain: example.com}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: keys, namespace: flux-system}\ndata: {zone: ZXU=}\n"
+	want = slices.Concat([]string{
+		"apps reads ConfigMap flux-system/settings known=true optional=false", "apps reads Secret flux-system/keys known=true optional=true",
+	}, values)
+	x := expandForeign(files)
+	if got := describe(x); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, a := range x.Applications {
+		for _, o := range a.Objects {
+			if text(o.Node, "metadata", "name") == "a" && (text(o.Node, "data", "domain") != "example.com" || text(o.Node, "data", "zone") != "eu") {
+				t.Errorf("%s: %s, %s", a.Name, text(o.Node, "data", "domain"), text(o.Node, "data", "zone"))
+			}
+		}
+	}
+}
+
+func TestLeftOut(t *testing.T) {
+	empty := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n"
+	pinned := "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: pinned, namespace: flux-system}\nspec: {url: https://example.com/fleet, ref: {tag: v1}}\n---\n" +
+		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {url: oci://example.com/x}\n---\n"
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": pinned + kustomizationOf("fine", "") + kustomizationOf("suspended", ", suspend: true") + kustomizationOf("vault", "") + kustomizationOf("images", "") +
+			kustomizationOf("late", ", dependsOn: [{name: later}]") + kustomizationOf("later", ", dependsOn: [{name: vault}], wait: true") + kustomizationOf("over", ", suspend: true") +
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: pinned, namespace: flux-system}\nspec: {path: ./fine, sourceRef: {kind: GitRepository, name: pinned}}\n---\n" +
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: far, namespace: flux-system}\nspec: {path: ./fine, sourceRef: {kind: OCIRepository, name: far}}\n",
+		"fine/a.yaml": empty, "suspended/a.yaml": empty, "late/a.yaml": empty, "later/a.yaml": empty, "under/a.yaml": empty,
+		"over/a.yaml":   kustomizationOf("under", ""),
+		"vault/a.yaml":  "apiVersion: v1\nkind: Secret\nmetadata: {name: vault, namespace: default}\nsops: {age: []}\n",
+		"images/a.yaml": "apiVersion: image.toolkit.fluxcd.io/v1beta2\nkind: ImagePolicy\nmetadata: {name: web, namespace: default}\n",
+	})
+	if len(x.Problems) > 0 {
+		t.Fatal(x.Problems)
+	}
+	want := map[string]string{
+		"fine": "", "far": "", "suspended": "it is suspended: spec.suspend", "over": "it is suspended: spec.suspend", "under": "it comes with over, which is left out",
+		"vault": "Secret vault is encrypted, and the key is not here", "images": "ImagePolicy web is of a component of Flux that lab does not install",
+		"later": "it waits for vault, which is left out", "late": "it waits for later, which is left out", "pinned": "GitRepository flux-system/pinned: it asks for v1",
+	}
+	if len(x.Applications) != len(want) {
+		t.Errorf("%d applications", len(x.Applications))
+	}
+	for _, a := range x.Applications {
+		if a.LeftOut != want[a.Name] || a.Cluster != "prod" || (a.Elsewhere != "") != (a.Name == "far") || a.Waits != (a.Name == "later") {
+			t.Errorf("%s: %q, %+v", a.Name, a.LeftOut, a)
+		}
+	}
+}
