@@ -55,7 +55,7 @@ type fluxRoot struct {
 }
 
 // roots finds the folders of clusters: those that a Kustomization syncs which lies in them, as after `flux bootstrap`, those of a FluxInstance, and without
-// either the folders of clusters/ that have Kustomizations.
+// either the folders of clusters/ that have Kustomizations; without those, the folders of Kustomizations that no other one leads to.
 func (s *syncs) roots() []fluxRoot {
 	var list []fluxRoot
 	add := func(r fluxRoot) {
@@ -90,6 +90,13 @@ func (s *syncs) roots() []fluxRoot {
 			}
 		}
 	}
+	if len(list) == 0 {
+		for _, k := range s.kustomizations {
+			if dir := path.Dir(k.file); !s.leadsTo(k) {
+				add(fluxRoot{repo: k.repo, dir: dir, at: k.at, name: lab.FluxNamespace})
+			}
+		}
+	}
 	for i := range list {
 		r := &list[i]
 		r.cluster = clusterName(cmp.Or(strings.TrimPrefix(path.Base(r.dir), "."), path.Base(lab.RepositoryKey(r.repo.URL))))
@@ -98,6 +105,14 @@ func (s *syncs) roots() []fluxRoot {
 		}
 	}
 	return list
+}
+
+// leadsTo reports whether another Kustomization syncs the folder that one lies in.
+func (s *syncs) leadsTo(k synced) bool {
+	return slices.ContainsFunc(s.kustomizations, func(o synced) bool {
+		dir := path.Clean(strings.TrimPrefix(path.Join("/", scalar(o.node, "spec", "path")), "/"))
+		return o.repo == k.repo && o.at != k.at && fs.ValidPath(dir) && dir != "." && strings.HasPrefix(k.file, dir+"/")
+	})
 }
 
 // fluxDraft drafts an estate in which every cluster has a Flux of its own, as it has upstream.

@@ -137,7 +137,7 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		} else {
 			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, at: r.At}
 		}
-		if len(r.Keys) == 0 {
+		if r.Variables {
 			open = append(open, s)
 		}
 		if r.Optional {

@@ -1,11 +1,11 @@
 package fluxset
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/flux2/v2/pkg/manifestgen/sync"
@@ -119,8 +119,12 @@ func sourceOf(fsys fs.FS, cluster string) string {
 	}
 	docs, _ := strict.Parse(root, data)
 	for _, doc := range docs {
-		if isKustomization(doc) && path.Clean(text(doc, "spec", "path")) == path.Join(lab.ClustersDir, cluster) {
-			return cmp.Or(text(doc, "spec", "sourceRef", "name"), lab.FluxNamespace)
+		name := text(doc, "spec", "sourceRef", "name")
+		if isKustomization(doc) && path.Clean(text(doc, "spec", "path")) == path.Join(lab.ClustersDir, cluster) &&
+			slices.ContainsFunc(docs, func(n *yaml.Node) bool {
+				return text(n, "kind") == "GitRepository" && text(n, "metadata", "name") == name
+			}) {
+			return name
 		}
 	}
 	return lab.FluxNamespace

@@ -53,6 +53,9 @@ type Application struct {
 	Waits     bool     // it is ready only once what it applies is
 	Elsewhere string   // URL of its source that is not of the estate
 	LeftOut   string   // why it cannot work here, whatever can be had
+
+	nowhere string // source that nothing applies
+	mounted bool   // it is of a repository beside the estate
 }
 
 // Key is the application's namespace and name.
@@ -63,6 +66,7 @@ type Read struct {
 	Kind, Namespace, Name string
 	At                    lab.Position
 	Optional              bool
+	Variables             bool // its keys are variables
 	Known                 bool // its data are those of the world, or of an object that is applied
 	Keys                  []ReadKey
 }
@@ -94,23 +98,27 @@ type Expansion struct {
 	Problems     lab.Problems
 }
 
-// Expand follows the Kustomizations in a root's file, again where one reads a ConfigMap that another applies.
+// Expand follows the Kustomizations in a root's file, again where one needs a source or a ConfigMap that a later one applies.
 func Expand(w World, file string) Expansion {
-	data := map[string]map[string]string{}
+	data, sources, revisions := map[string]map[string]string{}, map[string]string{}, map[string]string{}
 	for {
-		known := len(data)
-		x := &expander{
-			World: w, Expansion: Expansion{Sources: map[string]string{}}, seen: map[string]bool{}, revisions: map[string]string{}, data: data,
-		}
+		known := len(data) + len(sources)
+		x := &expander{World: w, Expansion: Expansion{Sources: sources}, seen: map[string]bool{}, revisions: revisions, data: data}
 		x.roots(file)
 		x.leaveOut()
-		missed := slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
-			return slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && data[r.key()] != nil })
-		})
-		if !missed || len(data) == known {
+		if !x.missed() || len(data)+len(sources) == known {
 			return x.Expansion
 		}
 	}
+}
+
+// missed reports whether something needs what is known now, and was not when it was met.
+func (x *expander) missed() bool {
+	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
+		return a.nowhere != "" && x.Sources[a.nowhere] != "" ||
+			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
+			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && x.Sources[r.Source] != "" })
+	})
 }
 
 func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
@@ -140,7 +148,7 @@ func (x *expander) roots(file string) {
 		if !isKustomization(doc.Node) {
 			continue
 		}
-		if app := x.follow(doc, "", 0); app != nil {
+		if app := x.follow(doc, nil, 0); app != nil {
 			x.Roots = append(x.Roots, *app)
 		}
 	}
@@ -168,27 +176,39 @@ func key(n *yaml.Node) string {
 	return text(n, "metadata", "namespace") + "/" + text(n, "metadata", "name")
 }
 
-// follow builds a Kustomization, and then those that it holds. It returns what it built.
-func (x *expander) follow(doc render.Document, parent string, depth int) *Application {
+// follow builds a Kustomization, and then those that it holds. It returns what it built. What is wrong below a mounted repository's root is left out: nobody here
+// can mend it.
+func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
+	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at}
+	app.Cluster, _ = lab.FluxApplicationOf(x.Home, app.Namespace, app.Name)
+	if parent != nil {
+		app.Parent, app.mounted = parent.Key(), parent.mounted
+	}
+	fail := func(at lab.Position, message string) *Application {
+		if app.mounted {
+			app.LeftOut = cmp.Or(app.LeftOut, message)
+			return app
+		}
+		x.fail(at, message, "")
+		return nil
+	}
 	if depth > maxDepth {
 		x.fail(at, "Kustomizations lie deeper in one another than is followed", "")
 		return nil
 	}
-	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at, Parent: parent}
-	app.Cluster, _ = lab.FluxApplicationOf(x.Home, app.Namespace, app.Name)
 	var spec map[string]any
 	if n := get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
-		x.fail(at, "spec is missing", "")
-		return nil
+		return fail(at, "spec is missing")
 	}
 	x.conditions(app, doc.Node)
 	ref := get(doc.Node, "spec", "sourceRef")
 	source := text(ref, "kind") + " " + cmp.Or(text(ref, "namespace"), app.Namespace) + "/" + text(ref, "name")
 	url, known := x.Sources[source]
 	if !known {
-		x.fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source), "")
-		return nil
+		app.nowhere = source
+		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source))
+		return app
 	}
 	fsys, dir, err := x.Repository(url, x.revisions[source])
 	var absent *Absent
@@ -200,11 +220,16 @@ func (x *expander) follow(doc render.Document, parent string, depth int) *Applic
 		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
 		return app
 	}
+	within := app.mounted
+	app.mounted = dir != ""
 	app.Path = path.Join(dir, text(doc.Node, "spec", "path"))
 	k := render.Kustomization{FS: fsys, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {
+	case err != nil && within:
+		app.LeftOut = cmp.Or(app.LeftOut, "it cannot be built here: "+err.Error())
+		return app
 	case errors.As(err, &invalid):
 		p := invalid.Problem
 		p.File = path.Join(dir, p.File)
@@ -230,7 +255,7 @@ func (x *expander) follow(doc render.Document, parent string, depth int) *Applic
 			x.valuesFrom(app, o)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
 			x.seen[key(o.Node)] = true
-			if below := x.follow(o, app.Key(), depth+1); below != nil {
+			if below := x.follow(o, app, depth+1); below != nil {
 				x.Applications = append(x.Applications, *below)
 			}
 		}

@@ -55,7 +55,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 		for _, ref := range from.Content {
 			r := x.reading(Read{
 				Kind: text(ref, "kind"), Namespace: app.Namespace, Name: text(ref, "name"), Optional: text(ref, "optional") == "true",
-				At: lab.Position{File: doc.File, Line: ref.Line},
+				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
 			for k, v := range x.dataOf(r) {
 				vars[k] = v

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -138,5 +139,36 @@ func TestLeftOut(t *testing.T) {
 		if a.LeftOut != want[a.Name] || a.Cluster != "prod" || (a.Elsewhere != "") != (a.Name == "far") || a.Waits != (a.Name == "later") {
 			t.Errorf("%s: %q, %+v", a.Name, a.LeftOut, a)
 		}
+	}
+}
+
+// A source may be applied by a Kustomization that comes later; one that nobody applies is left out in somebody else's repository.
+func TestSources(t *testing.T) {
+	files := map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", "") + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: other, namespace: flux-system}\n" +
+			"spec: {path: ./plain, sourceRef: {kind: GitRepository, name: other}}\n",
+		"plain/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n",
+		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
+			"spec: {chart: {spec: {chart: web, sourceRef: {kind: HelmRepository, name: charts}}}}\n",
+	}
+	x := expandForeign(files)
+	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "Kustomization other reads GitRepository flux-system/other, which is nowhere" {
+		t.Errorf("%+v", x)
+	}
+	files["cluster/b.yaml"] = kustomizationOf("sources", "")
+	files["sources/a.yaml"] = "apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: web}\nspec: {url: https://charts.example.com}\n---\n" +
+		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {url: https://example.com/fleet}\n"
+	x = expandForeign(files)
+	if len(x.Applications) != 3 || x.Applications[0].Releases[0].URL != "https://charts.example.com" || x.Applications[1].LeftOut != "" {
+		t.Errorf("%+v", x.Applications)
+	}
+	files["apps/kustomization.yaml"] = "resources: [nowhere.yaml]\n"
+	x = expandForeign(files)
+	if len(x.Problems) > 0 || !strings.HasPrefix(x.Applications[0].LeftOut, "it cannot be built here: ") {
+		t.Errorf("%v, %+v", x.Problems, x.Applications)
+	}
+	files["cluster/kustomization.yaml"] = "resources: [nowhere.yaml]\n"
+	if x = expandForeign(files); len(x.Problems) != 1 {
+		t.Errorf("a root that cannot be built: %v", x.Problems)
 	}
 }
