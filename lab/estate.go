@@ -23,7 +23,8 @@ type Generated struct {
 	Application
 	At     Position   // where it is written, or its ApplicationSet's template is
 	Charts []ChartUse // from chart repositories
-	Others []string   // repositories that are not the lab's: of charts and of Git
+	Images []string   // components of images that its manifests name
+	Others []string   // repositories that are not the lab's: of charts, of Git and of images
 	Needs  []string   // applications without which it does not come
 }
 

@@ -10,10 +10,12 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/engine/flux"
+	"homelab/lab/estate"
 	"homelab/lab/forge"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/supply"
+	"homelab/lab/supply/source"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -84,7 +86,11 @@ func assembleWithEngine(ctx context.Context, ws *workspace.Workspace) (*instance
 
 // assembleWithEstate assembles a lab with its estate.
 func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
-	est, err := ws.Load()
+	recipes, err := source.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	est, err := ws.Load(estate.WithImages(recipes.ByRef))
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,13 @@ func TestNew(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			switch e, err := estate.Load(root.FS(), home, "test"); {
+			images := estate.WithImages(func(ref string) string {
+				if strings.Contains(ref, "podinfo") {
+					return "podinfo"
+				}
+				return ""
+			})
+			switch e, err := estate.Load(root.FS(), home, "test", images); {
 			case err != nil:
 				got += fmt.Sprintf("# lab up: %v\n", err)
 				var failed *lab.Error
@@ -78,6 +84,19 @@ func TestNew(t *testing.T) {
 				}
 				for _, n := range e.Notes {
 					got += fmt.Sprintf("# note %s\n", n)
+				}
+				silent := map[string]error{}
+				for _, url := range estate.Others(e) {
+					silent[url] = errors.New("silent")
+				}
+				estate.LeaveOut(e, silent)
+				for _, a := range e.Applications {
+					if a.LeftOut != "" {
+						got += fmt.Sprintf("# left out %s: %s\n", a.Name, a.LeftOut)
+					}
+					if len(a.Images) > 0 {
+						got += fmt.Sprintf("# images of %s: %s\n", a.Name, strings.Join(a.Images, ", "))
+					}
 				}
 			}
 			if os.Getenv("UPDATE_GOLDEN") != "" {

@@ -24,16 +24,22 @@ type Option func(*loader)
 // WithCharts also checks that every chart that a cluster of the estate gets can be had.
 func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
 
+// WithImages tells images that lab has, and their components, from those that only a registry has.
+func WithImages(component func(ref string) string) Option {
+	return func(l *loader) { l.component = component }
+}
+
 // WithoutLoadBalancer refuses clusters of several control planes: kind puts a load balancer before them, whose image only registries have.
 func WithoutLoadBalancer() Option { return func(l *loader) { l.noLoadBalancer = true } }
 
 // Supplied is what an estate can have where images and charts come from somewhere. A chart from a repository that is not lab's is the engine's to fetch.
 func Supplied(from interface {
 	HasChart(name, version string) bool
+	ByRef(image string) string
 	Origin() lab.Origin
 },
 ) []Option {
-	options := []Option{WithCharts(func(c Chart) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) })}
+	options := []Option{WithCharts(func(c Chart) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) }), WithImages(from.ByRef)}
 	if from.Origin() != lab.OriginRegistry {
 		options = append(options, WithoutLoadBalancer())
 	}
@@ -156,8 +162,9 @@ type loader struct {
 	estate *lab.Estate
 	engine lab.EngineType // asked for; empty for the estate's own
 
-	ungenerated bool // lab's files for Flux are about to be written
-	everyEngine bool // addons of the other engine are asked for too
+	component   func(ref string) string // nil if nothing is known of images
+	ungenerated bool                    // lab's files for Flux are about to be written
+	everyEngine bool                    // addons of the other engine are asked for too
 	other       *loader
 	haveChart   func(Chart) bool
 	mounted     []lab.Repository // by another reading

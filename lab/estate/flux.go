@@ -225,6 +225,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			g.Needs = append(g.Needs, l.generatedOf(w, on).Name)
 		}
 	}
+	l.images(&g, app)
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
@@ -255,6 +256,20 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
+}
+
+// images notes which images an application's manifests name: those that lab has are loaded, others take their registry.
+func (l *loader) images(g *lab.Generated, app fluxset.Application) {
+	if l.component == nil {
+		return
+	}
+	for _, ref := range app.Images() {
+		if name := l.component(ref); name != "" {
+			g.Images = appendNew(g.Images, name)
+		} else {
+			g.Others = appendNew(g.Others, ref)
+		}
+	}
 }
 
 // generatedOf names the application of a Kustomization.

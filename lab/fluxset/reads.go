@@ -175,3 +175,26 @@ func (x *expander) leaveOut() {
 		}
 	}
 }
+
+// Images returns the images of the pods that an application applies as manifests, as they are named, less the host that may be left out.
+func (a Application) Images() []string {
+	var list []string
+	for _, o := range a.Objects {
+		spec := get(o.Node, "spec")
+		for _, keys := range [][]string{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
+			pod := get(spec, keys...)
+			for _, of := range []string{"initContainers", "containers"} {
+				containers := get(pod, of)
+				if containers == nil || containers.Kind != yaml.SequenceNode {
+					continue
+				}
+				for _, c := range containers.Content {
+					if ref := text(c, "image"); ref != "" && !slices.Contains(list, ref) {
+						list = append(list, ref)
+					}
+				}
+			}
+		}
+	}
+	return list
+}

@@ -172,3 +172,32 @@ func TestSources(t *testing.T) {
 		t.Errorf("a root that cannot be built: %v", x.Problems)
 	}
 }
+
+func TestImages(t *testing.T) {
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", ""),
+		"apps/a.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec: {template: {spec: {initContainers: [{name: a, image: example.com/init:1}], containers: [{name: b, image: example.com/web:1}, {name: c, image: example.com/init:1}]}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: default}
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: example.com/job:1}]}}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: default}
+spec: {containers: [{name: a, image: example.com/pod:1}, {name: none}]}
+`,
+	})
+	if len(x.Applications) != 1 {
+		t.Fatal(x)
+	}
+	got := x.Applications[0].Images()
+	slices.Sort(got)
+	if want := []string{"example.com/init:1", "example.com/job:1", "example.com/pod:1", "example.com/web:1"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -308,6 +308,9 @@ func (s *Supply) HasChart(chart, version string) bool {
 // ImagesOf returns the components whose images a chart's pods run.
 func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
 
+// ByRef returns the component of an image as manifests name it; empty for those that lab does not have.
+func (s *Supply) ByRef(ref string) string { return s.recipes.ByRef(ref) }
+
 // Load unpacks an archive and returns a supply from it. From now on, mode auto uses it. It makes no requests.
 func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply, error) {
 	s, err := newSupply(o)

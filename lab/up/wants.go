@@ -149,6 +149,7 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 		if a.Cluster != c.Name {
 			continue
 		}
+		names = append(names, a.Images...)
 		for _, used := range a.Charts {
 			for _, version := range l.versionsOf(a.Addon, used) {
 				names = append(names, l.Supply.ImagesOf(used.Name, version)...)

@@ -137,6 +137,17 @@ func (r *Recipes) ImagesOf(chart, version string) []string {
 	return names
 }
 
+// ByRef returns the component of an image, "ghcr.io/stefanprodan/podinfo:6.9.2"; empty for others.
+func (r *Recipes) ByRef(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	for _, c := range r.Components {
+		if c.Ref == ref && ref != "" {
+			return c.Name
+		}
+	}
+	return ""
+}
+
 // Needs returns the dependencies of c.
 func (c *Component) Needs() []string {
 	var names []string

@@ -314,3 +314,17 @@ func BenchmarkItems(b *testing.B) {
 		}
 	}
 }
+
+func TestByRef(t *testing.T) {
+	r, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"ghcr.io/stefanprodan/podinfo:6.9.2": "podinfo", "ghcr.io/stefanprodan/podinfo:6.9.2@sha256:0": "podinfo", "ghcr.io/stefanprodan/podinfo:0.0.1": "", "": "",
+	} {
+		if got := r.ByRef(ref); got != want {
+			t.Errorf("%q: %q", ref, got)
+		}
+	}
+}
