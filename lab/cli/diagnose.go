@@ -29,7 +29,8 @@ func (p *program) diagnoseCommand() *cli.Command {
 }
 
 func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file string) error {
-	l, err := assemble(ws, parts{})
+	est, invalid := ws.Load()
+	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
 		return err
 	}
@@ -40,8 +41,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	document("version.json", func(context.Context) (any, error) { return present.Version(), nil })
 	document("lab.json", func(context.Context) (any, error) { return ws.Record, nil })
 	document("doctor.json", func(ctx context.Context) (any, error) { return doctor.New(doctorOptions(0, false)).Run(ctx), nil })
-	est, invalid := ws.Load()
-	if l.core.Estate = est; invalid != nil {
+	if invalid != nil {
 		document("estate.txt", func(context.Context) (any, error) { return nil, invalid })
 	} else {
 		document("status.json", func(ctx context.Context) (any, error) {

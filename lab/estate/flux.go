@@ -193,12 +193,9 @@ func (l *loader) fluxRoot(cluster, root string) {
 		for _, u := range app.Unset {
 			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster
-			if fsys, _ := l.mountOf(p.File); fsys != nil {
-				p.Cure = "Flux puts nothing in its place"
-				l.estate.Notes = append(l.estate.Notes, p)
-				continue
+			if fsys, _ := l.mountOf(p.File); fsys == nil {
+				l.also(p)
 			}
-			l.also(p)
 		}
 		switch _, known := l.estate.Cluster(app.Cluster); {
 		case !known:

@@ -246,6 +246,9 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		unset[i].At.File = path.Join(dir, unset[i].At.File)
 	}
 	app.Objects, app.Unset = objects, unset
+	if len(unset) > 0 && app.mounted { // strict, as Flux is
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
+	}
 	x.sources(objects)
 	x.applied(app)
 	for _, o := range objects {

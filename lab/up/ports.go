@@ -67,6 +67,9 @@ func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
 	if est != nil {
 		return est.Hub().Engine.Type
 	}
+	if r.Engine == "" && r.Shape != "" { // which is known before the engine is installed, and is of Flux alone
+		return lab.EngineFlux
+	}
 	return cmp.Or(r.Engine, lab.EngineArgoCD)
 }
 
