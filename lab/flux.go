@@ -1,6 +1,9 @@
 package lab
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -24,6 +27,9 @@ const (
 	FluxKubeconfig = "cluster-kubeconfig" // Secret, key "value"
 	FluxVariables  = "cluster-vars"       // ConfigMap of the bridge
 )
+
+// FluxDigest is the variable that is another as soon as any of a cluster's is.
+const FluxDigest = "vars_digest"
 
 // FluxNamespaceOf is the namespace of a cluster where its Flux runs.
 func FluxNamespaceOf(cluster string) string { return "cluster-" + cluster }
@@ -64,7 +70,7 @@ func VariableName(key string) string {
 	}, key)
 }
 
-// Variables are labels and annotations for Flux's substitution. Annotations win.
+// Variables are labels and annotations for Flux's substitution, and FluxDigest. Annotations win.
 func Variables(labels, annotations map[string]string) map[string]string {
 	vars := map[string]string{}
 	for _, m := range []map[string]string{labels, annotations} {
@@ -72,5 +78,8 @@ func Variables(labels, annotations map[string]string) map[string]string {
 			vars[VariableName(k)] = m[k]
 		}
 	}
+	delete(vars, FluxDigest)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", vars)) // sorted by key
+	vars[FluxDigest] = hex.EncodeToString(sum[:5])
 	return vars
 }

@@ -42,6 +42,8 @@ var elsewhere = map[string]string{
 	"lab snapshot save ready":                "TestDefaultEstate/a_spoiled_lab_is_restored",
 	"lab snapshot restore ready":             "TestDefaultEstate/a_spoiled_lab_is_restored",
 	"lab up --from ready":                    "TestDefaultEstate/a_spoiled_lab_is_restored",
+
+	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
 }
 
 // commandIn matches `lab ...` in code spans and lines of code blocks.

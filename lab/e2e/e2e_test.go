@@ -181,3 +181,19 @@ func TestOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkedExamples covers the examples of docs/examples.md. Karpenter's comes last, as a lab with its nodes, on which nothing runs, is not ready.
+func TestWorkedExamples(t *testing.T) {
+	l := newExamples(t)
+	tail(t, examplesSeconds(l))
+	l.play(t, []part{
+		{"up", must, 180, examplesUp},
+		{"a single manifest", must, 1, exampleStorageClass},
+		{"values alone", must, 10, exampleMetrics},
+		{"values, infrastructure and secrets", must, 5, exampleValues},
+		{"infrastructure changes as a whole", must, 40, exampleBridge},
+		{"a changed ConfigMap restarts what reads it", must, 70, exampleReloader},
+		{"nodes appear when pods wait", must, 20, exampleNodes},
+		{"down leaves nothing", must, 10, finalDown},
+	})
+}

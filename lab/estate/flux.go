@@ -77,6 +77,9 @@ func (l *loader) fluxAddons() {
 		if release.File != "" && other.File != "" {
 			l.at(other, "an addon is HelmReleases or manifests, and "+release.String()+" is a HelmRelease", "make it an addon of its own: addons/"+name+"-manifests/flux")
 		}
+		for _, p := range fluxset.CheckBridge(l.fsys, name) {
+			l.also(p)
+		}
 		for _, file := range l.manifests(path.Join(dir, "versions")) {
 			env := strings.TrimSuffix(path.Base(file), path.Ext(file))
 			if _, known := l.estate.Environment(env); !known {

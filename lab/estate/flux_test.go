@@ -16,9 +16,15 @@ import (
 // defaultFiles returns the default estate, to be changed.
 func defaultFiles(t *testing.T) fstest.MapFS {
 	t.Helper()
+	return filesOf(t, "../..")
+}
+
+// filesOf returns the estate in a folder, to be changed.
+func filesOf(t *testing.T, at string) fstest.MapFS {
+	t.Helper()
 	files := fstest.MapFS{}
 	for _, dir := range []string{lab.ClustersDir, lab.EnvironmentsDir, lab.AddonsDir} {
-		root := os.DirFS("../..")
+		root := os.DirFS(at)
 		err := fs.WalkDir(root, dir, func(name string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err

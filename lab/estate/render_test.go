@@ -76,7 +76,12 @@ func evaluate(t *testing.T, e *lab.Estate, app appset.Application, c *chart.Char
 		t.Fatal(err)
 	}
 	values = chartutil.CoalesceTables(object, values)
-	release := chartutil.ReleaseOptions{Name: source.Helm.ReleaseName, Namespace: app.Spec.Destination.Namespace, IsInstall: true}
+	return template(t, c, values, chartutil.ReleaseOptions{Name: source.Helm.ReleaseName, Namespace: app.Spec.Destination.Namespace, IsInstall: true})
+}
+
+// template renders a chart: manifests by kind and name.
+func template(t *testing.T, c *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) map[string]map[string]any {
+	t.Helper()
 	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
 	if err != nil {
 		t.Fatal(err)

@@ -252,6 +252,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	x.sources(objects)
 	x.applied(app)
 	for _, o := range objects {
+		x.bridged(app.Name, app.Cluster, o)
 		switch {
 		case text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))

@@ -31,21 +31,6 @@ func PinFile(addon, environment string) string {
 	return path.Join(Dir(addon), "versions", environment+".yaml")
 }
 
-// Layer is a layer of an addon's values, last wins.
-type Layer struct{ Key, File string }
-
-// Layers are the layers of an addon's values on a cluster.
-func Layers(c lab.Cluster, addon string) []Layer {
-	values := func(dir, name string) string { return path.Join(dir, name, "addons", addon, "values.yaml") }
-	layers := []Layer{{"default.yaml", values(lab.EnvironmentsDir, lab.DefaultEnvironment)}}
-	if c.Environment != "" {
-		layers = append(layers, Layer{"environment.yaml", values(lab.EnvironmentsDir, c.Environment)})
-	} else {
-		layers = append(layers, Layer{"environment.yaml", ""})
-	}
-	return append(layers, Layer{"cluster.yaml", values(lab.ClustersDir, c.Name)})
-}
-
 // Files returns what Flux needs to find the addons of every cluster, by path. Addons without manifests for Flux are left out.
 func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	files := map[string]string{namesFile: Mark + nameReference}
@@ -175,6 +160,8 @@ func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 	return found, kept, nil
 }
 
+const up = "../../../../" // from clusters/NAME/addons/ADDON to the estate
+
 const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
 
 // folder is a kustomization.yaml, as far as lab writes one.
@@ -193,6 +180,7 @@ type configMap struct {
 	Name     string   `json:"name"`
 	Files    []string `json:"files,omitempty"`
 	Literals []string `json:"literals,omitempty"`
+	Options  any      `json:"options,omitempty"`
 }
 
 type patch struct {
@@ -211,7 +199,6 @@ const nameReference = `nameReference:
 
 // kustomization is how an addon is on one cluster: its manifests, the version of its environment, and the layers of its values.
 func kustomization(fsys fs.FS, c target, addon string, release bool) (string, error) {
-	const up = "../../../../" // from clusters/NAME/addons/ADDON
 	k := folder{APIVersion: kustomizeVersion, Kind: "Kustomization"}
 	own := false
 	for _, name := range manifests(fsys, addon) {
@@ -229,20 +216,8 @@ func kustomization(fsys fs.FS, c target, addon string, release bool) (string, er
 	}
 	if release {
 		k.Namespace = lab.FluxNamespaceOf(c.Name)
-		values := configMap{Name: addon + "-values"}
-		for _, l := range Layers(c.Cluster, addon) {
-			switch {
-			case !exists(fsys, l.File):
-				values.Literals = append(values.Literals, l.Key+"={}")
-			case path.Dir(l.File) == path.Join(lab.ClustersDir, c.Name, "addons", addon):
-				values.Files = append(values.Files, l.Key+"="+path.Base(l.File))
-			default:
-				values.Files = append(values.Files, l.Key+"="+up+l.File)
-			}
-		}
 		k.Configurations = []string{"../../../" + path.Base(namesFile)}
-		k.Generator = []configMap{values}
-		k.Options = map[string]any{"annotations": map[string]string{"kustomize.toolkit.fluxcd.io/substitute": "disabled"}}
+		k.layers(fsys, c.Cluster, addon)
 		if !c.runs() {
 			k.Patches = append(k.Patches, patch{
 				Target: map[string]string{"kind": "HelmRelease"},

@@ -63,7 +63,7 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	}
 	var unset []Unset
 	for i := range docs {
-		missing, err := k.substitute(&docs[i])
+		missing, err := k.substitute(&docs[i], r.read)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -132,8 +132,8 @@ func (k Kustomization) edit(to map[string]any) error {
 // noSubstitution is the label or annotation that keeps an object from substitution.
 const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 
-// substitute replaces the variables of an object, and returns those that are not set.
-func (k Kustomization) substitute(doc *Document) ([]Unset, error) {
+// substitute replaces the variables of an object, and returns those that are not set. files are those that it may have been made of.
+func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Unset, error) {
 	for _, of := range []string{"labels", "annotations"} {
 		if scalar(doc.Node, "metadata", of, noSubstitution) == "disabled" {
 			return nil, nil
@@ -147,7 +147,7 @@ func (k Kustomization) substitute(doc *Document) ([]Unset, error) {
 	if err != nil {
 		return nil, failed(doc.File, fmt.Errorf("substitution: %w", err))
 	}
-	missing := k.unset(*doc)
+	missing := k.unset(*doc, files)
 	if after == string(text) {
 		return missing, nil
 	}
@@ -174,13 +174,13 @@ func (u Unset) Problem() lab.Problem {
 	}
 }
 
-func (k Kustomization) unset(doc Document) []Unset {
+func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	var list []Unset
 	var visit func(n *yaml.Node)
 	visit = func(n *yaml.Node) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				u := Unset{Name: name, At: lab.Position{File: doc.File, Line: n.Line}}
+				u := Unset{Name: name, At: written(doc, n, name, files)}
 				if _, set := k.Variables[name]; !set && !slices.Contains(list, u) {
 					list = append(list, u)
 				}
@@ -192,6 +192,22 @@ func (k Kustomization) unset(doc Document) []Unset {
 	}
 	visit(doc.Node)
 	return list
+}
+
+// written returns where a variable stands: in the object's own file, or in the one that a generator took the whole value from.
+func written(doc Document, n *yaml.Node, variable string, files map[string][]byte) lab.Position {
+	at := lab.Position{File: doc.File, Line: n.Line}
+	if !strings.Contains(n.Value, "\n") {
+		return at
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if string(files[file]) != n.Value {
+			continue
+		}
+		before, _, _ := strings.Cut(n.Value, "${"+variable)
+		return lab.Position{File: file, Line: 1 + strings.Count(before, "\n")}
+	}
+	return at
 }
 
 // Variables returns the names that a text cannot do without: those of ${name} without a default.

@@ -30,10 +30,22 @@ func (s *Supply) Engine(i Item) lab.EngineType {
 	return only
 }
 
-// needed leaves out what only another engine than the one asked for needs.
+// optional reports whether an item is for estates that ask for it alone.
+func (s *Supply) optional(i Item) bool {
+	names := []string{i.Name}
+	if i.Kind == KindChart {
+		names = s.recipes.ImagesOf(i.Name, i.Version)
+	}
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool {
+		c, ok := s.recipes.Get(name)
+		return !ok || !c.Optional
+	})
+}
+
+// needed leaves out what only another engine than the one asked for needs, and what no estate here has asked for yet.
 func (s *Supply) needed(items []Item) []Item {
 	return slices.DeleteFunc(items, func(i Item) bool {
 		of := s.Engine(i)
-		return of != "" && of != cmp.Or(s.options.Engine, lab.EngineArgoCD)
+		return of != "" && of != cmp.Or(s.options.Engine, lab.EngineArgoCD) || !i.AtHand && s.optional(i)
 	})
 }

@@ -10,6 +10,33 @@ import (
 	"homelab/lab/supply/chart"
 )
 
+// What no estate has asked for is in no list of everything, until it is there.
+func TestOptional(t *testing.T) {
+	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
+	items, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(items []Item) int {
+		n := 0
+		for _, i := range items {
+			if i.Name == "karpenter-kwok" || i.Name == "karpenter" {
+				n++
+			}
+		}
+		return n
+	}
+	if all, needed := count(items), count(s.needed(slices.Clone(items))); all != 2 || needed != 0 {
+		t.Errorf("%d listed and %d needed", all, needed)
+	}
+	for i := range items {
+		items[i].AtHand = true
+	}
+	if needed := count(s.needed(items)); needed != 2 {
+		t.Errorf("%d needed when they are at hand", needed)
+	}
+}
+
 // What the chart runs unless told otherwise is what the recipes build.
 func TestFluxChartNamesTheImages(t *testing.T) {
 	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})

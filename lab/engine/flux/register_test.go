@@ -76,6 +76,10 @@ func vars(t *testing.T, hub *kubetest.Cluster) map[string]string {
 	if immutable, _, _ := unstructured.NestedBool(o.Object, "immutable"); !immutable || o.GetLabels()["reconcile.fluxcd.io/watch"] != "Enabled" {
 		t.Errorf("%v", o.Object)
 	}
+	if data[lab.FluxDigest] == "" {
+		t.Error("no digest")
+	}
+	delete(data, lab.FluxDigest)
 	return data
 }
 
@@ -179,9 +183,20 @@ func TestRegisterAddresses(t *testing.T) {
 }
 
 func TestVars(t *testing.T) {
-	got := lab.Variables(map[string]string{"a/b": "label", "x": "label"}, map[string]string{"a.b": "annotation", "9": "y"})
-	if want := map[string]string{"a_b": "annotation", "x": "label", "_9": "y"}; !maps.Equal(got, want) {
-		t.Errorf("%v", got)
+	labels, annotations := map[string]string{"a/b": "label", "x": "label"}, map[string]string{"a.b": "annotation", "9": "y"}
+	got := lab.Variables(labels, annotations)
+	digest := got[lab.FluxDigest]
+	delete(got, lab.FluxDigest)
+	if want := map[string]string{"a_b": "annotation", "x": "label", "_9": "y"}; !maps.Equal(got, want) || len(digest) != 10 {
+		t.Errorf("%v, digest %q", got, digest)
+	}
+	annotations[lab.FluxDigest] = "mine"
+	if again := lab.Variables(labels, annotations)[lab.FluxDigest]; again != digest {
+		t.Errorf("the same variables have digests %s and %s", digest, again)
+	}
+	annotations["9"] = "z"
+	if other := lab.Variables(labels, annotations)[lab.FluxDigest]; other == digest {
+		t.Errorf("other variables have digest %s, too", digest)
 	}
 }
 

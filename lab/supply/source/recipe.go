@@ -79,7 +79,8 @@ type Component struct {
 	Ports      []string  `yaml:"ports" json:"ports,omitempty"`
 	Volumes    []string  `yaml:"volumes" json:"volumes,omitempty"`
 	StopSignal string    `yaml:"stopsignal" json:"stopsignal,omitempty"`
-	Charts     []string  `yaml:"charts" json:"-"` // charts whose pods run the image: "NAME", or "NAME VERSION" for one version
+	Charts     []string  `yaml:"charts" json:"-"`   // charts whose pods run the image: "NAME", or "NAME VERSION" for one version
+	Optional   bool      `yaml:"optional" json:"-"` // the default estate has no use for it: a bundle has it if it is at hand
 
 	// Node.
 	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // nested images
