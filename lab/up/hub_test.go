@@ -167,6 +167,9 @@ func TestEngineOf(t *testing.T) {
 			t.Errorf("%+v: %s", tc, got)
 		}
 	}
+	if got := up.EngineOf(state.Record{Shape: lab.ShapeStandalone}, nil); got != lab.EngineFlux {
+		t.Errorf("before the engine is installed: %s", got)
+	}
 }
 
 func TestSettleFails(t *testing.T) {
