@@ -54,6 +54,14 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 	if err != nil {
 		return err
 	}
+	o.player.Images = func(ctx context.Context, cluster string, images []string) error {
+		s, err := openSupply(ctx, o.origin)
+		if err != nil {
+			return err
+		}
+		l.core.Supply = s
+		return p.ui.Narrate(func(tell lab.Progress) error { return l.core.LoadImages(ctx, cluster, images, tell) })
+	}
 	again, done := interrupt.Second(ctx)
 	defer done()
 	o.player.GiveUp = again

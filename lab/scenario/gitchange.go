@@ -39,6 +39,16 @@ func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
 	return commit, nil
 }
 
+// Found returns a file as it was before the story changed it; nil if it did not exist.
+func (c *Call) Found(branch, name string) (*File, error) {
+	if t := c.playing.touched[branch]; t != nil && t.existed {
+		if file, known := t.before[name]; known {
+			return file, nil
+		}
+	}
+	return nil, fmt.Errorf("no step has changed %s on %s", name, branch)
+}
+
 // touch saves the original files of a change.
 func (c *Call) touch(ctx context.Context, change Change) (*touched, error) {
 	t := c.playing.touched[change.Branch]

@@ -137,7 +137,7 @@ func (p *playing) missing() string {
 	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
 		return fmt.Sprintf("it is for %s, and the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
 	}
-	for _, name := range need.Clusters {
+	for _, name := range slices.Concat(need.Clusters, imageClusters(need)) {
 		if _, ok := p.world.Estate.Cluster(name); !ok {
 			return fmt.Sprintf("the lab has no cluster %s", name)
 		}
@@ -155,7 +155,7 @@ func (p *playing) missing() string {
 // answer checks that every required cluster answers. One that does not is a failure, not a reason to skip.
 func (p *playing) answer(ctx context.Context) error {
 	need := map[string]bool{}
-	for _, name := range p.scenario.Requires.Clusters {
+	for _, name := range slices.Concat(p.scenario.Requires.Clusters, imageClusters(p.scenario.Requires)) {
 		need[name] = true
 	}
 	for _, names := range p.scenario.Requires.Addons {
@@ -171,6 +171,36 @@ func (p *playing) answer(ctx context.Context) error {
 			return &lab.Error{
 				Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("cluster %s does not answer, last seen: %v", name, err), Cure: "lab up mends it",
 			}
+		}
+	}
+	return nil
+}
+
+// imageClusters returns the clusters that get images, sorted.
+func imageClusters(need Requires) []string {
+	var names []string
+	for _, clusters := range need.Images {
+		names = append(names, clusters...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// images brings the required images to the clusters.
+func (p *playing) images(ctx context.Context) error {
+	need := p.scenario.Requires
+	for _, cluster := range imageClusters(need) {
+		var names []string
+		for _, image := range slices.Sorted(maps.Keys(need.Images)) {
+			if slices.Contains(need.Images[image], cluster) {
+				names = append(names, image)
+			}
+		}
+		if p.player.Images == nil {
+			continue
+		}
+		if err := p.player.Images(ctx, cluster, names); err != nil {
+			return err
 		}
 	}
 	return nil

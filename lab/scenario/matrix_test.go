@@ -119,7 +119,7 @@ func faults() []fault {
 // the differences are listed.
 func TestFaults(t *testing.T) {
 	names, err := scenario.List(root())
-	if err != nil || len(names) < 5 {
+	if err != nil || len(names) < 6 {
 		t.Fatalf("stories: %v, %v", names, err)
 	}
 	files := scenariotest.Reused(scenariotest.Files(t, root(), nil))
@@ -240,8 +240,18 @@ func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[stri
 			traces["registration of "+name] = diff
 		}
 	}
-	if diff := cmp.Diff(f.Found, f.Objects(t)); diff != "" && len(traces) == 0 {
-		traces["deployment podinfo"] = diff
+	if len(traces) > 0 {
+		return traces
+	}
+	objects := f.Objects(t)
+	all := maps.Clone(f.Found)
+	maps.Copy(all, objects)
+	for name := range all {
+		if diff := cmp.Diff(f.Found[name], objects[name]); diff != "" {
+			cluster, object, _ := strings.Cut(name, " ")
+			kind, path, _ := strings.Cut(object, " ")
+			traces[strings.ToLower(kind)+" "+path[strings.LastIndex(path, "/")+1:]+" in "+cluster] = diff
+		}
 	}
 	return traces
 }

@@ -32,8 +32,10 @@ type Player struct {
 	Tell func(StepResult)
 	// Pause is called before each step but the first. It may be nil.
 	Pause func(context.Context, Step) error
-	Only  int // play only this step; 0 for all
-	From  int // play from this step on; 0 for all
+	// Images brings images to a cluster before the first step. It may be nil.
+	Images func(ctx context.Context, cluster string, images []string) error
+	Only   int // play only this step; 0 for all
+	From   int // play from this step on; 0 for all
 	// GiveUp, when closed, also stops the restoring of the lab: the second Ctrl-C. It may be nil.
 	GiveUp <-chan struct{}
 }
@@ -129,6 +131,9 @@ func (p *playing) ready(ctx context.Context) bool {
 		return false
 	}
 	err := p.answer(ctx)
+	if err == nil {
+		err = p.images(ctx)
+	}
 	if err == nil {
 		err = p.open(ctx)
 	}

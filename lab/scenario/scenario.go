@@ -33,6 +33,7 @@ type Requires struct {
 	Engine   []string            `yaml:"engine" enum:"argocd,flux" doc:"engines that the story is for; any when left out"`
 	Clusters []string            `yaml:"clusters" doc:"clusters that must be there and answer"`
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
+	Images   map[string][]string `yaml:"images" doc:"image, as lab bundle ls names it -> clusters that get it before the first step"`
 }
 
 // Step is one step of a story.

@@ -43,7 +43,7 @@ func story(r *scenario.Result) string {
 // Every story of the default estate passes on an in-memory lab and restores it.
 func TestStories(t *testing.T) {
 	names, err := scenario.List(root())
-	if err != nil || len(names) < 5 {
+	if err != nil || len(names) < 6 {
 		t.Fatalf("stories: %v, %v", names, err)
 	}
 	for _, name := range names {
@@ -91,7 +91,7 @@ func TestSabotage(t *testing.T) {
 
 func sabotaged(t *testing.T, on lab.EngineType, pattern string) {
 	cases, err := filepath.Glob(pattern)
-	if err != nil || len(cases) < 5 {
+	if err != nil || len(cases) < 6 {
 		t.Fatal("no cases", err)
 	}
 	for _, file := range cases {

@@ -74,6 +74,22 @@ func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.
 	return list, nil
 }
 
+// LoadImages brings images to the nodes of a cluster, building or fetching those that are not at hand.
+func (l *Lab) LoadImages(ctx context.Context, cluster string, names []string, p lab.Progress) error {
+	if err := l.Supply.Expect(names...); err != nil {
+		return err
+	}
+	var list []lab.Image
+	for _, name := range names {
+		image, err := l.Supply.Image(ctx, name, p)
+		if err != nil {
+			return err
+		}
+		list = append(list, image)
+	}
+	return l.Clusters.Load(ctx, cluster, list, p)
+}
+
 // clusterBootTime is roughly the time from creating a cluster until it can load images.
 const clusterBootTime = 45 * time.Second
 

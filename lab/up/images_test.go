@@ -3,9 +3,12 @@ package up
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"homelab/lab"
 )
 
 // slowSupply is a Supply that finishes building at ends.
@@ -38,4 +41,48 @@ func TestRunSoon(t *testing.T) {
 			t.Errorf("with timeout: %v", err)
 		}
 	})
+}
+
+// builds is a Supply that builds what it is asked for.
+type builds struct {
+	Supply
+	expected []string
+	broken   string
+}
+
+func (b *builds) Expect(names ...string) error { b.expected = names; return nil }
+
+func (b *builds) Image(_ context.Context, name string, _ lab.Progress) (lab.Image, error) {
+	if name == b.broken {
+		return lab.Image{}, errors.New("it does not compile")
+	}
+	return lab.Image{Ref: name + ":1"}, nil
+}
+
+// loads records what is loaded into which cluster.
+type loads struct {
+	Clusters
+	into map[string][]string
+}
+
+func (l loads) Load(_ context.Context, cluster string, images []lab.Image, _ lab.Progress) error {
+	for _, i := range images {
+		l.into[cluster] = append(l.into[cluster], i.Ref)
+	}
+	return nil
+}
+
+func TestLoadImages(t *testing.T) {
+	supply, clusters := &builds{}, loads{into: map[string][]string{}}
+	l := &Lab{Supply: supply, Clusters: clusters}
+	if err := l.LoadImages(t.Context(), "dev", []string{"a", "b"}, silent); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(clusters.into["dev"], []string{"a:1", "b:1"}) || !slices.Equal(supply.expected, []string{"a", "b"}) {
+		t.Errorf("loaded %v, expected %q", clusters.into, supply.expected)
+	}
+	supply.broken = "b"
+	if err := l.LoadImages(t.Context(), "prod", []string{"a", "b"}, silent); err == nil || clusters.into["prod"] != nil {
+		t.Errorf("%v, loaded %v", err, clusters.into)
+	}
 }

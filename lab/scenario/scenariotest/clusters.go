@@ -22,6 +22,7 @@ import (
 func kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"},
 		{Version: "v1", Kind: "ConfigMap"},
 		{Version: "v1", Kind: "ServiceAccount"},
 		{Version: "v1", Kind: "Event"},
@@ -30,6 +31,14 @@ func kinds() []schema.GroupVersionKind {
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
 		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
 		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
+	}
+}
+
+// clusterKinds are those that are in no namespace.
+func clusterKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Version: "v1", Kind: "Namespace"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
 	}
 }
 
@@ -56,7 +65,9 @@ func NewClusters(names ...string) *Clusters {
 	for _, k := range kinds() {
 		add(k, meta.RESTScopeNamespace)
 	}
-	add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	for _, k := range clusterKinds() {
+		add(k, meta.RESTScopeRoot)
+	}
 	c := &Clusters{clients: map[string]*fake.FakeDynamicClient{}, apis: map[string]*api{}, mapper: mapper, version: 1000, changed: func() {}, Paused: map[string]bool{}}
 	for _, name := range names {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
@@ -111,7 +122,11 @@ func (c *Clusters) apply(client *fake.FakeDynamicClient, a testing.PatchActionIm
 	now, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), a.GetName())
 	if apierrors.IsNotFound(err) {
 		c.stamp(want)
-		return want, client.Tracker().Create(a.GetResource(), want, a.GetNamespace())
+		err := client.Tracker().Create(a.GetResource(), want, a.GetNamespace())
+		if err == nil {
+			c.start(client, a.GetResource(), want.DeepCopy())
+		}
+		return want, err
 	}
 	if err != nil {
 		return nil, err

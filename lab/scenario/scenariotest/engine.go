@@ -47,6 +47,7 @@ type Engine struct {
 	settled       string        // last reconciled commit
 	tree          scenario.Tree // last tree
 	read          *reading      // of tree
+	taken         map[string]taken
 	estate        *Estate
 	missed        bool
 	lag           time.Duration // delay from a commit until applications follow it
@@ -59,6 +60,7 @@ type reading struct {
 	est    *lab.Estate
 	addons []lab.Addon
 	sets   []*appset.Set
+	waves  []int // of sets
 
 	mu        sync.Mutex
 	values    map[string]map[string]any      // by addon, environment and cluster
@@ -74,6 +76,7 @@ type app struct {
 	looks    bool      // Flux compares, once in a while
 	looked   time.Time // when it last did
 	orphan   bool      // Flux leaves its objects behind
+	plain    bool      // Flux applies manifests, not a release
 }
 
 // NewEngine returns an engine that knows the estate's clusters through the bridge.

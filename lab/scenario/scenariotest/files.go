@@ -71,8 +71,8 @@ type Sabotage struct {
 	Files map[string]string // path -> changed content
 }
 
-// ReadSabotage reads a txtar with story, unmet, says, and replacements per file: old text, =>, new text. A case may
-// shorten the deadline of the failing step to save time.
+// ReadSabotage reads a txtar with story, unmet, says, and replacements: a file, old text, =>, new text. A file may come
+// several times. A case may shorten the deadline of the failing step to save time.
 func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 	s := Sabotage{Name: name, Files: map[string]string{}}
 	for _, f := range txtar.Parse(data).Files {
@@ -86,14 +86,18 @@ func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 			s.Says = strings.TrimSpace(text)
 		default:
 			was, is, ok := strings.Cut(strings.TrimSuffix(text, "\n"), "\n=>\n")
-			whole, err := fs.ReadFile(estate, f.Name)
-			if err != nil {
-				return s, err
+			whole, changed := s.Files[f.Name]
+			if !changed {
+				data, err := fs.ReadFile(estate, f.Name)
+				if err != nil {
+					return s, err
+				}
+				whole = string(data)
 			}
-			if !ok || strings.Count(string(whole), was) != 1 {
+			if !ok || strings.Count(whole, was) != 1 {
 				return s, fmt.Errorf("%s: %q is not in %s once", name, was, f.Name)
 			}
-			s.Files[f.Name] = strings.Replace(string(whole), was, is, 1)
+			s.Files[f.Name] = strings.Replace(whole, was, is, 1)
 		}
 	}
 	return s, nil

@@ -41,6 +41,9 @@ func (e *Engine) kustomizations(ctx context.Context, tree scenario.Tree) error {
 			continue
 		}
 		found[lab.ApplicationName(app.Cluster, app.Name)] = true
+		if e.dependent(tree.FS, app.Cluster, app.Name) {
+			continue
+		}
 		if err := e.kustomization(ctx, tree, app, addon, cluster); err != nil {
 			return err
 		}
@@ -101,7 +104,8 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 			return err
 		}
 	}
-	policy := policyOf(tree.FS, cluster.Name, addon.Name)
+	a.plain = !slices.ContainsFunc(of.Objects, isRelease)
+	policy := specOf(tree.FS, cluster.Name, addon.Name).DeletionPolicy
 	a.orphan = policy == "Orphan"
 	version := "0.1.0" // of the estate's own chart
 	if addon.Chart != "" {
@@ -127,6 +131,16 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 		return err
 	}
 	objects := e.read.render(tree.FS, addon, values, cluster.Name, cluster.Environment, version)
+	if a.plain {
+		objects = nil
+		for _, doc := range of.Objects {
+			o, err := written(cluster.Name, doc.Node)
+			if err != nil {
+				return err
+			}
+			objects = append(objects, o)
+		}
+	}
 	return e.release(ctx, a, objects, func() { a.Version, a.Revision, a.Message = version, tree.Commit, "" })
 }
 
@@ -138,26 +152,43 @@ func kindOf(n *yaml.Node) string {
 	return o.Kind
 }
 
-// policyOf is the deletionPolicy of a Kustomization.
-func policyOf(fsys fs.FS, cluster, addon string) string {
+// kustomizeSpec is what stories need of a Kustomization's.
+type kustomizeSpec struct {
+	DeletionPolicy string                  `yaml:"deletionPolicy"`
+	DependsOn      []struct{ Name string } `yaml:"dependsOn"`
+}
+
+// specOf returns the spec of the Kustomization that brings an addon to a cluster.
+func specOf(fsys fs.FS, cluster, addon string) kustomizeSpec {
 	file := lab.ClustersDir + "/" + cluster + "/flux.yaml"
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
-		return ""
+		return kustomizeSpec{}
 	}
 	docs, _ := strict.Parse(file, data)
 	for _, doc := range docs {
 		var k struct {
 			Metadata struct{ Name string }
-			Spec     struct {
-				DeletionPolicy string `yaml:"deletionPolicy"`
-			}
+			Spec     kustomizeSpec
 		}
 		if doc.Decode(&k) == nil && k.Metadata.Name == addon {
-			return k.Spec.DeletionPolicy
+			return k.Spec
 		}
 	}
-	return ""
+	return kustomizeSpec{}
+}
+
+// dependent reports whether a Kustomization waits for another. What it brought goes on.
+func (e *Engine) dependent(fsys fs.FS, cluster, addon string) bool {
+	needs := specOf(fsys, cluster, addon).DependsOn
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range needs {
+		if a := e.apps[lab.ApplicationName(cluster, n.Name)]; a == nil || !a.Converged() {
+			return true
+		}
+	}
+	return false
 }
 
 // release upgrades what Git has changed, and compares the cluster with it once in the interval.
@@ -168,7 +199,11 @@ func (e *Engine) release(ctx context.Context, a *app, objects []object, compared
 	}
 	changed := a.deployed != digest(objects)
 	if !changed && (!a.looks || time.Since(a.looked) < lookEvery) {
-		e.update(a, func() { compared(); a.Health = "Healthy"; a.Sync = strings.Replace(a.Sync, "Unknown", "Synced", 1) })
+		health, err := e.health(ctx, a.Cluster, objects)
+		if err != nil {
+			return err
+		}
+		e.update(a, func() { compared(); a.Health = health; a.Sync = strings.Replace(a.Sync, "Unknown", "Synced", 1) })
 		return nil
 	}
 	differs, err := e.differ(ctx, a.Cluster, objects)
@@ -197,9 +232,13 @@ func (e *Engine) release(ctx context.Context, a *app, objects []object, compared
 			return err
 		}
 	}
+	health, err := e.health(ctx, a.Cluster, objects)
+	if err != nil {
+		return err
+	}
 	e.update(a, func() {
 		compared()
-		a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
+		a.Sync, a.Health, a.deployed, a.objects = "Synced", health, digest(objects), objects
 	})
 	return nil
 }
@@ -226,13 +265,17 @@ func (e *Engine) manifests(ctx context.Context, a *app, policy, version string, 
 func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
 	namespace := lab.FluxNamespaceOf(a.Cluster)
 	ready := map[bool]string{true: "True", false: "False"}[has]
-	return []object{
+	list := []object{
 		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{"spec": map[string]any{"deletionPolicy": policy}}),
 		manifest(e.hub, "helm.toolkit.fluxcd.io/v2", "HelmRelease", namespace, a.Addon, nil, nil, map[string]any{
 			"spec":   map[string]any{"chart": map[string]any{"spec": map[string]any{"version": version}}},
 			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},
 		}),
 	}
+	if a.plain {
+		return list[:1]
+	}
+	return list
 }
 
 // drop removes an application that no folder asks for, and what it brought unless that is to stay.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -51,25 +50,6 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// sets reconciles what the ApplicationSets ask for.
-func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
-	e.mu.Lock()
-	clusters := slices.Sorted(maps.Keys(e.registrations))
-	e.mu.Unlock()
-	for i, addon := range e.read.addons {
-		for _, cluster := range clusters {
-			m, err := e.registration(cluster)
-			if err != nil {
-				return err
-			}
-			if err := e.one(ctx, tree, addon, e.read.sets[i], cluster, m); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func readEstate(files fs.FS, labName string, on lab.EngineType) (*reading, error) {
 	est, err := estate.Load(files, "", labName, estate.WithEngine(on))
 	if err != nil {
@@ -80,11 +60,11 @@ func readEstate(files fs.FS, labName string, on lab.EngineType) (*reading, error
 		return r, nil
 	}
 	for _, addon := range est.Addons {
-		set, err := readSet(files, addon.File)
+		set, wave, err := readSet(files, addon.File)
 		if err != nil {
 			return nil, err
 		}
-		r.sets = append(r.sets, set)
+		r.sets, r.waves = append(r.sets, set), append(r.waves, wave)
 	}
 	return r, nil
 }
@@ -140,7 +120,13 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 			values = source.Helm.ValuesObject.Raw
 		}
 	}
-	objects := e.read.render(tree.FS, addon, values, cluster, env, version)
+	objects, err := plain(tree.FS, cluster, want.Spec.All())
+	if err != nil {
+		return err
+	}
+	if len(objects) == 0 {
+		objects = e.read.render(tree.FS, addon, values, cluster, env, version)
+	}
 	return e.sync(ctx, a, objects, func() {
 		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
 	})
@@ -157,9 +143,13 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 		return err
 	}
 	if !differs {
+		health, err := e.health(ctx, a.Cluster, objects)
+		if err != nil {
+			return err
+		}
 		e.update(a, func() {
 			compared()
-			a.Sync, a.Health, a.deployed, a.objects = "Synced", "Healthy", digest(objects), objects
+			a.Sync, a.Health, a.deployed, a.objects = "Synced", health, digest(objects), objects
 		})
 		return nil
 	}
@@ -189,7 +179,11 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.pass(ctx, rolloutTakes); err != nil {
 		return err
 	}
-	e.update(a, func() { a.Health = "Healthy" })
+	health, err := e.health(ctx, a.Cluster, objects)
+	if err != nil {
+		return err
+	}
+	e.update(a, func() { a.Health = health })
 	return nil
 }
 
@@ -234,17 +228,24 @@ func (e *Engine) manifest(a *app, list []string) object {
 	return o
 }
 
-func readSet(fsys fs.FS, file string) (*appset.Set, error) {
+// readSet reads an ApplicationSet and its sync wave.
+func readSet(fsys fs.FS, file string) (*appset.Set, int, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	docs, problems := strict.Parse(file, data)
-	for _, doc := range docs {
-		set, more := appset.Parse(file, doc)
-		return set, more.Err()
+	doc, problems := strict.ParseOne(file, data)
+	if err := problems.Err(); err != nil {
+		return nil, 0, err
 	}
-	return nil, problems.Err()
+	var o struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	if err := doc.Decode(&o); err != nil {
+		return nil, 0, err
+	}
+	set, problems := appset.Parse(file, doc)
+	return set, waveOf(o.Metadata.Annotations), problems.Err()
 }
 
 // generated returns the Application that a set generates for a cluster, or nil.

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/scenario"
+	"homelab/lab/strict"
 )
 
 // object is a manifest and its target.
@@ -67,6 +70,55 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, inline []byte, cluster, en
 		}
 	}
 	return []object{manifest(cluster, "apps/v1", "Deployment", addon.Namespace, addon.Name, chart, nil, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
+}
+
+// plain returns the manifests of sources that are folders without a chart.
+func plain(fsys fs.FS, cluster string, sources []appset.Source) ([]object, error) {
+	var list []object
+	for _, source := range sources {
+		if _, err := fs.Stat(fsys, source.Path+"/Chart.yaml"); source.Path == "" || err == nil {
+			continue
+		}
+		files, err := fs.Glob(fsys, source.Path+"/*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			data, err := fs.ReadFile(fsys, file)
+			if err != nil {
+				return nil, err
+			}
+			docs, problems := strict.Parse(file, data)
+			if err := problems.Err(); err != nil {
+				return nil, err
+			}
+			for _, doc := range docs {
+				o, err := written(cluster, doc)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, o)
+			}
+		}
+	}
+	return list, nil
+}
+
+// written returns an object as it is written.
+func written(cluster string, doc *yamlv3.Node) (object, error) {
+	text, err := yamlv3.Marshal(doc)
+	if err != nil {
+		return object{}, err
+	}
+	data, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return object{}, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		return object{}, err
+	}
+	return object{scenario.Subject{Cluster: cluster, APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}, u.Object}, nil
 }
 
 func number(v any) float64 {
@@ -172,6 +224,28 @@ func (e *Engine) apply(ctx context.Context, cluster string, objects []object) er
 		}
 	}
 	return nil
+}
+
+// health returns the health of an application with these objects.
+func (e *Engine) health(ctx context.Context, cluster string, objects []object) (string, error) {
+	client, err := e.clusters.within(cluster)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range objects {
+		r, err := client.Resource(o.subject)
+		if err != nil {
+			return "", err
+		}
+		live, err := r.Get(ctx, o.subject.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && !isReady(live.Object) {
+			return "Progressing", nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "Healthy", nil
 }
 
 func (e *Engine) prune(ctx context.Context, cluster string, objects []object) error {

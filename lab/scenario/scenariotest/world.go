@@ -3,6 +3,7 @@ package scenariotest
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +51,11 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	engine := NewEngine(est, reused, forge, clusters)
 	engine.on = on
 	ctx, stop := context.WithCancel(context.Background())
+	if on == lab.EngineArgoCD {
+		if err := engine.apply(ctx, engine.hub, engine.settings()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
 	t.Cleanup(func() {
@@ -80,7 +86,7 @@ func (l *Lab) Objects(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range kinds() {
+		for _, k := range slices.Concat(kinds(), clusterKinds()) {
 			if k.Kind == "Event" {
 				continue
 			}

@@ -21,14 +21,15 @@ type commit struct {
 	Branch  string                    `yaml:"branch" doc:"main, which engines follow, when left out; another is made from it"`
 	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file beside the scenario"`
 	Remove  []string                  `yaml:"remove" doc:"paths in the estate"`
-	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; comments and layout stay"`
+	Restore []string                  `yaml:"restore" doc:"paths in the estate that earlier steps changed; they are as the story found them"`
+	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; comments and layout stay; after files"`
 
 	Generate bool `yaml:"generate" doc:"also what lab generate writes then: the files by which Flux finds every cluster's addons"`
 }
 
 func (m *commit) Check(c *scenario.Checker) {
-	if len(m.Files)+len(m.Remove)+len(m.Set) == 0 {
-		c.Fail("", "a commit of nothing", "give it files, set or remove")
+	if len(m.Files)+len(m.Remove)+len(m.Restore)+len(m.Set) == 0 {
+		c.Fail("", "a commit of nothing", "give it files, set, remove or restore")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		c.InEstate("files."+name, name)
@@ -36,6 +37,9 @@ func (m *commit) Check(c *scenario.Checker) {
 	}
 	for i, name := range m.Remove {
 		c.InEstate(fmt.Sprintf("remove[%d]", i), name)
+	}
+	for i, name := range m.Restore {
+		c.InEstate(fmt.Sprintf("restore[%d]", i), name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Set)) {
 		c.InEstate("set."+name, name)
@@ -69,6 +73,13 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	}
 	for _, name := range m.Remove {
 		change.Files[name] = nil
+	}
+	for _, name := range m.Restore {
+		file, err := c.Found(change.Branch, name)
+		if err != nil {
+			return err
+		}
+		change.Files[name] = file
 	}
 	if len(m.Set) > 0 || m.Generate {
 		tree, err := m.tree(ctx, c)
@@ -105,14 +116,18 @@ func (m *commit) tree(ctx context.Context, c *scenario.Call) (scenario.Tree, err
 	return c.Forge.Tree(ctx, branch)
 }
 
-// edit sets values in files of the forge.
+// edit sets values in files of the commit, and of the forge.
 func (m *commit) edit(tree scenario.Tree, files map[string]*scenario.File) error {
 	for name, values := range m.Set {
 		if err := scenario.InEstate(name); err != nil {
 			return err
 		}
-		data, err := fs.ReadFile(tree.FS, name)
-		if err != nil {
+		var data []byte
+		if file := files[name]; file != nil {
+			data = file.Content
+		} else if read, err := fs.ReadFile(tree.FS, name); err == nil {
+			data = read
+		} else {
 			return fmt.Errorf("%s: not in the forge: %w", name, err)
 		}
 		for _, text := range slices.Sorted(maps.Keys(values)) {

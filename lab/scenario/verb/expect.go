@@ -35,7 +35,7 @@ type check struct {
 
 	Event *event `yaml:"event" doc:"something that a cluster reports after the last change"`
 
-	Absent  bool              `yaml:"absent" doc:"the application or object is not there"`
+	Absent  bool              `yaml:"absent" doc:"the application or object is not there; among several things, also: no such event"`
 	Capture map[string]string `yaml:"capture" doc:"variable -> path in the object, or sync, health, revision, version of the application"`
 }
 
@@ -88,8 +88,10 @@ func (k check) check(c *scenario.Checker, in string) {
 		c.Fail(in+"has", "has is of an object", "")
 	case k.Absent && (state || len(k.Has) > 0 || len(k.Capture) > 0):
 		c.Fail(in+"absent", "what is absent has nothing else", "")
-	case k.Event != nil && (k.Absent || len(k.Capture) > 0):
-		c.Fail(in+"event", "an event is neither absent nor captured", "")
+	case k.Event != nil && len(k.Capture) > 0:
+		c.Fail(in+"event", "an event is not captured", "")
+	case k.Event != nil && k.Absent && in == "":
+		c.Fail("absent", "no event is absent for good", "put it into that, beside what must have come without it")
 	case k.Event != nil && k.Event.Reason == "" && k.Event.Message.op == "":
 		c.Fail(in+"event", "any event would do", "give it a reason or a message")
 	case k.Application != nil && !state && !k.Absent && len(k.Capture) == 0:
@@ -193,7 +195,7 @@ func (k check) judge(v scenario.View) scenario.Judgement {
 	case k.Application != nil:
 		j.Met, j.Seen = k.meets(state.Application), shownApplication(s, state.Application)
 	case k.Event != nil:
-		j.Met, j.Seen = slices.ContainsFunc(state.Events, k.Event.is), fmt.Sprintf("%d other events", len(state.Events))
+		j.Met, j.Seen = k.reported(state.Events)
 	case k.Absent || state.Object == nil:
 		j.Met = k.Absent == (state.Object == nil)
 		j.Seen = map[bool]string{true: "not there", false: "there"}[state.Object == nil]
@@ -203,12 +205,24 @@ func (k check) judge(v scenario.View) scenario.Judgement {
 	return j
 }
 
+// reported looks for the event.
+func (k check) reported(events []map[string]any) (met bool, seen string) {
+	i := slices.IndexFunc(events, k.Event.is)
+	if i >= 0 && k.Absent {
+		message, _ := events[i]["message"].(string)
+		return false, "one: " + scenario.Shown(message)
+	}
+	return i >= 0 || k.Absent, fmt.Sprintf("%d other events", len(events))
+}
+
 func (k check) expected(s scenario.Subject) string {
 	switch {
 	case k.Application != nil:
 		return s.String() + ": " + k.wanted()
+	case k.Event != nil && k.Absent:
+		return "no event" + k.Event.String()
 	case k.Event != nil:
-		return k.Event.String()
+		return "an event" + k.Event.String()
 	}
 	return s.String() + k.objectWanted()
 }
@@ -305,7 +319,7 @@ func (k check) capture(c *scenario.Call, v scenario.View) error {
 }
 
 func (e *event) String() string {
-	s := "an event"
+	s := ""
 	if e.Reason != "" {
 		s += " " + e.Reason
 	}

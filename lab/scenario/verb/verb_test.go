@@ -91,7 +91,7 @@ func play(t *testing.T, steps string, more map[string]string, then func(s stage,
 
 // Each verb does what its step says, and says what it did.
 func TestVerbsDoWhatTheySay(t *testing.T) {
-	files := map[string]string{"beside.txt": "text\n", "objects.yaml": `
+	files := map[string]string{"beside.txt": "text\n", "new.yaml": "a: 1 # one\n", "objects.yaml": `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: mine}
@@ -115,6 +115,11 @@ spec: {replicas: 9}
 				return last.Author == "a developer" && last.Message == "why" && s.file(scenario.Branch, "new/file") == "text\n" &&
 					s.file(scenario.Branch, "environments/dev/addons/podinfo/values.yaml") == "" && s.file(scenario.Branch, values) == "replicaCount: 4\n"
 			},
+		},
+		"commit of a file that is changed on the way": {
+			`commit: {message: why, files: {new.yaml: new.yaml}, set: {new.yaml: {a: 2}}}`,
+			" on main: new.yaml",
+			func(s stage) bool { return s.file(scenario.Branch, "new.yaml") == "a: 2 # one\n" },
 		},
 		"commit with generated files": {
 			`commit: {message: why, set: {clusters/dev/cluster.yaml: {spec.addons.podinfo: false}}, generate: true}`,
@@ -204,6 +209,7 @@ func TestVerbsThatCannot(t *testing.T) {
 		"patch nothing":              {"patch: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: none, set: {data.a: b}}", "there is no configmap none in prod"},
 		"label what is so":           {"label: {cluster: prod, addons: {podinfo: true}}", "cluster prod says all that already"},
 		"commit to a file of none":   {"commit: {message: m, set: {clusters/none.yaml: {a: b}}}", "clusters/none.yaml: not in the forge"},
+		"restore what is as it was":  {"commit: {message: m, restore: [" + values + "]}", "no step has changed " + values + " on main"},
 		"commit into a list":         {"commit: {message: m, set: {" + values + ": {replicaCount.deeper: b}}}", values + ": "},
 		"apply no object":            {"apply: {cluster: prod, file: list.yaml}", "list.yaml: a document that is no object"},
 		"apply an object of no name": {"apply: {cluster: prod, file: nameless.yaml}", "nameless.yaml:1: an object has apiVersion, kind and metadata.name"},
@@ -220,6 +226,21 @@ func TestVerbsThatCannot(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCommitRestores(t *testing.T) {
+	play(t, `    - title: three files change
+      commit: {message: m, files: {new: beside.txt}, remove: [environments/dev/addons/podinfo/values.yaml], set: {`+values+`: {replicaCount: 4}}}
+    - title: one goes on, and two are as they were
+      commit: {message: m, restore: [new, `+values+`]}
+`, map[string]string{"beside.txt": "text\n"}, func(s stage, r scenario.StepResult) {
+		if r.Number != 2 {
+			return
+		}
+		if s.file(scenario.Branch, "new") != "" || s.file(scenario.Branch, values) != "replicaCount: 2\n" || s.file(scenario.Branch, "environments/dev/addons/podinfo/values.yaml") != "" {
+			t.Errorf("%s: %s", r.Did, s.file(scenario.Branch, values))
+		}
+	})
 }
 
 const badVersion = `    - title: a version that nobody published

@@ -1,0 +1,144 @@
+package scenariotest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/fieldpath"
+	"homelab/lab/scenario"
+)
+
+// What has Argo CD's waves wait for Applications of ApplicationSets.
+const (
+	setHealthKey   = "resource.customizations.health.argoproj.io_ApplicationSet"
+	progressiveEnv = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS"
+)
+
+// settings are the objects of Argo CD that stories change, without waves.
+func (e *Engine) settings() []object {
+	return []object{
+		manifest(e.hub, "v1", "ConfigMap", "argocd", "argocd-cm", nil, nil, map[string]any{"data": map[string]any{"admin.enabled": "true"}}),
+		manifest(e.hub, "apps/v1", "Deployment", "argocd", "argocd-applicationset-controller", nil, nil, map[string]any{"spec": map[string]any{
+			"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+				"name": "applicationset-controller",
+				"env": []any{map[string]any{"name": progressiveEnv, "valueFrom": map[string]any{
+					"configMapKeyRef": map[string]any{"name": "argocd-cmd-params-cm", "key": "applicationsetcontroller.enable.progressive.syncs", "optional": true},
+				}}},
+			}}}},
+		}}),
+	}
+}
+
+// waits reports whether a wave waits until the Applications of the one before are healthy.
+func (e *Engine) waits(ctx context.Context) (bool, error) {
+	client, err := e.clusters.within(e.hub)
+	if err != nil {
+		return false, err
+	}
+	var live []*unstructured.Unstructured
+	for _, o := range e.settings() {
+		r, err := client.Resource(o.subject)
+		if err != nil {
+			return false, err
+		}
+		got, err := r.Get(ctx, o.subject.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		live = append(live, got)
+	}
+	health, _, _ := unstructured.NestedString(live[0].Object, "data", setHealthKey)
+	at, err := fieldpath.Parse("spec.template.spec.containers[0].env[name=" + progressiveEnv + "].value")
+	if err != nil {
+		return false, err
+	}
+	progressive, _ := at.Get(live[1].Object)
+	return health != "" && progressive == "true", nil
+}
+
+// taken is an ApplicationSet that Argo CD has synced.
+type taken struct {
+	addon lab.Addon
+	set   *appset.Set
+	wave  int
+}
+
+// sets reconciles what the ApplicationSets ask for, one wave after another.
+func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
+	waits, err := e.waits(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	clusters := slices.Sorted(maps.Keys(e.registrations))
+	e.mu.Unlock()
+	var list []taken
+	for i, addon := range e.read.addons {
+		list = append(list, taken{addon, e.read.sets[i], e.read.waves[i]})
+	}
+	slices.SortStableFunc(list, func(a, b taken) int { return cmp.Compare(a.wave, b.wave) })
+	there := map[string]taken{}
+	for _, t := range list {
+		if waits && !e.healthyBefore(t.wave, there) {
+			was, known := e.taken[t.addon.Name]
+			if !known {
+				continue
+			}
+			t = was
+		}
+		there[t.addon.Name] = t
+		for _, cluster := range clusters {
+			m, err := e.registration(cluster)
+			if err != nil {
+				return err
+			}
+			if err := e.one(ctx, tree, t.addon, t.set, cluster, m); err != nil {
+				return err
+			}
+		}
+	}
+	e.taken = there
+	return e.orphaned(ctx, there)
+}
+
+// healthyBefore reports whether the Applications of all earlier waves are in sync and healthy.
+func (e *Engine) healthyBefore(wave int, sets map[string]taken) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range e.apps {
+		if t, ok := sets[a.Addon]; ok && t.wave < wave && !a.Converged() {
+			return false
+		}
+	}
+	return true
+}
+
+// orphaned removes the Applications of ApplicationSets that are gone.
+func (e *Engine) orphaned(ctx context.Context, sets map[string]taken) error {
+	e.mu.Lock()
+	apps := maps.Clone(e.apps)
+	e.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(apps)) {
+		if _, ok := sets[apps[name].Addon]; ok {
+			continue
+		}
+		if err := e.remove(ctx, name, apps[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waveOf is the sync wave of an object; what is no number is 0.
+func waveOf(annotations map[string]string) int {
+	n, _ := strconv.Atoi(annotations["argocd.argoproj.io/sync-wave"])
+	return n
+}
