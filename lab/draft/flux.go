@@ -52,6 +52,8 @@ type fluxRoot struct {
 	url     string     // as the repository has its own address; empty where it does not say
 	name    string     // of the GitRepository and of the Kustomization
 	spec    *yaml.Node // of the Kustomization; nil where there is none
+
+	encrypted []map[string]string // objects beside the Kustomization that only its key opens
 }
 
 // roots finds the folders of clusters: those that a Kustomization syncs which lies in them, as after `flux bootstrap`, those of a FluxInstance, and without
@@ -204,7 +206,11 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	if theirs := child(r.spec, "patches"); theirs != nil {
 		patches.Content = append(patches.Content, theirs.Content...)
 	}
-	for _, p := range withoutFlux {
+	left := slices.Clone(withoutFlux)
+	for _, o := range r.encrypted {
+		left = append(left, without(o))
+	}
+	for _, p := range left {
 		var n yaml.Node
 		if err := n.Encode(p); err != nil {
 			panic(err) // a value of our own

@@ -39,8 +39,11 @@ func (s *seed) read(k fluxset.ReadKey) {
 func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	var list []*seed
 	namespaces, has := map[string]lab.Position{}, map[string]bool{}
-	for _, r := range roots {
-		x := d.expand(r)
+	for i := range roots {
+		x := d.expand(roots[i])
+		if roots[i].encrypted = d.encrypted(x); len(roots[i].encrypted) > 0 {
+			x = d.expand(roots[i])
+		}
 		for _, app := range slices.Concat(x.Roots, x.Applications) {
 			d.reads(&list, app)
 			for _, o := range app.Objects {
@@ -90,6 +93,25 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	d.Addons = append(d.Addons, Switch{Addon: seedsAddon, On: true, At: roots[0].at})
 	text := "# What the repositories read and do not have: something else than Git gives it to the clusters upstream.\n" + strings.Join(texts, "---\n")
 	return files{path.Join(fluxset.Dir(seedsAddon), "seeds.yaml"): text}, nil
+}
+
+// encrypted are the objects of roots that only a key opens which is not here: with one of them, a root applies nothing at all.
+func (d *drafting) encrypted(x fluxset.Expansion) []map[string]string {
+	var list []map[string]string
+	for _, root := range x.Roots {
+		for _, o := range root.Objects {
+			if child(o.Node, "sops") == nil {
+				continue
+			}
+			target := map[string]string{"kind": scalar(o.Node, "kind"), "name": scalar(o.Node, "metadata", "name")}
+			if in := scalar(o.Node, "metadata", "namespace"); in != "" {
+				target["namespace"] = in
+			}
+			list = append(list, target)
+			d.Beside = append(d.Beside, lab.Position{File: o.File, Line: o.Line})
+		}
+	}
+	return list
 }
 
 func first(a, b lab.Position) lab.Position {

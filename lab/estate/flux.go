@@ -192,7 +192,16 @@ func (l *loader) fluxRoot(cluster, root string) {
 	for _, p := range x.Problems {
 		l.also(p)
 	}
-	for _, app := range x.Applications {
+	applications := x.Applications
+	for _, r := range x.Roots {
+		if r.LeftOut != "" {
+			l.at(r.At, "Kustomization "+r.Name+" would apply nothing: "+r.LeftOut, "mend it, or leave it out by a patch in "+root)
+		}
+		if len(r.Releases) > 0 && w.Home != "" {
+			applications = append(applications, r)
+		}
+	}
+	for _, app := range applications {
 		for _, u := range app.Unset {
 			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster

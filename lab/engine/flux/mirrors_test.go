@@ -133,3 +133,29 @@ func TestLookAtHome(t *testing.T) {
 		t.Errorf("standalone: %q, %q", apps, layers)
 	}
 }
+
+// A root that has a release itself is an application of its cluster.
+func TestLookRootWithRelease(t *testing.T) {
+	root := "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: flux-system, namespace: flux-system, labels: {lab.homelab/name: homelab, lab.homelab/part: root}}\n" +
+		"spec: {interval: 1m, path: x, prune: true, sourceRef: {kind: GitRepository, name: x}}\n---\n" +
+		"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web, labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}}\n" +
+		"spec: {interval: 1m, targetNamespace: apps}\n"
+	f, _, _ := newFake(t, root)
+	for home, want := range map[string][]string{"": nil, "prod": {"prod-flux-system"}} {
+		f.home = home
+		v, err := f.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range v.applications() {
+			got = append(got, a.Name)
+			if a.Namespace != "apps" || a.Converged() {
+				t.Errorf("%+v", a)
+			}
+		}
+		if !slices.Equal(got, want) || len(v.layers) != 1 {
+			t.Errorf("home %q: %q, %d layers", home, got, len(v.layers))
+		}
+	}
+}

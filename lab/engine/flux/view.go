@@ -60,6 +60,11 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	slices.SortFunc(v.layers, func(x, y kustomizev1.Kustomization) int {
 		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
+	for _, k := range v.layers { // a root that has releases itself is an application, too
+		if cluster, name := lab.FluxApplicationOf(f.home, k.Namespace, k.Name); f.home != "" && len(v.releasesOf(k)) > 0 {
+			v.apps[lab.ApplicationName(cluster, name)] = k
+		}
+	}
 	for _, r := range v.releases { // a Kustomization goes before the releases that it had
 		cluster, ok := lab.FluxClusterOf(r.Namespace)
 		name := lab.ApplicationName(cluster, r.Labels[fromName])
