@@ -149,7 +149,7 @@ func played(t *testing.T, l *testLab, names []string) {
 func keys(m map[string]string) map[string]bool {
 	names := map[string]bool{}
 	for name := range m {
-		if !strings.Contains(name, "secrets argocd/sh.helm.release") {
+		if !strings.Contains(name, "/sh.helm.release.") {
 			names[name] = true
 		}
 	}

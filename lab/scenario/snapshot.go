@@ -192,7 +192,10 @@ func plainMarks(m Marks) map[string]any {
 
 // bookkeeping lists annotations that controllers and appliers maintain.
 func bookkeeping() []string {
-	return []string{"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io/restartedAt", "reconcile.fluxcd.io/requestedAt"}
+	return []string{
+		"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io/restartedAt",
+		"reconcile.fluxcd.io/requestedAt", "reconcile.fluxcd.io/resetAt", "reconcile.fluxcd.io/forceAt",
+	}
 }
 
 // essence returns an object without volatile parts, or nil.
