@@ -107,8 +107,8 @@ func (w *workload) refused(o *unstructured.Unstructured) string {
 				continue
 			}
 			if s := hook.ClientConfig.Service; s != nil && !w.serves(s.Namespace, s.Name) {
-				return fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:443\": no endpoints available for service %q",
-					hook.Name, s.Name, s.Namespace, s.Name)
+				return fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:443\": dial tcp 10.96.0.10:443: connect: connection refused",
+					hook.Name, s.Name, s.Namespace)
 			}
 		}
 	}
