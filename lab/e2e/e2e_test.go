@@ -49,6 +49,7 @@ func TestDefaultEstate(t *testing.T) {
 		{"a story is played on a fresh lab", tail, 122, fresh},
 		{"every verb is played", tail, 140, everyVerb},
 		{"an interrupted story leaves the lab as it was", tail, 60, interrupted},
+		{"a story with an image of its own", tail, 260, ordering},
 		{"sabotage is noticed", tail, 250, sabotage},
 		{"a version is promoted", tail, 60, promoted},
 		{"commits in the forge are kept", tail, 40, commitsInTheForge},
