@@ -31,6 +31,9 @@ const (
 // FluxDigest is the variable that is another as soon as any of a cluster's is.
 const FluxDigest = "vars_digest"
 
+// FluxPrune is the annotation that keeps an object from being pruned, with the value "disabled".
+const FluxPrune = "kustomize.toolkit.fluxcd.io/prune"
+
 // FluxNamespaceOf is the namespace of a cluster where its Flux runs.
 func FluxNamespaceOf(cluster string) string { return "cluster-" + cluster }
 

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/bridge"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -28,6 +29,11 @@ type synced struct {
 	file string // within the repository
 	node *yaml.Node
 	at   lab.Position
+}
+
+// syncs is the folder that a Kustomization syncs, "." for the whole repository.
+func (d synced) syncs() string {
+	return path.Clean(strings.TrimPrefix(path.Join("/", scalar(d.node, "spec", "path")), "/"))
 }
 
 func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
@@ -66,8 +72,8 @@ func (s *syncs) roots() []fluxRoot {
 		}
 	}
 	for _, k := range s.kustomizations {
-		dir := path.Clean(strings.TrimPrefix(path.Join("/", scalar(k.node, "spec", "path")), "/"))
-		if !fs.ValidPath(dir) || dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
+		dir := k.syncs()
+		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
 			continue
 		}
 		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(scalar(k.node, "metadata", "name"), lab.FluxNamespace), spec: child(k.node, "spec")}
@@ -112,15 +118,15 @@ func (s *syncs) roots() []fluxRoot {
 // leadsTo reports whether another Kustomization syncs the folder that one lies in.
 func (s *syncs) leadsTo(k synced) bool {
 	return slices.ContainsFunc(s.kustomizations, func(o synced) bool {
-		dir := path.Clean(strings.TrimPrefix(path.Join("/", scalar(o.node, "spec", "path")), "/"))
-		return o.repo == k.repo && o.at != k.at && fs.ValidPath(dir) && dir != "." && strings.HasPrefix(k.file, dir+"/")
+		dir := o.syncs()
+		return o.repo == k.repo && o.at != k.at && dir != "." && strings.HasPrefix(k.file, dir+"/")
 	})
 }
 
 // fluxDraft drafts an estate in which every cluster has a Flux of its own, as it has upstream.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if lab.RepositoryKey(r.url) != "" && r.url != "" {
+		if r.url != "" {
 			r.repo.URL = r.url // manifests have it so
 		}
 		d.Roots = append(d.Roots, r.at)
@@ -189,7 +195,7 @@ func without(target map[string]string) map[string]any {
 func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	var b bytes.Buffer
 	b.WriteString("# What Flux starts from: the estate, and then " + path.Join(r.repo.Dir, r.dir) + ", both from the lab's forge.\n")
-	const own = bridgeEstate
+	const own = bridge.Estate // beside theirs, which is called flux-system
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, "main")) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(scalar(r.spec, "sourceRef", "name"), r.name)
@@ -224,9 +230,6 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", r.name, spec))
 	return b.String()
 }
-
-// bridgeEstate names the estate's repository beside theirs, which is called flux-system.
-const bridgeEstate = "estate"
 
 func fetch(url, branch string) mapping {
 	spec := mapping{}

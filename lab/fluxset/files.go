@@ -136,9 +136,6 @@ func manifests(fsys fs.FS, addon string) []string {
 	return names
 }
 
-// keepAnnotation on a HelmRelease has what it brought outlive it on a cluster: nobody prunes it there.
-const keepAnnotation = "kustomize.toolkit.fluxcd.io/prune"
-
 // release reports whether an addon is a HelmRelease, which stays on the hub, and not manifests for the cluster itself, and whether it is kept where the addon is
 // switched off.
 func release(fsys fs.FS, addon string) (found, kept bool, err error) {
@@ -153,7 +150,7 @@ func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 		}
 		for _, doc := range docs {
 			if text(doc, "kind") == "HelmRelease" {
-				found, kept = true, kept || text(doc, "metadata", "annotations", keepAnnotation) == "disabled"
+				found, kept = true, kept || text(doc, "metadata", "annotations", lab.FluxPrune) == "disabled"
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func (x *expander) leaveOut() {
 	}
 }
 
-// Images returns the images of the pods that an application applies as manifests, as they are named, less the host that may be left out.
+// Images returns the images of the pods that an application applies as manifests, as they are named there.
 func (a Application) Images() []string {
 	var list []string
 	for _, o := range a.Objects {

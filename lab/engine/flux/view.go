@@ -31,9 +31,6 @@ type view struct {
 	releases map[types.NamespacedName]helmv2.HelmRelease
 }
 
-// keptBy is the annotation that keeps an object from being pruned.
-const keptBy = "kustomize.toolkit.fluxcd.io/prune"
-
 // look reads everything once, in the order in which one follows from another. A kind that is not there yet has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
 	v := view{
@@ -71,7 +68,7 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	for _, r := range v.releases { // a Kustomization goes before the releases that it had, but for those that outlive it
 		cluster, ok := lab.FluxClusterOf(r.Namespace)
 		name := lab.ApplicationName(cluster, r.Labels[fromName])
-		kept := r.Annotations[keptBy] == "disabled" && r.DeletionTimestamp == nil
+		kept := r.Annotations[lab.FluxPrune] == "disabled" && r.DeletionTimestamp == nil
 		if _, there := v.apps[name]; ok && !there && !kept && r.Labels[fromNamespace] == r.Namespace {
 			v.apps[name] = kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
 				Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
