@@ -95,6 +95,7 @@ func TestFleetWaits(t *testing.T) {
 		time.Sleep(1230 * time.Millisecond)
 		answer(t, hub, kustomizations, "cluster-hub", "metrics")
 		time.Sleep(1230 * time.Millisecond)
+		synctest.Wait()
 		if last := told[len(told)-1]; last != "1 of 2 in sync and healthy, flux-system of prod: is at aaaaaaa, wanted bbbbbbb" {
 			t.Errorf("%q", told)
 		}
@@ -140,6 +141,7 @@ func TestFleetSilent(t *testing.T) {
 		<-ready
 		spoke.Refuse("list gitrepositories", errors.New("connection refused"))
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if !slices.Equal(seen, bothApps.Expected) {
 			t.Errorf("seen %q", seen)
 		}
