@@ -22,6 +22,7 @@ type board struct {
 	rested   time.Time             // idle since
 	shown    span                  // what was built on this machine
 	watchers map[*watcher]struct{}
+	every    time.Duration // between updates about the same activity
 }
 
 type activity struct {
@@ -39,17 +40,14 @@ type watcher struct {
 }
 
 func newBoard() *board {
-	return &board{left: map[string]*Component{}, watchers: map[*watcher]struct{}{}}
+	return &board{left: map[string]*Component{}, watchers: map[*watcher]struct{}{}, every: 5 * time.Second}
 }
-
-// reportEvery is the interval of updates about the same activity.
-const reportEvery = 5 * time.Second
 
 // expect adds pending components.
 func (d *board) expect(missing map[string]*Component) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.left) == 0 && len(d.watchers) == 0 {
+	if d.start.IsZero() || len(d.left) == 0 && len(d.watchers) == 0 {
 		d.start, d.total = time.Now(), 0
 	}
 	for name, c := range missing {
@@ -85,7 +83,7 @@ func (d *board) watch(p lab.Progress) *watcher {
 
 func (w *watcher) tell(ctx context.Context) {
 	defer close(w.ended)
-	tick := time.NewTicker(reportEvery)
+	tick := time.NewTicker(w.board.every)
 	defer tick.Stop()
 	for {
 		select {

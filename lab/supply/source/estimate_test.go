@@ -117,3 +117,19 @@ func TestBoardLearnsFromStore(t *testing.T) {
 		}
 	})
 }
+
+// A watcher may be there before anything is to be made.
+func TestWatchedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newBoard()
+		var said []string
+		w := d.watch(func(line string) { said = append(said, line) })
+		defer w.stop()
+		c := &Component{Name: "a"}
+		d.expect(map[string]*Component{"a": c})
+		d.say(c, "compiling a")
+		if !slices.Equal(said, []string{"compiling a, 0 of 1 made, 0s so far"}) {
+			t.Errorf("%q", said)
+		}
+	})
+}
