@@ -19,6 +19,12 @@ const (
 	ShapeStandalone Shape = "standalone" // on every cluster, for itself
 )
 
+// Controllers of Flux that only some estates have a use for.
+const (
+	FluxImageReflector  = "image-reflector-controller"  // scans registries
+	FluxImageAutomation = "image-automation-controller" // commits what it found
+)
+
 // FluxNamespace is Flux's own where it runs, and the name of what it starts from: both as `flux bootstrap` has them.
 const FluxNamespace = "flux-system"
 

@@ -47,6 +47,7 @@ type Settings struct {
 	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
 	Waves         bool                          // the estate has sync waves of ApplicationSets
 	Guest         bool                          // an attached cluster, whose node ports are left alone
+	Extra         []string                      // components beside Definition.Images
 }
 
 // Hub is the engine's cluster, with lookups into the rest of the lab.

@@ -166,6 +166,26 @@ func (r *reader) list(to *[]string) func(*yaml.Node, string) {
 	}
 }
 
+// words reads a list of enum values, each once, in the order of the enum; none if one is wrong.
+func (r *reader) words(to *[]string, words ...string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.SequenceNode {
+			r.wrong(n, path, "a list")
+			return
+		}
+		named, before := map[string]bool{}, len(r.problems)
+		for i, c := range n.Content {
+			var v string
+			r.word(&v, words...)(c, fmt.Sprintf("%s[%d]", path, i))
+			named[v] = true
+		}
+		if len(r.problems) > before {
+			return
+		}
+		*to = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !named[w] })
+	}
+}
+
 func (r *reader) texts(to *map[string]string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		*to = map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -103,6 +104,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 					entry{"type", r.word(&engine, string(lab.EngineArgoCD), string(lab.EngineFlux))},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
+					entry{"componentsExtra", r.words(&c.Engine.Extra, lab.FluxImageReflector, lab.FluxImageAutomation)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},
@@ -124,8 +126,10 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
 		if c.Engine.Type == lab.EngineFlux {
 			c.Engine.Shape = cmp.Or(lab.Shape(shape), lab.ShapeHub)
-		} else if at, ok := r.at["spec.engine.shape"]; ok {
-			r.problems = append(r.problems, lab.Problem{Position: at, Message: c.Engine.Type.Title() + " has one shape: it runs on the hub", Cure: "leave it out, or write type: flux beside it"})
+			r.extra(c.Engine.Extra)
+		} else {
+			r.fluxOnly("spec.engine.shape", c.Engine.Type.Title()+" has one shape: it runs on the hub")
+			r.fluxOnly("spec.engine.componentsExtra", "these are controllers of Flux")
 		}
 	}
 	switch ns := c.Engine.Namespace; {
@@ -138,6 +142,23 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	c.Positions = r.at
 	return c, append(r.problems, existing(c)...)
+}
+
+// fluxOnly rejects a field that an engine other than Flux has no use for.
+func (r *reader) fluxOnly(field, message string) {
+	if at, ok := r.at[field]; ok {
+		r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: "leave it out, or write type: flux beside it"})
+	}
+}
+
+// extra checks Flux's additional controllers: one that commits what another finds needs that one.
+func (r *reader) extra(names []string) {
+	if slices.Contains(names, lab.FluxImageAutomation) && !slices.Contains(names, lab.FluxImageReflector) {
+		r.problems = append(r.problems, lab.Problem{
+			Position: r.at["spec.engine.componentsExtra"], Message: lab.FluxImageAutomation + " has nothing to commit without " + lab.FluxImageReflector,
+			Cure: "componentsExtra: [" + lab.FluxImageReflector + ", " + lab.FluxImageAutomation + "]",
+		})
+	}
 }
 
 func readEnvironment(file string, data []byte) (lab.Environment, lab.Problems) {

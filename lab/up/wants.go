@@ -104,6 +104,7 @@ func (l *Lab) values(c lab.Cluster) map[string]any {
 		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
 		Waves: l.Estate.Waves,
 		Guest: c.Provider == lab.ProviderExisting,
+		Extra: l.Estate.Hub().Engine.Extra,
 	}, l.Estate.Hub().Engine.Values)
 }
 
@@ -140,7 +141,7 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 	}
 	var names []string
 	if c.Role == lab.RoleHub || l.ownEngine(c) {
-		names = append(names, l.Definition.Images...)
+		names = slices.Concat(names, l.Definition.Images, l.Estate.Hub().Engine.Extra)
 		if l.needsFront() {
 			names = append(names, front.Component)
 		}

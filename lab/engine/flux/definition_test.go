@@ -49,8 +49,8 @@ func TestDefinition(t *testing.T) {
 		{at(values, "kustomizeController", "container", "additionalArgs", 1), "--concurrent=100"},
 		{at(values, "helmController", "container", "additionalArgs", 1), "--concurrent=100"},
 		{at(values, "notificationController", "container"), nil},
-		{at(values, "notificationController", "webhookReceiver", "service", "nodePort"), d.NodePort},
-		{at(values, "notificationController", "webhookReceiver", "service", "type"), "NodePort"},
+		{at(values, "extraObjects", 1, "spec", "ports", 0, "nodePort"), d.NodePort},
+		{at(values, "extraObjects", 1, "spec", "type"), "NodePort"},
 		{at(values, "imageReflectionController", "create"), false},
 		{at(values, "imageAutomationController", "create"), false},
 		{at(values, "crds", "annotations", "helm.sh/resource-policy"), "keep"},
@@ -67,6 +67,23 @@ func TestDefinition(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%v, want %v", c.got, c.want)
 		}
+	}
+}
+
+// What an estate asks for beside the usual controllers.
+func TestValuesExtra(t *testing.T) {
+	var asked []string
+	s := testSettings(&asked)
+	s.Extra = []string{lab.FluxImageReflector}
+	values := Values(s, nil)
+	if got := at(values, "imageReflectionController", "image"); got != "host:5000/image-reflector-controller" {
+		t.Errorf("%v", got)
+	}
+	if create, off := at(values, "imageReflectionController").(map[string]any)["create"]; off {
+		t.Errorf("create is %v", create)
+	}
+	if at(values, "imageAutomationController", "create") != false {
+		t.Error("image automation is on")
 	}
 }
 
@@ -122,7 +139,7 @@ func TestStandaloneDefinition(t *testing.T) {
 		t.Errorf("%v, %v, want an error and no engine", i, err)
 	}
 	guests := Values(engine.Settings{Ref: func(string) string { return "" }, Guest: true}, nil)
-	if _, takes := at(guests, "notificationController").(map[string]any)["webhookReceiver"]; takes {
+	if len(at(guests, "extraObjects").([]any)) != 1 {
 		t.Error("a port is taken of somebody else's nodes")
 	}
 }

@@ -20,6 +20,7 @@ func (f *Flux) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	}
 	res, err := f.release.Ensure(ctx, helm.Release{
 		Name: releaseName, Namespace: f.namespace, Chart: chart, Values: values, Labels: map[string]string{lab.LabelName: f.lab},
+		NoHooks: true, // those of the community's chart check the cluster with an image of their own
 	}, func(d string) { p(strings.Replace(d, chart.Name+" "+chart.Version, "flux", 1)) })
 	if err != nil {
 		return false, fmt.Errorf("flux: %w", err)

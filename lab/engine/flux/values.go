@@ -1,21 +1,32 @@
 package flux
 
 import (
+	"slices"
+
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 )
 
-// controllers are those that lab runs, and where the chart's values have them. Those that write images into Git are left out: promotion is lab's.
-var controllers = []struct {
+// controller is a controller of Flux: its image, and where the chart's values have it.
+type controller struct {
 	image, key string
 	args       []any
-}{
+}
+
+// controllers are those of every lab.
+var controllers = []controller{
 	{"source-controller", "sourceController", []any{requeue}},
 	{"kustomize-controller", "kustomizeController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true"}},
 	{"helm-controller", "helmController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"}},
 	{"notification-controller", "notificationController", nil},
+}
+
+// extras run where an estate asks for them.
+var extras = []controller{
+	{lab.FluxImageReflector, "imageReflectionController", nil},
+	{lab.FluxImageAutomation, "imageAutomationController", nil},
 }
 
 // requeue has what waits for a source or for a dependency look again soon; Flux's 30 s suit clusters that are never started.
@@ -43,13 +54,19 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 		// An uninstall must never delete what was applied.
 		"crds": map[string]any{"annotations": map[string]any{"helm.sh/resource-policy": "keep"}},
 
-		"imageAutomationController": map[string]any{"create": false},
-		"imageReflectionController": map[string]any{"create": false},
 		"extraObjects": []any{
-			kube.Secret(map[string]any{"name": receiverName, "namespace": "{{ .Release.Namespace }}", "labels": labels}, map[string]string{"token": s.WebhookSecret}).Object,
+			kube.Secret(ownMeta(receiverName, labels), map[string]string{"token": s.WebhookSecret}).Object,
 		},
 	}
-	for _, c := range controllers {
+	run := slices.Clone(controllers)
+	for _, c := range extras {
+		if slices.Contains(s.Extra, c.image) {
+			run = append(run, c)
+		} else {
+			own[c.key] = map[string]any{"create": false}
+		}
+	}
+	for _, c := range run {
 		repository, tag := helm.SplitRef(s.Ref(c.image))
 		of := map[string]any{
 			"labels":    labels,
@@ -66,10 +83,23 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 		}
 		own[c.key] = of
 	}
-	if s.Guest {
-		return helm.Merge(own, over)
+	if !s.Guest {
+		own["extraObjects"] = append(own["extraObjects"].([]any), nodePortService(labels))
 	}
-	notification := own["notificationController"].(map[string]any)
-	notification["webhookReceiver"] = map[string]any{"service": map[string]any{"type": "NodePort", "nodePort": nodePort}}
 	return helm.Merge(own, over)
+}
+
+// nodePortService leads from a node to the receiver of webhooks, whose own Service is for ingresses.
+func nodePortService(labels map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": ownMeta(receiverName, labels),
+		"spec": map[string]any{
+			"type": "NodePort", "selector": map[string]any{"app": "notification-controller"},
+			"ports": []any{map[string]any{"name": "http", "port": 80, "targetPort": 9292, "nodePort": nodePort}},
+		},
+	}
+}
+
+func ownMeta(name string, labels map[string]any) map[string]any {
+	return map[string]any{"name": name, "namespace": "{{ .Release.Namespace }}", "labels": labels}
 }

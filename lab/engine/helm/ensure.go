@@ -22,6 +22,7 @@ type Release struct {
 	Chart     lab.Chart
 	Values    map[string]any
 	Labels    map[string]string // further labels of the release record
+	NoHooks   bool              // the chart's hooks are not run
 }
 
 // Inputs is the digest of everything a release is made from. It is short enough for a label.
@@ -104,7 +105,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 		in := action.NewInstall(c.cfg)
 		in.ReleaseName, in.Namespace = want.Name, want.Namespace
 		in.Timeout = hookTimeout
-		in.SkipCRDs = true
+		in.SkipCRDs, in.DisableHooks = true, want.NoHooks
 		in.DisableOpenAPIValidation = true // the API server validates; fetching its schema costs a second
 		in.Labels = labels
 		in.Description = "installed by lab"
@@ -122,7 +123,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	up := action.NewUpgrade(c.cfg)
 	up.Namespace = want.Namespace
 	up.Timeout = hookTimeout
-	up.SkipCRDs = true
+	up.SkipCRDs, up.DisableHooks = true, want.NoHooks
 	up.DisableOpenAPIValidation = true
 	up.ResetValues = true // the values given are all of them
 	up.MaxHistory = history

@@ -166,7 +166,7 @@ func (c controller) defaults(container map[string]any, version string) map[strin
 		"volumes":        []any{}, "volumeMounts": []any{}, "nodeSelector": map[string]any{}, "affinity": map[string]any{}, "tolerations": []any{},
 	}
 	if c.key == "notificationController" {
-		v["webhookReceiver"] = map[string]any{"service": map[string]any{"type": "ClusterIP", "nodePort": nil, "annotations": map[string]any{}}}
+		v["webhookReceiver"] = map[string]any{"service": map[string]any{"annotations": map[string]any{}}}
 	}
 	return v
 }
@@ -227,18 +227,12 @@ func (c controller) deployment(doc map[string]any) error {
 	return nil
 }
 
-// service exposes the receiver of webhooks as its values say.
+// service annotates the receiver of webhooks as its values say.
 func (c controller) service(doc map[string]any) {
 	if nameOf(doc) != "webhook-receiver" {
 		return
 	}
-	spec := doc["spec"].(map[string]any)
-	spec["type"] = inline(c.values("webhookReceiver.service.type"))
 	doc["metadata"].(map[string]any)["annotations"] = with(c.values("webhookReceiver.service.annotations"))
-	for _, port := range spec["ports"].([]any) {
-		nodePort := c.values("webhookReceiver.service.nodePort")
-		port.(map[string]any)["nodePort"] = when{nodePort, inline(nodePort)}
-	}
 }
 
 // addShared adds an object of flux2 itself.
@@ -299,7 +293,8 @@ func (b *fluxChart) chart(r Recipe, appVersion string) (*helmchart.Chart, error)
 			return nil, fmt.Errorf("no module of %s is named", c.name)
 		}
 	}
-	for file, as := range map[string]string{"helpers.tpl": "templates/_helpers.tpl", "extra.yaml": "templates/extra.yaml"} {
+	// Helm upgrades objects of a kind in the order of their files: the last one takes a node port that an earlier one has given up.
+	for file, as := range map[string]string{"helpers.tpl": "templates/_helpers.tpl", "extra.yaml": "templates/zz-extra.yaml"} {
 		data, err := fluxFiles.ReadFile("flux/" + file)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,7 +117,7 @@ kustomizeController:
   imagePullPolicy: Never
   container: {additionalArgs: [--concurrent=8]}
   nodeSelector: {disk: fast}
-notificationController: {webhookReceiver: {service: {type: NodePort, nodePort: 30292}}}
+notificationController: {webhookReceiver: {service: {annotations: {lab: test}}}}
 `)
 	m := managerOf(t, objects, "kustomize-controller")
 	if m["image"] != "registry.test/kustomize:v1" || m["imagePullPolicy"] != "Never" {
@@ -130,9 +131,8 @@ notificationController: {webhookReceiver: {service: {type: NodePort, nodePort: 3
 			t.Errorf("no %s in %q", want, m["args"])
 		}
 	}
-	spec := objects["Service/webhook-receiver"]["spec"].(map[string]any)
-	if port := spec["ports"].([]any)[0].(map[string]any)["nodePort"]; spec["type"] != "NodePort" || port != 30292 {
-		t.Errorf("the receiver: %v", spec)
+	if got := objects["Service/webhook-receiver"]["metadata"].(map[string]any)["annotations"]; fmt.Sprint(got) != "map[lab:test]" {
+		t.Errorf("the receiver's annotations: %v", got)
 	}
 	if _, err := tryRender(fluxChartOf(t), "kustomizeControler: {create: false}"); err == nil || !strings.Contains(err.Error(), "kustomizeControler") {
 		t.Errorf("a value that does not exist: %v", err)
