@@ -153,8 +153,14 @@ func (l *testLab) checkCanaries(want map[string]string, clusters ...string) {
 // eventually retries do until it succeeds.
 func eventually(t *testing.T, limit time.Duration, do func() error) {
 	t.Helper()
+	polled(t, 500*time.Millisecond, limit, do)
+}
+
+// polled is eventually with an interval.
+func polled(t *testing.T, every, limit time.Duration, do func() error) {
+	t.Helper()
 	end := time.Now().Add(limit)
-	tick := time.NewTicker(500 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		err := do()

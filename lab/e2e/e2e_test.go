@@ -117,7 +117,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 	}
 	if shape == lab.ShapeHub { // where stories look for what Flux says of all clusters
 		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // which they would not find as it was
-		parts = slices.Insert(parts, before, part{"every story is played", tail, 420, stories}, part{"a story with an image of its own", tail, 260, ordering})
+		parts = slices.Insert(parts, before, part{"every story is played", tail, 420, stories}, part{"a story with an image of its own", tail, 260, ordering}, part{"sabotage is noticed", tail, 400, sabotage})
 	}
 	if shape == lab.ShapeStandalone {
 		parts = slices.Insert(parts, 1, part{"each cluster has a Flux of its own", must, 2, eachItsOwn}, part{"another shape is not put over it", must, 4, otherShape}, part{"the shape is switched and back", tail, 240, reshaped})
@@ -125,16 +125,33 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 	l.play(t, parts)
 }
 
+// TestImageAutomation has Flux write a newer image into Git.
+func TestImageAutomation(t *testing.T) {
+	l := newLab(t, "e2e-images", "hub", "dev")
+	tail(t, imageSeconds(l))
+	l.play(t, []part{{"up", must, 120, imageUp}, {"a newer image is committed", must, 60, imageCommitted}, {"down leaves nothing", must, 10, finalDown}})
+}
+
 // TestKilledAtAnyStage kills `lab up` at five stages.
-func TestKilledAtAnyStage(t *testing.T) {
+func TestKilledAtAnyStage(t *testing.T) { killedAtStages(t, lab.EngineArgoCD) }
+
+// TestKilledAtAnyStageOnFlux is TestKilledAtAnyStage with Flux.
+func TestKilledAtAnyStageOnFlux(t *testing.T) { killedAtStages(t, lab.EngineFlux) }
+
+func killedAtStages(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e-kill", "hub", "dev")
+	if engine == lab.EngineFlux {
+		tail(t, fluxSeconds(l)-780+100)
+		l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux}")
+		l.must("generate")
+	}
 	var parts []part
-	for i, stage := range stages {
+	for i, stage := range stagesOf(engine) {
 		share := tail
-		if i == len(stages)-1 { // when there is most to lose
+		if i == len(stagesOf(engine))-1 { // when there is most to lose
 			share = must
 		}
-		parts = append(parts, part{stage.name, share, stage.seconds, func(t *testing.T, l *testLab) { killed(t, l, i) }})
+		parts = append(parts, part{stage.name, share, stage.seconds, func(t *testing.T, l *testLab) { killed(t, l, stage) }})
 	}
 	slices.Reverse(parts)
 	l.play(t, parts)

@@ -23,17 +23,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// stages are stages of an up, recognized by the state of the machine: reached is true from its start, passed after its end.
-var stages = []struct {
+// stage is a stage of an up, recognized by the state of the machine: reached is true from its start, passed after its end.
+type stage struct {
 	name            string
 	seconds         int
 	reached, passed func(l *testLab) bool
+}
+
+// rootOf is what an engine starts from, and the namespace that it runs in.
+var rootOf = map[lab.EngineType]struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
 }{
-	{"a cluster is being made", 70, func(l *testLab) bool { return len(l.record("dev").Nodes) > 0 }, func(l *testLab) bool { return l.record("dev").Whole }},
-	{"the forge is up", 80, func(l *testLab) bool { return dockerQuiet("exec", "lab-"+l.name+"-forge", "true") == nil }, func(l *testLab) bool { return l.record("hub").Whole }},
-	{"the hub is up", 90, func(l *testLab) bool { return l.record("hub").Whole }, func(l *testLab) bool { return l.has("applications", "addons") }},
-	{"the engine is being installed", 90, func(l *testLab) bool { return l.record("hub").Whole && l.has("", "argocd") }, func(l *testLab) bool { return l.has("applications", "addons") }},
-	{"addons are on their way", 90, func(l *testLab) bool { return l.record("hub").Whole && l.has("applications", "addons") }, func(l *testLab) bool { return l.quietlyWell() }},
+	lab.EngineArgoCD: {schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}, "argocd", "addons"},
+	lab.EngineFlux:   {schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}, lab.FluxNamespace, lab.FluxNamespace},
+}
+
+func stagesOf(engine lab.EngineType) []stage {
+	made := func(l *testLab) bool { return l.record("hub").Whole }
+	installing := func(l *testLab) bool { return made(l) && l.hasNamespace(rootOf[engine].namespace) }
+	handedOver := func(l *testLab) bool { return made(l) && l.hasRoot(engine) }
+	return []stage{
+		{"a cluster is being made", 70, func(l *testLab) bool { return len(l.record("dev").Nodes) > 0 }, func(l *testLab) bool { return l.record("dev").Whole }},
+		{"the forge is up", 80, func(l *testLab) bool { return dockerQuiet("exec", "lab-"+l.name+"-forge", "true") == nil }, made},
+		{"the hub is up", 90, made, handedOver},
+		{"the engine is being installed", 90, installing, handedOver},
+		{"addons are on their way", 90, handedOver, func(l *testLab) bool { return l.quietlyWell() }},
+	}
 }
 
 // record returns lab's record of a cluster, or zero if it is unreadable.
@@ -49,18 +65,31 @@ func (l *testLab) record(cluster string) (r struct {
 	return r
 }
 
-// has reports whether the hub has a namespace, or an object of Argo CD.
-func (l *testLab) has(resource, name string) bool {
-	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name, "kubeconfigs", "hub.yaml")); err != nil {
+// hasNamespace reports whether the hub answers and has a namespace.
+func (l *testLab) hasNamespace(name string) bool {
+	if !l.hubKnown() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if resource == "" {
-		_, err := l.kube("hub").CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		return err == nil
+	_, err := l.kube("hub").CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	return err == nil
+}
+
+// hasRoot reports whether the hub answers and has what the engine starts from.
+func (l *testLab) hasRoot(engine lab.EngineType) bool {
+	if !l.hubKnown() {
+		return false
 	}
-	_, err := l.dynamic("hub").Resource(schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: resource}).Namespace("argocd").Get(ctx, name, metav1.GetOptions{})
+	root := rootOf[engine]
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_, err := l.dynamic("hub").Resource(root.resource).Namespace(root.namespace).Get(ctx, root.name, metav1.GetOptions{})
+	return err == nil
+}
+
+func (l *testLab) hubKnown() bool {
+	_, err := os.Stat(filepath.Join(l.state, "lab", l.name, "kubeconfigs", "hub.yaml"))
 	return err == nil
 }
 
@@ -69,8 +98,8 @@ func (l *testLab) quietlyWell() bool {
 }
 
 // killed kills lab up at a stage; the next run completes, and keeps complete clusters.
-func killed(t *testing.T, l *testLab, stage int) {
-	l.killAt(stage)
+func killed(t *testing.T, l *testLab, at stage) {
+	l.killAt(at)
 	whole := map[string]string{}
 	for _, cluster := range []string{"hub", "dev"} {
 		if l.record(cluster).Whole {
@@ -98,7 +127,7 @@ func (l *testLab) born(cluster string) string {
 }
 
 // killAt starts an up and kills it at a stage. Running docker commands continue, as after an out-of-memory kill.
-func (l *testLab) killAt(i int) {
+func (l *testLab) killAt(at stage) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
 	defer cancel()
@@ -113,7 +142,7 @@ func (l *testLab) killAt(i int) {
 	began := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for !stages[i].reached(l) {
+	for !at.reached(l) {
 		select {
 		case err := <-ended:
 			l.t.Fatalf("up ended with %v before it was killed:\n%s", err, stderr.String())
@@ -124,8 +153,8 @@ func (l *testLab) killAt(i int) {
 		l.t.Fatal(err)
 	}
 	<-ended
-	if stages[i].passed(l) {
-		l.t.Errorf("killed too late: %s has passed", stages[i].name)
+	if at.passed(l) {
+		l.t.Errorf("killed too late: %s has passed", at.name)
 	}
 	l.t.Logf("killed after %.1fs", time.Since(began).Seconds())
 }

@@ -52,7 +52,8 @@ func stories(t *testing.T, l *testLab) {
 
 // sabotage plays each scenario on an estate broken for it, as the cases of a folder say. That of the story with an image is played in memory alone.
 func sabotage(t *testing.T, l *testLab) {
-	cases, err := filepath.Glob("../scenario/testdata/sabotage/*.txtar")
+	folder := map[string]string{"argocd": "sabotage", "flux": "sabotage-flux"}[decode[ui.Status](l, "status").Engine]
+	cases, err := filepath.Glob("../scenario/testdata/" + folder + "/*.txtar")
 	if err != nil || len(cases) < 6 {
 		t.Fatal("no sabotage", err)
 	}

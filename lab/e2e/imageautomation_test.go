@@ -1,0 +1,120 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/ui"
+)
+
+// imageSeconds is the estimate of TestImageAutomation, with the builds of what is not at hand.
+func imageSeconds(l *testLab) int { return fluxSeconds(l) - 780 + 200 }
+
+// imageObjects have Flux look for versions of an image and write the newest one into Git.
+const imageObjects = `apiVersion: image.toolkit.fluxcd.io/v1
+kind: ImageRepository
+metadata: {name: app, namespace: flux-system}
+spec: {image: %[1]s, insecure: true, interval: 10s}
+---
+apiVersion: image.toolkit.fluxcd.io/v1
+kind: ImagePolicy
+metadata: {name: app, namespace: flux-system}
+spec:
+  imageRepositoryRef: {name: app}
+  policy: {semver: {range: 1.x}}
+---
+apiVersion: image.toolkit.fluxcd.io/v1
+kind: ImageUpdateAutomation
+metadata: {name: app, namespace: flux-system}
+spec:
+  interval: 30s
+  sourceRef: {kind: GitRepository, name: flux-system}
+  git:
+    checkout: {ref: {branch: main}}
+    commit: {author: {name: image updates, email: images@example.com}, messageTemplate: newer images}
+    push: {branch: main}
+  update: {path: ./addons, strategy: Setters}
+`
+
+// imageUp brings up a lab whose Flux has the additional controllers.
+func imageUp(t *testing.T, l *testLab) {
+	l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, componentsExtra: [image-reflector-controller, image-automation-controller]}")
+	l.must("generate")
+	l.must("up", "--fix")
+	l.converged(2, 4)
+	for _, controller := range []string{lab.FluxImageReflector, lab.FluxImageAutomation} {
+		d, err := l.kube("hub").AppsV1().Deployments(lab.FluxNamespace).Get(t.Context(), controller, metav1.GetOptions{})
+		if err != nil || d.Status.ReadyReplicas != 1 {
+			t.Errorf("%s: %+v, %v", controller, d.Status, err)
+		}
+	}
+}
+
+// imageCommitted pushes an image to the forge's registry: a newer one becomes a commit, which arrives in the spoke, and which a later lab up does not lose.
+func imageCommitted(t *testing.T, l *testLab) {
+	creds := decode[ui.Credential](l, "creds", "forge")
+	push := func(tag string) {
+		t.Helper()
+		ref, err := name.NewTag(strings.TrimPrefix(creds.URL, "http://")+"/"+creds.User+"/app:"+tag, name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := random.Image(100, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, image, remote.WithAuth(&authn.Basic{Username: creds.User, Password: creds.Password}), remote.WithContext(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("1.0.0")
+	source, err := l.dynamic("hub").Resource(schema.GroupVersionResource{Group: "source.toolkit.fluxcd.io", Version: "v1", Resource: "gitrepositories"}).
+		Namespace(lab.FluxNamespace).Get(t.Context(), "flux-system", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _, _ := unstructured.NestedString(source.Object, "spec", "url")
+	inside, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := inside.Host + "/" + creds.User + "/app"
+	l.write("addons/image-updates/flux/updates.yaml", fmt.Sprintf(imageObjects, image))
+	l.write("addons/app/flux/configmap.yaml", fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: app, namespace: default}
+data:
+  image: %s:1.0.0 # {"$imagepolicy": "flux-system:app"}
+`, image))
+	l.edit("clusters/hub/cluster.yaml", "addons: {", "addons: {image-updates: true, ")
+	l.edit("clusters/dev/cluster.yaml", "addons: {", "addons: {app: true, ")
+	l.must("generate")
+	l.must("up")
+	push("1.1.0")
+	eventually(t, 3*time.Minute, func() error {
+		c, err := l.kube("dev").CoreV1().ConfigMaps("default").Get(t.Context(), "app", metav1.GetOptions{})
+		if err == nil && !strings.HasSuffix(c.Data["image"], "/app:1.1.0") {
+			err = fmt.Errorf("dev has %s", c.Data["image"])
+		}
+		return err
+	})
+	l.must("git", "pull")
+	if file := l.read("addons/app/flux/configmap.yaml"); !strings.Contains(file, ":1.1.0 # {") {
+		t.Errorf("pulled:\n%s", file)
+	}
+	untouched(t, l)
+}
