@@ -375,3 +375,22 @@ func TestEnsureSaysWhichChartCannotBeRead(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestEnsureHooks(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		f := newFixture(t)
+		f.want.NoHooks = without
+		f.ensure(t)
+		f.want.Values = map[string]any{"replicas": 2}
+		f.ensure(t)
+		hooks := 0
+		for _, call := range f.kube.calls {
+			if call == "create" {
+				hooks++
+			}
+		}
+		if want := map[bool]int{false: 2, true: 0}[without]; hooks != want {
+			t.Errorf("without hooks %t: %q, want %d hooks", without, f.kube.calls, want)
+		}
+	}
+}
