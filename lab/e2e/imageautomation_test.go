@@ -116,5 +116,5 @@ data:
 	if file := l.read("addons/app/flux/configmap.yaml"); !strings.Contains(file, ":1.1.0 # {") {
 		t.Errorf("pulled:\n%s", file)
 	}
-	untouched(t, l)
+	l.checkIdle()
 }

@@ -18,14 +18,14 @@ import (
 	"homelab/lab/engine/words"
 )
 
-// The words of lab for sync and health, which are Argo CD's.
+// Sync and health, in Argo CD's words.
 const (
 	synced, outOfSync, unknown = "Synced", "OutOfSync", "Unknown"
 
 	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
 )
 
-// application describes a Kustomization of a cluster in lab's words.
+// application converts a Kustomization of a cluster.
 func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
 	cluster, addon := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
 	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
@@ -49,7 +49,7 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 	return a
 }
 
-// versionOf is the version of a release's chart. To that of a chart in Git, source-controller adds the commit, which is the application's revision.
+// versionOf returns the chart version of a release, without the commit that source-controller appends for charts in Git.
 func versionOf(r helmv2.HelmRelease, version string) string {
 	if r.Spec.Chart != nil && r.Spec.Chart.Spec.SourceRef.Kind == sourcev1.GitRepositoryKind {
 		version, _, _ = strings.Cut(version, "+")
@@ -57,22 +57,22 @@ func versionOf(r helmv2.HelmRelease, version string) string {
 	return version
 }
 
-// drifted reports whether a cluster was found to differ from a release, which helm-controller looks at once in the release's interval.
+// drifted reports whether helm-controller has detected drift, which it looks for once per interval.
 func drifted(r helmv2.HelmRelease) bool {
 	return apimeta.IsStatusConditionTrue(r.Status.Conditions, helmv2.DriftedCondition)
 }
 
-// heals reports whether what is changed by hand is put back: Flux does so for the objects of HelmReleases that say so, and for those of a Kustomization.
+// heals reports whether Flux reverts manual changes: always for a Kustomization, for a HelmRelease with drift correction.
 func heals(k kustomizev1.Kustomization, releases []helmv2.HelmRelease) bool {
 	return !k.Spec.Suspend && !slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
 		return r.Spec.Suspend || r.GetDriftDetection().GetMode() != helmv2.DriftDetectionEnabled
 	})
 }
 
-// messageLimit bounds a message of Flux, which may contain a whole Helm error, to fit into a table or a JSON line.
+// messageLimit bounds messages, which may contain a whole Helm error.
 const messageLimit = 200
 
-// state is a Kustomization's own, and why it is not as it should be. One that is compared again, as it is every few minutes, stays what it was.
+// state returns the state of a Kustomization and the reason for it. A periodic reconciliation does not change the state.
 func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) {
 	c := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
 	switch {
@@ -100,25 +100,25 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	return sync, degraded, c.Message
 }
 
-// again reports whether a Kustomization is being compared that was as it should be.
+// again reports whether a Kustomization that was ready is being reconciled.
 func again(k kustomizev1.Kustomization) bool {
 	latest := k.Status.History.Latest()
 	return latest != nil && latest.LastReconciledStatus == meta.ReconciliationSucceededReason && k.Status.ObservedGeneration == k.Generation &&
 		k.Status.LastAppliedRevision == k.Status.LastAttemptedRevision
 }
 
-// passing reports whether a failure is one that goes by itself.
+// passing reports whether a failure is transient.
 func passing(reason string) bool {
 	return slices.Contains([]string{meta.DependencyNotReadyReason, meta.HealthCheckCanceledReason, "SourceNotReady", meta.ArtifactFailedReason}, reason)
 }
 
-// healthFailed reports whether a Kustomization was applied, and what it applied does not become healthy.
+// healthFailed reports whether a Kustomization was applied but its health checks failed.
 func healthFailed(k kustomizev1.Kustomization) bool {
 	c := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == meta.HealthCheckFailedReason
 }
 
-// applied is the revision whose objects are in the cluster, be they healthy or not.
+// applied returns the revision that was applied, healthy or not.
 func applied(k kustomizev1.Kustomization) string {
 	if healthFailed(k) || strings.HasPrefix(reconciling(k.Status.Conditions), "Running health checks") {
 		return k.Status.LastAttemptedRevision
@@ -126,7 +126,7 @@ func applied(k kustomizev1.Kustomization) string {
 	return k.Status.LastAppliedRevision
 }
 
-// reconciling is what a controller is doing; empty if nothing.
+// reconciling returns what a controller is doing, or "".
 func reconciling(conditions []metav1.Condition) string {
 	if c := apimeta.FindStatusCondition(conditions, meta.ReconcilingCondition); c != nil && c.Status == metav1.ConditionTrue {
 		return c.Message
@@ -134,7 +134,7 @@ func reconciling(conditions []metav1.Condition) string {
 	return ""
 }
 
-// releaseHealth is a release's, and why it is not healthy.
+// releaseHealth returns the health of a release and the reason for it.
 func releaseHealth(r helmv2.HelmRelease) (health, message string) {
 	c := apimeta.FindStatusCondition(r.Status.Conditions, meta.ReadyCondition)
 	switch {
@@ -160,7 +160,7 @@ func worse(health, than string) bool {
 	return slices.Index(order, health) > slices.Index(order, than)
 }
 
-// applications describes all of them, by name.
+// applications returns all applications, sorted by name.
 func (v view) applications() []lab.Application {
 	list := make([]lab.Application, 0, len(v.apps))
 	for name, k := range v.apps {

@@ -27,10 +27,10 @@ const (
 	againAfter = 15 * time.Second // likewise for what failed
 )
 
-// asker has Flux look again, in the order in which one follows from another: sources, layers, applications, their releases. Each is asked by the annotation
-// that `flux reconcile` sets, and has answered once its status has that request.
+// asker requests reconciliation in order of dependency: sources, layers, applications, their releases. A request is the annotation that `flux reconcile` sets; it
+// is answered when the status has its value.
 //
-// An answer may come from a round that began before the request, and had read what was there before: what was busy when it was asked is asked twice.
+// An answer may come from a reconciliation that began before the request: what was busy then is asked twice.
 type asker struct {
 	f     *Flux
 	want  engine.Want
@@ -45,7 +45,7 @@ type request struct {
 	busy  bool
 }
 
-// askers are those of several clusters, by name.
+// askers maps clusters to their askers.
 type askers map[string]*asker
 
 // meet makes an asker for each cluster that answers for the first time.
@@ -57,7 +57,7 @@ func (a askers) meet(s scene, want engine.Want) {
 	}
 }
 
-// look has each ask what may be asked by now. What fails in one cluster holds up no other.
+// look has each asker send the requests that are due. A failure in one cluster does not affect the others.
 func (a askers) look(ctx context.Context, s scene) error {
 	var failed []error
 	for _, one := range s {
@@ -69,7 +69,7 @@ func (a askers) look(ctx context.Context, s scene) error {
 	return errors.Join(failed...)
 }
 
-// lookWithCharts asks for the indices of charts, too, until that was done once.
+// lookWithCharts also requests the chart indices, once.
 func (a *asker) lookWithCharts(ctx context.Context, v view) error {
 	if !a.indices {
 		if err := a.f.refreshCharts(ctx); err != nil {
@@ -84,7 +84,7 @@ func newAsker(f *Flux, want engine.Want) *asker {
 	return &asker{f: f, want: want, asked: map[types.UID]request{}}
 }
 
-// answered reports whether an object has looked again. Without an asker, nothing has to.
+// answered reports whether an object has handled its request. It is true without an asker.
 func (a *asker) answered(o metav1.Object, handled string) bool {
 	if a == nil {
 		return true
@@ -96,7 +96,7 @@ func (a *asker) answered(o metav1.Object, handled string) bool {
 	return handled == r.token || handled != "" && handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation] // somebody else asked later
 }
 
-// look asks whatever may be asked by now.
+// look sends the requests that are due.
 func (a *asker) look(ctx context.Context, v view) error {
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
@@ -138,7 +138,7 @@ func compareKeys(x, y types.NamespacedName) int {
 	return slices.Compare([]string{x.Namespace, x.Name}, []string{y.Namespace, y.Name})
 }
 
-// askKustomization asks a Kustomization whose source and layer are as they should be.
+// askKustomization requests a Kustomization whose source and layer are ready.
 func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kustomization) error {
 	if k.DeletionTimestamp != nil || k.Spec.Suspend {
 		return nil
@@ -156,8 +156,8 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
 }
 
-// askRelease asks a release that has taken up the definition of an application that answered; one that works on it would begin anew. One that failed is asked to
-// forget its failures, of which it allows a few.
+// askRelease requests a release that has the definition of an answered application, unless it is busy, which would restart it. A failed one is also reset, as its
+// retries are limited.
 func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, current bool) error {
 	health, _ := releaseHealth(r)
 	failed := health == degraded
@@ -172,13 +172,13 @@ func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, cu
 	return a.ask(ctx, helmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
 }
 
-// busy reports whether a controller is at work on an object, and does not wait for its next try.
+// busy reports whether a controller is reconciling an object rather than waiting for a retry.
 func busy(conditions []metav1.Condition) bool {
 	c := apimeta.FindStatusCondition(conditions, meta.ReconcilingCondition)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != meta.ProgressingWithRetryReason
 }
 
-// ask asks an object that was not asked yet, that was busy then and has answered, or that has been asked some time ago, unless that is 0.
+// ask requests an object that was not requested yet, that was busy then and has answered, or whose request is older than again, unless that is 0.
 func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) error {
 	last, asked := a.asked[o.GetUID()]
 	settled := handled == last.token || handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation]

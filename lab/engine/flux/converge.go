@@ -21,7 +21,7 @@ func (f *Flux) WaitConverged(ctx context.Context, want engine.Want, p lab.Progre
 	return converge(ctx, f.scene, want, p)
 }
 
-// converge waits for the Fluxes that see shows.
+// converge waits for the instances of Flux that see returns.
 func converge(ctx context.Context, see func(context.Context, engine.Want) (scene, error), want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	start := time.Now()
 	s, err := see(ctx, want)
@@ -65,7 +65,7 @@ func (s scene) noteNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// root is an error without addresses and resources, which mean little to a user.
+// root returns the innermost error, without the addresses and resources around it.
 func root(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

@@ -37,7 +37,7 @@ type Fleet struct {
 	links map[string]link
 }
 
-// link is a connection to a spoke's Flux; the cluster may be another one by now, with another address.
+// link is a connection to a spoke's Flux, valid for one address of the cluster.
 type link struct {
 	to   string
 	flux *Flux
@@ -59,7 +59,7 @@ func NewFleet(h engine.Hub, namespace string) (*Fleet, error) {
 	}}, nil
 }
 
-// at returns the Flux of a spoke that cfg leads into.
+// at returns the Flux of the spoke at cfg.
 func (t *Fleet) at(cluster string, cfg *rest.Config) (*Flux, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,14 +87,14 @@ func (t *Fleet) on(cluster string) (*Flux, error) {
 	return t.at(cluster, cfg)
 }
 
-// member is a cluster's Flux, or why there is none to speak to.
+// member is a cluster's Flux, or the reason why it cannot be reached.
 type member struct {
 	*Flux
 	cluster string
 	err     error
 }
 
-// members are the Fluxes of the clusters that a want waits for, the hub's first.
+// members returns the instances of Flux that a want concerns, the hub's first.
 func (t *Fleet) members(ctx context.Context, want engine.Want) ([]member, error) {
 	known, err := t.hub.registrations(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *Fleet) members(ctx context.Context, want engine.Want) ([]member, error)
 	return list, nil
 }
 
-// ask has every spoke do something at once, and notes what went wrong with it there. A spoke that takes longer than it may does not answer.
+// ask calls do for all spokes concurrently and records their errors. A spoke that exceeds the timeout counts as silent.
 func ask(ctx context.Context, limit time.Duration, list []member, do func(ctx context.Context, i int) error) error {
 	var group sync.WaitGroup
 	for i := range list {
@@ -128,7 +128,7 @@ func ask(ctx context.Context, limit time.Duration, list []member, do func(ctx co
 	return ctx.Err()
 }
 
-// answering are the members whose cluster answers and has Flux.
+// answering returns the members whose cluster answers and runs Flux.
 func (t *Fleet) answering(ctx context.Context, limit time.Duration) ([]member, error) {
 	list, err := t.members(ctx, engine.Want{})
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *Fleet) answering(ctx context.Context, limit time.Duration) ([]member, e
 	return slices.DeleteFunc(list, func(m member) bool { return m.err != nil }), err
 }
 
-// scene looks at every Flux at once.
+// scene observes all instances of Flux concurrently.
 func (t *Fleet) scene(ctx context.Context, want engine.Want) (scene, error) {
 	list, err := t.members(ctx, want)
 	if err != nil {
@@ -166,7 +166,7 @@ func (t *Fleet) scene(ctx context.Context, want engine.Want) (scene, error) {
 	return s, err
 }
 
-// Observe looks at the hub's Flux, and at every cluster's registration: a spoke's own where it answers and has one.
+// Observe observes the hub's Flux and all registrations: a spoke's own if it answers and has one, else the hub's copy.
 func (t *Fleet) Observe(ctx context.Context) (engine.State, error) {
 	s, err := t.hub.Observe(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (t *Fleet) Standing(ctx context.Context) (engine.Standing, error) {
 	return s.standing(), nil
 }
 
-// Applications lists what runs in the clusters that answer.
+// Applications returns the applications of the clusters that answer.
 func (t *Fleet) Applications(ctx context.Context) ([]lab.Application, error) {
 	s, err := t.scene(ctx, engine.Want{})
 	return s.applications(), err
@@ -223,7 +223,7 @@ func (t *Fleet) Watch(ctx context.Context, seen func(lab.Application, engine.Obs
 	return watch(ctx, t.scene, seen, ready)
 }
 
-// Refresh has every Flux read Git at once.
+// Refresh makes every Flux poll Git.
 func (t *Fleet) Refresh(ctx context.Context) error {
 	list, err := t.answering(ctx, answerWithin)
 	for _, m := range list {

@@ -23,7 +23,7 @@ import (
 // Helm notes on an object which release it is of.
 const helmRelease, helmNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
-// guest installs Flux on a cluster that may have one of its own.
+// guest installs Flux on a cluster that may already run one.
 type guest struct{ *Flux }
 
 // Install fails on a cluster with a Flux that lab did not install.
@@ -46,7 +46,7 @@ func (g guest) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	return g.Flux.Install(ctx, chart, values, p)
 }
 
-// definitions lists the kinds of Flux's that a cluster has.
+// definitions returns the CustomResourceDefinitions of Flux in a cluster.
 func (f *Flux) definitions(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list, err := f.hub.Dynamic.Resource(kube.CRDs).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -55,13 +55,13 @@ func (f *Flux) definitions(ctx context.Context) ([]unstructured.Unstructured, er
 	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !strings.HasSuffix(o.GetName(), ".toolkit.fluxcd.io") }), nil
 }
 
-// brought reports whether an object came with lab's release.
+// brought reports whether an object belongs to lab's release.
 func (f *Flux) brought(o *unstructured.Unstructured) bool {
 	a := o.GetAnnotations()
 	return a[helmRelease] == releaseName && a[helmNamespace] == f.namespace
 }
 
-// takeBack stops a cluster's own Flux from applying, and removes what it applied. It returns the applications that are not gone in time.
+// takeBack stops a cluster's Flux from applying, and removes what it applied. It returns the applications still there when the time is up.
 func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	if err := f.suspend(ctx, p); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Dur
 	return f.empty(ctx, []string{d.Cluster}, within, p)
 }
 
-// uninstall removes Flux and lab's namespaces from a cluster that outlives the lab, and describes what stays.
+// uninstall removes Flux and lab's namespaces from an attached cluster, and describes what remains.
 func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	p("removing flux from cluster " + cluster)
 	if _, err := f.beside().Apply(ctx, nil); err != nil {
@@ -117,7 +117,7 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 	return append(stays, kept...), err
 }
 
-// clear deletes the lab's objects of Flux's kinds, and what the roots brought of them. What they applied stays.
+// clear deletes lab's objects of Flux's kinds and those that the roots applied. Workloads remain.
 func (f *Flux) clear(ctx context.Context) error {
 	if _, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (f *Flux) clear(ctx context.Context) error {
 	return f.letGo(ctx)
 }
 
-// leaving reports whether objects of kinds are being deleted.
+// leaving reports whether any objects of these kinds are being deleted.
 func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource) (bool, error) {
 	for _, r := range kinds {
 		list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
@@ -171,7 +171,7 @@ func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource)
 	return false, nil
 }
 
-// undefine deletes the kinds that came with lab's release and that nothing is of any more: Helm leaves them. It describes the others.
+// undefine deletes the unused CustomResourceDefinitions of lab's release, which Helm keeps. It describes those in use.
 func (f *Flux) undefine(ctx context.Context) ([]string, error) {
 	list, err := f.definitions(ctx)
 	if err != nil {
@@ -202,7 +202,7 @@ func (f *Flux) undefine(ctx context.Context) ([]string, error) {
 	return stays, nil
 }
 
-// served is a version under which objects of a kind can be read.
+// served returns a served version of a kind.
 func served(definition *unstructured.Unstructured) string {
 	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, v := range all {
@@ -277,7 +277,7 @@ func (t *Fleet) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p 
 	return stays, nil
 }
 
-// notWithdrawn says which application did not go.
+// notWithdrawn returns the error for applications that were not removed in time.
 func notWithdrawn(left []lab.Application) error {
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "withdraw",

@@ -13,7 +13,7 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Register makes a cluster known to its own Flux, and to the hub's. It works before Flux is installed.
+// Register registers a cluster with its own Flux and with the hub's. It works before Flux is installed.
 func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	if spoke == nil {
 		return t.hub.Register(ctx, reg, nil)
@@ -100,12 +100,12 @@ func (t *Fleet) Mark(ctx context.Context, cluster string, m engine.Marks) error 
 	return t.hub.Mark(ctx, cluster, m)
 }
 
-// ApplyRepositories gives every Flux that answers the credentials of the lab's repositories. It describes the changes.
+// ApplyRepositories applies the lab's repositories to every Flux that answers, and describes the changes.
 func (t *Fleet) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
 	return t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) { return m.ApplyRepositories(ctx, repos) })
 }
 
-// ApplyRoot gives every Flux that answers what it starts from, and reports whether that changed anything.
+// ApplyRoot applies the roots to every Flux that answers, and reports whether that changed anything.
 func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	lines, err := t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) {
 		own, ok := rootFor(m, root)
@@ -132,14 +132,14 @@ func (t *Fleet) Strayed(ctx context.Context, root engine.Root, repos []engine.Re
 	})
 }
 
-// rootFor returns a cluster's own root; false for a cluster that the estate has no root for.
+// rootFor returns a cluster's root, or false if the estate has none for it.
 func rootFor(m member, root engine.Root) (engine.Root, bool) {
 	own, ok := root.Own[m.cluster]
 	root.Manifest, root.Clusters = own, []string{m.cluster}
 	return root, ok
 }
 
-// doWithin bounds what is done with one Flux: a cluster that answered a moment ago may not any more.
+// doWithin bounds the calls to one Flux, whose cluster may stop answering.
 func doWithin(ctx context.Context, m member, do func(context.Context, member) ([]string, error)) ([]string, error) {
 	within, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
@@ -153,7 +153,7 @@ func doWithin(ctx context.Context, m member, do func(context.Context, member) ([
 	return lines, err
 }
 
-// tell has each Flux that answers do something, and puts together what they say: what all of them say is said once.
+// tell calls do for each Flux that answers, and merges the lines: those common to all appear once.
 func (t *Fleet) tell(ctx context.Context, limit time.Duration, do func(context.Context, member) ([]string, error)) ([]string, error) {
 	list, err := t.answering(ctx, limit)
 	if err != nil {

@@ -81,7 +81,7 @@ func (f *Flux) labels(part string) map[string]any {
 	return map[string]any{lab.LabelName: f.lab, lab.LabelPart: part}
 }
 
-// Observe looks at the engine and its registrations. It changes nothing.
+// Observe observes the engine and its registrations.
 func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 	known, err := f.registrations(ctx) // they have namespaces of their own
 	if err != nil {

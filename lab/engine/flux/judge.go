@@ -18,7 +18,7 @@ import (
 // noRoot is the pending name of a missing root.
 const noRoot = "root kustomization"
 
-// pending is what is not as wanted.
+// pending is an unmet part of a want.
 type pending struct {
 	engine.Pending
 	lags  bool // it was last compared with another commit than the wanted one, or with another cluster than the registered one
@@ -27,7 +27,7 @@ type pending struct {
 	silent bool // a cluster that does not answer
 }
 
-// judge returns what is not as wanted: layers first, then applications, by name. With an asker, what has not answered it counts for nothing.
+// judge returns what is pending: layers first, then applications, by name. With an asker, unanswered objects are pending.
 func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registered) []pending {
 	if len(v.layers) == 0 {
 		return []pending{{Pending: engine.Pending{Application: noRoot, Reason: "does not exist yet"}, lags: true, layer: true}}
@@ -55,7 +55,7 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 	return list
 }
 
-// judgeLayer returns nothing for a layer that has applied what it should; the health of what it applied is that of applications.
+// judgeLayer judges a layer by what it applied; the health of that is up to the applications.
 func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
 	sync, health, message := v.state(k)
 	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}

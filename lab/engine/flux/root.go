@@ -35,7 +35,7 @@ var rootKinds = map[string]schema.GroupVersionResource{
 // urlAnnotation says on a repository's objects where it is: a Git repository's Secret has no other place for it.
 const urlAnnotation = "lab.homelab/url"
 
-// ApplyRepositories gives Flux the credentials of the lab's repositories, and the sources of charts. It describes the changes.
+// ApplyRepositories applies the credentials of the lab's repositories and the chart sources, and describes the changes.
 func (f *Flux) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	kept := map[string]bool{}
@@ -134,7 +134,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 	return names, nil
 }
 
-// ApplyRoot gives Flux the objects that it starts from, and reports whether that changed anything. Former ones are taken back; what they applied stays.
+// ApplyRoot applies the root objects, and reports whether that changed anything. Former roots are removed; what they applied remains.
 func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	parts, err := f.given(root)
 	if err != nil {
