@@ -16,7 +16,6 @@ import (
 	"homelab/lab/interrupt"
 	"homelab/lab/present"
 	"homelab/lab/scenario"
-	"homelab/lab/scenario/live"
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -43,15 +42,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 	if err != nil {
 		return err
 	}
-	e, err := l.core.Hub()
-	if err != nil {
-		return err
-	}
-	o.player.World, err = live.Stage{
-		Lab: ws.Name, Estate: est, Engine: e, Type: cmp.Or(ws.Record.Engine, l.core.Definition.Type), Docker: l.docker, Reach: l.core.Clusters.RESTConfig,
-		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
-	}.World(ctx)
-	if err != nil {
+	if o.player.World, err = p.world(ctx, ws, o, l); err != nil {
 		return err
 	}
 	o.player.Images = func(ctx context.Context, cluster string, images []string) error {

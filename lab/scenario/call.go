@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strconv"
 	"time"
+
+	"homelab/lab"
 )
 
 // Call is the context of an action.
@@ -29,7 +31,17 @@ func (c *Call) Did(format string, args ...any) { c.did = fmt.Sprintf(format, arg
 // Undo registers the inverse of a change. It is called before the change, which may be interrupted, so do must tolerate
 // that the change did not happen.
 func (c *Call) Undo(title string, do func(context.Context) error) {
-	c.playing.undos = append(c.playing.undos, undo{title, do})
+	c.playing.undos = append(c.playing.undos, undo{title, undoEachTimeout, do})
+}
+
+// SwitchEngine replaces the lab's engine until the end of the story. It does nothing if the lab has that engine.
+func (c *Call) SwitchEngine(ctx context.Context, to lab.EngineType) error {
+	p, was := c.playing, c.Engines
+	if p.world.Switch == nil {
+		return fmt.Errorf("the engine of lab %s cannot be replaced here", c.Lab)
+	}
+	p.undos = append(p.undos, undo{fmt.Sprintf("%s is the engine again", was.Title()), switchTimeout, func(ctx context.Context) error { return p.switchTo(ctx, was) }})
+	return p.switchTo(ctx, to)
 }
 
 // Set sets a variable.

@@ -48,11 +48,15 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 
 // undo runs the undos in reverse order. A failure is reported and the rest goes on; each has its own timeout.
 func (p *playing) undo(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeoutCause(ctx, undoTimeout, fmt.Errorf("no time left after %s", Span(undoTimeout)))
+	all := undoTimeout
+	for _, u := range p.undos {
+		all += u.within - undoEachTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, all, fmt.Errorf("no time left after %s", Span(all)))
 	defer cancel()
 	var left []string
 	for _, u := range slices.Backward(p.undos) {
-		_, err := within(ctx, undoEachTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
+		_, err := within(ctx, u.within, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
 		if err != nil {
 			left = append(left, u.title+": "+err.Error())
 		}

@@ -240,6 +240,9 @@ func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[stri
 			traces["registration of "+name] = diff
 		}
 	}
+	if on := f.Engine.On(); on != f.Engines {
+		traces[f.Engines.Title()+" is the engine again"] = "the engine is " + on.Title()
+	}
 	if len(traces) > 0 {
 		return traces
 	}

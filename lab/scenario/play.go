@@ -16,8 +16,9 @@ import (
 const (
 	settleTimeout   = 90 * time.Second // before a story: the lab may just have come up
 	alwaysWithin    = 2 * time.Minute
-	undoTimeout     = 3 * time.Minute  // all undos together
+	undoTimeout     = 3 * time.Minute  // all undos together, but those of an engine
 	undoEachTimeout = 30 * time.Second // one undo
+	switchTimeout   = 10 * time.Minute // that of an engine
 	queryTimeout    = 30 * time.Second // one query of state that is not watched
 	restoreTimeout  = 2 * time.Minute  // the engine's convergence after the undos
 )
@@ -71,8 +72,9 @@ func (givenUp) Error() string        { return "interrupted again" }
 func (givenUp) Is(target error) bool { return target == context.Canceled }
 
 type undo struct {
-	title string
-	do    func(context.Context) error
+	title  string
+	within time.Duration
+	do     func(context.Context) error
 }
 
 type started struct {
@@ -198,6 +200,17 @@ func (p *playing) facets(s Subject, a Action) {
 			p.recorder.facets[s] = append(have, path)
 		}
 	}
+}
+
+// switchTo replaces the lab's engine, and follows the new one.
+func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
+	w, err := p.world.Switch(ctx, to)
+	if err != nil {
+		return err
+	}
+	p.world = w
+	p.recorder.replaced(w)
+	return nil
 }
 
 // watch watches subjects and all applications.

@@ -102,19 +102,15 @@ func (w *watching) tells(s Subject) bool {
 // silence marks a cluster's subjects as unknown because the story cut it off, and restarts their watches.
 func (r *Recorder) silence(cluster, why string) {
 	r.mu.Lock()
-	var hit []*watching
-	for s, w := range r.watched {
+	var hit []Subject
+	for s := range r.watched {
 		if s.Cluster == cluster || s.isApplication() && cluster == r.world.Estate.Hub().Name {
-			hit = append(hit, w)
+			hit = append(hit, s)
 		}
 	}
 	r.mu.Unlock()
-	for _, w := range hit {
-		r.lose(w.tells, errors.New(why))
-		select {
-		case w.again <- struct{}{}:
-		default: // restart already pending
-		}
+	for _, s := range hit {
+		r.startOver(s, why)
 	}
 }
 
@@ -171,7 +167,7 @@ func (r *Recorder) applications(w *watching) error {
 		case <-ctx.Done():
 		}
 	})
-	err := r.world.Engine.Watch(ctx, func(a Application) {
+	err := r.engine().Watch(ctx, func(a Application) {
 		state := State{Known: true, Application: &a}
 		if a.Gone {
 			state.Application = nil
@@ -185,6 +181,35 @@ func (r *Recorder) applications(w *watching) error {
 		err = cause
 	}
 	return err
+}
+
+func (r *Recorder) engine() Engine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.world.Engine
+}
+
+// replaced makes the recorder follow another engine.
+func (r *Recorder) replaced(w World) {
+	r.mu.Lock()
+	r.world = w
+	r.mu.Unlock()
+	r.startOver(Applications(), "its engine was replaced")
+}
+
+// startOver marks subjects of a watch as unknown, and restarts it.
+func (r *Recorder) startOver(s Subject, why string) {
+	r.mu.Lock()
+	w, ok := r.watched[s]
+	r.mu.Unlock()
+	if !ok {
+		return
+	}
+	r.lose(w.tells, errors.New(why))
+	select {
+	case w.again <- struct{}{}:
+	default: // restart already pending
+	}
 }
 
 var errStartOver = errors.New("it is looked at again")

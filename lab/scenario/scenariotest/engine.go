@@ -33,6 +33,7 @@ type Engine struct {
 
 	lab, hub string
 	on       lab.EngineType
+	asked    lab.EngineType // to be, from the next reconciliation on
 	forge    *Forge
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions in the forge

@@ -17,6 +17,9 @@ import (
 )
 
 func (e *Engine) reconcile(ctx context.Context) error {
+	if err := e.become(ctx); err != nil {
+		return err
+	}
 	tree, err := e.forge.Tree(ctx, scenario.Branch)
 	if err != nil {
 		return err

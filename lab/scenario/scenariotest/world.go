@@ -73,6 +73,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
+	l.Switch = l.switched
 	l.Found = l.Objects(t)
 	return l
 }

@@ -15,6 +15,7 @@ func All() []scenario.Verb {
 		{Name: "delete", Doc: "deletes an object from a cluster, as a user with kubectl delete would", New: func() scenario.Action { return &remove{} }},
 		{Name: "pause", Doc: "freezes a cluster, as if its network were gone", New: func() scenario.Action { return &pause{} }},
 		{Name: "resume", Doc: "lets a paused cluster go on", New: func() scenario.Action { return &resume{} }},
+		{Name: "switch", Doc: "has another engine take the place of the lab's, until the story ends", New: func() scenario.Action { return &switching{} }},
 		{Name: "wait", Doc: "lets time pass", New: func() scenario.Action { return &wait{} }},
 	}
 }

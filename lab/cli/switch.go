@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/estate"
+	"homelab/lab/plan"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/live"
+	"homelab/lab/supply"
+	"homelab/lab/up"
+	"homelab/lab/workspace"
+)
+
+// world returns the running lab as scenarios see it.
+func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOptions, l *instance) (scenario.World, error) {
+	e, err := l.core.Hub()
+	if err != nil {
+		return scenario.World{}, err
+	}
+	runs := cmp.Or(ws.Record.Engine, l.core.Definition.Type)
+	w, err := live.Stage{
+		Lab: ws.Name, Estate: l.core.Estate, Engine: e, Type: runs, Docker: l.docker, Reach: l.core.Clusters.RESTConfig,
+		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
+	}.World(ctx)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	asked := ws.Record.Asked // empty if the estate names the engine
+	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {
+		next, err := p.switchEngine(ctx, ws, o, to)
+		if err != nil {
+			return scenario.World{}, err
+		}
+		next.Switch = w.Switch
+		if to != runs {
+			return next, nil
+		}
+		ws.Engine, ws.Record.Asked = asked, asked
+		return next, ws.Dir.Save(ws.Record)
+	}
+	return w, nil
+}
+
+// switchEngine replaces the lab's engine as `lab up --switch-engine` does, and nothing else.
+func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to lab.EngineType) (scenario.World, error) {
+	s, err := openSupply(ctx, o.origin)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	ws.Engine = to
+	est, err := ws.Load(estate.Supplied(s)...)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))
+	with := parts{estate: est, supply: s}
+	quiet := &program{env: p.env, ui: p.ui.Aside()}
+	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: freshLimit}}
+	if err := quiet.onlyEngine(ctx, ws, with, run); err != nil {
+		return scenario.World{}, err
+	}
+	if err := quiet.bringUp(ctx, ws, with, run); err != nil {
+		return scenario.World{}, err
+	}
+	if ws.Record, err = ws.Dir.Load(); err != nil {
+		return scenario.World{}, err
+	}
+	l, err := assemble(ws, with)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	return p.world(ctx, ws, o, l)
+}
+
+// onlyEngine refuses a run that would change more than the engine.
+func (p *program) onlyEngine(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
+	l, err := p.prepare(ctx, ws, with, &o)
+	if err != nil {
+		return err
+	}
+	seen, err := l.core.Observe(ctx, o.run)
+	if err != nil {
+		return err
+	}
+	for _, s := range l.core.Plan(ctx, o.run, seen) {
+		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
+			}
+		}
+	}
+	return nil
+}
