@@ -209,7 +209,7 @@ func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
 		return err
 	}
 	p.world = w
-	p.recorder.replaced(w)
+	p.recorder.replaced(w.Engine)
 	return nil
 }
 

@@ -190,9 +190,9 @@ func (r *Recorder) engine() Engine {
 }
 
 // replaced makes the recorder follow another engine.
-func (r *Recorder) replaced(w World) {
+func (r *Recorder) replaced(by Engine) {
 	r.mu.Lock()
-	r.world = w
+	r.world.Engine = by
 	r.mu.Unlock()
 	r.startOver(Applications(), "its engine was replaced")
 }
