@@ -88,7 +88,8 @@ func (p *program) onlyEngine(ctx context.Context, ws *workspace.Workspace, with 
 		return err
 	}
 	for _, s := range l.core.Plan(ctx, o.run, seen) {
-		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
+		images := s.Kind == plan.KindCluster && s.Action == lab.ActionUpdate // the other engine has others
+		if s.Action != lab.ActionNone && !images && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
 			return &lab.Error{
 				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
 			}
