@@ -46,22 +46,21 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	return w, nil
 }
 
-// switchEngine replaces the lab's engine as `lab up --switch-engine` does, and nothing else.
+// switchEngine replaces the lab's engine as `lab up --switch-engine` does.
 func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to lab.EngineType) (scenario.World, error) {
-	s, err := openSupply(ctx, o.origin)
+	with, err := p.partsOn(ctx, ws, o)
 	if err != nil {
 		return scenario.World{}, err
 	}
-	ws.Engine = to
-	est, err := ws.Load(estate.Supplied(s)...)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))
-	with := parts{estate: est, supply: s}
 	quiet := &program{env: p.env, ui: p.ui.Aside()}
 	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: freshLimit}}
-	if err := quiet.onlyEngine(ctx, ws, with, run); err != nil {
+	if ws.Record.Engine != to && ws.Record.Former.Engine == "" { // else it was begun
+		if err := quiet.upToDate(ctx, ws, with, run); err != nil {
+			return scenario.World{}, err
+		}
+	}
+	ws.Engine = to
+	if with, err = p.partsOn(ctx, ws, o); err != nil {
 		return scenario.World{}, err
 	}
 	if err := quiet.bringUp(ctx, ws, with, run); err != nil {
@@ -77,8 +76,22 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 	return p.world(ctx, ws, o, l)
 }
 
-// onlyEngine refuses a run that would change more than the engine.
-func (p *program) onlyEngine(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
+// partsOn returns the estate, for the engine that the workspace names, and its images.
+func (p *program) partsOn(ctx context.Context, ws *workspace.Workspace, o playOptions) (parts, error) {
+	s, err := openSupply(ctx, o.origin)
+	if err != nil {
+		return parts{}, err
+	}
+	est, err := ws.Load(estate.Supplied(s)...)
+	if err != nil {
+		return parts{}, err
+	}
+	estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))
+	return parts{estate: est, supply: s}, nil
+}
+
+// upToDate refuses a lab whose clusters, forge or files lab up would change.
+func (p *program) upToDate(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
 	l, err := p.prepare(ctx, ws, with, &o)
 	if err != nil {
 		return err
@@ -88,8 +101,7 @@ func (p *program) onlyEngine(ctx context.Context, ws *workspace.Workspace, with 
 		return err
 	}
 	for _, s := range l.core.Plan(ctx, o.run, seen) {
-		images := s.Kind == plan.KindCluster && s.Action == lab.ActionUpdate // the other engine has others
-		if s.Action != lab.ActionNone && !images && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
+		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
 			return &lab.Error{
 				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
 			}
