@@ -48,19 +48,24 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 
 // switchEngine replaces the lab's engine as `lab up --switch-engine` does.
 func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to lab.EngineType) (scenario.World, error) {
-	with, err := p.partsOn(ctx, ws, o)
+	s, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return scenario.World{}, err
 	}
 	quiet := &program{env: p.env, ui: p.ui.Aside()}
 	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: freshLimit}}
 	if ws.Record.Engine != to && ws.Record.Former.Engine == "" { // else it was begun
-		if err := quiet.upToDate(ctx, ws, with, run); err != nil {
+		with, err := partsWith(ctx, ws, s)
+		if err == nil {
+			err = quiet.upToDate(ctx, ws, with, run)
+		}
+		if err != nil {
 			return scenario.World{}, err
 		}
 	}
 	ws.Engine = to
-	if with, err = p.partsOn(ctx, ws, o); err != nil {
+	with, err := partsWith(ctx, ws, s)
+	if err != nil {
 		return scenario.World{}, err
 	}
 	if err := quiet.bringUp(ctx, ws, with, run); err != nil {
@@ -76,12 +81,8 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 	return p.world(ctx, ws, o, l)
 }
 
-// partsOn returns the estate, for the engine that the workspace names, and its images.
-func (p *program) partsOn(ctx context.Context, ws *workspace.Workspace, o playOptions) (parts, error) {
-	s, err := openSupply(ctx, o.origin)
-	if err != nil {
-		return parts{}, err
-	}
+// partsWith loads the estate for the workspace's engine.
+func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (parts, error) {
 	est, err := ws.Load(estate.Supplied(s)...)
 	if err != nil {
 		return parts{}, err

@@ -90,11 +90,17 @@ func TestFigures(t *testing.T) {
 func (l *testLab) memory(f *figures, engine string) {
 	namespace := map[string]string{"argocd": "argocd", "flux": lab.FluxNamespace}[engine]
 	pods := schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}
-	time.Sleep(time.Minute) // the metrics of new pods come late
-	list, err := l.dynamic("hub").Resource(pods).Namespace(namespace).List(l.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	var list *unstructured.UnstructuredList
+	eventually(l.t, 3*time.Minute, func() error { // the metrics of new pods come late
+		running, err := l.kube("hub").CoreV1().Pods(namespace).List(l.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if list, err = l.dynamic("hub").Resource(pods).Namespace(namespace).List(l.t.Context(), metav1.ListOptions{}); err == nil && len(list.Items) < len(running.Items) {
+			err = fmt.Errorf("metrics of %d of %d pods", len(list.Items), len(running.Items))
+		}
+		return err
+	})
 	var sum int64
 	for _, pod := range list.Items {
 		containers, _, _ := unstructured.NestedSlice(pod.Object, "containers")

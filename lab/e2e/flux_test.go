@@ -23,7 +23,7 @@ import (
 func fluxSeconds(l *testLab) int {
 	const quiet, build = 780, 300
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
-		if strings.HasSuffix(i.Name, "-controller") && !strings.HasPrefix(i.Name, "image-") && !i.AtHand {
+		if strings.HasSuffix(i.Name, "-controller") && !i.AtHand {
 			return quiet + build
 		}
 	}

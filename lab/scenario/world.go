@@ -19,7 +19,7 @@ type World struct {
 	Branches Branches
 	Clusters Clusters
 	Engine   Engine
-	// Switch replaces the engine, and returns the lab as it is then. It does nothing if the lab has that engine. It may be nil.
+	// Switch replaces the engine and returns the resulting World. It is idempotent, and may be nil.
 	Switch func(ctx context.Context, to lab.EngineType) (World, error)
 }
 
