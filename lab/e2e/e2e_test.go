@@ -118,7 +118,8 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 	}
 	if shape == lab.ShapeHub { // where stories look for what Flux says of all clusters
 		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // which they would not find as it was
-		parts = slices.Insert(parts, before, part{"every story is played", tail, 420, stories}, part{"a story with an image of its own", tail, 260, ordering}, part{"sabotage is noticed", tail, 400, sabotage})
+		parts = slices.Insert(parts, before, part{"every story is played", tail, 420, stories}, part{"a story with an image of its own", tail, 260, ordering},
+			part{"sabotage is noticed", tail, 400, sabotage}, part{"a story of both engines", tail, 500, engineSwitch}, part{"another lab beside it", tail, 95, secondLab})
 	}
 	if shape == lab.ShapeStandalone {
 		parts = slices.Insert(parts, 1, part{"each cluster has a Flux of its own", must, 2, eachItsOwn}, part{"another shape is not put over it", must, 4, otherShape}, part{"the shape is switched and back", tail, 240, reshaped})
