@@ -183,7 +183,7 @@ type loader struct {
 	plan
 }
 
-// builtins are the predefined variables.
+// builtins are the predefined variables, beside engineVariable of each required cluster.
 func builtins() []string { return []string{"lab", "scenario", "commit"} }
 
 func (l *loader) read(root *yaml.Node, name string) *Scenario {
@@ -274,6 +274,8 @@ func (l *loader) action(step *Step) {
 		cure := "set it under spec.vars, or by capture in an earlier step"
 		if best := strict.Closest(name, slices.Sorted(maps.Keys(l.known))); best != "" {
 			cure = fmt.Sprintf("did you mean ${%s}?", best)
+		} else if cluster, ok := strings.CutPrefix(name, enginePrefix); ok {
+			cure = "name " + cluster + " under spec.requires.clusters"
 		}
 		l.reader.Fail(at, fmt.Sprintf("no variable ${%s}", name), cure)
 	})

@@ -74,6 +74,9 @@ func (l *loader) plans(s *Scenario, doc spec) {
 		for _, name := range slices.Concat(builtins(), slices.Collect(maps.Keys(l.values))) {
 			l.known[name] = true
 		}
+		for _, cluster := range s.Requires.Clusters {
+			l.known[engineVariable(cluster)] = true
+		}
 		l.steps(doc.Steps, 0, steps)
 		l.steps(doc.Always, len(doc.Steps), steps)
 		l.whole(s, len(doc.Steps), steps)

@@ -82,3 +82,34 @@ func TestStepOfOtherEngine(t *testing.T) {
 		}
 	})
 }
+
+// ${engine.NAME} is where the engine of a cluster runs.
+func TestEngineVariable(t *testing.T) {
+	const spec = `  requires: {clusters: [prod]}
+  steps:
+    - title: a notice is applied
+      apply: {cluster: "${engine.prod}", file: notice.yaml}
+`
+	notice := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notice, namespace: kube-system}\n"
+	for shape, want := range map[lab.Shape]string{"": "hub", lab.ShapeHub: "hub", lab.ShapeStandalone: "prod"} {
+		for on, want := range map[lab.EngineType]string{lab.EngineArgoCD: "hub", lab.EngineFlux: want} {
+			files := scenariotest.Files(t, root(), map[string]string{"scenarios/test/scenario.yaml": head + spec, "scenarios/test/notice.yaml": notice})
+			synctest.Test(t, func(t *testing.T) {
+				l, s := scenariotest.NewOn(t, files, on), load(t, files, "test")
+				there := *l.Estate
+				there.Clusters = slices.Clone(there.Clusters)
+				for i, c := range there.Clusters {
+					if c.Role == lab.RoleHub {
+						there.Clusters[i].Engine.Shape = shape
+					}
+				}
+				l.World.Estate = &there
+				r := scenario.Player{World: l.World}.Play(t.Context(), s)
+				in := func(m scenario.Mark) bool { return m.Lane == scenario.Lane{Cluster: want, Name: "configmap notice"} }
+				if r.Verdict != scenario.Passed || !slices.ContainsFunc(r.Marks, in) {
+					t.Errorf("%s %q: want it in %s\n%s", on, shape, want, story(r))
+				}
+			})
+		}
+	}
+}

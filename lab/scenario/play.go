@@ -112,6 +112,7 @@ func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	defer pl.recorder.Close()
 	maps.Copy(pl.vars, s.Vars)
 	pl.vars["lab"], pl.vars["scenario"], pl.vars["commit"] = p.World.Lab, s.Name, ""
+	pl.locate()
 	if err := p.Has(s); err != nil {
 		r.Verdict, r.Reason = NotPlayed, err.Error()
 	} else if pl.ready(ctx) {
@@ -202,6 +203,19 @@ func (p *playing) facets(s Subject, a Action) {
 	}
 }
 
+// locate sets the variables that say where engines run.
+func (p *playing) locate() {
+	hub := p.world.Estate.Hub()
+	everywhere := p.world.Engines == lab.EngineFlux && hub.Engine.Shape == lab.ShapeStandalone
+	for _, c := range p.world.Estate.Clusters {
+		at := hub.Name
+		if everywhere {
+			at = c.Name
+		}
+		p.vars[engineVariable(c.Name)] = at
+	}
+}
+
 // switchTo replaces the lab's engine, and follows the new one.
 func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
 	w, err := p.world.Switch(ctx, to)
@@ -209,6 +223,7 @@ func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
 		return err
 	}
 	p.world = w
+	p.locate()
 	p.recorder.replaced(w.Engine)
 	return nil
 }

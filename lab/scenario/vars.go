@@ -19,6 +19,11 @@ const (
 // reference is ${name}; $${name} is the escaped form.
 var reference = regexp.MustCompile(`\$?\$\{([^{}]*)\}`)
 
+// engineVariable names the predefined variable that holds the cluster where a cluster's engine runs.
+func engineVariable(cluster string) string { return enginePrefix + cluster }
+
+const enginePrefix = "engine."
+
 var variableName = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]{0,62}$`)
 
 // references visits the variables of a tree.
