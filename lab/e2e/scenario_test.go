@@ -67,6 +67,7 @@ func sabotage(t *testing.T, l *testLab) {
 		}
 		t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { sabotaged(t, l, name, file) }) })
 	}
+	l.must("up") // brings what the last case put back
 }
 
 // within lends the lab to a subtest.
