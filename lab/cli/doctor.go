@@ -41,7 +41,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
 		return err
 	}
-	o := doctorOptions(ws.ToMake(est), err == nil && s.Builds())
+	o := doctorOptions(err == nil && s.Builds(), ws, est)
 	o.Images = err // reported like other findings
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
 	if err != nil {
@@ -56,11 +56,20 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	return nil
 }
 
-// doctorOptions are the checks for clusters yet to be created; running ones already hold their memory.
-func doctorOptions(clusters int, build bool) doctor.Options {
+// doctorOptions are the checks of a lab; without an estate, those of the machine alone. Clusters that run already hold their memory.
+func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate) doctor.Options {
+	clusters, engines := 0, int64(0)
+	if est != nil {
+		clusters = ws.ToMake(est)
+		own, _ := definitionsOf(ws.Record, est)
+		engines = own.Memory * int64(min(clusters, 1))
+		if own.Everywhere() {
+			engines = own.Memory * int64(clusters)
+		}
+	}
 	cache, _ := state.CacheRoot() // empty without a home directory
 	return doctor.Options{
-		Docker: docker.New(), Clusters: clusters, Engine: clusters > 0, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
+		Docker: docker.New(), Clusters: clusters, Engines: engines, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 
 // prepare runs the machine checks, which have no side effects, and assembles the lab for the machine.
 func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with parts, o *upOptions) (*instance, error) {
-	report, err := doctor.New(doctorOptions(ws.ToMake(with.estate), with.supply.Builds())).Examine(ctx, o.fix, p.ui.Say)
+	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate)).Examine(ctx, o.fix, p.ui.Say)
 	if err != nil {
 		return nil, err
 	}

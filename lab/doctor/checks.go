@@ -19,10 +19,8 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
-	// clusterMemory is the measured need of a single-node Kind cluster with ready pods; engineMemory that of Argo CD on
-	// top.
+	// clusterMemory is the measured need of a single-node Kind cluster with ready pods.
 	clusterMemory = 520 * mib
-	engineMemory  = 1 * gib
 
 	// Each node has a copy of its images in a volume, in addition to the engine's. Compiling Kubernetes, Argo CD and
 	// others fills Go's caches.
@@ -128,10 +126,7 @@ func (d *Doctor) memory(_ context.Context, s seen) Check {
 	if c, ok := c.skipRemote(s); ok {
 		return c
 	}
-	need := int64(d.o.Clusters) * clusterMemory
-	if d.o.Engine {
-		need += engineMemory
-	}
+	need := int64(d.o.Clusters)*clusterMemory + d.o.Engines
 	return c.enough(s.memory.available, need, "end other programs, or leave clusters out: lab up --only NAME")
 }
 

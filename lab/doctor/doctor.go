@@ -139,7 +139,7 @@ type Options struct {
 	Docker          Docker
 	Host            Host   // zero: this machine
 	Clusters        int    // number of clusters to create; running ones already use their memory
-	Engine          bool   // the hub's engine is not installed yet
+	Engines         int64  // memory of the GitOps engines that are not installed yet, in bytes
 	BuildFromSource bool   // images are built here
 	Needs           []Need // requirements of builds
 	CacheDir        string // of built images

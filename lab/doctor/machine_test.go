@@ -30,7 +30,7 @@ type machine struct {
 	Go       string // go env GOVERSION
 
 	Clusters        int
-	Engine          bool
+	Engines         int64
 	BuildFromSource bool
 	Needs           []Need
 
@@ -76,7 +76,7 @@ func (m *machine) doctor() *Doctor {
 		},
 	}
 	return New(Options{
-		Docker: engineOf{m}, Host: h, Clusters: m.Clusters, Engine: m.Engine, BuildFromSource: m.BuildFromSource, Needs: m.Needs,
+		Docker: engineOf{m}, Host: h, Clusters: m.Clusters, Engines: m.Engines, BuildFromSource: m.BuildFromSource, Needs: m.Needs,
 	})
 }
 

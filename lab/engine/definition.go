@@ -17,6 +17,7 @@ type Definition struct {
 
 	Chart  string   // component of its Helm chart
 	Images []string // components to load into the hub's nodes
+	Memory int64    // measured need of one installation, in bytes
 
 	UI       bool   // whether what it serves is for people, with a URL and a password; else it is for push webhooks alone
 	Port     int    // preferred port on this machine of what it serves

@@ -21,7 +21,7 @@ func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, Namespace)
 	return engine.Definition{
 		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
-		Chart: chartComponent, Images: []string{imageComponent, imageRedis},
+		Chart: chartComponent, Images: []string{imageComponent, imageRedis}, Memory: 1 << 30,
 		UI: true, Port: 8080, NodePort: DefaultNodePort, Service: "http://" + releaseName + "-server." + namespace + ".svc",
 		WebhookPath: func(string) string { return "/api/webhook" },
 		Values: func(s engine.Settings, over map[string]any) map[string]any {

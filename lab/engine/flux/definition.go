@@ -43,7 +43,7 @@ func Definition(namespace string) engine.Definition {
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
 		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
-		Chart: chartComponent, Images: images(),
+		Chart: chartComponent, Images: images(), Memory: 320 << 20,
 		Port: 8080, NodePort: nodePort, Service: "http://webhook-receiver." + namespace + ".svc",
 		WebhookPath: func(secret string) string { return webhookPath(secret, namespace) },
 		Values:      Values, Inputs: helm.Inputs,
