@@ -110,15 +110,16 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 		{"the same catalogue", must, 2, record("flux in shape " + string(shape))},
 		{"up again does nothing", must, 5, untouched},
 		{"another engine is not put over it", must, 2, otherEngine},
+		{"every story is played", tail, 420, stories},
 		{"a region, a label, a replica count", must, 90, edits},
 		{"a reboot is survived", must, 120, rebooted},
 		{"the flux command sees a bootstrap", tail, 400, fluxCommand},
 		{"the engine is switched and back", must, 240, switched},
 		{"down leaves nothing", must, 10, finalDown},
 	}
-	if shape == lab.ShapeHub { // where stories look for what Flux says of all clusters
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // which they would not find as it was
-		parts = slices.Insert(parts, before, part{"every story is played", tail, 420, stories}, part{"a story with an image of its own", tail, 260, ordering},
+	if shape == lab.ShapeHub { // the other one's parts of these are the same
+		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // which stories would not find as it was
+		parts = slices.Insert(parts, before, part{"a story with an image of its own", tail, 260, ordering},
 			part{"sabotage is noticed", tail, 400, sabotage}, part{"a story of both engines", tail, 500, engineSwitch}, part{"another lab beside it", tail, 95, secondLab})
 	}
 	if shape == lab.ShapeStandalone {
