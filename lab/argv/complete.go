@@ -22,6 +22,18 @@ type Asked struct {
 // Flag is the value of a flag of the line, by whatever name it is given, else by the environment; empty where neither has one.
 func (a Asked) Flag(wanted *cli.StringFlag) string { return flagOf(a.command, a.flags, wanted) }
 
+// Next completes a list with commas: it returns the names that the word lacks, after what it has.
+func (a Asked) Next(names []string) []string {
+	before := a.Word[:strings.LastIndex(a.Word, ",")+1]
+	var list []string
+	for _, name := range names {
+		if !slices.Contains(strings.Split(before, ","), name) {
+			list = append(list, before+name)
+		}
+	}
+	return list
+}
+
 // Complete returns what the last word of a command line may become, each with what it means after a colon where that needs saying. There is nothing where a
 // file is wanted, or anything at all. values knows what may stand for a placeholder.
 func Complete(app *cli.App, line []string, values func(Asked) []string) []string {

@@ -82,3 +82,16 @@ func takesValue(c *cli.Command, word string) bool {
 	_, takes := known(name[len(name)-1:])
 	return takes
 }
+
+// WantsJSON reports whether a command line asks for JSON, without parsing it.
+func WantsJSON(args []string) bool {
+	for i, a := range args {
+		switch a {
+		case "-o=json", "--output=json", "-output=json", "-ojson":
+			return true
+		case "-o", "--output", "-output":
+			return i+1 < len(args) && args[i+1] == "json"
+		}
+	}
+	return false
+}

@@ -93,3 +93,13 @@ func OneOf(c *cli.Context, flag string, words ...string) error {
 	}
 	return nil
 }
+
+// Count returns a check of the number of arguments, which are called what.
+func Count(what string, fit func(n int) bool) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if fit(c.NArg()) {
+			return nil
+		}
+		return UsageError(c, fmt.Errorf("%s takes %s", c.Command.HelpName, what), true)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"homelab/lab/cluster"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/engine"
 	"homelab/lab/engine/argocd"
 	"homelab/lab/engine/flux"
 	"homelab/lab/estate"
@@ -21,23 +20,10 @@ import (
 )
 
 // engines are all engines; the rest of lab depends on engine.Definition alone.
-var engines = map[state.Former]func(namespace string) engine.Definition{
+var engines = up.Engines{
 	{Engine: lab.EngineArgoCD}:                           argocd.Definition,
 	{Engine: lab.EngineFlux}:                             flux.Definition,
 	{Engine: lab.EngineFlux, Shape: lab.ShapeStandalone}: flux.Standalone,
-}
-
-// definitionsOf returns the engine of a lab, and the others.
-func definitionsOf(r state.Record, est *lab.Estate) (own engine.Definition, others []engine.Definition) {
-	is := state.Former{Engine: up.EngineOf(r, est), Shape: up.ShapeOf(r, est)}
-	for of, definition := range engines {
-		if of == is {
-			own = definition(up.EngineNamespace(r, est))
-		} else {
-			others = append(others, definition(r.NamespaceOf(of.Engine)))
-		}
-	}
-	return own, others
 }
 
 // parts are the optional dependencies of a lab.
@@ -71,7 +57,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
 		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d),
 	}
-	l.core.Definition, l.core.Others = definitionsOf(ws.Record, with.estate)
+	l.core.Definition, l.core.Others = engines.Of(ws.Record, with.estate)
 	return l, nil
 }
 

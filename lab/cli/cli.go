@@ -49,7 +49,7 @@ const exitStatus = `EXIT STATUS:
 func Run(ctx context.Context, env Env) lab.Exit {
 	silence()
 	p := &program{env: env}
-	p.setUI(wantsJSON(env.Args)) // before parsing flags, so that usage errors are JSON, too
+	p.setUI(argv.WantsJSON(env.Args)) // before parsing flags, so that usage errors are JSON, too
 	app := p.app()
 	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
 		for _, word := range argv.Complete(app, env.Args[1:n], p.values) {
@@ -80,18 +80,6 @@ func (p *program) setUI(json bool) {
 	opts := ui.Detect(p.env.Out, p.env.Err, p.env.Getenv)
 	opts.JSON = json
 	p.ui = ui.New(opts)
-}
-
-func wantsJSON(args []string) bool {
-	for i, a := range args {
-		switch a {
-		case "-o=json", "--output=json", "-output=json", "-ojson":
-			return true
-		case "-o", "--output", "-output":
-			return i+1 < len(args) && args[i+1] == "json"
-		}
-	}
-	return false
 }
 
 // exitError is an exit code whose outcome was already shown.

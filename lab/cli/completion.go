@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -64,14 +63,7 @@ func (p *program) values(a argv.Asked) []string {
 	case "CLUSTER":
 		return src.Folders(lab.ClustersDir)
 	case "CLUSTERS":
-		before := a.Word[:strings.LastIndex(a.Word, ",")+1]
-		var list []string
-		for _, name := range src.Folders(lab.ClustersDir) {
-			if !slices.Contains(strings.Split(before, ","), name) {
-				list = append(list, before+name)
-			}
-		}
-		return list
+		return a.Next(src.Folders(lab.ClustersDir))
 	case "ENV":
 		return slices.DeleteFunc(src.Folders(lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
 	case "ADDON":

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"homelab/lab"
+	"homelab/lab/cli/audience"
 	"homelab/lab/present"
 	"homelab/lab/scenario"
-	"homelab/lab/ui"
 	"homelab/lab/up"
 )
 
@@ -20,7 +18,7 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 	if o.Others {
 		clusters = len(o.Clusters)
 	}
-	out, err := l.core.Follow(ctx, o, audience{ui: p.ui, lab: l, clusters: clusters})
+	out, err := l.core.Follow(ctx, o, audience.Run{UI: p.ui, Workspace: l.ws, Lab: l.core, Supply: l.with.supply, Clusters: clusters})
 	if err != nil {
 		return err
 	}
@@ -32,34 +30,6 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 		return err
 	}
 	return p.ui.Up(name, out.Changed(), time.Since(began), out.Result.Steps)
-}
-
-// audience implements up.Audience with the UI.
-type audience struct {
-	ui       *ui.UI
-	lab      *instance
-	clusters int
-}
-
-// Say implements up.Audience.
-func (a audience) Say(line string) { a.ui.Say(line) }
-
-// Ask implements up.Audience.
-func (a audience) Ask(ctx context.Context, question string, loses []string) (bool, error) {
-	return a.ui.Ask(ctx, question, loses)
-}
-
-// Begin prints the header of a run: "lab homelab · ENGINE · 4 clusters · images from the registry".
-func (a audience) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
-	u, l := a.ui, a.lab
-	if l.ws.Estate.Dir == "" && l.ws.Record.Estate == "" {
-		u.Say("the estate is the built-in one; lab init DIR writes it to a folder")
-	}
-	if len(seen.Missing) > 0 {
-		u.Say(l.with.supply.Why())
-	}
-	u.Begin(fmt.Sprintf("lab %s · %s · %s · %s", l.ws.Name, l.core.Definition.Type, ui.Count(a.clusters, "cluster"), present.Origin(l.with.supply.Origin())), steps)
-	return u.Event, u.End
 }
 
 // summary prints the result of a run.

@@ -58,18 +58,15 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 
 // doctorOptions are the checks of a lab; without an estate, those of the machine alone. Clusters that run already hold their memory.
 func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate) doctor.Options {
-	clusters, engines := 0, int64(0)
+	clusters, memory := 0, int64(0)
 	if est != nil {
 		clusters = ws.ToMake(est)
-		own, _ := definitionsOf(ws.Record, est)
-		engines = own.Memory * int64(min(clusters, 1))
-		if own.Everywhere() {
-			engines = own.Memory * int64(clusters)
-		}
+		own, _ := engines.Of(ws.Record, est)
+		memory = own.Needs(clusters)
 	}
 	cache, _ := state.CacheRoot() // empty without a home directory
 	return doctor.Options{
-		Docker: docker.New(), Clusters: clusters, Engines: engines, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
+		Docker: docker.New(), Clusters: clusters, Engines: memory, BuildFromSource: build, Needs: buildNeeds(), CacheDir: cache,
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/cli/audience"
 	"homelab/lab/docker"
 	"homelab/lab/estate"
 	"homelab/lab/interrupt"
@@ -19,7 +19,6 @@ import (
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
-	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -67,7 +66,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 
 // playAll plays scenarios. The result is shown even if its files cannot be written.
 func (p *program) playAll(ctx context.Context, labName string, list []*scenario.Scenario, o series.Options) error {
-	o.Audience = reporter{ui: p.ui, lab: labName}
+	o.Audience = audience.Stories{UI: p.ui, Lab: labName}
 	out := series.Play(ctx, list, o)
 	exit := scenario.Worst(out.Results)
 	if out.Unwritten != nil {
@@ -84,28 +83,6 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 	}
 	return nil
 }
-
-// reporter shows the progress of scenarios.
-type reporter struct {
-	ui  *ui.UI
-	lab string
-}
-
-// Begin implements series.Audience.
-func (t reporter) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
-	t.ui.StoryBegin(s.Name+": "+s.Title, "lab "+t.lab)
-	began := time.Now()
-	return func(r scenario.StepResult) {
-		since := time.Since(began)
-		if r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil {
-			t.ui.StoryStep(present.ToPutBack(r, since))
-		}
-		t.ui.StoryStep(present.Step(r, since))
-	}
-}
-
-// End implements series.Audience.
-func (t reporter) End(r *scenario.Result, page string) { t.ui.StoryEnd(present.Verdict(r, page)) }
 
 // freshSuffix is appended to the name of a lab created for a scenario.
 const freshSuffix = "-fresh"
@@ -133,9 +110,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
-	clusters := slices.DeleteFunc(slices.Clone(est.Clusters), func(cl lab.Cluster) bool {
-		return cl.Role != lab.RoleHub && !slices.ContainsFunc(list, func(one *scenario.Scenario) bool { return slices.Contains(one.Requires.Clusters, cl.Name) })
-	})
+	clusters := scenario.RequiredClusters(list, est)
 	from, err := snapshot.New(ws.Name, docker.New()).Suited(ctx, clusters)
 	if err != nil {
 		return err

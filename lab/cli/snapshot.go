@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
-				Action: p.labAction(p.existing, argCount("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
 				}),
 			},
@@ -50,7 +49,7 @@ func (p *program) snapshotCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
-				Action: p.labAction(p.open, argCount("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
 				}),
 			},
@@ -58,21 +57,11 @@ func (p *program) snapshotCommand() *cli.Command {
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
 				Description: examples("lab snapshot rm ready"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
-				Action: p.labAction(p.open, argCount("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.open, argv.Count("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
 				}),
 			},
 		},
-	}
-}
-
-// argCount returns a check of the number of arguments.
-func argCount(what string, fit func(n int) bool) func(*cli.Context) error {
-	return func(c *cli.Context) error {
-		if fit(c.NArg()) {
-			return nil
-		}
-		return argv.UsageError(c, fmt.Errorf("%s takes %s", c.Command.HelpName, what), true)
 	}
 }
 

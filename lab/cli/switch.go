@@ -3,12 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 
 	"homelab/lab"
 	"homelab/lab/estate"
-	"homelab/lab/plan"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
 	"homelab/lab/supply"
@@ -97,16 +94,5 @@ func (p *program) upToDate(ctx context.Context, ws *workspace.Workspace, with pa
 	if err != nil {
 		return err
 	}
-	seen, err := l.core.Observe(ctx, o.run)
-	if err != nil {
-		return err
-	}
-	for _, s := range l.core.Plan(ctx, o.run, seen) {
-		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
-			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
-			}
-		}
-	}
-	return nil
+	return l.core.Current(ctx, o.run)
 }

@@ -39,6 +39,14 @@ type Definition struct {
 // Everywhere reports whether every cluster runs an engine.
 func (d Definition) Everywhere() bool { return d.On != nil }
 
+// Needs is the memory, in bytes, that the engines of so many new clusters need.
+func (d Definition) Needs(clusters int) int64 {
+	if !d.Everywhere() {
+		clusters = min(clusters, 1)
+	}
+	return d.Memory * int64(clusters)
+}
+
 // Settings are the variables of lab's values.
 type Settings struct {
 	Lab           string                        // its name, for the label of every object

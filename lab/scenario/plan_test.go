@@ -113,3 +113,15 @@ func TestEngineVariable(t *testing.T) {
 		}
 	}
 }
+
+func TestRequiredClusters(t *testing.T) {
+	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "hub", Role: lab.RoleHub}, {Name: "dev"}, {Name: "staging"}, {Name: "prod"}}}
+	list := []*scenario.Scenario{{Requires: scenario.Requires{Clusters: []string{"prod", "nowhere"}}}, {Requires: scenario.Requires{Clusters: []string{"dev"}}}}
+	var got []string
+	for _, c := range scenario.RequiredClusters(list, est) {
+		got = append(got, c.Name)
+	}
+	if want := []string{"hub", "dev", "prod"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -5,6 +5,7 @@ package scenario
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -91,3 +92,10 @@ type Unmet struct {
 }
 
 func (u *Unmet) Error() string { return "expected " + u.Expected + ", last seen " + u.LastSeen }
+
+// RequiredClusters returns the clusters of an estate that scenarios need: the hub, and those that they require.
+func RequiredClusters(list []*Scenario, est *lab.Estate) []lab.Cluster {
+	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
+		return c.Role != lab.RoleHub && !slices.ContainsFunc(list, func(s *Scenario) bool { return slices.Contains(s.Requires.Clusters, c.Name) })
+	})
+}

@@ -1,7 +1,6 @@
 package up
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,36 +51,6 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 	}
 	l.Ports = is.Ports
 	return is, l.Dir.Save(is)
-}
-
-// EngineNamespace returns the namespace of a lab's engine, from the estate if there is one, else from the record; empty means the default.
-func EngineNamespace(r state.Record, est *lab.Estate) string {
-	if est != nil {
-		return est.Hub().Engine.Namespace
-	}
-	return r.Namespace
-}
-
-// EngineOf returns a lab's engine, from the estate if there is one, else from the record.
-func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
-	if est != nil {
-		return est.Hub().Engine.Type
-	}
-	if r.Engine == "" && r.Shape != "" { // which is known before the engine is installed, and is of Flux alone
-		return lab.EngineFlux
-	}
-	return cmp.Or(r.Engine, lab.EngineArgoCD)
-}
-
-// ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record; empty for an engine on the hub alone.
-func ShapeOf(r state.Record, est *lab.Estate) lab.Shape {
-	switch {
-	case est == nil:
-		return r.Shape
-	case est.Hub().Engine.Everywhere():
-		return est.Hub().Engine.Shape
-	}
-	return ""
 }
 
 // publishedPorts returns the ports published by the lab's containers, 0 for a missing container.

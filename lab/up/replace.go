@@ -11,6 +11,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/apply"
 	"homelab/lab/engine"
+	"homelab/lab/plan"
 	"homelab/lab/state"
 )
 
@@ -55,6 +56,22 @@ func (l *Lab) Unasked(o Options, seen *Seen) error {
 		err = l.otherEngineError(formerOf(seen.former))
 	}
 	return err
+}
+
+// Current refuses a lab whose clusters, forge or files a run would change.
+func (l *Lab) Current(ctx context.Context, o Options) error {
+	seen, err := l.Observe(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, s := range l.Plan(ctx, o, seen) {
+		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
+			}
+		}
+	}
+	return nil
 }
 
 func formerOf(d engine.Definition) state.Former {

@@ -1,0 +1,59 @@
+// Package audience shows runs and stories while they last: it follows the core's events and has lab/ui draw them.
+package audience
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/present"
+	"homelab/lab/scenario"
+	"homelab/lab/supply"
+	"homelab/lab/ui"
+	"homelab/lab/up"
+	"homelab/lab/workspace"
+)
+
+// Run implements up.Audience.
+type Run struct {
+	*ui.UI
+	Workspace *workspace.Workspace
+	Lab       *up.Lab
+	Supply    *supply.Supply
+	Clusters  int // of the run
+}
+
+// Begin prints the header of a run: "lab homelab · ENGINE · 4 clusters · images from the registry".
+func (a Run) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
+	if a.Workspace.Estate.Dir == "" && a.Workspace.Record.Estate == "" {
+		a.Say("the estate is the built-in one; lab init DIR writes it to a folder")
+	}
+	if len(seen.Missing) > 0 {
+		a.Say(a.Supply.Why())
+	}
+	a.UI.Begin(fmt.Sprintf("lab %s · %s · %s · %s", a.Workspace.Name, a.Lab.Definition.Type, ui.Count(a.Clusters, "cluster"), present.Origin(a.Supply.Origin())), steps)
+	return a.Event, a.UI.End
+}
+
+// Stories implements series.Audience.
+type Stories struct {
+	UI  *ui.UI
+	Lab string // its name
+}
+
+// Begin prints the title of a story and returns the handler of its steps.
+func (a Stories) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
+	a.UI.StoryBegin(s.Name+": "+s.Title, "lab "+a.Lab)
+	began := time.Now()
+	return func(r scenario.StepResult) {
+		since := time.Since(began)
+		if r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil {
+			a.UI.StoryStep(present.ToPutBack(r, since))
+		}
+		a.UI.StoryStep(present.Step(r, since))
+	}
+}
+
+// End prints the verdict.
+func (a Stories) End(r *scenario.Result, page string) { a.UI.StoryEnd(present.Verdict(r, page)) }
