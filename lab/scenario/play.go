@@ -205,14 +205,8 @@ func (p *playing) facets(s Subject, a Action) {
 
 // locate sets the variables that say where engines run.
 func (p *playing) locate() {
-	hub := p.world.Estate.Hub()
-	everywhere := p.world.Engines == lab.EngineFlux && hub.Engine.Shape == lab.ShapeStandalone
 	for _, c := range p.world.Estate.Clusters {
-		at := hub.Name
-		if everywhere {
-			at = c.Name
-		}
-		p.vars[engineVariable(c.Name)] = at
+		p.vars[engineVariable(c.Name)] = p.world.engineOf(c.Name)
 	}
 }
 

@@ -23,6 +23,14 @@ type World struct {
 	Switch func(ctx context.Context, to lab.EngineType) (World, error)
 }
 
+// engineOf returns the cluster where the engine of a cluster runs.
+func (w World) engineOf(cluster string) string {
+	if hub := w.Estate.Hub(); w.Engines != lab.EngineFlux || hub.Engine.Shape != lab.ShapeStandalone {
+		return hub.Name
+	}
+	return cluster
+}
+
 // Branch is the branch that engines follow.
 const Branch = "main"
 
