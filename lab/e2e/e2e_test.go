@@ -113,7 +113,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 		{"every story is played", tail, 420, stories},
 		{"a region, a label, a replica count", must, 90, edits},
 		{"a reboot is survived", must, 120, rebooted},
-		{"the flux command sees a bootstrap", tail, 400, fluxCommand},
+		{"the flux command sees a bootstrap", tail, 400, fluxCommand(shape)},
 		{"the engine is switched and back", must, 240, switched},
 		{"down leaves nothing", must, 10, finalDown},
 	}

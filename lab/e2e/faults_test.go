@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -273,6 +274,9 @@ func fullDisk(t *testing.T, l *testLab) func() {
 
 // signals interrupts lab up in three ways; the next run resumes.
 func signals(t *testing.T, l *testLab, canaries map[string]string) {
+	hangups := make(chan os.Signal, 1) // under nohup, lab would inherit that a hangup is ignored
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	for _, s := range []struct {
 		signal syscall.Signal
 		code   int
