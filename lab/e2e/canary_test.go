@@ -20,24 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// canaryContainer returns a container with an image that the cluster already has: podinfo in a spoke, Redis' on the hub.
-func (l *testLab) canaryContainer(cluster string) corev1.Container {
-	l.t.Helper()
-	namespace, name := "podinfo", "podinfo"
-	if cluster == "hub" {
-		namespace, name = "argocd", "argocd-redis"
-	}
-	d, err := l.kube(cluster).AppsV1().Deployments(namespace).Get(l.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	c := corev1.Container{Name: "canary", Image: d.Spec.Template.Spec.Containers[0].Image, ImagePullPolicy: corev1.PullNever}
-	if cluster == "hub" {
-		c.Command = []string{"sleep", "infinity"}
-	}
-	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	return c
-}
+// pauseImage is in every node.
+const pauseImage = "registry.k8s.io/pause:3.10"
 
 // canary creates, if missing, what a cluster must not lose: a ConfigMap, and a pod with a file in a volume.
 func (l *testLab) canary(cluster string) {
@@ -62,8 +46,11 @@ func (l *testLab) canary(cluster string) {
 	_, err = c.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "canary"},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{l.canaryContainer(cluster)},
-			Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "canary"}}}},
+			Containers: []corev1.Container{{
+				Name: "canary", Image: pauseImage, ImagePullPolicy: corev1.PullNever,
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "canary"}}}},
 		},
 	}, metav1.CreateOptions{})
 	ignore(err)

@@ -88,7 +88,7 @@ func diagnosed(t *testing.T, l *testLab) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"version.json", "lab.json", "doctor.json", "status.json", "containers.json", "hub/pods.json", "hub/applications.json", "dev/events.json", "logs/" + l.node("dev") + ".journal"} {
+	for _, want := range []string{"version.json", "lab.json", "doctor.json", "status.json", "containers.json", "hub/pods.json", "hub/" + rootOf[l.engine()].resource.Resource + ".json", "dev/events.json", "logs/" + l.node("dev") + ".journal"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no %s among %v", want, names)
 		}

@@ -67,8 +67,19 @@ func TestDefaultEstate(t *testing.T) {
 }
 
 // TestFaults injects faults into a lab. After each, the next lab up converges, and the canaries survive.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { withFaults(t, lab.EngineArgoCD) }
+
+// TestFaultsOnFlux is TestFaults with Flux.
+func TestFaultsOnFlux(t *testing.T) { withFaults(t, lab.EngineFlux) }
+
+func withFaults(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e-faults", "hub", "dev")
+	first := must
+	if engine == lab.EngineFlux {
+		tail(t, l.fluxBuild()+110)
+		first = tail
+		l.runs("flux")
+	}
 	var canaries map[string]string
 	parts := []part{{"up", must, 110, func(t *testing.T, l *testLab) {
 		l.must("up", "--fix")
@@ -80,11 +91,14 @@ func TestFaults(t *testing.T) {
 	for i, f := range faults {
 		share := tail
 		if i == 0 {
-			share = must
+			share = first
 		}
 		parts = append(parts, part{f.name, share, f.seconds, func(t *testing.T, l *testLab) { canaries = injectFault(t, l, f, canaries) }})
 	}
 	for _, p := range otherParts {
+		if p.engine != "" && p.engine != engine {
+			continue
+		}
 		parts = append(parts, part{p.name, tail, p.seconds, func(t *testing.T, l *testLab) {
 			p.run(t, l, canaries)
 			l.checkCanaries(canaries, "hub", "dev")
@@ -101,7 +115,7 @@ func TestDefaultEstateOnFlux(t *testing.T) { fluxEstate(t, lab.ShapeHub) }
 
 func fluxEstate(t *testing.T, shape lab.Shape) {
 	l := newLab(t, "e2e")
-	tail(t, fluxSeconds(l))
+	tail(t, l.fluxBuild()+780)
 	parts := []part{
 		{"up", must, 130, onFlux(shape)},
 		{"the versions are pinned by environment", must, 2, pinned},
@@ -131,7 +145,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 // TestImageAutomation has Flux write a newer image into Git.
 func TestImageAutomation(t *testing.T) {
 	l := newLab(t, "e2e-images", "hub", "dev")
-	tail(t, imageSeconds(l))
+	tail(t, l.fluxBuild()+200)
 	l.play(t, []part{{"up", must, 120, imageUp}, {"a newer image is committed", must, 60, imageCommitted}, {"down leaves nothing", must, 10, finalDown}})
 }
 
@@ -144,9 +158,8 @@ func TestKilledAtAnyStageOnFlux(t *testing.T) { killedAtStages(t, lab.EngineFlux
 func killedAtStages(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e-kill", "hub", "dev")
 	if engine == lab.EngineFlux {
-		tail(t, fluxSeconds(l)-780+100)
-		l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux}")
-		l.must("generate")
+		tail(t, l.fluxBuild()+100)
+		l.runs("flux")
 	}
 	var parts []part
 	for i, stage := range stagesOf(engine) {

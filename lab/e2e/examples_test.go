@@ -26,7 +26,7 @@ import (
 
 // examplesSeconds is the estimate of TestWorkedExamples, with the builds of what is not at hand.
 func examplesSeconds(l *testLab) int {
-	seconds := fluxSeconds(l) - 780 + 400
+	seconds := l.fluxBuild() + 400
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
 		if i.Name == "karpenter-kwok" && i.AtHand {
 			return seconds

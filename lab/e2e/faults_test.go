@@ -30,6 +30,19 @@ type fault struct {
 	lost    []string                                     // clusters whose canaries the fault destroys
 }
 
+// partsOf are objects of the engines that kubectl deletes: parts of the release, and what lab gives to it.
+var partsOf = map[lab.EngineType][]string{
+	lab.EngineArgoCD: {
+		"-n argocd secret/argocd-secret service/argocd-repo-server secret/repo-estate appproject/default",
+		"clusterrolebinding/argocd-application-controller",
+	},
+	lab.EngineFlux: {
+		"-n flux-system deployment/kustomize-controller service/source-controller serviceaccount/helm-controller secret/flux-system",
+		"-n cluster-dev secret/cluster-kubeconfig configmap/cluster-vars",
+		"clusterrolebinding/cluster-reconciler",
+	},
+}
+
 // faults are in order of value. Each expects a converged lab.
 var faults = []fault{
 	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
@@ -84,8 +97,8 @@ var faults = []fault{
 		return nil
 	}, says: "is not in the forge and 1 more"},
 	{name: "parts of the engine are removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
-		for _, object := range []string{"secret/argocd-secret", "service/argocd-repo-server", "clusterrolebinding/argocd-application-controller", "secret/repo-estate", "appproject/default"} {
-			docker(t, "exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=argocd", "delete", object)
+		for _, object := range partsOf[l.engine()] {
+			docker(t, append([]string{"exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "delete"}, strings.Fields(object)...)...)
 		}
 		if out := l.run("status", "--check"); out.code != int(lab.ExitUnmet) || !strings.Contains(out.stdout, "is gone") {
 			t.Errorf("lab status --check: exit %d\n%s", out.code, out.stdout)
@@ -166,17 +179,18 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 // otherParts are further tests of a converged lab.
 var otherParts = []struct {
 	name    string
+	engine  lab.EngineType // either if empty
 	seconds int
 	run     func(*testing.T, *testLab, map[string]string)
 }{
-	{"signals", 60, signals},
-	{"two at once", 60, twoAtOnce},
-	{"status --check", 60, withoutCanaries(checked)},
-	{"kubeconfig --merge", 5, withoutCanaries(merged)},
-	{"diagnose", 10, withoutCanaries(diagnosed)},
-	{"a port is taken", 30, withoutCanaries(portTaken)},
-	{"down without an engine", 10, withoutCanaries(withoutEngine)},
-	{"azure and gcp", 60, withoutCanaries(clouds)},
+	{"signals", "", 60, signals},
+	{"two at once", "", 60, twoAtOnce},
+	{"status --check", "", 60, withoutCanaries(checked)},
+	{"kubeconfig --merge", "", 5, withoutCanaries(merged)},
+	{"diagnose", "", 10, withoutCanaries(diagnosed)},
+	{"a port is taken", lab.EngineArgoCD, 30, withoutCanaries(portTaken)},
+	{"down without an engine", "", 10, withoutCanaries(withoutEngine)},
+	{"azure and gcp", lab.EngineArgoCD, 60, withoutCanaries(clouds)},
 }
 
 // withoutCanaries adapts a test that needs no canaries.

@@ -19,15 +19,27 @@ import (
 	"homelab/lab/ui"
 )
 
-// fluxSeconds is the estimate of TestDefaultEstateOnFlux, with the build of the controllers where they are not at hand.
-func fluxSeconds(l *testLab) int {
-	const quiet, build = 780, 300
+// fluxBuild is the estimate in seconds of the build of Flux' controllers, if they are not at hand.
+func (l *testLab) fluxBuild() int {
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
 		if strings.HasSuffix(i.Name, "-controller") && !i.AtHand {
-			return quiet + build
+			return 300
 		}
 	}
-	return quiet
+	return 0
+}
+
+// runs has the estate ask for an engine; it asked for Argo CD.
+func (l *testLab) runs(engine string) {
+	l.t.Helper()
+	l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: "+engine+"}")
+	l.must("generate")
+}
+
+// engine returns the engine that the lab runs.
+func (l *testLab) engine() lab.EngineType {
+	l.t.Helper()
+	return lab.EngineType(decode[ui.Status](l, "status").Engine)
 }
 
 // onFlux brings up the default estate with Flux in a shape: that of the hub is the default one, which `--engine flux` asks for.
@@ -35,8 +47,7 @@ func onFlux(shape lab.Shape) func(*testing.T, *testLab) {
 	return func(t *testing.T, l *testLab) {
 		args := []string{"up", "--fix"}
 		if shape == lab.ShapeStandalone {
-			l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, shape: standalone}")
-			l.must("generate")
+			l.runs("flux, shape: standalone")
 		} else {
 			args = append(args, "--engine", "flux")
 		}

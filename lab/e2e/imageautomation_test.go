@@ -21,9 +21,6 @@ import (
 	"homelab/lab/ui"
 )
 
-// imageSeconds is the estimate of TestImageAutomation, with the builds of what is not at hand.
-func imageSeconds(l *testLab) int { return fluxSeconds(l) - 780 + 200 }
-
 // imageObjects have Flux look for versions of an image and write the newest one into Git.
 const imageObjects = `apiVersion: image.toolkit.fluxcd.io/v1
 kind: ImageRepository
@@ -52,8 +49,7 @@ spec:
 
 // imageUp brings up a lab whose Flux has the additional controllers.
 func imageUp(t *testing.T, l *testLab) {
-	l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, componentsExtra: [image-reflector-controller, image-automation-controller]}")
-	l.must("generate")
+	l.runs("flux, componentsExtra: [image-reflector-controller, image-automation-controller]")
 	l.must("up", "--fix")
 	l.converged(2, 4)
 	for _, controller := range []string{lab.FluxImageReflector, lab.FluxImageAutomation} {

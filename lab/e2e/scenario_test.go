@@ -55,7 +55,7 @@ func stories(t *testing.T, l *testLab) {
 
 // sabotage plays each scenario on an estate broken for it, as the cases of a folder say. Those of the stories with images of their own are played in memory alone.
 func sabotage(t *testing.T, l *testLab) {
-	folder := map[string]string{"argocd": "sabotage", "flux": "sabotage-flux"}[decode[ui.Status](l, "status").Engine]
+	folder := map[lab.EngineType]string{lab.EngineArgoCD: "sabotage", lab.EngineFlux: "sabotage-flux"}[l.engine()]
 	cases, err := filepath.Glob("../scenario/testdata/" + folder + "/*.txtar")
 	if err != nil || len(cases) < 6 {
 		t.Fatal("no sabotage", err)

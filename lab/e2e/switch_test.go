@@ -15,7 +15,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/enginetest"
-	"homelab/lab/ui"
 )
 
 // namesOf are the words by which an engine's objects, and what it leaves in others, are known.
@@ -26,7 +25,7 @@ var namesOf = map[lab.EngineType][]string{
 
 // switched replaces the engine by the other one and back.
 func switched(t *testing.T, l *testLab) {
-	was := lab.EngineType(decode[ui.Status](l, "status").Engine)
+	was := l.engine()
 	other := map[lab.EngineType]lab.EngineType{lab.EngineArgoCD: lab.EngineFlux, lab.EngineFlux: lab.EngineArgoCD}[was]
 	before := l.kept()
 	l.replaced(t, before, was, other, namesOf[was])

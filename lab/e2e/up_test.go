@@ -193,11 +193,11 @@ func untouched(t *testing.T, l *testLab) {
 
 // secondLab brings up another lab and takes it down, leaving the first one unchanged.
 func secondLab(t *testing.T, first *testLab) {
-	engine := decode[ui.Status](first, "status").Engine
+	engine := first.engine()
 	before, objects := containers(t, first.name+"-", "lab-"+first.name+"-"), first.resourceVersions(t.Context())
 	second := newLab(t, "e2e-two", "hub")
 	second.must("generate")
-	second.must("up", "--engine", engine)
+	second.must("up", "--engine", string(engine))
 	second.converged(1, 1)
 	first.converged(4, 10)
 	second.must("down")
