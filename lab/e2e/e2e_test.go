@@ -69,9 +69,6 @@ func TestDefaultEstate(t *testing.T) {
 // TestFaults injects faults into a lab. After each, the next lab up converges, and the canaries survive.
 func TestFaults(t *testing.T) { withFaults(t, lab.EngineArgoCD) }
 
-// TestFaultsOnFlux is TestFaults with Flux.
-func TestFaultsOnFlux(t *testing.T) { withFaults(t, lab.EngineFlux) }
-
 func withFaults(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e-faults", "hub", "dev")
 	first := must
@@ -235,3 +232,6 @@ func TestWorkedExamples(t *testing.T) {
 		{"down leaves nothing", must, 10, finalDown},
 	})
 }
+
+// TestFaultsOnFlux is TestFaults with Flux.
+func TestFaultsOnFlux(t *testing.T) { withFaults(t, lab.EngineFlux) }
