@@ -67,9 +67,11 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 		}
 	}
 	cfg.KubeadmConfigPatches = append(kubeadmPatches(host, cfg, controlPlanes), cfg.KubeadmConfigPatches...)
+	patches := []string{statsPatchV2, statsPatchV3}
 	if host.NoOOMAdjust {
-		cfg.ContainerdConfigPatches = append([]string{oomPatchV2, oomPatchV3}, cfg.ContainerdConfigPatches...)
+		patches = append(patches, oomPatchV2, oomPatchV3)
 	}
+	cfg.ContainerdConfigPatches = append(patches, cfg.ContainerdConfigPatches...)
 	return cfg, nil
 }
 
@@ -96,6 +98,19 @@ func invalid(c lab.Cluster, message string) error {
 		Problems: lab.Problems{{Position: c.Position("spec.kind"), Message: "spec.kind: " + message}},
 	}
 }
+
+// Since 2.2, containerd asks every container's shim each second what processor time it took, for statistics that kubelet takes from cAdvisor unless the gate
+// PodAndContainerStatsFromCRI is on: half of what an idle spoke costs. In a configuration of version 2 the key in the old place is an integer of another meaning;
+// what is in the new place survives containerd's migration. Older versions ignore it.
+const (
+	statsPatchV2 = `version = 2
+` + statsPatch
+	statsPatchV3 = `version = 3
+` + statsPatch
+	statsPatch = `[plugins."io.containerd.cri.v1.runtime"]
+stats_collect_period = "1m"
+`
+)
 
 // The same setting for containerd's configuration version 2, used by kind's node images, and version 3; kind omits the one that does not match.
 const (

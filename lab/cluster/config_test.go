@@ -77,7 +77,7 @@ nodes:
 	if n := len(cfg.KubeadmConfigPatches); cfg.KubeadmConfigPatches[n-1] != "kind: ClusterConfiguration\n" || !slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
 		t.Errorf("kubeadm patches %q: want the user's last, so that it wins", cfg.KubeadmConfigPatches)
 	}
-	if want := []string{oomPatchV2, oomPatchV3, "version = 2\n"}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
+	if want := []string{statsPatchV2, statsPatchV3, oomPatchV2, oomPatchV3, "version = 2\n"}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
 		t.Errorf("containerd patches %q, want %q", cfg.ContainerdConfigPatches, want)
 	}
 }
