@@ -15,12 +15,8 @@ func (d *Docker) Endpoint(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Identity returns the engine's id, empty if it has none, and its address, which may change while the engine stays the same.
-func (d *Docker) Identity(ctx context.Context) (id, address string, err error) {
+// ID returns the engine's id, empty if it has none. It stays the same at whatever address.
+func (d *Docker) ID(ctx context.Context) (string, error) {
 	info, err := d.answer(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	address, err = d.Endpoint(ctx)
-	return info.ID, address, err
+	return info.ID, err
 }
