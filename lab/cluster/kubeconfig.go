@@ -34,7 +34,7 @@ func writeKubeconfig(file string, text []byte) error {
 	}
 	defer os.Remove(f.Name())
 	_, werr := f.Write(text)
-	if err := errors.Join(werr, f.Close()); err != nil {
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), file)
@@ -116,10 +116,63 @@ func MergeKubeconfigs(list []Kubeconfig) error {
 		}
 		addEntries(mine, theirs)
 	}
-	if err := clientcmd.ModifyConfig(access, *mine, false); err != nil {
+	err = intact(access.GetLoadingPrecedence(), func() error { return clientcmd.ModifyConfig(access, *mine, false) })
+	if err != nil {
 		return fmt.Errorf("your kubeconfig: %w", err)
 	}
 	return nil
+}
+
+// intact runs do, which writes files, and gives those back their content if it fails: clientcmd empties a file before it writes, and the disk may be full. The
+// copies are made first, while there is room for them.
+func intact(files []string, do func() error) (err error) {
+	copies := map[string]string{}
+	defer func() {
+		failed := err != nil
+		for file, kept := range copies {
+			if failed {
+				err = errors.Join(err, os.Rename(kept, file))
+			} else {
+				err = errors.Join(err, os.Remove(kept))
+			}
+		}
+	}()
+	for _, file := range files {
+		real, err := filepath.EvalSymlinks(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		kept, err := copyBeside(real)
+		if err != nil {
+			return err
+		}
+		copies[real] = kept
+	}
+	return do()
+}
+
+// copyBeside copies a file to one of its folder, with its permissions.
+func copyBeside(file string) (name string, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".lab-")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }
 
 // addEntries copies entries without their LocationOfOrigin, to which clientcmd would write them back.

@@ -22,7 +22,8 @@ import (
 
 // Docker runs the docker command.
 type Docker struct {
-	program string
+	program  string
+	patience time.Duration // with an engine that does not answer; default answerLimit
 }
 
 // New returns a Docker for the "docker" on PATH.
@@ -45,10 +46,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotFound reports whether err means that an object does not exist.
+// silent matches errors of a client that could not ask its engine: a missing socket, an unknown host or context. They say "no such file" and "not found" as
+// well, of other things than those asked for.
+var silent = regexp.MustCompile(`(?i)cannot connect to the docker daemon|failed to connect to the docker API|error during connect|failed to initialize|docker endpoint|\bdial (?:unix|tcp)`)
+
+// NotFound reports whether err means that an object does not exist. Of an engine that does not answer nothing is known.
 func NotFound(err error) bool {
 	var de *Error
-	if !errors.As(err, &de) {
+	if !errors.As(err, &de) || silent.MatchString(de.Stderr) {
 		return false
 	}
 	s := strings.ToLower(de.Stderr)
@@ -141,6 +146,7 @@ func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, arg
 
 // Info is the part of `docker info` that lab reads.
 type Info struct {
+	ID              string // of the engine; it stays over restarts, with the engine's data
 	ServerVersion   string
 	CgroupVersion   string // "1" or "2"
 	CgroupDriver    string
@@ -260,12 +266,29 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	return list, nil
 }
 
+// answerLimit bounds the wait for the engine's answer. A stopped daemon accepts connections, and the client waits forever.
+const answerLimit = 20 * time.Second
+
 // Answers returns an error with a cure if the engine does not answer.
 func (d *Docker) Answers(ctx context.Context) error {
-	if _, err := d.Info(ctx); err != nil {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
+	_, err := d.answer(ctx)
+	return err
+}
+
+func (d *Docker) answer(ctx context.Context) (Info, error) {
+	limit := cmp.Or(d.patience, answerLimit)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	defer cancel()
+	info, err := d.Info(limited)
+	switch {
+	case err == nil:
+		return info, nil
+	case ctx.Err() != nil:
+		return Info{}, context.Cause(ctx)
+	case limited.Err() != nil:
+		err = context.Cause(limited)
 	}
-	return nil
+	return Info{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
 }
 
 // Published returns the configured ports of a network's containers, by container and port ("3000/tcp"), running or not.
@@ -325,6 +348,10 @@ func (d *Docker) File(ctx context.Context, container, path string) ([]byte, erro
 
 // NoFile reports whether err means that an existing container lacks a file.
 func NoFile(err error) bool {
+	var de *Error
+	if !errors.As(err, &de) || silent.MatchString(de.Stderr) {
+		return false
+	}
 	return Said(err, "Could not find the file") || Said(err, "No such container:path") || Said(err, "no such file or directory")
 }
 

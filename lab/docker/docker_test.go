@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"homelab/lab"
 )
@@ -53,6 +55,61 @@ func TestStart(t *testing.T) {
 	}
 	var d *Error
 	if err := says("echo out of memory >&2; exit 1"); !errors.As(err, &d) || d.Stderr != "out of memory" {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a client says that reached no engine is not about what it was asked for.
+func TestAnEngineThatDoesNotAnswerLacksNothing(t *testing.T) {
+	for text, want := range map[string]struct{ absent, noFile bool }{
+		"Error response from daemon: network lab-demo not found":                                                                                                          {absent: true},
+		"Error: No such object: demo":                                                                                                                                     {absent: true},
+		"Error response from daemon: Could not find the file /kind/lab.json in container 4711":                                                                            {noFile: true},
+		"Error: No such container:path: demo:/kind/lab.json":                                                                                                              {absent: true, noFile: true},
+		"Error response from daemon: lstat /var/lib/docker/overlay2/1/merged/kind/lab.json: no such file or directory":                                                    {absent: true, noFile: true},
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                                                               {},
+		"failed to connect to the docker API at unix:///var/run/docker.sock: dial unix /var/run/docker.sock: no such file or directory":                                   {},
+		`Failed to initialize: unable to resolve docker endpoint: context "vm": context not found: open meta.json: no such file or directory`:                             {},
+		`error during connect: Get "http://vm:2375/v1.50/volumes/x": dial tcp: lookup vm on 127.0.0.53:53: no such host`:                                                  {},
+		"error during connect: Get \"http://docker.example.com/v1.50/volumes/x\": command [ssh vm docker system dial-stdio] has exited: stderr=docker: command not found": {},
+	} {
+		err := error(&Error{Args: []string{"inspect"}, Stderr: text, Err: errors.New("exit status 1")})
+		if got := NotFound(err); got != want.absent {
+			t.Errorf("NotFound = %v: %s", got, text)
+		}
+		if got := NoFile(err); got != want.noFile {
+			t.Errorf("NoFile = %v: %s", got, text)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "docker")
+	d := &Docker{program: script}
+	says := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(`case $1 in info) echo '{"ID":"e1","ServerVersion":"28"}' ;; context) echo unix:///run/docker.sock ;; esac`)
+	id, err := d.ID(t.Context())
+	if err != nil || id != "e1" {
+		t.Errorf("%q, %v", id, err)
+	}
+	if address, err := d.Endpoint(t.Context()); err != nil || address != "unix:///run/docker.sock" {
+		t.Errorf("%q, %v", address, err)
+	}
+	says("exec sleep 60")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
+	if err := d.Answers(ctx); !errors.Is(err, enough) {
+		t.Errorf("%v", err)
+	}
+	d.patience = 50 * time.Millisecond
+	var e *lab.Error
+	if err := d.Answers(t.Context()); !errors.As(err, &e) || e.Code != "no_engine" || e.Cure == "" || !strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("%v", err)
 	}
 }

@@ -14,3 +14,9 @@ func (d *Docker) Endpoint(ctx context.Context) (string, error) {
 	}
 	return strings.TrimSpace(string(out)), nil
 }
+
+// ID returns the engine's id, empty if it has none. It stays the same at whatever address.
+func (d *Docker) ID(ctx context.Context) (string, error) {
+	info, err := d.answer(ctx)
+	return info.ID, err
+}

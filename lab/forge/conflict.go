@@ -94,8 +94,11 @@ func resolved(dir string) string {
 	return dir
 }
 
-// settled returns an error with code "conflict" if a pull is incomplete or has unresolved conflicts.
+// settled returns an error with code "conflict" if a pull is incomplete or has unresolved conflicts, or if Git's are.
 func (r Remote) settled(tree Tree) error {
+	if err := tree.unmerged(r.up()); err != nil {
+		return err
+	}
 	j, err := r.journal(tree)
 	if err != nil || j == nil {
 		return err

@@ -3,6 +3,7 @@ package forge
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,5 +126,37 @@ func TestNotesThatCannotBeDropped(t *testing.T) {
 	notes.kill = drop
 	if _, err := b.push(); !errors.Is(err, errKilled) {
 		t.Errorf("push: %v", err)
+	}
+}
+
+// What Git itself could not merge is not pushed with its markers in it, in a repository of the estate's own and in one around it.
+func TestPushInTheMiddleOfAMerge(t *testing.T) {
+	for _, in := range []string{"", "estate"} {
+		b, _ := newPullBench(t)
+		top := b.own(in)
+		_, err := b.push()
+		b.must(err)
+		commit := func(text string) {
+			t.Helper()
+			b.write(b.dir, map[string]string{"six": text})
+			b.git(top, "commit", "--quiet", "--all", "--message=x")
+		}
+		b.git(top, "switch", "--quiet", "--create", "other")
+		commit("theirs\n" + six)
+		b.git(top, "switch", "--quiet", "work")
+		commit("ours\n" + six)
+		merge := exec.CommandContext(t.Context(), "git", "-C", top, "merge", "other")
+		if out, err := merge.CombinedOutput(); err == nil {
+			t.Fatalf("no conflict: %s", out)
+		}
+		_, err = b.push()
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Code != "conflict" || !slices.Equal(e.Details, []string{"six:1"}) || e.Cure != "edit them, then lab up" {
+			t.Errorf("in %q: %v", in, err)
+		}
+		b.write(b.dir, map[string]string{"six": "both\n" + six}) // the cure
+		if _, err := b.push(); err != nil {
+			t.Errorf("in %q: %v", in, err)
+		}
 	}
 }

@@ -42,6 +42,7 @@ type State struct {
 	Running  bool   // neither paused nor restarting
 	Answers  bool   // the API answers
 	Prepared bool   // admin and repository exist
+	Empty    bool   // it answers, and has no commit of the estate
 	Inputs   string // digest of its inputs, see Inputs
 	ImageID  string
 	HostURL  string // http://127.0.0.1:PORT; empty unless running

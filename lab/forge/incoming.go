@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"homelab/lab"
 
@@ -75,7 +76,7 @@ func (in *incoming) changes(paths []string) ([]change, error) {
 
 // local rejects paths outside the estate and inside .git.
 func local(name string) error {
-	ok := filepath.IsLocal(filepath.FromSlash(name))
+	ok := filepath.IsLocal(filepath.FromSlash(name)) && utf8.ValidString(name)
 	for part := range strings.SplitSeq(name, "/") {
 		ok = ok && part != "" && part != "." && !strings.EqualFold(part, ".git") && !strings.EqualFold(part, "git~1")
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"homelab/lab"
+
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
@@ -182,5 +184,28 @@ func TestPullCleansUp(t *testing.T) {
 	b.must(err)
 	if left := onDisk(t, os.Getenv("TMPDIR")); got.Committed == "" || len(left) > 0 {
 		t.Errorf("committed %q, left %q", got.Committed, left)
+	}
+}
+
+// A name that is not UTF-8 cannot be handled by everything on the way: it is named, with what to do, and a push or a pull does nothing.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	const name = "caf\xe9.yaml"
+	b, _ := newPullBench(t)
+	b.write(b.dir, map[string]string{"a": "1\n"})
+	_, err := b.push()
+	b.must(err)
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte("x\n"), 0o600); err != nil {
+		t.Skip(err) // a file system with rules of its own
+	}
+	var e *lab.Error
+	if _, err := b.remote.Push(t.Context(), b.tree(), "up"); !errors.As(err, &e) || e.Code != "unsafe_path" || !strings.Contains(e.Message, `"caf\xe9.yaml"`) || e.Cure == "" {
+		t.Errorf("%v", err)
+	}
+	b.write(b.dir, map[string]string{".gitignore": "caf*\n"}) // the cure
+	if _, err := b.remote.Push(t.Context(), b.tree(), "up"); err != nil {
+		t.Error(err)
+	}
+	if err := local(name); !errors.As(err, &e) || e.Code != "unsafe_path" {
+		t.Errorf("%v", err)
 	}
 }

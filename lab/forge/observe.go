@@ -30,11 +30,11 @@ func (g *Gitea) Observe(ctx context.Context) (State, error) {
 	head, err := g.head(limited, s)
 	switch {
 	case err == nil:
-		s.Answers, s.Prepared, s.Revision = true, true, head.commit
+		s.Answers, s.Prepared, s.Revision, s.Empty = true, true, head.commit, head.commit == ""
 	case ctx.Err() != nil:
 		return s, ctx.Err()
 	default:
-		s.Answers = errors.Is(err, errUnprepared)
+		s.Answers, s.Empty = errors.Is(err, errUnprepared), errors.Is(err, errNoRepository)
 	}
 	return s, nil
 }
@@ -70,6 +70,9 @@ type tip struct{ commit, tree string }
 // errUnprepared means that the forge answers but lacks the admin or the repository: its start was interrupted.
 var errUnprepared = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet", Cure: "lab up prepares it"}
 
+// errNoRepository is errUnprepared of a forge that lets the admin in.
+var errNoRepository = fmt.Errorf("%w", errUnprepared)
+
 func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
 	api, err := g.api(ctx, s)
 	if err != nil {
@@ -83,7 +86,9 @@ func (g *Gitea) head(ctx context.Context, s State) (tip, error) {
 		}
 	}
 	switch {
-	case resp != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusNotFound):
+	case resp != nil && resp.StatusCode == http.StatusNotFound:
+		return tip{}, errNoRepository
+	case resp != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden):
 		return tip{}, errUnprepared
 	case empty(resp):
 		return g.tipByGit(ctx, s)

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"homelab/lab"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -82,6 +85,11 @@ func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []git
 		name := path.Join(dir, e.Name())
 		if e.Name() == ".git" || ignored.Match(append(slices.Clip(within), e.Name()), e.IsDir()) {
 			continue
+		}
+		if !utf8.ValidString(name) {
+			return &lab.Error{
+				Exit: lab.ExitInvalid, Code: "unsafe_path", Message: fmt.Sprintf("the estate has a file whose name is not UTF-8: %q", name), Cure: "rename it, or have Git ignore it",
+			}
 		}
 		if e.IsDir() {
 			if err := t.walk(store, found, patterns, base, name); err != nil {

@@ -1,4 +1,4 @@
-// Package interrupt hears the Ctrl-C after the first, which ended a context.
+// Package interrupt hears the Ctrl-C after the first, which ended a context, and outlives readers that go away.
 package interrupt
 
 import (
@@ -25,4 +25,11 @@ func Second(ctx context.Context) (again <-chan struct{}, done func()) {
 		detach()
 		close(over)
 	}
+}
+
+// Outlive keeps the program going when nobody reads what it prints any more, as in lab up |& head, until done is called: what it changes is not left half done.
+func Outlive() (done func()) {
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	return func() { signal.Stop(unread) }
 }

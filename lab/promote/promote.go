@@ -4,6 +4,7 @@ package promote
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -241,27 +242,52 @@ func (p Promotion) Write(dir string) error {
 			return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: e.File + " was changed meanwhile", Cure: "run it again"}
 		}
 	}
+	if err := p.replace(root); err != nil {
+		return fmt.Errorf("promote %s: %w", p.Addon, err)
+	}
+	return nil
+}
+
+// replace writes all files beside those that they replace first, so that a full disk changes none.
+func (p Promotion) replace(root *os.Root) (err error) {
+	defer func() {
+		for _, e := range p.Edits {
+			if rerr := root.Remove(e.temporary()); !errors.Is(rerr, fs.ErrNotExist) {
+				err = errors.Join(err, rerr)
+			}
+		}
+	}()
 	for _, e := range p.Edits {
-		if err := e.write(root); err != nil {
-			return fmt.Errorf("promote %s: %w", p.Addon, err)
+		if e.changes() {
+			if err := e.write(root); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range p.Edits {
+		if e.changes() {
+			if err := root.Rename(e.temporary(), e.File); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+func (e Edit) temporary() string { return e.File + ".lab-promote" }
+
+// write writes the new text beside the file.
 func (e Edit) write(root *os.Root) error {
-	if !e.changes() {
-		return nil
-	}
 	info, err := root.Stat(e.File)
 	if err != nil {
 		return err
 	}
-	temporary := e.File + ".lab-promote"
-	if err := root.WriteFile(temporary, e.After, info.Mode().Perm()); err != nil {
+	f, err := root.OpenFile(e.temporary(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
 		return err
 	}
-	return root.Rename(temporary, e.File)
+	_, err = f.Write(e.After)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // Standing describes how the version does in From: ", as dev runs it (healthy)"; empty if nothing runs there.

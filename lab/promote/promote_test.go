@@ -296,3 +296,38 @@ func TestWriteStaysInTheEstate(t *testing.T) {
 		t.Errorf("wrote through a link: %v", err)
 	}
 }
+
+// A promotion of two files of which one cannot be written changes neither, and leaves nothing beside them.
+func TestWriteAllOrNothing(t *testing.T) {
+	dir := t.TempDir()
+	p := Promotion{Addon: "podinfo", Was: "1", Version: "2", Edits: []Edit{
+		{File: "a.yaml", Before: []byte("1\n"), After: []byte("2\n")}, {File: "b.yaml", Before: []byte("1\n"), After: []byte("2\n")},
+	}}
+	inTheWay := filepath.Join(dir, p.Edits[1].temporary())
+	write := func(name string) error { return os.WriteFile(filepath.Join(dir, name), []byte("1\n"), 0o600) }
+	if err := errors.Join(write("a.yaml"), write("b.yaml"), os.Mkdir(inTheWay, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(inTheWay, "full"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requireText := func(want string) {
+		t.Helper()
+		for _, e := range p.Edits {
+			if text, err := os.ReadFile(filepath.Join(dir, e.File)); err != nil || string(text) != want {
+				t.Errorf("%s is %q, %v", e.File, text, err)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(dir, p.Edits[0].temporary())); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("left over: %v", err)
+		}
+	}
+	if err := p.Write(dir); err == nil {
+		t.Error("written over a folder")
+	}
+	requireText("1\n")
+	if err := errors.Join(os.RemoveAll(inTheWay), p.Write(dir)); err != nil {
+		t.Error(err)
+	}
+	requireText("2\n")
+}

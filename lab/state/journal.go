@@ -37,13 +37,22 @@ func (d *Dir) Cluster(name string) Cluster {
 
 // Attached returns the clusters recorded as attached.
 func (d *Dir) Attached() ([]string, error) {
+	return d.clusters(func(c Cluster) bool { return c.Attached })
+}
+
+// Contained returns the clusters recorded as having containers.
+func (d *Dir) Contained() ([]string, error) {
+	return d.clusters(func(c Cluster) bool { return len(c.Nodes) > 0 })
+}
+
+func (d *Dir) clusters(which func(Cluster) bool) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.Path, clustersDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && d.Cluster(name).Attached {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && which(d.Cluster(name)) {
 			names = append(names, name)
 		}
 	}

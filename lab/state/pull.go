@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"homelab/lab"
 )
 
 const pullFile = "pull.json"
@@ -15,6 +17,10 @@ func (d *Dir) LoadPull(into any) error {
 	err := d.read(pullFile, into)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	var e *lab.Error
+	if errors.As(err, &e) && e.Code == CodeGarbled { // only the user knows what it said
+		e.Cure = "it says what lab git pull left to merge: see to " + `"<<<<<<<"` + " and *.forge in the estate, then rm " + filepath.Join(d.Path, pullFile)
 	}
 	return err
 }

@@ -1,9 +1,13 @@
 package state
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"homelab/lab"
 )
 
 func TestPull(t *testing.T) {
@@ -33,5 +37,24 @@ func TestPull(t *testing.T) {
 	got = "as it was"
 	if err := d.LoadPull(&got); err != nil || got != "as it was" {
 		t.Errorf("forgotten, and read %q, %v", got, err)
+	}
+}
+
+func TestGarbledPull(t *testing.T) {
+	d := &Dir{Lab: "x", Path: filepath.Join(t.TempDir(), "x")}
+	file := filepath.Join(d.Path, pullFile)
+	if err := errors.Join(d.Create(), os.WriteFile(file, []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var e *lab.Error
+	if err := d.LoadPull(&struct{}{}); !errors.As(err, &e) || e.Code != CodeGarbled {
+		t.Fatal(err)
+	}
+	_, cure, _ := strings.Cut(e.Cure, "then rm ")
+	if err := os.Remove(cure); err != nil {
+		t.Errorf("cure %q: %v", e.Cure, err)
+	}
+	if err := d.LoadPull(&struct{}{}); err != nil {
+		t.Error(err)
 	}
 }

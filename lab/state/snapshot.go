@@ -1,9 +1,11 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +35,52 @@ func (d *Dir) SaveRestoring(snapshot string) error {
 	}
 	if err := os.Remove(filepath.Join(d.Path, restoringFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("state: %w", err)
+	}
+	return nil
+}
+
+// withoutAttached leaves out the files of clusters that are attached, or were when they were exported.
+func withoutAttached(files map[string][]byte, attached []string) map[string][]byte {
+	list := slices.Clone(attached)
+	for name, data := range files {
+		cluster, ok := strings.CutPrefix(name, clustersDir+"/")
+		if !ok {
+			continue
+		}
+		var c Cluster
+		if json.Unmarshal(data, &c) == nil && c.Attached {
+			list = append(list, strings.TrimSuffix(cluster, ".json"))
+		}
+	}
+	rest := maps.Clone(files)
+	for _, name := range list {
+		delete(rest, clustersDir+"/"+name+".json")
+		delete(rest, kubeconfigsDir+"/"+name+".yaml")
+	}
+	return rest
+}
+
+// removeExcept removes a file, or the files of a folder but for those of some clusters.
+func (d *Dir) removeExcept(name string, clusters []string) error {
+	dir := filepath.Join(d.Path, name)
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || !info.IsDir() {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if slices.Contains(clusters, strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -71,10 +119,15 @@ func exportable(within, name string) bool {
 	return within == name || slices.Contains([]string{".json", ".yaml"}, filepath.Ext(name)) && strings.Count(name, ".") == 1
 }
 
-// Import replaces the state with exported files.
+// Import replaces the state with exported files. Which clusters are attached is a fact of the world, which no snapshot brings back: theirs stay as they are.
 func (d *Dir) Import(files map[string][]byte) error {
+	attached, err := d.Attached()
+	if err != nil {
+		return err
+	}
+	files = withoutAttached(files, attached)
 	for _, name := range kept {
-		if err := os.RemoveAll(filepath.Join(d.Path, name)); err != nil {
+		if err := d.removeExcept(name, attached); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 	}

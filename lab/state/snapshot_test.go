@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -62,5 +63,42 @@ func TestRestoring(t *testing.T) {
 		if got := d.Restoring(); got != name {
 			t.Errorf("restoring %q, want %q", got, name)
 		}
+	}
+}
+
+// Which clusters are attached is no part of the past: one that was attached since stays so, one that was released stays released.
+func TestImportLeavesAttachedClusters(t *testing.T) {
+	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
+	attach := func(name string) {
+		t.Helper()
+		if err := errors.Join(
+			d.SaveCluster(name, Cluster{Attached: true, Whole: true}), os.MkdirAll(d.Kubeconfigs(), 0o700), os.WriteFile(filepath.Join(d.Kubeconfigs(), name+".yaml"), []byte(name), 0o600),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attach("released")
+	if err := d.SaveCluster("hub", Cluster{Whole: true, Nodes: []string{"1"}}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := d.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.ForgetCluster("released"), os.Remove(filepath.Join(d.Kubeconfigs(), "released.yaml")), d.ForgetCluster("hub")); err != nil {
+		t.Fatal(err)
+	}
+	attach("since")
+	if err := d.Import(files); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := d.Attached(); err != nil || !slices.Equal(names, []string{"since"}) {
+		t.Errorf("attached: %q, %v", names, err)
+	}
+	if names, err := d.Contained(); err != nil || !slices.Equal(names, []string{"hub"}) {
+		t.Errorf("with containers: %q, %v", names, err)
+	}
+	if names, err := filepath.Glob(filepath.Join(d.Kubeconfigs(), "*")); err != nil || len(names) != 1 || filepath.Base(names[0]) != "since.yaml" {
+		t.Errorf("kubeconfigs: %q, %v", names, err)
 	}
 }

@@ -2,7 +2,6 @@
 package state
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -14,11 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/crypto/bcrypt"
 
 	"homelab/lab"
@@ -93,8 +90,12 @@ const (
 	credentialsFile = "credentials.json"
 )
 
+// format is that of the record. A lab that knows an older one would drop what it does not know.
+const format = 1
+
 // Record is the persistent configuration of a lab.
 type Record struct {
+	Format    int            `json:"format"` // of the file; 0 otherwise
 	Lab       string         `json:"lab"`
 	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
 	Engine    lab.EngineType `json:"engine"`
@@ -104,6 +105,13 @@ type Record struct {
 	Former    Former         `json:"formerEngine,omitzero"`
 	Shape     lab.Shape      `json:"shape,omitempty"` // of an engine that every cluster runs
 	Ports     Ports          `json:"ports"`
+	Docker    Docker         `json:"docker,omitzero"` // of the last run
+}
+
+// Docker is a container engine.
+type Docker struct {
+	ID      string `json:"id"`      // empty if it has none
+	Address string `json:"address"` // as the docker command had it
 }
 
 // NamespaceOf returns the namespace of an engine of the record, empty for the default.
@@ -144,7 +152,7 @@ type Credentials struct {
 // Create creates the folder.
 func (d *Dir) Create() error {
 	if err := os.MkdirAll(d.Kubeconfigs(), 0o700); err != nil {
-		return fmt.Errorf("state folder: %w", err)
+		return writeError(d.Kubeconfigs(), err)
 	}
 	return nil
 }
@@ -156,16 +164,30 @@ func (d *Dir) Load() (Record, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{Lab: d.Lab}, nil
 	}
+	if err == nil && r.Format > format {
+		return Record{}, &lab.Error{
+			Exit: lab.ExitFailed, Code: "newer", Message: fmt.Sprintf("lab %s was last changed by a newer version of lab, nothing was touched", d.Lab),
+			Details: []string{fmt.Sprintf("%s has format %d, and this version knows %d", filepath.Join(d.Path, recordFile), r.Format, format)},
+			Cure:    "use that version, or a later one",
+		}
+	}
+	r.Format = 0
 	return r, err
 }
 
 // Save writes the record.
-func (d *Dir) Save(r Record) error { return d.write(recordFile, r) }
+func (d *Dir) Save(r Record) error {
+	r.Format = format
+	return d.write(recordFile, r)
+}
 
 // Credentials reads the lab's credentials and creates them on first use.
 func (d *Dir) Credentials() (Credentials, error) {
 	var c Credentials
 	err := d.read(credentialsFile, &c)
+	if err == nil && !c.whole() {
+		return Credentials{}, d.garbled(credentialsFile, errors.New("it lacks a password"))
+	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
@@ -179,6 +201,11 @@ func (d *Dir) Credentials() (Credentials, error) {
 	}
 	c.EngineHash = string(hash)
 	return c, d.write(credentialsFile, c)
+}
+
+// whole reports whether nothing is missing. Nobody could log in to a forge that was given an empty password.
+func (c Credentials) whole() bool {
+	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
 }
 
 // password returns 24 letters and digits, about 142 bits.
@@ -205,39 +232,17 @@ func (d *Dir) Remove() error {
 	return nil
 }
 
-// Lock excludes other commands that change this lab. The kernel releases the lock when the process ends.
-func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
-	if err := d.Create(); err != nil {
-		return nil, err
-	}
-	file := filepath.Join(d.Path, "lock")
-	l := flock.New(file, flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	ok, err := l.TryLockContext(ctx, 100*time.Millisecond)
-	if ok {
-		_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) // a hint for the error message of others
-		return func() { _ = l.Unlock() }, nil
-	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
-	holder, _ := os.ReadFile(file)
-	return nil, &lab.Error{
-		Exit: lab.ExitFailed, Code: "locked", Message: fmt.Sprintf("lab %s is being changed by another lab command (process %s)", d.Lab, strings.TrimSpace(string(holder))),
-		Cure: "wait until it ends, or end it",
-	}
-}
-
 // CodeGarbled is the code of the error for an invalid state file.
 const CodeGarbled = "garbled"
 
 // SetAside renames invalid state files to NAME.garbled and returns the new paths. lab up recreates their content.
 func (d *Dir) SetAside() ([]string, error) {
 	var aside []string
-	for name, into := range map[string]any{recordFile: &Record{}, credentialsFile: &Credentials{}} {
+	var c Credentials
+	for name, err := range map[string]error{recordFile: d.read(recordFile, &Record{}), credentialsFile: d.read(credentialsFile, &c)} {
 		var e *lab.Error
-		if err := d.read(name, into); !errors.As(err, &e) || e.Code != CodeGarbled {
+		lacks := name == credentialsFile && err == nil && !c.whole()
+		if !lacks && (!errors.As(err, &e) || e.Code != CodeGarbled) {
 			continue
 		}
 		file := filepath.Join(d.Path, name)
@@ -251,17 +256,25 @@ func (d *Dir) SetAside() ([]string, error) {
 }
 
 func (d *Dir) read(name string, into any) error {
-	data, err := os.ReadFile(filepath.Join(d.Path, name))
-	if err != nil {
+	file := filepath.Join(d.Path, name)
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("state: %w", err)
+	case err != nil: // it is there: what it says is unknown, not absent
+		return &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot read " + file, Cure: "make it a file that you can read: chown, chmod", Err: err}
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return &lab.Error{
-			Exit: lab.ExitFailed, Code: CodeGarbled, Message: "state file " + filepath.Join(d.Path, name) + " cannot be read",
-			Cure: "lab up keeps a copy and writes it again; nothing is lost", Err: err,
-		}
+		return d.garbled(name, err)
 	}
 	return nil
+}
+
+func (d *Dir) garbled(name string, err error) *lab.Error {
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: CodeGarbled, Message: "state file " + filepath.Join(d.Path, name) + " cannot be read",
+		Cure: "lab up keeps a copy and writes it again; nothing is lost", Err: err,
+	}
 }
 
 func (d *Dir) write(name string, v any) error {
@@ -299,8 +312,11 @@ func (d *Dir) put(name string, data []byte) error {
 // writeError wraps the error of a write. The old file is unchanged.
 func writeError(file string, err error) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot write " + file, Err: err}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Cure = "free space there, then run the command again: it goes on where it ended"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		e.Cure = "make the folder one that you can write to, then run the command again"
 	}
 	return e
 }

@@ -2,9 +2,11 @@ package state
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
@@ -78,24 +80,6 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func TestLockIsExclusive(t *testing.T) {
-	d := open(t)
-	unlock, err := d.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var le *lab.Error
-	if _, err := d.Lock(t.Context()); !errors.As(err, &le) || le.Code != "locked" {
-		t.Errorf("second lock: %v", err)
-	}
-	unlock()
-	again, err := d.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
-}
-
 func TestBrokenRecord(t *testing.T) {
 	d := open(t)
 	if err := d.Create(); err != nil {
@@ -107,6 +91,80 @@ func TestBrokenRecord(t *testing.T) {
 	var le *lab.Error
 	if _, err := d.Load(); !errors.As(err, &le) || le.Cure == "" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is there and cannot be read is not absent, and the cure that is told works.
+func TestUnreadableFiles(t *testing.T) {
+	for name, read := range map[string]func(*Dir) error{
+		recordFile:      func(d *Dir) error { _, err := d.Load(); return err },
+		credentialsFile: func(d *Dir) error { _, err := d.Credentials(); return err },
+		pullFile:        func(d *Dir) error { return d.LoadPull(&struct{}{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			if err := os.MkdirAll(filepath.Join(d.Path, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			var e *lab.Error
+			if err := read(d); !errors.As(err, &e) || e.Code != "state" || e.Cure == "" {
+				t.Errorf("%v", err)
+			}
+			if aside, err := d.SetAside(); len(aside) > 0 || err != nil {
+				t.Errorf("%q, %v", aside, err)
+			}
+		})
+	}
+}
+
+func TestCredentialsWithoutAPasswordAreGarbled(t *testing.T) {
+	for _, text := range []string{"{}", "null", `{"forgeUser":"lab","argocdUser":"admin"}`} {
+		d := open(t)
+		if err := errors.Join(d.Create(), os.WriteFile(filepath.Join(d.Path, credentialsFile), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var e *lab.Error
+		if _, err := d.Credentials(); !errors.As(err, &e) || e.Code != CodeGarbled {
+			t.Errorf("%s: %v", text, err)
+		}
+		if aside, err := d.SetAside(); len(aside) != 1 || err != nil {
+			t.Errorf("%s: %q, %v", text, aside, err)
+		}
+		if c, err := d.Credentials(); err != nil || !c.whole() {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestARecordOfANewerLabIsLeftAlone(t *testing.T) {
+	d := open(t)
+	const text = `{"format": 2, "lab": "demo", "engine": "other"}`
+	if err := errors.Join(d.Create(), os.WriteFile(filepath.Join(d.Path, recordFile), []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var e *lab.Error
+	if _, err := d.Load(); !errors.As(err, &e) || e.Code != "newer" || e.Cure == "" {
+		t.Errorf("%v", err)
+	}
+	if aside, err := d.SetAside(); len(aside) > 0 || err != nil {
+		t.Errorf("%q, %v", aside, err)
+	}
+}
+
+func TestFolderThatCannotBeWritten(t *testing.T) {
+	for _, err := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC} {
+		var e *lab.Error
+		if got := writeError("file", err); !errors.As(got, &e) || e.Cure == "" || !errors.Is(got, err) {
+			t.Errorf("%v", got)
+		}
+	}
+	d := open(t)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(d.Path), 0o700), os.WriteFile(d.Path, nil, 0o600)); err != nil { // a file in the folder's place
+		t.Fatal(err)
+	}
+	var e *lab.Error
+	if _, err := d.Lock(t.Context()); !errors.As(err, &e) || e.Code != "state" {
+		t.Errorf("%v", err)
 	}
 }
 

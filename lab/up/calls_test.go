@@ -352,6 +352,12 @@ type calledContainers struct {
 	p *process
 }
 
+func (c *calledContainers) ID(context.Context) (string, error) { return c.p.docker, nil }
+
+func (c *calledContainers) Endpoint(context.Context) (string, error) {
+	return "unix:///" + c.p.docker, nil
+}
+
 func (c *calledContainers) LoadImage(_ context.Context, img lab.Image, _ lab.Progress) error {
 	return c.p.call("containers.load "+img.Name, func() error { c.p.loaded.Store(img.Name, true); return nil })
 }

@@ -83,6 +83,9 @@ func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, error) {
 
 func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, error) {
 	s := plan.Standing{Clusters: map[string]lab.ClusterState{}, Abandon: o.Abandon}
+	if _, err := l.machine(ctx); err != nil {
+		return s, err
+	}
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
 		return s, err

@@ -119,15 +119,19 @@ func losses(steps []lab.Step) []string {
 	return list
 }
 
-// Losses returns one line for each item lost with the forge's volume, or nil if the volume exists.
+// Losses returns one line for each item lost with the forge's volume, or nil if it has what it had.
 func (s *Seen) Losses() []string {
 	if !s.Forge.Lost {
 		return nil
 	}
-	if len(s.Lost) == 0 {
-		return []string{"the forge's volume is gone; the working tree has every commit that lab knew of"}
+	what := "the forge's volume"
+	if s.forge.Volume {
+		what = "the forge's repository"
 	}
-	lines := []string{fmt.Sprintf("the forge's volume is gone, and what only it held is lost: %d commits", len(s.Lost))}
+	if len(s.Lost) == 0 {
+		return []string{what + " is gone; the working tree has every commit that lab knew of"}
+	}
+	lines := []string{fmt.Sprintf("%s is gone, and what only it held is lost: %d commits", what, len(s.Lost))}
 	for _, c := range s.Lost {
 		lines = append(lines, fmt.Sprintf("  %s %s %s (%s)", lab.Abbreviate(c.Hash), c.When.Local().Format("2006-01-02 15:04"), c.Subject, c.Author))
 	}

@@ -90,6 +90,10 @@ type published map[string]map[string]string
 
 func (published) Answers(context.Context) error { return nil }
 
+func (published) ID(context.Context) (string, error) { return "", nil }
+
+func (published) Endpoint(context.Context) (string, error) { return "", nil }
+
 func (published) LoadImage(context.Context, lab.Image, lab.Progress) error { return nil }
 
 func (p published) Published(context.Context, string) (map[string]map[string]string, error) {

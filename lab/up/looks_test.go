@@ -206,6 +206,26 @@ func TestForgeLost(t *testing.T) {
 	}
 }
 
+// A forge whose repository somebody deleted is as one whose volume is gone.
+func TestForgeRepositoryLost(t *testing.T) {
+	s := newStage(t)
+	converge(t, s)
+	s.commit(t, "clusters/NOTES.md", "mind the gap\n")
+	delete(s.files, "clusters/NOTES.md")
+	s.load()
+	l := (&process{stage: s}).lab()
+	seen, err := l.Observe(t.Context(), up.Options{})
+	must(t, err)
+	must(t, l.Remember(t.Context(), seen))
+	must(t, s.forge.Unprepare())
+	a := &audience{}
+	_, err = (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
+	must(t, err)
+	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and what only it held is lost: 1 commits") {
+		t.Errorf("said %q", a.said)
+	}
+}
+
 // Lab's own record is written again for clusters that are whole, and for no others.
 func TestRemember(t *testing.T) {
 	s := newStage(t)

@@ -30,7 +30,8 @@ type Seen struct {
 	ahead      []forge.Commit // commits missing from the working tree
 	aheadKnown bool           // ahead is valid
 
-	heads map[string]string // mirror -> commit of its branch
+	heads  map[string]string // mirror -> commit of its branch
+	docker state.Docker      // that was asked
 }
 
 // Observe reads, in parallel, the state of everything that a run may change. It has no side effects.
@@ -40,6 +41,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	s.Expected = applicationNames(l.expected(clusters))
 	s.Supplied, s.Missing = l.supplied(clusters)
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { s.docker, err = l.machine(ctx); return err })
 	group.Go(func() (err error) { s.Network, err = l.Clusters.HasNetwork(ctx); return err })
 	group.Go(func() error { return l.observeForge(ctx, s) })
 	group.Go(func() error { return l.observeClusters(ctx, s) })
@@ -100,7 +102,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	}
 	f := s.forge
 	s.Forge = plan.Forge{Exists: f.Exists, Running: f.Running, Answers: f.Answers, Prepared: f.Prepared, Inputs: f.Inputs}
-	if record, made := l.Dir.Forge(); made && !f.Volume {
+	if record, made := l.Dir.Forge(); made && (!f.Volume || f.Empty && record.Head != "") {
 		s.Forge.Lost, s.Lost = true, record.Commits
 	}
 	if !f.Answers || !f.Prepared {

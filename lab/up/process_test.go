@@ -185,6 +185,10 @@ type containers struct{}
 
 func (containers) Answers(context.Context) error { return nil }
 
+func (containers) ID(context.Context) (string, error) { return "", nil }
+
+func (containers) Endpoint(context.Context) (string, error) { return "", nil }
+
 func (containers) LoadImage(context.Context, lab.Image, lab.Progress) error { return nil }
 
 func (containers) Published(context.Context, string) (map[string]map[string]string, error) {

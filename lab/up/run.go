@@ -70,8 +70,11 @@ func Allowed(o Options, steps []lab.Step) error {
 	return e
 }
 
-// Remember restores lost records of complete clusters and records commits that only the forge has. It writes only to the state folder.
+// Remember restores lost records of complete clusters and records the container engine and commits that only the forge has. It writes only to the state folder.
 func (l *Lab) Remember(ctx context.Context, s *Seen) error {
+	if err := l.recordMachine(s.docker); err != nil {
+		return err
+	}
 	for name, c := range s.Clusters {
 		if c.Made == lab.MadeWhole && !c.Recorded && c.Gone == 0 {
 			if err := l.Clusters.Record(ctx, name, c.Inputs); err != nil {

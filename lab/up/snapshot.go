@@ -107,6 +107,9 @@ func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 // Restore replaces the lab with a snapshot and starts its containers. Slow and space-consuming work is staged first, beside the existing lab; from then on a
 // marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced.
 func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapshot.Snapshot, error) {
+	if _, err := l.machine(ctx); err != nil {
+		return snapshot.Snapshot{}, err
+	}
 	o, err := l.Snapshots.Find(ctx, name)
 	if err != nil {
 		return o, err

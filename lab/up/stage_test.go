@@ -30,6 +30,7 @@ type stage struct {
 	files    fstest.MapFS // the working tree
 	estate   *lab.Estate
 	machine  *clustertest.Engine
+	docker   string // id of the container engine
 	clusters *clustertest.Fake
 	forge    *server
 	shelf    *shelf

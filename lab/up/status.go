@@ -23,6 +23,9 @@ type Status struct {
 
 // Status returns the state of clusters, forge and applications. What is unreachable is reported as unknown, not as an error.
 func (l *Lab) Status(ctx context.Context) (Status, error) {
+	if _, err := l.machine(ctx); err != nil {
+		return Status{}, err
+	}
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
 		return Status{}, err

@@ -126,8 +126,15 @@ type Catalogue interface {
 	ImagesOf(chart, version string) []string
 }
 
+// Machine identifies the container engine.
+type Machine interface {
+	ID(ctx context.Context) (string, error) // may be empty
+	Endpoint(ctx context.Context) (string, error)
+}
+
 // Containers is the container engine.
 type Containers interface {
+	Machine
 	Answers(ctx context.Context) error
 	LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error
 	Published(ctx context.Context, network string) (map[string]map[string]string, error)

@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/interrupt"
 	"homelab/lab/state"
 )
 
@@ -36,6 +37,7 @@ type Workspace struct {
 	Engine lab.EngineType // asked for, now or when the lab was made; empty for the estate's
 
 	here   string // lab that a command is about here when nothing names another
+	given  bool   // the lab was named, by the command line or the environment
 	named  string // folder of the estate, where the command line names it
 	around string // lab that the environment names
 
@@ -50,7 +52,7 @@ func Open(o Options) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Name: cmp.Or(o.Name, src.Name), Estate: src, here: cmp.Or(o.AroundName, src.Name), around: o.AroundName}
+	w := &Workspace{Name: cmp.Or(o.Name, src.Name), Estate: src, here: cmp.Or(o.AroundName, src.Name), around: o.AroundName, given: o.Name != ""}
 	if o.Estate != o.AroundEstate {
 		w.named = o.Estate
 		if around, err := Find(o.AroundEstate, o.Embedded); err == nil {
@@ -163,11 +165,24 @@ func (w *Workspace) Ours() error {
 	if !w.Dir.Exists() || w.Record.Estate == "" || sameFolder(w.Record.Estate, w.Estate.Dir) {
 		return nil
 	}
+	e := w.otherEstate()
+	e.Cure = "another lab: --name NAME; or, where the estate has moved: " + w.OnEstate("lab up --adopt")
+	return e
+}
+
+func (w *Workspace) otherEstate() *lab.Error {
 	return &lab.Error{
 		Exit: lab.ExitInvalid, Code: "other_estate", Message: "lab " + w.Name + " was made from another estate, nothing was touched",
 		Details: []string{"it was made from  " + w.Record.Estate, "this is           " + cmp.Or(w.Estate.Dir, "the built-in estate")},
-		Cure:    "another lab: --name NAME; or, where the estate has moved: " + w.OnEstate("lab up --adopt"),
 	}
+}
+
+// Editable refuses the built-in estate, whose files nobody can change.
+func (w *Workspace) Editable() error {
+	if w.Estate.Dir != "" {
+		return nil
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
 }
 
 // Readable refuses a lab whose record cannot be read.
@@ -245,11 +260,53 @@ func (w *Workspace) Locked(ctx context.Context, do func(context.Context) error) 
 		return err
 	}
 	defer unlock()
+	defer interrupt.Outlive()()
+	if err := w.unchanged(); err != nil {
+		return err
+	}
 	return do(ctx)
+}
+
+// unchanged refuses to go on from a record that another command has changed since it was read, before it held the lock.
+func (w *Workspace) unchanged() error {
+	now, err := w.Dir.Load()
+	switch {
+	case garbled(err) && w.garbled != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	was := w.Record
+	was.Lab = now.Lab
+	if now == was {
+		return nil
+	}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: "lab " + w.Name + " was changed by another lab command, nothing was touched", Cure: "run this one again"}
+}
+
+// Emptied is Locked for a command that takes away what the lab is: a lab that was made from another estate which is still there has to be named.
+func (w *Workspace) Emptied(ctx context.Context, do func(context.Context) error) error {
+	if err := w.meant(); err != nil {
+		return err
+	}
+	return w.Locked(ctx, do)
+}
+
+// meant refuses a lab that is known by the name of a folder alone, and not by its own.
+func (w *Workspace) meant() error {
+	if w.given || w.Estate.Dir == "" || w.Record.Estate == "" || sameFolder(w.Record.Estate, w.Estate.Dir) || !isEstate(w.Record.Estate) {
+		return nil
+	}
+	e := w.otherEstate()
+	e.Cure = "to mean that one all the same: --name " + w.Name
+	return e
 }
 
 // Held is Locked for a command that a lab which is down may be the object of: the folder that the lock needs goes again.
 func (w *Workspace) Held(ctx context.Context, do func(context.Context) error) error {
+	if err := w.meant(); err != nil {
+		return err
+	}
 	if w.Dir.Exists() {
 		return w.Locked(ctx, do)
 	}

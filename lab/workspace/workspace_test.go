@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"testing/fstest"
@@ -132,6 +133,123 @@ func TestHeldLeavesNoFolderOfALabThatIsDown(t *testing.T) {
 	}
 	if _, err := os.Stat(w.Dir.Path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What was read before the lock was held may be of a lab that is gone by now.
+func TestLockedRefusesAStaleRecord(t *testing.T) {
+	wd := home(t)
+	dir, err := state.Open("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	garble := func() error {
+		return errors.Join(dir.Create(), os.WriteFile(filepath.Join(dir.Path, "lab.json"), []byte("{"), 0o600))
+	}
+	for _, c := range []struct {
+		name   string
+		change func() error
+	}{
+		{"made", func() error { return dir.Save(state.Record{Lab: "demo", Estate: wd, Ports: state.Ports{Forge: 3000}}) }},
+		{"changed", func() error { return dir.Save(state.Record{Lab: "demo", Estate: wd, Engine: lab.EngineFlux}) }},
+		{"removed", dir.Remove},
+		{"garbled", garble},
+	} {
+		name, change := c.name, c.change
+		if name == "made" {
+			err = dir.Remove()
+		} else {
+			err = dir.Save(state.Record{Lab: "demo", Estate: wd})
+		}
+		w, openErr := Open(Options{})
+		if err := errors.Join(err, openErr); err != nil {
+			t.Fatal(err)
+		}
+		did := 0
+		do := func(context.Context) error { did++; return nil }
+		if err := w.Locked(t.Context(), do); err != nil || did != 1 {
+			t.Errorf("before it is %s: %v", name, err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Locked(t.Context(), do); code(err) == "" || did != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w, err := Open(Options{}) // garbled now: lab up sets it aside under the lock
+	if err != nil || w.Locked(t.Context(), func(context.Context) error { return nil }) != nil {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// Two folders of one name: what takes a lab away in one of them does not mean the other's, unless it is named.
+func TestALabOfAnotherFolderIsNotTakenAway(t *testing.T) {
+	wd := home(t)
+	other := filepath.Join(t.TempDir(), "demo")
+	dir, err := state.Open("demo")
+	if err := errors.Join(err, os.MkdirAll(filepath.Join(other, "clusters"), 0o755), dir.Save(state.Record{Lab: "demo", Estate: other})); err != nil {
+		t.Fatal(err)
+	}
+	did := 0
+	do := func(context.Context) error { did++; return nil }
+	w, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, take := range []func(context.Context, func(context.Context) error) error{w.Emptied, w.Held} {
+		var e *lab.Error
+		if err := take(t.Context(), do); !errors.As(err, &e) || e.Code != "other_estate" || did > 0 || len(e.Details) != 2 || e.Cure != "to mean that one all the same: --name demo" {
+			t.Errorf("%v", err)
+		}
+	}
+	named, err := Open(Options{Name: "demo"})
+	if err := errors.Join(err, named.Emptied(t.Context(), do), named.Held(t.Context(), do)); err != nil || did != 2 {
+		t.Errorf("%v", err)
+	}
+	t.Chdir(other)
+	its, err := Open(Options{})
+	if err := errors.Join(err, its.Emptied(t.Context(), do)); err != nil || did != 3 {
+		t.Errorf("%v", err)
+	}
+	t.Chdir(wd)
+	if err := errors.Join(os.RemoveAll(other), w.Emptied(t.Context(), do)); err != nil || did != 4 { // it has moved here
+		t.Errorf("%v", err)
+	}
+}
+
+// What is being changed is not left half done when nobody reads on.
+func TestLockedOutlivesItsReader(t *testing.T) {
+	const mark = "LAB_TEST_DONE"
+	if done := os.Getenv(mark); done != "" {
+		w, err := Open(Options{Name: "demo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Locked(t.Context(), func(context.Context) error {
+			for range 3 {
+				_, _ = os.Stdout.WriteString("going on\n")
+			}
+			return os.WriteFile(done, nil, 0o600)
+		})
+		return
+	}
+	home(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to, err := os.Pipe()
+	if err := errors.Join(err, from.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	done := filepath.Join(t.TempDir(), "done")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestLockedOutlivesItsReader$")
+	cmd.Env, cmd.Stdout = append(os.Environ(), mark+"="+done), to
+	_ = cmd.Run() // the test itself ends with a write
+	if _, err := os.Stat(done); err != nil {
+		t.Error("it ended with its reader")
 	}
 }
 

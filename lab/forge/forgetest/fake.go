@@ -93,6 +93,7 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	}
 	s.Running, s.Answers, s.Prepared, s.HostURL = true, !f.silent, !f.silent && !f.unprepared, "http://127.0.0.1:"+f.port
 	if !s.Prepared {
+		s.Empty = f.unprepared && !f.silent
 		return s, nil
 	}
 	repo, err := f.open()
@@ -101,6 +102,7 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	}
 	ref, err := repo.Reference(main, true)
 	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		s.Empty = true
 		return s, nil
 	}
 	if err != nil {

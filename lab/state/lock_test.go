@@ -1,0 +1,69 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"homelab/lab"
+)
+
+func TestLockIsExclusive(t *testing.T) {
+	d := open(t)
+	unlock, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var le *lab.Error
+	if _, err := d.Lock(t.Context()); !errors.As(err, &le) || le.Code != "locked" {
+		t.Errorf("second lock: %v", err)
+	}
+	unlock()
+	again, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// A command that waited for lab down locks the file that others will, not the one that is gone.
+func TestLockOfARemovedFolder(t *testing.T) {
+	d := open(t)
+	down, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() { _, err := d.Lock(context.WithoutCancel(t.Context())); waiting <- err }()
+	time.Sleep(2 * lockLook) // it has opened the file that goes
+	if err := d.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	down()
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	var e *lab.Error
+	if _, err := d.Lock(t.Context()); !errors.As(err, &e) || e.Code != "locked" {
+		t.Errorf("two hold the lock: %v", err)
+	}
+	if _, err := os.Stat(d.Path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLockInterrupted(t *testing.T) {
+	d := open(t)
+	unlock, err := d.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(lockLook/2, cancel)
+	if _, err := d.Lock(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
