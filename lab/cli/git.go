@@ -38,14 +38,11 @@ func (p *program) gitCommand() *cli.Command {
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},
 				},
-				Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				Action: p.labAction(p.existing, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					if err := ws.Ours(); err != nil {
 						return err
 					}
-					if err := argv.NoArgs(c); err != nil {
-						return err
-					}
-					return p.gitPush(c.Context, ws, c.String("message"))
+					return ws.Locked(c.Context, func(ctx context.Context) error { return p.gitPush(ctx, ws, c.String("message")) })
 				}),
 			},
 			p.pullCommand(),

@@ -60,8 +60,8 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if o.dry || !plan.Changes() {
 		return p.ui.Promoted(res, ws.OnEstate("lab up"))
 	}
-	if est.Dir == "" {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
+	if err := ws.Editable(); err != nil {
+		return err
 	}
 	if err := ws.Ours(); o.push && err != nil {
 		return err
@@ -69,15 +69,15 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if o.push && !ws.Dir.Exists() {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up makes it; without --push the file alone is changed"}
 	}
-	if err := plan.Write(est.Dir); err != nil {
+	if !o.push {
+		err = plan.Write(est.Dir)
+	} else {
+		res.Commit, err = pushPromotion(ctx, ws, plan)
+	}
+	if err != nil {
 		return err
 	}
 	res.Written = true
-	if o.push {
-		if res.Commit, err = pushEstate(ctx, ws, plan.Message()); err != nil {
-			return err
-		}
-	}
 	return p.ui.Promoted(res, ws.OnEstate("lab up"))
 }
 
@@ -101,12 +101,19 @@ func healthAtSource(ctx context.Context, ws *workspace.Workspace, est *lab.Estat
 	return plan.Standing(est, apps)
 }
 
-// pushEstate pushes the current estate to the forge.
-func pushEstate(ctx context.Context, ws *workspace.Workspace, message string) (string, error) {
-	l, err := assembleWithEstate(ws)
-	if err != nil {
-		return "", err
-	}
-	res, err := l.gitea.Push(ctx, l.core.Tree(), message)
-	return res.Commit, err
+// pushPromotion writes a promotion to the estate and pushes that to the forge.
+func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Promotion) (commit string, err error) {
+	err = ws.Locked(ctx, func(ctx context.Context) error {
+		if err := plan.Write(ws.Estate.Dir); err != nil {
+			return err
+		}
+		l, err := assembleWithEstate(ws)
+		if err != nil {
+			return err
+		}
+		res, err := l.gitea.Push(ctx, l.core.Tree(), plan.Message())
+		commit = res.Commit
+		return err
+	})
+	return commit, err
 }

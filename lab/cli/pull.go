@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/present"
 	"homelab/lab/workspace"
@@ -26,11 +25,8 @@ func (p *program) pullCommand() *cli.Command {
 }
 
 func (p *program) pull(ctx context.Context, ws *workspace.Workspace, dry bool) error {
-	if ws.Estate.Dir == "" {
-		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed: there is no folder to pull into",
-			Cure: "lab init DIR writes it out",
-		}
+	if err := ws.Editable(); err != nil {
+		return err
 	}
 	if err := ws.Ours(); err != nil {
 		return err
