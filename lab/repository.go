@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"io/fs"
 	"net/url"
 	"regexp"
@@ -16,6 +17,9 @@ type Repository struct {
 	Branch string // that is checked out there; main where the folder is no Git repository
 	FS     fs.FS  // its working tree
 	At     Position
+
+	// Revisions returns the repository at another branch, a tag or a commit. Nil where the folder is no clone.
+	Revisions func(revision string) (*Repository, error)
 
 	Written bool     // manifests have its address written out, where no annotation leads them to the mirror
 	SSH     []string // those of these addresses that are of SSH, as they are written
@@ -68,6 +72,17 @@ func (e *Estate) Repository(address string) (*Repository, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Of returns the repository at a revision: its working tree, or what its clone has.
+func (r *Repository) Of(revision string) (*Repository, error) {
+	switch {
+	case r.Has(revision):
+		return r, nil
+	case r.Revisions == nil:
+		return nil, fmt.Errorf("%s is no clone, and has no %s", r.Dir, revision)
+	}
+	return r.Revisions(revision)
 }
 
 // Has reports whether a revision is of the branch that is checked out: by its name, or none.

@@ -75,6 +75,7 @@ type Invalid struct {
 	Reason  string // ReasonInvalid or ReasonRefused
 	Message string
 	Cure    string // may be empty
+	Twice   bool   // another of the set has its name
 	lab.Position
 
 	Destination Destination
@@ -91,12 +92,21 @@ func (e *Error) Error() string { return e.Problems.Error() }
 // UnknownError names a generator, or a function, whose result is known to a running controller alone.
 type UnknownError struct {
 	lab.Position
-	What string
+	What   string
+	Reason string // why it is not known; empty for what a running controller alone knows
 }
 
 func (e *UnknownError) Error() string {
+	if e.Reason != "" {
+		return fmt.Sprintf("%s: what a %s generates is not known: %s", e.Position, e.What, e.Reason)
+	}
 	return fmt.Sprintf("%s: what a %s generates is known to the running engine alone", e.Position, e.What)
 }
+
+// AbsentError is World.Repository's for a repository that is at hand and does not have a revision.
+type AbsentError struct{ Reason string }
+
+func (e *AbsentError) Error() string { return e.Reason }
 
 // failure is an error of one place in an ApplicationSet.
 type failure struct {

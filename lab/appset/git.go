@@ -24,6 +24,10 @@ func (x *expander) git(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL}
 	}
 	repository, err := x.Repository(g.Git.RepoURL, g.Git.Revision)
+	var absent *AbsentError
+	if errors.As(err, &absent) {
+		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL, Reason: absent.Reason}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", x.at(child(node, "repoURL")), g.Git.RepoURL, err)
 	}

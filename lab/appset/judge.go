@@ -35,7 +35,10 @@ func (x *expander) judge(all []Application) *Expansion {
 		app := &all[i]
 		name := app.Metadata.Name
 		if seen[name] { // neither of two is made
-			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are called %s", name), "let metadata.name differ by what the generators give", "metadata", "name")
+			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are called %s", name), "let metadata.name differ by what the generators give, or let fewer clusters be selected", "metadata", "name")
+			twice := wrong[name]
+			twice.Twice = true
+			wrong[name] = twice
 			continue
 		}
 		seen[name] = true

@@ -73,11 +73,15 @@ func (d *drafting) environments() {
 			names = append(names, env)
 		}
 	}
+	if d.alone {
+		d.settle(names)
+		return
+	}
 	if len(names) == 0 {
 		if len(targets) == 0 && d.onHubAlone() {
 			return
 		}
-		names = []string{"dev"}
+		names, d.assumed = []string{"dev"}, true
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	names = slices.Compact(names)
@@ -90,6 +94,81 @@ func (d *drafting) environments() {
 	for _, t := range targets {
 		d.spoke(t, cmp.Or(t.environment(names), names[0]))
 	}
+}
+
+// oneAtATime reports whether a set that leads to others makes the same Application for every cluster: the repositories are for an Argo CD in each cluster, that knows
+// this one alone.
+func (d *drafting) oneAtATime() bool {
+	if len(d.secrets) > 0 || len(d.estate.Clusters) == 1 {
+		return false
+	}
+	hub := d.world()
+	hub.Clusters = slices.DeleteFunc(slices.Clone(hub.Clusters), func(c appset.Cluster) bool { return c.Name != d.estate.Clusters[0].Name })
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			continue
+		}
+		all, err := doc.set.Expand(d.world())
+		if err != nil || !slices.ContainsFunc(all.Invalid, func(i appset.Invalid) bool { return i.Twice }) {
+			continue
+		}
+		one, err := doc.set.Expand(hub)
+		if err == nil && len(one.Invalid) == 0 && slices.ContainsFunc(one.Applications, func(a appset.Application) bool { return d.leadsOn(&a.Template) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// idle reports whether nothing goes to the spoke that nothing names, whatever is switched on.
+func (d *drafting) idle() bool {
+	if !d.assumed {
+		return false
+	}
+	clusters := slices.Clone(d.estate.Clusters)
+	for i := range clusters {
+		clusters[i].Addons = map[string]bool{}
+		for _, s := range d.selectors() {
+			if key, ok := strings.CutPrefix(s.key, "enable_"); ok {
+				clusters[i].Addons[key] = true
+			}
+		}
+	}
+	w, goes := estate.World(d.estate, clusters), false
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			continue
+		}
+		x, err := doc.set.Expand(w)
+		if err != nil {
+			return false
+		}
+		for _, a := range x.Applications {
+			if goes = true; a.Cluster != clusters[0].Name {
+				return false
+			}
+		}
+		if len(x.Invalid) > 0 {
+			return false
+		}
+	}
+	return goes
+}
+
+// settle makes the hub the one cluster, in the first of the environments.
+func (d *drafting) settle(names []string) {
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for i, name := range slices.Compact(names) {
+		d.environment(name).Order = i + 1
+		if i == 0 {
+			d.estate.Clusters[0].Environment = name
+		}
+	}
+}
+
+// hosts reports whether a cluster gets addons: a spoke, or the hub where it is the only one.
+func (d *drafting) hosts(c *lab.Cluster) bool {
+	return c.Role == lab.RoleSpoke || len(d.estate.Clusters) == 1
 }
 
 // onHubAlone reports whether everything goes to the cluster that the engine runs in.
@@ -165,7 +244,7 @@ func (d *drafting) selected() {
 		for i := range d.estate.Clusters {
 			c := &d.estate.Clusters[i]
 			_, has := c.Labels[s.key]
-			if !has && control.MatchString(value) == (c.Role == lab.RoleHub) {
+			if !has && (len(d.estate.Clusters) == 1 || control.MatchString(value) == (c.Role == lab.RoleHub)) {
 				c.Labels[s.key] = value
 			}
 		}
@@ -183,14 +262,14 @@ func (d *drafting) switches() {
 		sw := Switch{Addon: strings.ReplaceAll(key, "_", "-"), On: true, At: s.at}
 		for i := range d.estate.Clusters {
 			c := &d.estate.Clusters[i]
-			c.Addons[sw.Addon] = c.Role == lab.RoleSpoke && d.wants(c.Name, s.key)
+			c.Addons[sw.Addon] = d.hosts(c) && d.wants(c.Name, s.key)
 		}
 		if elsewhere := d.elsewhere(s.key); elsewhere != "" {
 			sw.On, sw.Why = false, "it comes from "+elsewhere
 		}
 		for i := range d.estate.Clusters {
 			c := &d.estate.Clusters[i]
-			if delete(c.Addons, sw.Addon); c.Role == lab.RoleSpoke {
+			if delete(c.Addons, sw.Addon); d.hosts(c) {
 				c.Addons[sw.Addon] = sw.On && d.wants(c.Name, s.key)
 			}
 		}
@@ -220,7 +299,11 @@ func (d *drafting) elsewhere(label string) string {
 				if !ours || source.Chart != "" || source.Path == "" {
 					continue
 				}
-				if urls := render.Fetches(render.Source{FS: r.FS, Source: source}); len(urls) > 0 {
+				at, err := r.Of(source.TargetRevision)
+				if err != nil {
+					return err.Error()
+				}
+				if urls := render.Fetches(render.Source{FS: at.FS, Source: source}); len(urls) > 0 {
 					return urls[0]
 				}
 			}

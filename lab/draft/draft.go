@@ -61,14 +61,17 @@ type Draft struct {
 // drafting is a draft in the making.
 type drafting struct {
 	Draft
-	estate   *lab.Estate
-	docs     []*document
-	secrets  []target // clusters that the repositories register
-	projects []string // that the repositories have
-	keys     map[string]*Key
-	taken    map[*document]bool // by the root
-	rendered map[string]bool    // sources of Applications
-	flux     syncs
+	estate    *lab.Estate
+	docs      []*document
+	secrets   []target // clusters that the repositories register
+	projects  []string // that the repositories have
+	permitted []string // servers that these permit
+	keys      map[string]*Key
+	taken     map[*document]bool // by the root
+	rendered  map[string]bool    // sources of Applications
+	flux      syncs
+	alone     bool // the hub is the only cluster
+	assumed   bool // nothing names a spoke, and there is one all the same
 }
 
 // New drafts the estate of a lab beside repositories, the first of which has the root.
@@ -96,9 +99,17 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		d.cloud()
 		d.selected()
 		d.read()
-		if !d.render() {
+		if !d.alone && d.oneAtATime() {
+			d.alone = true
+			continue
+		}
+		if d.render() {
+			continue
+		}
+		if d.alone || !d.idle() {
 			break
 		}
+		d.alone = true
 	}
 	d.switches()
 	d.roots()

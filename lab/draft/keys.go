@@ -50,7 +50,7 @@ func (d *drafting) given(key string, label bool) bool {
 		if label {
 			has = reg.Labels
 		}
-		if _, ok := has[key]; !ok && c.Role == lab.RoleSpoke && !d.bare(c) {
+		if _, ok := has[key]; !ok && d.hosts(&c) && !d.bare(c) {
 			return false
 		}
 	}

@@ -28,20 +28,24 @@ func (d *drafting) render() bool {
 				if !ok || source.Chart != "" || source.Path == "" || !fs.ValidPath(path.Clean(source.Path)) {
 					continue
 				}
+				at, err := r.Of(source.TargetRevision)
+				if err != nil {
+					continue // which is said when the estate is loaded
+				}
 				key := doc.at.String() + " " + app.Metadata.Name + " " + source.Path
-				if is := render.TypeOf(r.FS, source); is == render.Plain || is == render.Plugin || d.rendered[key] {
+				if is := render.TypeOf(at.FS, source); is == render.Plain || is == render.Plugin || d.rendered[key] {
 					continue
 				}
 				d.rendered[key] = true
 				docs, err := render.Render(render.Source{
-					FS: r.FS, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace, Ref: d.ref(app),
+					FS: at.FS, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace, Ref: d.ref(app),
 				})
 				if err != nil {
 					continue
 				}
 				before := len(d.docs)
 				for _, made := range docs {
-					d.add(r, made.File, []*yaml.Node{made.Node}, doc)
+					d.add(at, made.File, []*yaml.Node{made.Node}, doc)
 				}
 				found = found || len(d.docs) > before
 			}
@@ -55,7 +59,9 @@ func (d *drafting) ref(app *appset.Template) func(string) fs.FS {
 	return func(name string) fs.FS {
 		for _, s := range app.Spec.All() {
 			if r, ok := d.inputs().Mounted(s.RepoURL); ok && s.Ref == name {
-				return r.FS
+				if at, err := r.Of(s.TargetRevision); err == nil {
+					return at.FS
+				}
 			}
 		}
 		return nil

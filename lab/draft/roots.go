@@ -60,22 +60,38 @@ func (d *drafting) roots() {
 func (d *drafting) leadsTo(doc *document) []*document {
 	var list []*document
 	for _, app := range d.applications(doc) {
-		if !estate.ToHub(d.estate, app) {
-			continue
-		}
-		for _, source := range app.Spec.All() {
-			r, ok := d.inputs().Mounted(source.RepoURL)
-			if !ok || source.Chart != "" || source.Path == "" {
-				continue
-			}
-			for _, to := range d.docs {
-				if to.from == nil && to.repo.Name == r.Name && !slices.Contains(list, to) && takes(source, to.file) {
-					list = append(list, to)
-				}
+		for _, to := range d.below(app) {
+			if !slices.Contains(list, to) {
+				list = append(list, to)
 			}
 		}
 	}
 	return list
+}
+
+// below returns the documents in the folders that an Application syncs to the hub.
+func (d *drafting) below(app *appset.Template) []*document {
+	if !estate.ToHub(d.estate, app) {
+		return nil
+	}
+	var list []*document
+	for _, source := range app.Spec.All() {
+		r, ok := d.inputs().Mounted(source.RepoURL)
+		if !ok || source.Chart != "" || source.Path == "" {
+			continue
+		}
+		for _, to := range d.docs {
+			if to.from == nil && to.repo.Name == r.Name && takes(source, to.file) {
+				list = append(list, to)
+			}
+		}
+	}
+	return list
+}
+
+// leadsOn reports whether an Application syncs documents, or what may make some, to the hub.
+func (d *drafting) leadsOn(app *appset.Template) bool {
+	return len(d.below(app)) > 0 || estate.ToHub(d.estate, app) && app.Spec.Destination.Namespace == estate.NamespaceOf(d.estate)
 }
 
 // takes reports whether a source includes a file. Charts and kustomizations count as including all files of their

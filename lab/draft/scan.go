@@ -102,6 +102,11 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		switch scalar(n, "kind") {
 		case "AppProject":
 			d.projects = append(d.projects, scalar(n, "metadata", "name"))
+			if list := child(child(n, "spec"), "destinations"); list != nil {
+				for _, destination := range list.Content {
+					d.permitted = append(d.permitted, scalar(destination, "server"))
+				}
+			}
 			continue
 		case "ApplicationSet":
 			doc.set, problems = appset.Parse(name, n)

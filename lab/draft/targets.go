@@ -112,6 +112,9 @@ func (d *drafting) targets() []target {
 		}
 	}
 	written := map[string]bool{}
+	for _, server := range d.permitted {
+		written[server] = true
+	}
 	for _, doc := range d.docs {
 		for _, to := range d.aims(doc) {
 			if to.Server != "" && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {

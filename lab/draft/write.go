@@ -16,7 +16,13 @@ import (
 // write makes the estate's files.
 func (d *drafting) write() fs.FS {
 	out := d.estateFiles()
-	out[lab.RootFile] = d.root()
+	missing := d.missingProjects()
+	out[lab.RootFile] = d.root(missing)
+	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories); len(more) > 0 { // that nothing leads to
+		missing = append(missing, more...)
+		slices.Sort(missing)
+		out[lab.RootFile] = d.root(slices.Compact(missing))
+	}
 	return out.fs()
 }
 
@@ -115,10 +121,10 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 }
 
 // root is the app of apps: the folders of the repositories that have the documents which lead to all others.
-func (d *drafting) root() string {
+func (d *drafting) root(missing []string) string {
 	var b strings.Builder
 	b.WriteString("# What the engine is given: it leads to everything else.\n")
-	for _, name := range d.missingProjects() {
+	for _, name := range missing {
 		spec := mapping{}
 		spec.add("sourceRepos", []string{"*"})
 		spec.add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})

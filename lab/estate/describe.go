@@ -50,6 +50,11 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 					pins[env] = pin{source.TargetRevision, place(app, sourceField(app, i, "targetRevision")...)}
 				case source.Path != "" && a.Path == "":
 					if r, ok := l.source(source.RepoURL); ok {
+						if r != nil {
+							if at, err := r.Of(source.TargetRevision); err == nil {
+								r = at
+							}
+						}
 						a.Path, a.Positions["path"] = within(r, path.Clean(source.Path)), place(app, sourceField(app, i, "path")...)
 					}
 				}

@@ -95,7 +95,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
-	l.found, l.held, l.renderings = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}
+	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
 	l.beyond = l.mountOf
 	return l
 }
@@ -168,6 +168,7 @@ type loader struct {
 	other       *loader
 	haveChart   func(Chart) bool
 	mounted     []lab.Repository // by another reading
+	others      revisions        // of mounted repositories that are read
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
@@ -175,6 +176,9 @@ type loader struct {
 	sets     []set
 	plain    []plainApplication
 	found    map[foundAt]bool // every Application and ApplicationSet that the root leads to
+
+	projects map[string]*project // that the root brings; nil permits everything
+	unsure   bool                // part of what it leads to is not known, and may have more of them
 
 	held       map[tree]holding
 	renderings map[string]rendering

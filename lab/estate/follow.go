@@ -58,6 +58,7 @@ func (l *loader) follow() {
 			followed[s.Name] = true
 			x, err := s.Expand(w)
 			if err != nil {
+				l.unsure = true
 				continue // said when the set is expanded for what it makes
 			}
 			for _, app := range x.Applications {
@@ -76,6 +77,8 @@ func (l *loader) rootTrees() []tree {
 	for i, doc := range l.pointed() {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch text(doc, "kind") {
+		case "AppProject":
+			l.project(doc)
 		case "ApplicationSet":
 			l.addSet(tree{}, lab.RootFile, doc)
 		case "Application":
@@ -113,6 +116,8 @@ func (l *loader) trees(app *appset.Template, above string) []tree {
 	for _, source := range app.Spec.All() {
 		if r, ok := l.source(source.RepoURL); ok {
 			trees = append(trees, l.treeOf(r, app, source, nil)...)
+		} else if app.Spec.Destination.Namespace == NamespaceOf(l.estate) {
+			l.unsure = true
 		}
 	}
 	if above == "" && !app.Spec.Automated() {
@@ -133,12 +138,22 @@ func ToHub(e *lab.Estate, app *appset.Template) bool {
 // treeOf is the folder of an Application's source. root is where a root's Application is written, nil for others.
 func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.Source, root *lab.Position) []tree {
 	dir := path.Clean(source.Path)
-	if source.Chart != "" || source.Path == "" || !fs.ValidPath(dir) || r != nil && !r.Has(source.TargetRevision) {
+	if source.Chart != "" || source.Path == "" || !fs.ValidPath(dir) {
 		return nil
 	}
 	fsys := l.fsys
 	if r != nil {
-		fsys = r.FS
+		at, err := r.Of(source.TargetRevision)
+		if err != nil {
+			if l.unsure = true; root != nil {
+				l.note(*root, "what "+source.Path+" makes is not known: "+err.Error(), "lab does not wait for it")
+			}
+			return nil
+		}
+		r, fsys = at, at.FS
+	} else if root == nil && unserved(l.estate, source.TargetRevision) != "" {
+		l.unsure = true
+		return nil
 	}
 	t := tree{repo: r, dir: dir}
 	switch is := render.TypeOf(fsys, source); is {
@@ -147,6 +162,7 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 			t.recurse, t.include, t.exclude = d.Recurse, d.Include, d.Exclude
 		}
 	case render.Plugin:
+		l.unsure = l.unsure || app.Spec.Destination.Namespace == NamespaceOf(l.estate)
 		if root != nil {
 			l.unknown(*root, "a plugin", "lab does not wait for it")
 		}
@@ -235,6 +251,9 @@ func (l *loader) rootIsSynced() {
 // bring notes an object that comes to the hub, and returns the trees that it syncs.
 func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
 	kind := text(doc, "kind")
+	if l.beyondEngine(file, doc) {
+		return nil
+	}
 	of := l.held[t.folder()]
 	if slices.Contains(rootKinds, kind) && strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") {
 		of.leading++
@@ -243,6 +262,8 @@ func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
 	}
 	l.held[t.folder()] = of
 	switch kind {
+	case "AppProject":
+		l.project(doc)
 	case "ApplicationSet":
 		l.addSet(t, file, doc)
 	case "Application":

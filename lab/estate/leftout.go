@@ -61,11 +61,7 @@ func (l *loader) bringsEngine(app *appset.Template) bool {
 		if !ours || source.Path == "" {
 			continue
 		}
-		fsys := l.fsys
-		if r != nil {
-			fsys = r.FS
-		}
-		data, err := fs.ReadFile(fsys, path.Join(path.Clean(source.Path), "Chart.yaml"))
+		data, err := fs.ReadFile(l.tree(r, source.TargetRevision), path.Join(path.Clean(source.Path), "Chart.yaml"))
 		if err != nil {
 			continue // no chart
 		}
@@ -82,11 +78,7 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 	if !ours || source.Chart != "" || source.Path == "" {
 		return
 	}
-	fsys := l.fsys
-	if r != nil {
-		fsys = r.FS
-	}
-	for _, url := range render.Fetches(render.Source{FS: fsys, Source: source}) {
+	for _, url := range render.Fetches(render.Source{FS: l.tree(r, source.TargetRevision), Source: source}) {
 		if _, mounted := l.source(url); !mounted && !slices.Contains(g.Others, url) {
 			g.Others = append(g.Others, url)
 		}

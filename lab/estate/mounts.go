@@ -68,6 +68,8 @@ func (l *loader) mount(address, folder string, at lab.Position) {
 	r.Name, r.Branch = l.mirrorName(key), branchOf(r)
 	if r.Dir == "." {
 		r.Name, r.Branch = bridge.Estate, bridge.Branch
+	} else if r.Path != "" {
+		r.Revisions = l.revisions(r)
 	}
 	l.estate.Repositories = append(l.estate.Repositories, r)
 }
@@ -149,6 +151,11 @@ func branchOf(r lab.Repository) string {
 func (l *loader) mountOf(file string) (fs.FS, string) {
 	for _, r := range l.estate.Repositories {
 		if rel, ok := strings.CutPrefix(file, r.Dir+"/"); ok && r.Dir != "." {
+			return r.FS, rel
+		}
+	}
+	for _, r := range l.others.list() {
+		if rel, ok := strings.CutPrefix(file, r.Dir+"/"); ok {
 			return r.FS, rel
 		}
 	}

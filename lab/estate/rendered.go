@@ -33,8 +33,10 @@ func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Sourc
 			for _, s := range app.Spec.All() {
 				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
 					return l.fsys
-				} else if ok && s.Ref == name && r.Has(s.TargetRevision) {
-					return r.FS
+				} else if ok && s.Ref == name {
+					if at, err := r.Of(s.TargetRevision); err == nil {
+						return at.FS
+					}
 				}
 			}
 			return nil
@@ -77,6 +79,7 @@ func (l *loader) syncRendered(t tree) []tree {
 // unrendered reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
 // engine, which knows the cluster.
 func (l *loader) unrendered(t tree, x rendering, err error) {
+	l.unsure = true
 	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}
 	var known *render.Error
 	if errors.As(err, &known) {
@@ -102,6 +105,7 @@ func (l *loader) unrendered(t tree, x rendering, err error) {
 
 // unknown remarks on something that the root leads to and the files do not contain.
 func (l *loader) unknown(at lab.Position, what, cure string) {
+	l.unsure = true
 	l.note(at, "what "+what+" makes is known to the running engine alone", cure)
 }
 

@@ -64,6 +64,42 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	return kind != "AppProject"
 }
 
+// rootProjects checks the projects of the root's Applications: what these hold is said to be missing otherwise.
+func (l *loader) rootProjects() {
+	for _, doc := range l.rootDocs {
+		if text(doc, "kind") != "Application" {
+			continue
+		}
+		if project := text(doc, "spec", "project"); l.isMissing(project) {
+			l.also(lab.Problem{
+				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")),
+				Message:  fmt.Sprintf("application %s: project %q does not exist", text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
+			})
+		} else if app, _ := appset.ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project] != nil {
+			l.permitsRoot(doc, app)
+		}
+	}
+}
+
+// permitsRoot checks that the project of a root's Application permits it, as it is applied.
+func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
+	for i, original := range l.rootDocs {
+		if original != doc {
+			continue
+		}
+		applied, _ := appset.ParseApplication(lab.RootFile, l.pointed()[i])
+		if applied == nil {
+			return
+		}
+		if why := l.unruled(applied, l.estate.Hub().Name); why != "" {
+			l.also(lab.Problem{
+				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
+				Cure: "give it a project of its own in this file",
+			})
+		}
+	}
+}
+
 // rootNames returns the names of the root's Applications, with the root's file.
 func (l *loader) rootNames() map[string]string {
 	names := map[string]string{}

@@ -61,15 +61,21 @@ func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 		Namespace: NamespaceOf(e),
 		Clusters:  registrations(e, clusters),
 		Repository: func(url, revision string) (fs.FS, error) {
-			own := lab.Repository{Branch: in.RepoRevision, FS: e.FS}
 			r, ok := in.Mounted(url)
-			if url == in.RepoURL || ok && r.Dir == "." {
-				r, ok = &own, true
-			}
-			if !ok || !r.Has(revision) {
+			switch {
+			case url == in.RepoURL || ok && r.Dir == ".":
+				if why := unserved(e, revision); why != "" {
+					return nil, &appset.AbsentError{Reason: why}
+				}
+				return e.FS, nil
+			case !ok:
 				return nil, nil // not to be had from the files alone
 			}
-			return r.FS, nil
+			at, err := r.Of(revision)
+			if err != nil {
+				return nil, &appset.AbsentError{Reason: err.Error()}
+			}
+			return at.FS, nil
 		},
 	}
 }
@@ -81,6 +87,15 @@ func everything(c lab.Cluster, addons []lab.Addon) lab.Cluster {
 		c.Addons[a.Name] = true
 	}
 	return c
+}
+
+// potential are the estate's clusters with all addons switched on.
+func (l *loader) potential() []lab.Cluster {
+	list := make([]lab.Cluster, 0, len(l.estate.Clusters))
+	for _, c := range l.estate.Clusters {
+		list = append(list, everything(c, l.estate.Addons))
+	}
+	return list
 }
 
 // selected notes for every cluster which addons' ApplicationSets pick it, where that can be told.
@@ -113,11 +128,9 @@ func (l *loader) selected() {
 // expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
 // what an environment pins is known before a cluster is in it.
 func (l *loader) expand() {
-	actual, potential := l.world(), make([]lab.Cluster, 0, len(l.estate.Clusters))
-	for _, c := range l.estate.Clusters {
-		potential = append(potential, everything(c, l.estate.Addons))
-	}
-	all := World(l.estate, potential)
+	actual, all := l.world(), World(l.estate, l.potential())
+	actual.Project = func(name string) bool { return !l.isMissing(name) }
+	l.rootProjects()
 	owners := l.rootNames()    // application -> file of its set
 	known := map[string]bool{} // addon -> what its sets make is known
 	for _, s := range l.sets {
@@ -189,7 +202,11 @@ func (l *loader) unexpanded(s set, err error) {
 	var fault *appset.Error
 	switch {
 	case errors.As(err, &unknown):
-		l.note(unknown.Position, "what a "+unknown.What+" makes is known to the running engine alone", "lab does not wait for it")
+		message := "what a " + unknown.What + " makes is known to the running engine alone"
+		if unknown.Reason != "" {
+			message = "what a " + unknown.What + " makes is not known: " + unknown.Reason
+		}
+		l.note(unknown.Position, message, "lab does not wait for it")
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
 			l.also(p)
@@ -220,7 +237,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads, g.LeftOut = l.leads(&app.Template), l.leftOut(&app.Template, s.byHand)
+	g.Leads, g.LeftOut = l.leads(&app.Template), cmp.Or(l.leftOut(&app.Template, s.byHand), l.unruled(&app.Template, app.Cluster))
 	in := l.inputs()
 	l.strays(app)
 	for i, source := range app.Spec.All() {
@@ -236,6 +253,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			g.Others = append(g.Others, source.RepoURL)
 		}
 		l.fetches(&g, r, ours, source)
+		if why := l.unread(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
+			g.LeftOut = cmp.Or(g.LeftOut, why)
+		}
 		if ours && source.Chart == "" && source.Path != "" {
 			l.path(app, r, source, sourceField(app, i, "path"))
 		}
@@ -256,7 +276,12 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or give one this address: spec.server"})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: l.leftOut(app.Template, app.byHand)}}
+	if l.isMissing(app.Spec.Project) {
+		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to what the root syncs"})
+		return
+	}
+	why := cmp.Or(l.leftOut(app.Template, app.byHand), l.unruled(app.Template, cluster))
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}}
 	for _, source := range app.Spec.All() {
 		if source.Chart != "" {
 			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
@@ -266,6 +291,9 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			g.Others = append(g.Others, source.RepoURL)
 		}
 		l.fetches(&g, r, ours, source)
+		if why := l.unread(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
+			g.LeftOut = cmp.Or(g.LeftOut, why)
+		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
@@ -273,7 +301,13 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 // path checks a folder that an Application renders; r is the repository that has it, nil for the estate.
 func (l *loader) path(app *appset.Application, r *lab.Repository, source appset.Source, field []string) {
 	dir, origins := path.Clean(source.Path), app.Origins(field...)
-	if len(origins) == 0 || !fs.ValidPath(dir) || l.exists(within(r, dir)) || r != nil && !r.Has(source.TargetRevision) {
+	if r != nil {
+		var err error
+		if r, err = r.Of(source.TargetRevision); err != nil {
+			return
+		}
+	}
+	if len(origins) == 0 || !fs.ValidPath(dir) || l.exists(within(r, dir)) {
 		return
 	}
 	where := "the estate"

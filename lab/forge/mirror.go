@@ -30,7 +30,7 @@ func (g *Gitea) of(m Mirror, s State) *Gitea {
 	return &other
 }
 
-// Mirror creates the repository if missing, ensures its webhook, and pushes the working tree; see Push.
+// Mirror creates the repository if missing, ensures its webhook, and pushes the working tree, see Push, and the clone's other branches and tags, see Carry.
 func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also ...string) (PushResult, error) {
 	s, err := g.running(ctx)
 	if err == nil {
@@ -43,15 +43,40 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also .
 	if err := other.prepare(ctx, s); err != nil {
 		return PushResult{}, err
 	}
-	hooked, err := other.EnsureWebhook(ctx, url, secret, also...)
+	head, err := other.head(ctx, s)
 	if err != nil {
 		return PushResult{}, err
 	}
+	// A new repository is read by nobody yet, and its webhook would be called for every tag.
+	fresh, hooked := head.commit == "", false
+	if !fresh {
+		if hooked, err = other.EnsureWebhook(ctx, url, secret, also...); err != nil {
+			return PushResult{}, err
+		}
+	}
 	res, err := other.Push(ctx, m.Tree, m.Name+": lab up")
+	if err != nil {
+		return res, err
+	}
+	if err := res.carry(ctx, other.remote(s), m.Tree); err != nil {
+		return res, err
+	}
+	if fresh {
+		if hooked, err = other.EnsureWebhook(ctx, url, secret, also...); err != nil {
+			return res, err
+		}
+	}
 	if hooked {
 		res.Changed = append(res.Changed, "webhook")
 	}
-	return res, err
+	return res, nil
+}
+
+// carry adds the branches and tags that are not checked out.
+func (res *PushResult) carry(ctx context.Context, r Remote, tree Tree) error {
+	carried, err := r.Carry(ctx, tree)
+	res.Changed, res.Kept = append(res.Changed, carried.Missing...), carried.Kept
+	return err
 }
 
 // Mirrored returns what Mirror would change.
@@ -78,6 +103,13 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also
 	}
 	if err != nil {
 		return res, err
+	}
+	carried, err := other.remote(s).Carried(ctx, m.Tree)
+	if err != nil {
+		return res, err
+	}
+	for _, ref := range carried.Missing {
+		res.Differs = append(res.Differs, m.Name+"/"+ref)
 	}
 	has, err := other.HasWebhook(ctx, url, secret, also...)
 	if err == nil && !has {

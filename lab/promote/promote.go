@@ -90,6 +90,10 @@ func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Ed
 		}
 		return Edit{}, refuse(fmt.Sprintf("%s has no version of its own in environment %s", a.Name, p.To), cure)
 	}
+	if r, mounted := repositoryOf(est, pin.File); mounted {
+		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s is in the repository %s, at %s, which lab does not write to", a.Name, p.To, r.URL, pin),
+			"set it to "+p.Version+" there, and run lab up; or commit it to the mirror: lab git url "+r.Name)
+	}
 	if pin.Column == 0 {
 		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", a.Name, p.To, pin), "change it by hand, where the template takes it from")
 	}
@@ -110,6 +114,16 @@ func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Ed
 		}
 	}
 	return e, nil
+}
+
+// repositoryOf returns the mounted repository of a file, at any revision.
+func repositoryOf(est *lab.Estate, file string) (lab.Repository, bool) {
+	for _, r := range est.Repositories {
+		if r.Dir != "." && (strings.HasPrefix(file, r.Dir+"/") || strings.HasPrefix(file, r.Dir+"@")) {
+			return r, true
+		}
+	}
+	return lab.Repository{}, false
 }
 
 func key(env string) string {

@@ -331,3 +331,27 @@ func TestWriteAllOrNothing(t *testing.T) {
 	}
 	requireText("2\n")
 }
+
+// A version that stands in a mounted repository is not lab's to write.
+func TestPromoteMounted(t *testing.T) {
+	est := load(t)
+	i := slices.IndexFunc(est.Addons, func(a lab.Addon) bool { return a.Name == "podinfo" })
+	for name, at := range est.Addons[i].Positions {
+		at.File = "../gitops/" + at.File
+		est.Addons[i].Positions[name] = at
+	}
+	est.Repositories = []lab.Repository{{Name: "gitops", URL: "https://github.com/acme/gitops", Dir: "../gitops"}}
+	_, err := Plan(est, "podinfo", "dev", "staging")
+	var refused *lab.Error
+	if !errors.As(err, &refused) || refused.Code != "promotion" {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{"https://github.com/acme/gitops", "../gitops/addons/podinfo/applicationset.yaml:"} {
+		if !strings.Contains(refused.Message, part) {
+			t.Errorf("%q has no %s", refused.Message, part)
+		}
+	}
+	if !strings.Contains(refused.Cure, "lab git url gitops") {
+		t.Errorf("cure: %s", refused.Cure)
+	}
+}

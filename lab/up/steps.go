@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 
@@ -76,7 +77,7 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if hooked {
 		changes = append(changes, "webhook to "+r.Definition.Title)
 	}
-	mirrored, err := r.pushMirrors(ctx, p)
+	mirrored, kept, err := r.pushMirrors(ctx, p)
 	if err != nil {
 		return apply.Outcome{}, err
 	}
@@ -92,25 +93,31 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if err := r.recordForge(pushed.Commit, &Seen{}); err != nil {
 		return apply.Outcome{}, err
 	}
-	return apply.Outcome{Detail: "commit " + lab.Abbreviate(pushed.Commit), Changes: changes}, nil
+	detail := "commit " + lab.Abbreviate(pushed.Commit)
+	if len(kept) > 0 {
+		detail += ", as others have them in the forge: " + strings.Join(kept, ", ")
+	}
+	return apply.Outcome{Detail: detail, Changes: changes}, nil
 }
 
-// pushMirrors pushes the repositories besides the estate to their mirrors.
-func (r *run) pushMirrors(ctx context.Context, p lab.Progress) ([]string, error) {
-	var changes []string
+// pushMirrors pushes the repositories besides the estate to their mirrors. kept are the branches and tags that stay as others have them there.
+func (r *run) pushMirrors(ctx context.Context, p lab.Progress) (changes, kept []string, err error) {
 	for _, m := range r.mirrors() {
 		p("pushing " + m.Name)
 		url, also := r.webhookOf(m.Name)
 		res, err := r.Forge.Mirror(ctx, m, url, r.Creds.WebhookSecret, also...)
 		if err != nil {
-			return changes, err
+			return changes, kept, err
+		}
+		for _, ref := range res.Kept {
+			kept = append(kept, m.Name+"/"+ref)
 		}
 		for _, c := range res.Changed {
 			changes = append(changes, m.Name+"/"+c)
 		}
 		r.heads[m.Name] = res.Commit
 	}
-	return changes, nil
+	return changes, kept, nil
 }
 
 func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {

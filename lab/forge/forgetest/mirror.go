@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // mirrorDir is inside the estate's repository, to be moved and deleted with it.
@@ -36,6 +37,11 @@ func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string, a
 		}
 	}
 	res, err := f.mirror(m).Push(ctx, m.Tree, m.Name+": lab up")
+	if err != nil {
+		return res, err
+	}
+	carried, err := f.mirror(m).Carry(ctx, m.Tree)
+	res.Changed, res.Kept = append(res.Changed, carried.Missing...), carried.Kept
 	if hook := hookOf(url, secret, also); f.hooks[m.Name] != hook {
 		f.hooks = maps.Clone(f.hooks)
 		if f.hooks == nil {
@@ -66,6 +72,13 @@ func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string,
 	paths, err := f.mirror(m).Diff(ctx, m.Tree)
 	for _, p := range paths {
 		res.Differs = append(res.Differs, m.Name+"/"+p)
+	}
+	if err != nil {
+		return res, err
+	}
+	carried, err := f.mirror(m).Carried(ctx, m.Tree)
+	for _, ref := range carried.Missing {
+		res.Differs = append(res.Differs, m.Name+"/"+ref)
 	}
 	if f.hooks[m.Name] != hookOf(url, secret, also) {
 		res.Differs = append(res.Differs, "the webhook of repository "+m.Name+" is gone")
@@ -107,6 +120,29 @@ func testMirror(t *testing.T, s Subject) {
 	_, err = s.Forge.Mirror(ctx, m, url+"2", "s")
 	must(t, err)
 	seen("the webhook of repository gitops is gone")
+	repo, err := git.PlainInit(dir, false)
+	must(t, err)
+	must(t, repo.Storer.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, plumbing.NewBranchReferenceName(m.Branch))))
+	work, err := repo.Worktree()
+	must(t, err)
+	_, err = work.Add("apps")
+	must(t, err)
+	commit, err := work.Commit("one", &git.CommitOptions{Author: &object.Signature{Name: "a", Email: "a@lab.invalid", When: time.Now()}})
+	must(t, err)
+	for _, name := range []string{"refs/tags/v1", "refs/remotes/origin/release"} {
+		must(t, repo.Storer.SetReference(plumbing.NewHashReference(plumbing.ReferenceName(name), commit)))
+	}
+	_, err = s.Forge.Mirror(ctx, m, url, "s")
+	must(t, err)
+	seen()
+	must(t, repo.Storer.SetReference(plumbing.NewHashReference("refs/tags/v2", commit)))
+	seen("gitops/refs/tags/v2")
+	more, err := s.Forge.Mirror(ctx, m, url, "s")
+	must(t, err)
+	if !slices.Equal(more.Changed, []string{"refs/tags/v2"}) {
+		t.Errorf("pushed %+v", more)
+	}
+	seen()
 	if got := observe(t, s.Forge); got != estate {
 		t.Errorf("the estate is %+v, was %+v", got, estate)
 	}

@@ -1,0 +1,105 @@
+package estate
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+	"homelab/lab/gitfiles"
+)
+
+// revisions are mounted repositories as they are at what is not checked out.
+type revisions struct {
+	mu    sync.Mutex // sets are expanded side by side
+	found []*lab.Repository
+}
+
+func (r *revisions) list() []*lab.Repository {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.found)
+}
+
+func (r *revisions) add(found *lab.Repository) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found = append(r.found, found)
+}
+
+// revisions returns how a mounted clone is read at what is not checked out. A place there is FOLDER@REVISION/FILE.
+func (l *loader) revisions(r lab.Repository) func(string) (*lab.Repository, error) {
+	type outcome struct {
+		at  *lab.Repository
+		err error
+	}
+	open := sync.OnceValues(func() (*gitfiles.Clone, error) { return gitfiles.Open(r.Path) })
+	read := func(revision string) (*lab.Repository, error) {
+		clone, err := open()
+		if err != nil {
+			return nil, err
+		}
+		commit, err := clone.Commit(revision)
+		if err != nil {
+			return nil, fmt.Errorf("%w: git -C %s fetch --tags origin brings what upstream has", err, r.Dir)
+		}
+		at := r
+		at.Dir, at.Path, at.Branch, at.Revisions = r.Dir+"@"+revision, "", revision, nil
+		if at.FS, err = clone.Files(commit); err != nil {
+			return nil, err
+		}
+		l.others.add(&at)
+		return &at, nil
+	}
+	var mu sync.Mutex
+	known := map[string]outcome{}
+	return func(revision string) (*lab.Repository, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		o, ok := known[revision]
+		if !ok {
+			if o.at, o.err = read(revision); o.err != nil {
+				o.err = fmt.Errorf("%s at %s cannot be read: %w", r.Dir, revision, o.err)
+			}
+			known[revision] = o
+		}
+		return o.at, o.err
+	}
+}
+
+// tree returns the files of a source: r's at a revision, or the estate's own where r is nil.
+func (l *loader) tree(r *lab.Repository, revision string) fs.FS {
+	if r == nil {
+		return l.fsys
+	}
+	if at, err := r.Of(revision); err == nil {
+		return at.FS
+	}
+	return r.FS
+}
+
+// unread is why a source of a mounted repository cannot be read at its revision; empty where it can.
+func (l *loader) unread(address, revision string) string {
+	r, ok := l.source(address)
+	switch {
+	case !ok:
+		return ""
+	case r == nil:
+		return unserved(l.estate, revision)
+	}
+	if _, err := r.Of(revision); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// unserved is why the forge does not have the estate at a revision; empty where it does.
+func unserved(e *lab.Estate, revision string) string {
+	own := lab.Repository{Branch: bridge.InputsOf(e).RepoRevision}
+	if own.Has(revision) {
+		return ""
+	}
+	return fmt.Sprintf("the forge has the estate as branch %s alone, and not %s", own.Branch, revision)
+}

@@ -1,0 +1,172 @@
+// Package gitfiles reads a clone's references, and its files at any of them. It writes nothing.
+package gitfiles
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// Clone is a Git repository on disk.
+type Clone struct {
+	repo *git.Repository
+	mu   sync.Mutex // go-git's storage is for one reader at a time
+}
+
+// Open opens the clone whose root is dir, a linked work tree or a submodule too. One that is shallow is refused: what it lacks, no server would take from it.
+func Open(dir string) (*Clone, error) {
+	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return nil, errors.New("it is no Git repository")
+	}
+	if err != nil {
+		return nil, err
+	}
+	shallow, err := repo.Storer.Shallow()
+	if err == nil && len(shallow) > 0 {
+		err = errors.New("the clone is shallow: git fetch --unshallow --tags makes it whole")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Clone{repo: repo}, nil
+}
+
+// Prefixes of references.
+const (
+	heads  = "refs/heads/"
+	tags   = "refs/tags/"
+	origin = "refs/remotes/origin/"
+)
+
+// Reference is a branch or a tag of a clone, as its upstream has it.
+type Reference struct {
+	Name string // refs/heads/NAME or refs/tags/NAME
+	From string // in the clone: a branch that is there as origin's alone is refs/remotes/origin/NAME
+	Hash string // of a commit, or of an annotated tag
+}
+
+// References returns the clone's branches and tags, sorted by name. Branches that only origin has are among them: a fresh clone has one branch of its own.
+func (c *Clone) References() ([]Reference, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	iter, err := c.repo.References()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Reference{}
+	err = iter.ForEach(func(ref *plumbing.Reference) error {
+		from := ref.Name().String()
+		name := from
+		if branch, ok := strings.CutPrefix(from, origin); ok {
+			name = heads + branch
+		}
+		if ref.Type() != plumbing.HashReference || !strings.HasPrefix(name, heads) && !strings.HasPrefix(name, tags) {
+			return nil // origin/HEAD is a symbolic one
+		}
+		if _, own := found[name]; !own || from == name {
+			found[name] = Reference{Name: name, From: from, Hash: ref.Hash().String()}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Reference) int { return strings.Compare(a.Name, b.Name) }), nil
+}
+
+// commitHash is a commit's hash, maybe abbreviated.
+var commitHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+
+// Commit resolves a revision as Argo CD does: a branch, a tag, a constraint that the newest tag meets, or a commit.
+func (c *Clone) Commit(revision string) (string, error) {
+	refs, err := c.References()
+	if err != nil {
+		return "", err
+	}
+	for _, prefix := range []string{"", heads, tags} {
+		for _, ref := range refs {
+			if ref.Name == prefix+revision {
+				return c.peel(ref.Hash)
+			}
+		}
+	}
+	if ref, ok := newest(refs, revision); ok {
+		return c.peel(ref.Hash)
+	}
+	if commitHash.MatchString(revision) {
+		return c.peel(revision)
+	}
+	return "", fmt.Errorf("no branch, tag or commit %s", revision)
+}
+
+// newest returns the tag with the highest version that meets a constraint.
+func newest(refs []Reference, constraint string) (best Reference, ok bool) {
+	if _, err := semver.NewVersion(constraint); err == nil {
+		return best, false
+	}
+	meets, err := semver.NewConstraint(constraint)
+	if err != nil {
+		return best, false
+	}
+	var highest *semver.Version
+	for _, ref := range refs {
+		tag, is := strings.CutPrefix(ref.Name, tags)
+		if v, err := semver.NewVersion(tag); is && err == nil && meets.Check(v) && (highest == nil || v.GreaterThan(highest)) {
+			best, highest = ref, v
+		}
+	}
+	return best, highest != nil
+}
+
+// peel returns the commit of an object.
+func (c *Clone) peel(hash string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, err := c.repo.ResolveRevision(plumbing.Revision(hash))
+	if err != nil {
+		return "", fmt.Errorf("no commit %s", hash)
+	}
+	if tag, err := c.repo.TagObject(*h); err == nil {
+		commit, err := tag.Commit()
+		if err != nil {
+			return "", fmt.Errorf("tag %s: %w", tag.Name, err)
+		}
+		return commit.Hash.String(), nil
+	}
+	return h.String(), nil
+}
+
+// Follows reports whether a commit has another in its history.
+func (c *Clone) Follows(commit, other string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	later, err := c.repo.CommitObject(plumbing.NewHash(commit))
+	if err != nil {
+		return false
+	}
+	earlier, err := c.repo.CommitObject(plumbing.NewHash(other))
+	if err != nil {
+		return false
+	}
+	is, err := earlier.IsAncestor(later)
+	return err == nil && is
+}
+
+// tree returns the tree of a commit.
+func (c *Clone) tree(commit string) (*object.Tree, error) {
+	o, err := c.repo.CommitObject(plumbing.NewHash(commit))
+	if err != nil {
+		return nil, err
+	}
+	return o.Tree()
+}
