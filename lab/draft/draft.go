@@ -56,6 +56,14 @@ type Draft struct {
 	Addons []Switch
 	Roots  []lab.Position // of the ApplicationSets and Applications that the root syncs
 	Beside []lab.Position // of those that nothing leads to, and that the root leaves out
+
+	Without []Left // of what Flux is led to, and that does not come to the lab
+}
+
+// Left is an object that a draft leaves out.
+type Left struct {
+	At  lab.Position
+	Why string
 }
 
 // drafting is a draft in the making.

@@ -140,6 +140,9 @@ func printed(t *testing.T, d *draft.Draft) string {
 	for _, at := range d.Roots {
 		fmt.Fprintf(&b, "# root %s\n", at)
 	}
+	for _, o := range d.Without {
+		fmt.Fprintf(&b, "# without %s: %s\n", o.At, o.Why)
+	}
 	for _, at := range d.Beside {
 		fmt.Fprintf(&b, "# beside %s\n", at)
 	}

@@ -20,7 +20,7 @@ import (
 type syncs struct {
 	kustomizations []synced
 	repositories   []synced // GitRepositories
-	instances      []synced // FluxInstances, of flux-operator
+	instances      []synced // specs of FluxInstances, of Flux Operator
 }
 
 // synced is such a document.
@@ -45,7 +45,12 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	case group == "source.toolkit.fluxcd.io" && kind == "GitRepository":
 		s.repositories = append(s.repositories, doc)
 	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
+		doc.node = child(n, "spec")
 		s.instances = append(s.instances, doc)
+	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart that makes a FluxInstance
+		if doc.node = child(child(child(n, "spec"), "values"), "instance"); child(doc.node, "sync") != nil {
+			s.instances = append(s.instances, doc)
+		}
 	}
 }
 
@@ -59,7 +64,7 @@ type fluxRoot struct {
 	name    string     // of the GitRepository and of the Kustomization
 	spec    *yaml.Node // of the Kustomization; nil where there is none
 
-	encrypted []map[string]string // objects beside the Kustomization that only its key opens
+	patches []fluxset.Patch // with which all that it leads to works here
 }
 
 // roots finds the folders of clusters: those that a Kustomization syncs which lies in them, as after `flux bootstrap`, those of a FluxInstance, and without
@@ -76,7 +81,7 @@ func (s *syncs) roots() []fluxRoot {
 		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
 			continue
 		}
-		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(scalar(k.node, "metadata", "name"), lab.FluxNamespace), spec: child(k.node, "spec")}
+		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(scalar(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
 		for _, g := range s.repositories {
 			if scalar(g.node, "metadata", "name") == scalar(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
 				r.url = scalar(g.node, "spec", "url")
@@ -85,9 +90,10 @@ func (s *syncs) roots() []fluxRoot {
 		add(r)
 	}
 	for _, i := range s.instances {
-		sync := child(child(i.node, "spec"), "sync")
+		sync := child(i.node, "sync")
 		if dir := path.Clean(scalar(sync, "path")); sync != nil && fs.ValidPath(dir) && scalar(sync, "kind") == "GitRepository" {
-			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: scalar(sync, "url"), name: cmp.Or(scalar(sync, "name"), lab.FluxNamespace)})
+			name := cmp.Or(scalar(sync, "name"), lab.FluxNamespace)
+			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: scalar(sync, "url"), name: name, spec: i.instance(name)})
 		}
 	}
 	if len(list) == 0 {
@@ -182,13 +188,10 @@ func (d *drafting) fluxClusters(roots []fluxRoot) {
 }
 
 // withoutFlux are the patches by which a root leaves out what installs Flux, which lab does.
-var withoutFlux = []map[string]any{
-	without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}),
-	without(map[string]string{"group": "fluxcd.controlplane.io"}),
-}
+var withoutFlux = []fluxset.Patch{without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}), without(map[string]string{"group": "fluxcd.controlplane.io"})}
 
-func without(target map[string]string) map[string]any {
-	return map[string]any{"target": target, "patch": "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"}
+func without(target map[string]string) fluxset.Patch {
+	return fluxset.Patch{Target: target, Patch: fluxset.Deleted}
 }
 
 // sync is what a cluster's Flux starts from: the estate's folder of the cluster, and then the repository's, as its own Kustomization has it.
@@ -203,7 +206,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn":
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of a former API
 		default:
 			spec.add(key, r.spec.Content[i+1])
 		}
@@ -212,14 +215,13 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	if theirs := child(r.spec, "patches"); theirs != nil {
 		patches.Content = append(patches.Content, theirs.Content...)
 	}
-	left := slices.Clone(withoutFlux)
-	for _, o := range r.encrypted {
-		left = append(left, without(o))
-	}
-	for _, p := range left {
+	for _, p := range slices.Concat(withoutFlux, r.patches) {
 		var n yaml.Node
 		if err := n.Encode(p); err != nil {
-			panic(err) // a value of our own
+			panic(err) // texts of our own
+		}
+		if p.Why != "" {
+			n.HeadComment = p.Why + ": " + p.At.String()
 		}
 		patches.Content = append(patches.Content, &n)
 	}

@@ -23,6 +23,7 @@ const seedsAddon = "seeds"
 // seed is a ConfigMap or a Secret that the repositories read and do not have.
 type seed struct {
 	kind, namespace, name string
+	of                    string // type of a Secret, where it has one
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
 }
@@ -37,81 +38,49 @@ func (s *seed) read(k fluxset.ReadKey) {
 
 // seeds writes the addon, for all clusters that a root is of; nothing where the repositories have all that they read.
 func (d *drafting) seeds(roots []fluxRoot) (files, error) {
-	var list []*seed
-	namespaces, has := map[string]lab.Position{}, map[string]bool{}
-	for i := range roots {
-		x := d.expand(roots[i])
-		if roots[i].encrypted = d.encrypted(x); len(roots[i].encrypted) > 0 {
-			x = d.expand(roots[i])
-		}
-		for _, app := range slices.Concat(x.Roots, x.Applications) {
-			d.reads(&list, app)
-			for _, o := range app.Objects {
-				at := lab.Position{File: o.File, Line: o.Line}
-				if scalar(o.Node, "kind") == "Namespace" {
-					has[scalar(o.Node, "metadata", "name")] = true
-				} else if in := scalar(o.Node, "metadata", "namespace"); in != "" {
-					namespaces[in] = first(namespaces[in], at)
-				}
-				if scalar(o.Node, "kind") == "HelmRelease" && scalar(o.Node, "spec", "install", "createNamespace") != "true" {
-					if in := scalar(o.Node, "spec", "targetNamespace"); in != "" {
-						namespaces[in] = first(namespaces[in], at)
-					}
-				}
-			}
-		}
-	}
-	for name := range namespaces {
-		_, ofCluster := lab.FluxClusterOf(name)
-		if ofCluster || has[name] || builtin(name) {
-			delete(namespaces, name)
-		}
-	}
-	for _, s := range list { // namespaces first, whoever else makes them later
-		if !builtin(s.namespace) {
-			namespaces[s.namespace] = first(namespaces[s.namespace], s.at)
-		}
-	}
-	if len(list)+len(namespaces) == 0 {
-		return nil, nil
-	}
-	d.fluxCloud(list)
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
 			c.Addons[seedsAddon] = true
 		}
 	}
+	l := &lacks{namespaces: map[string]lab.Position{}, has: map[string]bool{}}
+	for range deepest { // a variable that has a value may lead to more
+		before := l.size()
+		d.lack(l, roots)
+		if d.fluxCloud(l.seeds); l.size() == before {
+			break
+		}
+	}
+	namespaces := l.namespaces
+	for name := range namespaces {
+		_, ofCluster := lab.FluxClusterOf(name)
+		if ofCluster || l.has[name] || builtin(name) {
+			delete(namespaces, name)
+		}
+	}
+	for _, s := range l.seeds { // namespaces first, whoever else makes them later
+		if !builtin(s.namespace) {
+			namespaces[s.namespace] = first(namespaces[s.namespace], s.at)
+		}
+	}
+	if len(l.seeds)+len(namespaces) == 0 {
+		for i := range d.estate.Clusters {
+			delete(d.estate.Clusters[i].Addons, seedsAddon)
+		}
+		return nil, nil
+	}
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		texts = append(texts, object("v1", "Namespace", *plain("name", name), mapping{}))
 		d.note(Key{In: "namespace " + name, How: MadeUp, At: namespaces[name]})
 	}
-	for _, s := range list {
+	for _, s := range l.seeds {
 		texts = append(texts, d.seedText(s))
 	}
 	d.Addons = append(d.Addons, Switch{Addon: seedsAddon, On: true, At: roots[0].at})
 	text := "# What the repositories read and do not have: something else than Git gives it to the clusters upstream.\n" + strings.Join(texts, "---\n")
 	return files{path.Join(fluxset.Dir(seedsAddon), "seeds.yaml"): text}, nil
-}
-
-// encrypted are the objects of roots that only a key opens which is not here: with one of them, a root applies nothing at all.
-func (d *drafting) encrypted(x fluxset.Expansion) []map[string]string {
-	var list []map[string]string
-	for _, root := range x.Roots {
-		for _, o := range root.Objects {
-			if child(o.Node, "sops") == nil {
-				continue
-			}
-			target := map[string]string{"kind": scalar(o.Node, "kind"), "name": scalar(o.Node, "metadata", "name")}
-			if in := scalar(o.Node, "metadata", "namespace"); in != "" {
-				target["namespace"] = in
-			}
-			list = append(list, target)
-			d.Beside = append(d.Beside, lab.Position{File: o.File, Line: o.Line})
-		}
-	}
-	return list
 }
 
 func first(a, b lab.Position) lab.Position {
@@ -126,12 +95,13 @@ func builtin(namespace string) bool {
 }
 
 // expand follows a root through the repositories.
-func (d *drafting) expand(r fluxRoot) fluxset.Expansion {
+func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
 	in := d.inputs()
 	return fluxset.Expand(fluxset.World{
 		FS: files{file: d.sync(r, false)}.fs(), Home: r.cluster,
-		Vars: func(string, string) map[string]string { return nil },
+		Vars:    func(string, string) map[string]string { return nil },
+		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			m, mounted := in.Mounted(url)
 			if !mounted || !m.Has(revision) {
@@ -140,6 +110,26 @@ func (d *drafting) expand(r fluxRoot) fluxset.Expansion {
 			return m.FS, m.Dir, nil
 		},
 	}, file)
+}
+
+// assumed are the data that a cluster's seed will have.
+func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[string]string {
+	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == read.Kind && s.namespace == read.Namespace && s.name == read.Name })
+	c, known := d.estate.Cluster(cluster)
+	if i < 0 || !known {
+		return nil
+	}
+	reg := d.registered(c)
+	vars := lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
+	data := map[string]string{}
+	for _, k := range l.seeds[i].keys {
+		value, how := d.seedValue(k)
+		if how == Bridged {
+			value = vars[strings.Trim(strings.ReplaceAll(value, "${quote}", ""), "${}")]
+		}
+		data[k.Name] = value
+	}
+	return data
 }
 
 // secretWord are words in the names of what belongs to a Secret.
@@ -223,11 +213,17 @@ func (d *drafting) seedText(s *seed) string {
 	m.add("apiVersion", "v1")
 	m.add("kind", s.kind)
 	m.add("metadata", &meta)
+	if s.of != "" {
+		m.add("type", s.of)
+	}
 	if len(s.keys) > 0 {
 		m.add(field, &data)
 	}
 	return encoded(&m.node)
 }
+
+// environmentWord is how a variable is called that says which stage a cluster is of. A cluster without an environment is called after it.
+var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
 
 // guesses are values for names that nothing else tells of.
 var guesses = []struct{ words, value string }{
@@ -242,6 +238,10 @@ var guesses = []struct{ words, value string }{
 	{`size|storage|capacity`, "1Gi"},
 	{`storage_?class`, "standard"},
 	{`time_?zone|^tz$`, "UTC"},
+	{`zone_?id`, "Z0123456789ABCDEFGHIJ"},
+	{`availability_?zone|(^|_)azs?$`, "eu-west-1a"},
+	{`_arn$`, "arn:aws:iam::123456789012:role/lab"},
+	{`dockerconfigjson`, `{"auths":{}}`},
 }
 
 // seedValue is a value of the bridge, where one is called so, or one that is made up after the name.
@@ -251,7 +251,14 @@ func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 	}
 	name := strings.ToLower(k.Name)
 	provider := d.environment(lab.DefaultEnvironment).Cloud.Provider
-	for _, v := range []string{k.Name, name, provider + "_" + name, "cluster_" + name} {
+	names := []string{k.Name, name, provider + "_" + name, "cluster_" + name}
+	for _, rest, more := strings.Cut(name, "_"); more; _, rest, more = strings.Cut(rest, "_") { // private_subnet_ids: aws_subnet_ids
+		names = append(names, provider+"_"+rest)
+	}
+	if environmentWord.MatchString(name) {
+		names = append(names, "environment", "cluster_name")
+	}
+	for _, v := range names {
 		if d.bridged(v) {
 			return "${quote}${" + v + "}${quote}", Bridged
 		}

@@ -2,6 +2,7 @@ package estate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -136,7 +137,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		home = ""
 	}
 	return fluxset.World{
-		FS: l.fsys, Home: home,
+		FS: l.fsys, Home: home, Extra: l.estate.Hub().Engine.Extra,
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
 				return nil
@@ -242,13 +243,6 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		switch {
 		case r.Suspended:
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
-		case r.Folder != "":
-			fsys, dir, err := w.Repository(r.URL, r.Revision)
-			if err != nil {
-				g.Others = appendNew(g.Others, r.URL)
-			} else if _, err := fs.Stat(fsys, r.Folder); err != nil {
-				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
-			}
 		case r.Source == "HelmRepository "+lab.FluxNamespace+"/charts" && r.URL == "":
 			at := r.At
 			if version, pinned := addon.Version(c.Environment); version == r.Version {
@@ -259,6 +253,24 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source))
 		case r.URL == "":
 			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + lab.FluxNamespace})
+		case r.Folder != "":
+			fsys, dir, err := w.Repository(r.URL, r.Revision)
+			var absent *fluxset.Absent
+			switch {
+			case errors.As(err, &absent) && absent.Why != "" && mounted != nil:
+				g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err))
+			case err != nil:
+				g.Others = appendNew(g.Others, r.URL)
+			default:
+				if _, err := fs.Stat(fsys, r.Folder); err == nil {
+					break
+				}
+				if mounted != nil { // nobody here can mend it
+					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s takes its chart from %s, which %s has not", r.Name, r.Folder, cmp.Or(dir, "the estate")))
+					break
+				}
+				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
+			}
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
 			g.Others = appendNew(g.Others, r.URL)

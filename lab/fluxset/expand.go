@@ -29,6 +29,8 @@ type World struct {
 	FS         fs.FS                                                          // the estate
 	Home       string                                                         // the cluster whose Flux has the roots; empty where one drives all
 	Vars       func(namespace, name string) map[string]string                 // data of a ConfigMap or Secret where Flux runs; nil if unknown
+	Assumed    func(Read) map[string]string                                   // what stands for the data of what is not known; nil for nothing
+	Extra      []string                                                       // controllers of image automation that Flux has
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository; dir is its place within the estate. *Absent if it is not ours
 }
 
@@ -55,7 +57,10 @@ type Application struct {
 	LeftOut   string   // why it cannot work here, whatever can be had
 
 	nowhere string // source that nothing applies
+	source  string // as Expansion.Sources has it
 	mounted bool   // it is of a repository beside the estate
+	patched bool   // it has patches of its own
+	decrypt bool   // it decrypts
 }
 
 // Key is the application's namespace and name.
@@ -86,6 +91,7 @@ type Release struct {
 	URL                   string // of the repository
 	Source                string // kind and name of the repository, "HelmRepository charts"
 	Revision              string // of a Git repository
+	Engine                bool   // it is one that would install an engine
 	At                    lab.Position
 	Suspended             bool
 }
@@ -100,13 +106,13 @@ type Expansion struct {
 
 // Expand follows the Kustomizations in a root's file, again where one needs a source or a ConfigMap that a later one applies.
 func Expand(w World, file string) Expansion {
-	data, sources, revisions := map[string]map[string]string{}, map[string]string{}, map[string]string{}
+	from, data := origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}}, map[string]map[string]string{}
 	for {
-		known := len(data) + len(sources)
-		x := &expander{World: w, Expansion: Expansion{Sources: sources}, seen: map[string]bool{}, revisions: revisions, data: data}
+		known := len(data) + len(from.of)
+		x := &expander{World: w, Expansion: Expansion{Sources: from.url}, seen: map[string]bool{}, origins: from, data: data}
 		x.roots(file)
 		x.leaveOut()
-		if !x.missed() || len(data)+len(sources) == known {
+		if !x.missed() || len(data)+len(from.of) == known {
 			return x.Expansion
 		}
 	}
@@ -117,7 +123,7 @@ func (x *expander) missed() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
 		return a.nowhere != "" && x.Sources[a.nowhere] != "" ||
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
-			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && x.Sources[r.Source] != "" })
+			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.Sources[r.Source] != "" || x.of[r.Source] != nil) })
 	})
 }
 
@@ -157,9 +163,9 @@ func (x *expander) roots(file string) {
 type expander struct {
 	World
 	Expansion
-	seen      map[string]bool              // Kustomizations
-	revisions map[string]string            // of sources
-	data      map[string]map[string]string // of ConfigMaps and Secrets that are applied, by kind, namespace and name
+	origins
+	seen map[string]bool              // Kustomizations
+	data map[string]map[string]string // of ConfigMaps and Secrets that are applied, by kind, namespace and name
 }
 
 const maxDepth = 20 // of Kustomizations in one another
@@ -204,13 +210,14 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	x.conditions(app, doc.Node)
 	ref := get(doc.Node, "spec", "sourceRef")
 	source := text(ref, "kind") + " " + cmp.Or(text(ref, "namespace"), app.Namespace) + "/" + text(ref, "name")
+	app.source = source
 	url, known := x.Sources[source]
 	if !known {
 		app.nowhere = source
 		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source))
 		return app
 	}
-	fsys, dir, err := x.Repository(url, x.revisions[source])
+	fsys, dir, err := x.Repository(url, x.revision(source))
 	var absent *Absent
 	switch {
 	case errors.As(err, &absent) && absent.Why == "":
@@ -221,7 +228,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return app
 	}
 	within := app.mounted
-	app.mounted = dir != ""
+	if app.mounted = dir != ""; app.mounted {
+		fsys = x.artifact(source, fsys)
+		x.afar(app, doc.Node)
+		x.including(app)
+	}
 	app.Path = path.Join(dir, text(doc.Node, "spec", "path"))
 	k := render.Kustomization{FS: fsys, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
@@ -257,6 +268,12 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		case text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			x.valuesFrom(app, o)
+			if app.mounted {
+				x.afar(app, o.Node)
+			}
+			if r := app.Releases[len(app.Releases)-1]; r.Engine && app.mounted {
+				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would install an engine over the lab's")
+			}
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
 			x.seen[key(o.Node)] = true
 			if below := x.follow(o, app, depth+1); below != nil {
@@ -274,14 +291,24 @@ func (x *expander) release(o render.Document) Release {
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: text(o.Node, "spec", "suspend") == "true",
 	}
 	ref := get(o.Node, "spec", "chartRef")
-	if chart := get(o.Node, "spec", "chart", "spec"); chart != nil {
+	source := func() (kind, name string) {
+		return text(ref, "kind"), cmp.Or(text(ref, "namespace"), namespace) + "/" + text(ref, "name")
+	}
+	chart := get(o.Node, "spec", "chart", "spec")
+	if kind, name := source(); chart == nil && kind == "HelmChart" {
+		r.Source = kind + " " + name
+		if of := x.of[r.Source]; of != nil {
+			namespace, chart = text(of, "metadata", "namespace"), get(of, "spec")
+		}
+	}
+	if chart != nil {
 		ref = get(chart, "sourceRef")
 		r.Chart, r.Version = text(chart, "chart"), text(chart, "version")
 	}
-	kind := text(ref, "kind")
-	name := cmp.Or(text(ref, "namespace"), namespace) + "/" + text(ref, "name")
+	kind, name := source()
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
-	r.Revision = x.revisions[r.Source]
+	r.Revision = x.revision(r.Source)
+	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
 	if kind == "GitRepository" || kind == "Bucket" {
 		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 // conditions notes what has to be before an application is ready.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
+	app.patched, app.decrypt = get(n, "spec", "patches") != nil, get(n, "spec", "decryption") != nil
 	checks := get(n, "spec", "healthChecks")
 	app.Waits = text(n, "spec", "wait") == "true" || checks != nil && len(checks.Content) > 0
 	if list := get(n, "spec", "dependsOn"); list != nil {
@@ -57,9 +59,10 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 				Kind: text(ref, "kind"), Namespace: app.Namespace, Name: text(ref, "name"), Optional: text(ref, "optional") == "true",
 				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
-			for k, v := range x.dataOf(r) {
-				vars[k] = v
+			if x.Assumed != nil && !r.Known {
+				maps.Copy(vars, x.Assumed(r))
 			}
+			maps.Copy(vars, x.dataOf(r))
 			app.Reads = append(app.Reads, r)
 		}
 	}
@@ -87,35 +90,29 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 	}
 }
 
-// sources notes the addresses and revisions of sources.
-func (x *expander) sources(objects []render.Document) {
-	for _, o := range objects {
-		url := text(o.Node, "spec", "url")
-		if url == "" || !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") {
-			continue
-		}
-		of := text(o.Node, "kind") + " " + key(o.Node)
-		if _, known := x.Sources[of]; known {
-			continue // a root is not what Git has of it
-		}
-		x.Sources[of] = url
-		ref := get(o.Node, "spec", "ref")
-		x.revisions[of] = cmp.Or(text(ref, "commit"), text(ref, "name"), text(ref, "semver"), text(ref, "tag"), text(ref, "branch"))
-	}
-}
-
 // applied notes the data of what an application applies, and what it cannot apply here.
 func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
 		kind := text(o.Node, "kind")
 		of := kind + " " + text(o.Node, "metadata", "name")
 		switch {
-		case get(o.Node, "sops") != nil:
+		case Encrypted(o.Node):
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and the key is not here")
-		case strings.HasPrefix(text(o.Node, "apiVersion"), "image.toolkit.fluxcd.io/"):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that lab does not install")
+		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+		case isOperator(o.Node):
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is of Flux Operator, which lab does not install")
+		case served(o.Node) != "":
+			x.outdated(app, o, of)
 		case kind == "ConfigMap" || kind == "Secret":
 			x.data[kind+" "+key(o.Node)] = dataOf(o.Node)
+		case kind == "Receiver" && strings.HasPrefix(text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
+			if ref := get(o.Node, "spec", "secretRef"); ref != nil {
+				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
+				app.Reads = append(app.Reads, x.reading(Read{
+					Kind: "Secret", Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
+				}))
+			}
 		}
 	}
 }
@@ -148,6 +145,7 @@ func dataOf(n *yaml.Node) map[string]string {
 
 // leaveOut has what an application takes with it left out, too: what it would apply, and what waits for it.
 func (x *expander) leaveOut() {
+	x.locked()
 	why := map[string]string{}
 	for _, a := range slices.Concat(x.Roots, x.Applications) {
 		if a.LeftOut != "" {

@@ -2,11 +2,9 @@ package fluxset
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 const foreignRoot = `apiVersion: source.toolkit.fluxcd.io/v1
@@ -31,25 +29,7 @@ spec: {path: ./` + name + `, sourceRef: {kind: GitRepository, name: flux-system}
 
 const substitutes = ", postBuild: {substituteFrom: [{kind: ConfigMap, name: settings}, {kind: Secret, name: keys, optional: true}]}"
 
-func expandForeign(files map[string]string) Expansion {
-	fsys := fstest.MapFS{}
-	for name, text := range files {
-		fsys[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return Expand(World{
-		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(foreignRoot)}}, Home: "prod",
-		Vars: func(string, string) map[string]string { return nil },
-		Repository: func(url, revision string) (fs.FS, string, error) {
-			switch {
-			case url != "https://example.com/fleet":
-				return nil, "", &Absent{}
-			case revision != "main" && revision != "":
-				return nil, "", &Absent{Why: "it asks for " + revision}
-			}
-			return fsys, "../fleet", nil
-		},
-	}, "root.yaml")
-}
+func expandForeign(files map[string]string) Expansion { return expandWith(foreignRoot, files) }
 
 // What one Kustomization applies is known to those that come before it, too.
 func TestReads(t *testing.T) {
@@ -129,7 +109,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	want := map[string]string{
 		"fine": "", "far": "", "suspended": "it is suspended: spec.suspend", "over": "it is suspended: spec.suspend", "under": "it comes with over, which is left out",
-		"vault": "Secret vault is encrypted, and the key is not here", "images": "ImagePolicy web is of a component of Flux that lab does not install",
+		"vault": "Secret vault is encrypted, and the key is not here", "images": "ImagePolicy web is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub",
 		"later": "it waits for vault, which is left out", "late": "it waits for later, which is left out", "pinned": "GitRepository flux-system/pinned: it asks for v1",
 	}
 	if len(x.Applications) != len(want) {
@@ -157,7 +137,7 @@ func TestSources(t *testing.T) {
 	}
 	files["cluster/b.yaml"] = kustomizationOf("sources", "")
 	files["sources/a.yaml"] = "apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: web}\nspec: {url: https://charts.example.com}\n---\n" +
-		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {url: https://example.com/fleet}\n"
+		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {url: https://example.com/fleet, ref: {branch: main}}\n"
 	x = expandForeign(files)
 	if len(x.Applications) != 3 || x.Applications[0].Releases[0].URL != "https://charts.example.com" || x.Applications[1].LeftOut != "" {
 		t.Errorf("%+v", x.Applications)

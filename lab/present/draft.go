@@ -30,6 +30,9 @@ func Draft(d *draft.Draft) ui.DraftInfo {
 	for _, a := range d.Addons {
 		out.Addons = append(out.Addons, ui.DraftAddon{Addon: a.Addon, On: a.On, Why: a.Why, At: a.At.String()})
 	}
+	for _, o := range d.Without {
+		out.Without = append(out.Without, ui.DraftLeft{At: o.At.String(), Why: o.Why})
+	}
 	out.Roots, out.Beside = places(d.Roots), places(d.Beside)
 	return out
 }

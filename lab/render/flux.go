@@ -76,7 +76,10 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 func manifestsIn(fsys fs.FS, dir string) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
-		rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
+		rel := name
+		if dir != "." {
+			rel = strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
+		}
 		switch ext := path.Ext(name); {
 		case err != nil:
 			return err
@@ -162,8 +165,10 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 
 // Unset is a variable without a value or a default.
 type Unset struct {
-	Name string
-	At   lab.Position
+	Name        string
+	At          lab.Position
+	Kind, Field string // of the object, and the key under which it stands
+	Text        string // that it is a part of
 }
 
 // Problem is what is wrong with it in an estate.
@@ -176,36 +181,53 @@ func (u Unset) Problem() lab.Problem {
 
 func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	var list []Unset
-	var visit func(n *yaml.Node)
-	visit = func(n *yaml.Node) {
+	var visit func(n *yaml.Node, field string)
+	visit = func(n *yaml.Node, field string) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				u := Unset{Name: name, At: written(doc, n, name, files)}
-				if _, set := k.Variables[name]; !set && !slices.Contains(list, u) {
+				u := Unset{Name: name, At: written(doc, n, name, files), Kind: scalar(doc.Node, "kind"), Field: field, Text: n.Value}
+				if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
 					list = append(list, u)
 				}
 			}
 		}
-		for _, c := range n.Content {
-			visit(c)
+		for i, c := range n.Content {
+			if n.Kind == yaml.MappingNode {
+				field = n.Content[i-i%2].Value
+			}
+			visit(c, field)
 		}
 	}
-	visit(doc.Node)
+	visit(doc.Node, "")
 	return list
 }
 
-// written returns where a variable stands: in the object's own file, or in the one that a generator took the whole value from.
+// written returns where a variable stands: in the object's own file, in the one that a generator took the whole value from, or in a patch.
 func written(doc Document, n *yaml.Node, variable string, files map[string][]byte) lab.Position {
 	at := lab.Position{File: doc.File, Line: n.Line}
-	if !strings.Contains(n.Value, "\n") {
-		return at
+	in := func(file string, from, lines int) (lab.Position, bool) {
+		all := strings.Split(string(files[file]), "\n")
+		for i := max(from-1, 0); i < min(from-1+lines, len(all)); i++ {
+			if strings.Contains(all[i], "${"+variable) {
+				return lab.Position{File: file, Line: i + 1}, true
+			}
+		}
+		return lab.Position{}, false
+	}
+	before, _, _ := strings.Cut(n.Value, "${"+variable)
+	if found, ok := in(doc.File, n.Line, 2+strings.Count(before, "\n")); ok { // a block begins below its key
+		return found
 	}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if string(files[file]) != n.Value {
-			continue
+		if strings.Contains(n.Value, "\n") && string(files[file]) == n.Value {
+			return lab.Position{File: file, Line: 1 + strings.Count(before, "\n")}
 		}
-		before, _, _ := strings.Cut(n.Value, "${"+variable)
-		return lab.Position{File: file, Line: 1 + strings.Count(before, "\n")}
+	}
+	line := strings.Split(n.Value, "\n")[strings.Count(before, "\n")]
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if head, _, ok := strings.Cut(string(files[file]), line); ok {
+			return lab.Position{File: file, Line: 1 + strings.Count(head, "\n")}
+		}
 	}
 	return at
 }

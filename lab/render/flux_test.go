@@ -78,6 +78,27 @@ func TestBuildVariables(t *testing.T) {
 	}
 }
 
+// A whole repository: folders that begin with a dot are folders, and a variable stands where it is written, in a block or in a patch.
+func TestBuildWhole(t *testing.T) {
+	docs, _, err := Kustomization{FS: repositoryOf(map[string]string{".hidden/a.yaml": named("a")})}.Build()
+	if err != nil || len(docs) != 1 || docs[0].File != ".hidden/a.yaml" {
+		t.Errorf("%v, %v", docs, err)
+	}
+	_, unset, err := Kustomization{FS: repositoryOf(map[string]string{
+		"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: patch.yaml}]\n",
+		"a.yaml":             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  text: |\n    one\n    ${two}\n",
+		"patch.yaml":         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: b\n  host: www.${domain}\n",
+	}), Variables: map[string]string{}}.Build()
+	if err != nil || len(unset) != 2 {
+		t.Fatalf("%v, %v", unset, err)
+	}
+	got := []string{unset[0].At.String() + " " + unset[0].Name, unset[1].At.String() + " " + unset[1].Name}
+	slices.Sort(got)
+	if want := []string{"a.yaml:7 two", "patch.yaml:6 domain"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBuildFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		path  string

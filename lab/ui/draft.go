@@ -9,6 +9,13 @@ type DraftInfo struct {
 	Addons       List[DraftAddon]      `json:"addons"`
 	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
 	Beside       List[string]          `json:"beside"` // same, of unreferenced manifests, which are left out
+	Without      List[DraftLeft]       `json:"without"`
+}
+
+// DraftLeft is an object that Flux applies upstream, and that is left out here.
+type DraftLeft struct {
+	At  string `json:"at"` // FILE:LINE
+	Why string `json:"why"`
 }
 
 // DraftRepository is a mounted repository.
@@ -64,6 +71,9 @@ func (u *UI) draft(d DraftInfo) {
 	}
 	for _, at := range d.Beside {
 		facts.Rows = append(facts.Rows, []string{"left out", at, "nothing leads to it"})
+	}
+	for _, o := range d.Without {
+		facts.Rows = append(facts.Rows, []string{"left out", o.At, o.Why})
 	}
 	u.Table(facts)
 	keys := Table{Head: []string{"KEY", "VALUE", "", "READ BY"}}

@@ -1,0 +1,59 @@
+package draft
+
+import (
+	"path"
+	"testing/fstest"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/render"
+)
+
+// built is the spec of a Kustomization as the folder that it syncs has it, or its own folder: with the patches that a kustomization there has for it.
+func (d synced) built() *yaml.Node {
+	for _, dir := range []string{d.syncs(), path.Dir(d.file)} {
+		docs, _, err := render.Kustomization{FS: d.repo.FS, Path: dir}.Build()
+		if err != nil {
+			continue
+		}
+		if spec := specOf(docs, scalar(d.node, "metadata", "name")); spec != nil {
+			return spec
+		}
+	}
+	return child(d.node, "spec")
+}
+
+// instance is the spec of the Kustomization that Flux Operator makes of a FluxInstance, with the patches that the instance has for it; nil where it has none.
+func (d synced) instance(name string) *yaml.Node {
+	theirs := child(child(d.node, "kustomize"), "patches")
+	if theirs == nil {
+		return nil
+	}
+	var patches []any
+	for _, p := range theirs.Content {
+		var patch map[string]any
+		if kind := scalar(p, "target", "kind"); p.Decode(&patch) == nil && (kind == "Kustomization" || kind == "") {
+			patches = append(patches, patch)
+		}
+	}
+	spec := reconcile(name, path.Clean(scalar(child(d.node, "sync"), "path")))
+	const file = "sync.yaml"
+	fsys := fstest.MapFS{file: {Data: []byte(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, spec))}}
+	docs, _, err := render.Kustomization{FS: fsys, Spec: map[string]any{"patches": patches}}.Build()
+	if err != nil {
+		return nil
+	}
+	return specOf(docs, name)
+}
+
+func specOf(docs []render.Document, name string) *yaml.Node {
+	for _, doc := range docs {
+		s := &syncs{}
+		s.add(&lab.Repository{}, "", doc.Node)
+		if len(s.kustomizations) > 0 && scalar(doc.Node, "metadata", "name") == name {
+			return child(doc.Node, "spec")
+		}
+	}
+	return nil
+}

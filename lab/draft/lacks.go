@@ -1,0 +1,180 @@
+package draft
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+	"homelab/lab/render"
+)
+
+// lacks is what the repositories read and do not have.
+type lacks struct {
+	seeds      []*seed
+	namespaces map[string]lab.Position // that something is put into
+	has        map[string]bool         // namespaces that are applied
+}
+
+func (l *lacks) size() int {
+	n := len(l.seeds)
+	for _, s := range l.seeds {
+		n += len(s.keys)
+	}
+	return n
+}
+
+// lack adds what the roots lead to, and finds the patches with which that works here. Paths come first: every cluster may have a folder of its own for a variable
+// that all read from one seed.
+func (d *drafting) lack(l *lacks, roots []fluxRoot) {
+	d.Without = nil
+	expanded := make([]fluxset.Expansion, len(roots))
+	found := map[string]bool{}
+	for i := range roots {
+		r := &roots[i]
+		expanded[i] = d.mend(l, r)
+		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
+			d.paths(r, app, found)
+		}
+	}
+	for name := range found {
+		for i := range d.estate.Clusters {
+			if c := &d.estate.Clusters[i]; c.Metadata[name] == "" && slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
+				c.Metadata = with(c.Metadata, name, c.Name)
+			}
+		}
+	}
+	for i := range roots {
+		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
+			l.namespacesOf(app)
+			for j := range app.Reads {
+				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // which the draft writes after theirs
+					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
+				}
+			}
+			d.reads(&l.seeds, app)
+		}
+	}
+}
+
+// mend expands a root with the patches that it needs.
+func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
+	r.patches = nil
+	x := d.expand(*r, l)
+	for _, root := range x.Roots {
+		if root.Name != r.name {
+			continue
+		}
+		m := x.Mend(root)
+		r.patches = m.Patches
+		for _, o := range m.Without {
+			left := Left{At: lab.Position{File: o.File, Line: o.Line}, Why: o.Why}
+			if !slices.Contains(d.Without, left) {
+				d.Without = append(d.Without, left)
+			}
+			if fluxset.Encrypted(o.Node) {
+				l.encrypted(o.Document)
+			}
+		}
+	}
+	if len(r.patches) == 0 {
+		return x
+	}
+	return d.expand(*r, l)
+}
+
+// namespacesOf notes which namespaces an application makes, and which it puts something into.
+func (l *lacks) namespacesOf(app fluxset.Application) {
+	for _, o := range app.Objects {
+		at := lab.Position{File: o.File, Line: o.Line}
+		if scalar(o.Node, "kind") == "Namespace" {
+			l.has[scalar(o.Node, "metadata", "name")] = true
+		} else if in := scalar(o.Node, "metadata", "namespace"); in != "" {
+			l.namespaces[in] = first(l.namespaces[in], at)
+		}
+		if scalar(o.Node, "kind") == "HelmRelease" && scalar(o.Node, "spec", "install", "createNamespace") != "true" {
+			if in := scalar(o.Node, "spec", "targetNamespace"); in != "" {
+				l.namespaces[in] = first(l.namespaces[in], at)
+			}
+		}
+	}
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// encrypted adds what stands for a ConfigMap or a Secret that only a key opens which is not here.
+func (l *lacks) encrypted(o render.Document) {
+	kind, name, in := scalar(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(scalar(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
+	if kind != "Secret" && kind != "ConfigMap" {
+		return
+	}
+	at := lab.Position{File: o.File, Line: o.Line}
+	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == kind && s.namespace == in && s.name == name })
+	if i < 0 {
+		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at})
+		i = len(l.seeds) - 1
+	}
+	l.seeds[i].of = scalar(o.Node, "type")
+	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
+		l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+	}
+}
+
+// paths finds what variables of the paths of Kustomizations stand for: the folder that is there, the cluster's own or that of its environment first. It is of the cluster.
+func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]bool) {
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if c.Name != r.cluster {
+			continue
+		}
+		for _, u := range app.Unset {
+			before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
+			if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || u.Field != "path" || strings.Contains(before+after, "${") {
+				continue
+			}
+			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
+			entries, _ := fs.ReadDir(r.repo.FS, cmp.Or(dir, "."))
+			best := ""
+			for _, e := range slices.Backward(entries) {
+				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
+				info, err := fs.Stat(r.repo.FS, path.Join(dir, e.Name(), after))
+				if !fits || err != nil || !info.IsDir() {
+					continue
+				}
+				if best == "" || rankOf(value, r.cluster) >= rankOf(best, r.cluster) {
+					best = value
+				}
+			}
+			if best != "" {
+				c.Metadata, found[u.Name] = with(c.Metadata, u.Name, best), true
+				d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
+			}
+		}
+	}
+}
+
+// rankOf says how well a folder is called after a cluster.
+func rankOf(folder, cluster string) int {
+	switch stage := stage.FindString(cluster); {
+	case folder == cluster:
+		return 3
+	case stage != "" && strings.HasPrefix(folder, stage), folder != "" && strings.Contains(cluster, folder):
+		return 2
+	case folder == "base" || folder == "components":
+		return 0
+	default:
+		return 1
+	}
+}

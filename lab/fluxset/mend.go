@@ -1,0 +1,234 @@
+package fluxset
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
+	notificationv1beta3 "github.com/fluxcd/notification-controller/api/v1beta3"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/render"
+)
+
+// engines are the charts that would install another Flux over the lab's, or an operator that does.
+var engines = []string{"flux2", "flux-operator", "flux-instance"}
+
+func isImage(n *yaml.Node) bool {
+	return strings.HasPrefix(text(n, "apiVersion"), "image.toolkit.fluxcd.io/")
+}
+
+// imageController is the controller of Flux that knows an object of image automation.
+func imageController(n *yaml.Node) string {
+	if text(n, "kind") == "ImageUpdateAutomation" {
+		return lab.FluxImageAutomation
+	}
+	return lab.FluxImageReflector
+}
+
+func isOperator(n *yaml.Node) bool {
+	return strings.HasPrefix(text(n, "apiVersion"), "fluxcd.controlplane.io/")
+}
+
+// Encrypted reports whether an object, or a value that a generator took from a file, can be read with a key of SOPS alone.
+func Encrypted(n *yaml.Node) bool { return get(n, "sops") != nil || fromFiles(n) }
+
+func fromFiles(n *yaml.Node) bool {
+	if kind := text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
+		return false
+	}
+	for _, value := range dataOf(n) {
+		if strings.Contains(value, "ENC[AES256_GCM,data:") {
+			return true
+		}
+	}
+	return false
+}
+
+// served is the version of an object's API that Flux serves in place of the one that it is of; empty where it serves that one, or is not asked.
+func served(n *yaml.Node) string {
+	group, version, of := strings.Cut(text(n, "apiVersion"), "/")
+	if !of {
+		return ""
+	}
+	is := ""
+	switch group {
+	case kustomizev1.GroupVersion.Group:
+		is = kustomizev1.GroupVersion.Version
+	case helmv2.GroupVersion.Group:
+		is = helmv2.GroupVersion.Version
+	case sourcev1.GroupVersion.Group:
+		is = sourcev1.GroupVersion.Version
+	case notificationv1.GroupVersion.Group:
+		if is = notificationv1beta3.GroupVersion.Version; text(n, "kind") == notificationv1.ReceiverKind {
+			is = notificationv1.GroupVersion.Version
+		}
+	}
+	if is == "" || is == version {
+		return ""
+	}
+	return group + "/" + is
+}
+
+// gone are fields of former APIs that changed nothing which Flux applies, and that it does not take any more.
+var gone = map[string][]string{
+	"Kustomization": {"validation"}, "GitRepository": {"gitImplementation", "accessFrom"}, "HelmRepository": {"accessFrom"}, "Bucket": {"accessFrom"}, "HelmChart": {"accessFrom"},
+}
+
+// checked is the patch with which the health checks of a Kustomization name the APIs that Flux serves.
+func checked(n *yaml.Node) string {
+	patch := ""
+	if checks := get(n, "spec", "healthChecks"); isKustomization(n) && checks != nil {
+		for i, check := range checks.Content {
+			if is := served(check); is != "" {
+				patch += fmt.Sprintf("- op: replace\n  path: /spec/healthChecks/%d/apiVersion\n  value: %s\n", i, is)
+			}
+		}
+	}
+	return patch
+}
+
+// Deleted is the patch that leaves out what its target selects.
+const Deleted = "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"
+
+// Patch is what a Kustomization is given among its patches.
+type Patch struct {
+	Target map[string]string `yaml:"target"`
+	Patch  string            `yaml:"patch"`
+
+	Why string       `yaml:"-"`
+	At  lab.Position `yaml:"-"` // of the object that it is about
+}
+
+// Mending is how the Kustomizations of a repository that nobody here can change work with the lab's Flux.
+type Mending struct {
+	Patches []Patch // of the root
+	Without []Omitted // at any depth
+}
+
+// Omitted is an object that is left out.
+type Omitted struct {
+	render.Document
+	Why string
+}
+
+// Mend returns what a root that leads to a repository beside the estate is given, so that what cannot work here does not take the rest along: objects that are
+// encrypted, of image automation, or would install Flux are left out, those of former APIs are written as Flux serves them. Patches that are of a Kustomization
+// below the root are handed down, as spec.patches of each in the one above it.
+func (x Expansion) Mend(root Application) Mending {
+	var m Mending
+	m.Patches = x.mend(&m, root)
+	return m
+}
+
+func (x Expansion) mend(m *Mending, app Application) []Patch {
+	var patches []Patch
+	versions := map[string]bool{}
+	target := func(o render.Document) map[string]string {
+		is := map[string]string{"kind": text(o.Node, "kind"), "name": Name(o.Node)}
+		same := func(other render.Document) bool {
+			return text(other.Node, "kind") == is["kind"] && Name(other.Node) == is["name"] && text(other.Node, "metadata", "namespace") != text(o.Node, "metadata", "namespace")
+		}
+		if in := text(o.Node, "metadata", "namespace"); in != "" && slices.ContainsFunc(app.Objects, same) {
+			is["namespace"] = in
+		}
+		if is["name"] != text(o.Node, "metadata", "name") {
+			is["name"] += "|" + text(o.Node, "metadata", "name")
+		}
+		return is
+	}
+	add := func(o render.Document, target map[string]string, patch, why string) {
+		patches = append(patches, Patch{Target: target, Patch: patch, Why: why, At: lab.Position{File: o.File, Line: o.Line}})
+	}
+	leave := func(o render.Document, why string) {
+		m.Without = append(m.Without, Omitted{o, why})
+		add(o, target(o), Deleted, why)
+	}
+	for _, o := range app.Objects {
+		release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == text(o.Node, "metadata", "name") })
+		switch {
+		case Encrypted(o.Node):
+			leave(o, "encrypted")
+		case isImage(o.Node): // a draft asks for none of its controllers
+			leave(o, "of image automation")
+		case isOperator(o.Node):
+			leave(o, "of Flux Operator")
+		case text(o.Node, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
+			leave(o, "an engine over the lab's")
+		case served(o.Node) != "" || checked(o.Node) != "":
+			group, version, _ := strings.Cut(text(o.Node, "apiVersion"), "/")
+			kind := text(o.Node, "kind")
+			patch := checked(o.Node)
+			for _, field := range gone[kind] {
+				if get(o.Node, "spec", field) != nil {
+					patch += "- op: remove\n  path: /spec/" + field + "\n"
+				}
+			}
+			if patch != "" {
+				add(o, target(o), patch, "of a former API")
+			}
+			if of := group + "/" + version + " " + kind; served(o.Node) != "" && !versions[of] {
+				versions[of] = true
+				add(o, map[string]string{"group": group, "version": version, "kind": kind}, "- op: replace\n  path: /apiVersion\n  value: "+served(o.Node)+"\n", version+" is not served any more")
+			}
+		}
+	}
+	for _, o := range app.Objects {
+		i := slices.IndexFunc(x.Applications, func(a Application) bool {
+			return isKustomization(o.Node) && a.Parent == app.Key() && a.Key() == key(o.Node)
+		})
+		if i < 0 || !x.Applications[i].mounted {
+			continue
+		}
+		child := x.Applications[i]
+		if more := x.mend(m, child); len(more) > 0 {
+			add(o, target(o), handedDown(child, more), "what it applies is patched in turn")
+		}
+	}
+	return patches
+}
+
+// handedDown is the patch that gives a Kustomization patches.
+func handedDown(app Application, patches []Patch) string {
+	type operation struct {
+		Op    string `yaml:"op"`
+		Path  string `yaml:"path"`
+		Value any    `yaml:"value,omitempty"`
+	}
+	var ops []operation
+	if app.patched {
+		for _, p := range patches {
+			ops = append(ops, operation{"add", "/spec/patches/-", p})
+		}
+	} else {
+		ops = append(ops, operation{"add", "/spec/patches", patches})
+	}
+	if app.decrypt && slices.ContainsFunc(patches, func(p Patch) bool { return p.Why == "encrypted" }) {
+		ops = append(ops, operation{Op: "remove", Path: "/spec/decryption"}) // it would decrypt what its generators read
+	}
+	out, err := yaml.Marshal(ops)
+	if err != nil {
+		panic(err) // texts of our own
+	}
+	return string(out)
+}
+
+var hashed = regexp.MustCompile(`-[a-z0-9]{10}$`)
+
+// Name is the name by which others, and patches, know an object: what a generator makes gets its digest after them.
+func Name(n *yaml.Node) string {
+	name := text(n, "metadata", "name")
+	if get(n, "sops") == nil && fromFiles(n) {
+		name = hashed.ReplaceAllString(name, "")
+	}
+	return name
+}
+
+// Data returns the keys and values of a ConfigMap or a Secret.
+func Data(n *yaml.Node) map[string]string { return dataOf(n) }

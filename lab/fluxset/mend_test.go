@@ -1,0 +1,213 @@
+package fluxset
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const unwanted = `apiVersion: image.toolkit.fluxcd.io/v1
+kind: ImagePolicy
+metadata: {name: web, namespace: default}
+---
+apiVersion: fluxcd.controlplane.io/v1
+kind: ResourceSet
+metadata: {name: tenants, namespace: default}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: default}
+stringData: {token: 'ENC[AES256_GCM,data:x]'}
+sops: {age: []}
+---
+apiVersion: source.toolkit.fluxcd.io/v1beta2
+kind: GitRepository
+metadata: {name: web, namespace: default}
+spec: {url: https://example.com/web, gitImplementation: go-git}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {name: flux-operator, namespace: default}
+spec: {url: oci://example.com/charts/flux-operator}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: operator, namespace: default}
+spec: {chartRef: {kind: OCIRepository, name: flux-operator}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: fine, namespace: default}
+`
+
+// What cannot work here is left out at any depth, by patches that each Kustomization hands down to the next, and takes nothing along.
+func TestMend(t *testing.T) {
+	files := map[string]string{
+		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: web, namespace: web}]"), "/v1\n", "/v1beta2\n", 1),
+		"apps/a.yaml":            kustomizationOf("web", ", decryption: {provider: sops}, patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: fine, namespace: default}, data: {a: b}}'}]"),
+		"web/kustomization.yaml": "resources: [a.yaml]\nsecretGenerator: [{name: made, namespace: default, files: [secret.env]}]\n",
+		"web/secret.env":         "password: ENC[AES256_GCM,data:x]\n",
+		"web/a.yaml":             unwanted,
+	}
+	x := expandForeign(files)
+	for _, a := range x.Applications {
+		if a.LeftOut == "" {
+			t.Errorf("%s is not left out", a.Name)
+		}
+	}
+	m := x.Mend(x.Roots[0])
+	why := map[string]int{}
+	for _, o := range m.Without {
+		why[o.Why]++
+	}
+	if want := map[string]int{"encrypted": 2, "of image automation": 1, "of Flux Operator": 1, "an engine over the lab's": 1}; !maps.Equal(why, want) {
+		t.Errorf("without %v", why)
+	}
+	given, err := yaml.Marshal(m.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := strings.Replace(foreignRoot, "spec: {path: ./cluster, ", "spec:\n  patches:\n    "+strings.ReplaceAll(strings.TrimSpace(string(given)), "\n", "\n    ")+"\n  path: ./cluster\n  ", 1)
+	root = strings.Replace(root, "name: flux-system}}\n", "name: flux-system}\n", 1)
+	x = expandWith(root, files)
+	if len(x.Problems) > 0 || len(x.Applications) != 2 {
+		t.Fatalf("%v, %d applications\n%s", x.Problems, len(x.Applications), root)
+	}
+	for _, a := range x.Applications {
+		if a.LeftOut != "" {
+			t.Errorf("%s: %s", a.Name, a.LeftOut)
+		}
+	}
+	var kinds []string
+	if checks := get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); text(checks.Content[0], "apiVersion") != "v1" || text(checks.Content[1], "apiVersion") != "helm.toolkit.fluxcd.io/v2" {
+		t.Error("health checks of a former API")
+	}
+	for _, a := range x.Applications {
+		for _, o := range a.Objects {
+			kinds = append(kinds, a.Name+" "+o.Node.Content[1].Value+" "+key(o.Node))
+			if get(o.Node, "spec", "validation") != nil || get(o.Node, "spec", "gitImplementation") != nil || a.Name == "apps" && get(o.Node, "spec", "decryption") != nil {
+				t.Errorf("%s has what Flux does not take", key(o.Node))
+			}
+		}
+	}
+	slices.Sort(kinds)
+	want := []string{
+		"apps kustomize.toolkit.fluxcd.io/v1 flux-system/web", "web source.toolkit.fluxcd.io/v1 default/flux-operator", "web source.toolkit.fluxcd.io/v1 default/web", "web v1 default/fine",
+	}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("%q", kinds)
+	}
+	if m := x.Mend(x.Roots[0]); len(m.Patches) > 0 {
+		t.Errorf("patched, and to be patched: %+v", m.Patches)
+	}
+}
+
+func expandWith(root string, files map[string]string) Expansion {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return Expand(World{
+		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(root)}}, Home: "prod",
+		Vars: func(string, string) map[string]string { return nil },
+		Repository: func(url, revision string) (fs.FS, string, error) {
+			switch {
+			case url != "https://example.com/fleet":
+				return nil, "", &Absent{}
+			case revision != "main":
+				return nil, "", &Absent{Why: "it asks for " + revision}
+			}
+			return fsys, "../fleet", nil
+		},
+	}, "root.yaml")
+}
+
+const source = "apiVersion: source.toolkit.fluxcd.io/v1\n"
+
+// What a source asks for, ignores, includes and is read with.
+func TestOrigins(t *testing.T) {
+	read := func(name, kind, spec string) string {
+		return source + "kind: " + kind + "\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {" + spec + "}\n---\n" +
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {path: ./apps, sourceRef: {kind: " + kind + ", name: " + name + "}}\n---\n"
+	}
+	const own = "url: https://example.com/fleet"
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": read("default", "GitRepository", own) +
+			read("main", "GitRepository", own+", ref: {name: main}") +
+			read("strict", "GitRepository", own+`, ref: {branch: main}, ignore: "/apps/*\n!/apps/a.yaml"`) +
+			read("whole", "GitRepository", own+", ref: {branch: main}, include: [{repository: {name: main}}]") +
+			read("bucket", "Bucket", "endpoint: minio.example.com, bucketName: b") +
+			read("locked", "Bucket", "endpoint: minio.example.com, bucketName: b, secretRef: {name: minio}") +
+			read("opened", "Bucket", "endpoint: minio.example.com, bucketName: b, secretRef: {name: known}") +
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: known, namespace: flux-system}\nstringData: {accesskey: a}\n---\n" +
+			strings.Replace(kustomizationOf("far", ", kubeConfig: {secretRef: {name: other}}"), "./far", "./apps", 1) +
+			strings.Replace(kustomizationOf("near", ", kubeConfig: {secretRef: {name: known}}"), "./near", "./apps", 1),
+		".sourceignore":        "apps/ignored.yaml\n# nothing\n",
+		"apps/a.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
+		"apps/b.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default}\n",
+		"apps/ignored.yaml":    "no: manifest\n",
+		"apps/.sops.yaml":      "creation_rules: []\n",
+		"apps/x/.sourceignore": "c.yaml\n",
+		"apps/x/c.yaml":        "no: manifest\n",
+	})
+	got := map[string]string{}
+	for _, a := range x.Applications {
+		is := a.LeftOut
+		if is == "" {
+			is = a.Elsewhere
+		}
+		for _, o := range a.Objects {
+			is += " " + text(o.Node, "metadata", "name")
+		}
+		got[a.Name] = strings.TrimSpace(is)
+	}
+	want := map[string]string{
+		"default": "GitRepository flux-system/default: it asks for master", "main": "a b", "strict": "a",
+		"whole":  "GitRepository flux-system/whole includes other repositories, which is not worked out: spec.include a b",
+		"bucket": "https://minio.example.com/b", "opened": "https://minio.example.com/b",
+		"locked": "Bucket flux-system/locked is read with Secret minio, which is not here",
+		"far":    "Kustomization far is for the cluster that Secret other leads to, which is not here a b", "near": "a b",
+	}
+	if len(x.Problems) > 0 || !maps.Equal(got, want) {
+		t.Errorf("%v, got\n%q\nwant\n%q", x.Problems, got, want)
+	}
+}
+
+// A chart that a HelmChart names is that of its own source, and a Receiver reads its token.
+func TestHelmChart(t *testing.T) {
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", ""),
+		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec: {chartRef: {kind: HelmChart, name: web, namespace: charts}}\n---\n" +
+			source + "kind: HelmChart\nmetadata: {name: web, namespace: charts}\nspec: {chart: web, version: 1.x, sourceRef: {kind: HelmRepository, name: far}}\n---\n" +
+			source + "kind: HelmRepository\nmetadata: {name: far, namespace: charts}\nspec: {url: https://charts.example.com}\n---\n" +
+			"apiVersion: notification.toolkit.fluxcd.io/v1\nkind: Receiver\nmetadata: {name: push, namespace: web}\nspec: {secretRef: {name: hook}}\n",
+	})
+	a := x.Applications[0]
+	if r := a.Releases[0]; r.URL != "https://charts.example.com" || r.Chart != "web" || r.Version != "1.x" || r.Source != "HelmRepository charts/far" {
+		t.Errorf("%+v", r)
+	}
+	if len(a.Reads) != 1 || a.Reads[0].key() != "Secret web/hook" || a.Reads[0].Keys[0].Name != "token" {
+		t.Errorf("%+v", a.Reads)
+	}
+}
+
+// An estate's own manifests of a former API are a problem, as somebody can mend them.
+func TestOutdated(t *testing.T) {
+	fsys := fstest.MapFS{
+		"root.yaml":      {Data: []byte(foreignRoot)},
+		"cluster/a.yaml": {Data: []byte("apiVersion: helm.toolkit.fluxcd.io/v2beta1\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n")},
+	}
+	x := Expand(World{
+		FS: fsys, Home: "prod", Vars: func(string, string) map[string]string { return nil },
+		Repository: func(string, string) (fs.FS, string, error) { return fsys, "", nil },
+	}, "root.yaml")
+	want := "cluster/a.yaml:1: HelmRelease web is of helm.toolkit.fluxcd.io/v2beta1, which Flux does not serve any more: write helm.toolkit.fluxcd.io/v2"
+	if got := x.Problems.Error(); strings.TrimSpace(got) != want {
+		t.Errorf("%q", got)
+	}
+}

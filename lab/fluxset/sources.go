@@ -1,0 +1,195 @@
+package fluxset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/render"
+)
+
+// origins are the sources that are applied, by "KIND NAMESPACE/NAME".
+type origins struct {
+	url   map[string]string
+	of    map[string]*yaml.Node // the objects, HelmCharts among them
+	files map[string]fs.FS      // what they have of a repository
+}
+
+// sources notes the addresses of sources. A HelmChart has none.
+func (x *expander) sources(objects []render.Document) {
+	for _, o := range objects {
+		if !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") {
+			continue
+		}
+		of := text(o.Node, "kind") + " " + key(o.Node)
+		if x.of[of] != nil {
+			continue // a root is not what Git has of it
+		}
+		x.of[of] = o.Node
+		if url := text(o.Node, "spec", "url"); url != "" {
+			x.Sources[of] = url
+		} else if endpoint := text(o.Node, "spec", "endpoint"); endpoint != "" {
+			x.Sources[of] = "https://" + endpoint + "/" + text(o.Node, "spec", "bucketName")
+		}
+	}
+}
+
+// revision is what a source asks for. A GitRepository that does not say asks for Flux's default.
+func (x *expander) revision(source string) string {
+	ref := get(x.of[source], "spec", "ref")
+	revision := cmp.Or(text(ref, "commit"), text(ref, "name"), text(ref, "semver"), text(ref, "tag"), text(ref, "branch"))
+	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
+		return "master"
+	}
+	return revision
+}
+
+// excluded are the files that source-controller leaves out of every artifact, unless a .sourceignore takes them in again:
+// https://fluxcd.io/flux/components/source/gitrepositories/#excluding-files
+var excluded = strings.Fields(".git/ .gitignore .gitmodules .gitattributes *.jpg *.jpeg *.gif *.png *.wmv *.flv *.tar.gz *.zip " +
+	".github/ .circleci/ .travis.yml .gitlab-ci.yml appveyor.yml .drone.yml cloudbuild.yaml codeship-services.yml codeship-steps.yml " +
+	"**/.goreleaser.yml **/.sops.yaml **/.flux.yaml")
+
+// artifact is what a source has of a repository: not what it ignores.
+func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
+	if known := x.files[source]; known != nil {
+		return known
+	}
+	patterns := parsed(excluded, nil)
+	_ = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // what cannot be read says so where it is needed
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case e.IsDir() || e.Name() != ".sourceignore":
+			return nil
+		}
+		data, _ := fs.ReadFile(fsys, name)
+		var domain []string
+		if dir := path.Dir(name); dir != "." {
+			domain = strings.Split(dir, "/")
+		}
+		patterns = append(patterns, parsed(strings.Split(string(data), "\n"), domain)...)
+		return nil
+	})
+	patterns = append(patterns, parsed(strings.Split(text(x.of[source], "spec", "ignore"), "\n"), nil)...)
+	x.files[source] = artifact{fsys, gitignore.NewMatcher(patterns)}
+	return x.files[source]
+}
+
+func parsed(lines, domain []string) []gitignore.Pattern {
+	var patterns []gitignore.Pattern
+	for _, line := range lines {
+		if line = strings.TrimSuffix(line, "\r"); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			patterns = append(patterns, gitignore.ParsePattern(line, domain))
+		}
+	}
+	return patterns
+}
+
+// artifact is a repository without the files that a source ignores. Folders are there, as far as files are.
+type artifact struct {
+	fs.FS
+	ignored gitignore.Matcher
+}
+
+func (a artifact) hides(name string, dir bool) bool {
+	return !dir && a.ignored.Match(strings.Split(name, "/"), false)
+}
+
+func (a artifact) Open(name string) (fs.File, error) {
+	f, err := a.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && a.hides(name, info.IsDir()) {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(a.FS, name)
+	var list []fs.DirEntry
+	for _, e := range entries {
+		if !a.hides(path.Join(name, e.Name()), e.IsDir()) {
+			list = append(list, e)
+		}
+	}
+	return list, err
+}
+
+// afar leaves out what is applied to a cluster that a Secret leads to which is not here.
+func (x *expander) afar(app *Application, n *yaml.Node) {
+	ref := get(n, "spec", "kubeConfig", "secretRef")
+	if ref == nil {
+		return
+	}
+	r := Read{Kind: "Secret", Namespace: text(n, "metadata", "namespace"), Name: text(ref, "name")}
+	if x.dataOf(r) == nil {
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for the cluster that Secret %s leads to, which is not here", text(n, "kind"), text(n, "metadata", "name"), r.Name))
+	}
+}
+
+// including leaves out what is put together from several repositories.
+func (x *expander) including(app *Application) {
+	if include := get(x.of[app.source], "spec", "include"); include != nil && len(include.Content) > 0 {
+		app.LeftOut = cmp.Or(app.LeftOut, app.source+" includes other repositories, which is not worked out: spec.include")
+	}
+}
+
+// locked leaves out what takes something from a source that is read with a Secret which is not here.
+func (x *expander) locked() {
+	why := func(source string) string {
+		of := x.of[source]
+		ref := get(of, "spec", "secretRef")
+		if ref == nil {
+			return ""
+		}
+		var absent *Absent
+		if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
+			return "" // the mirror takes no Secret
+		}
+		r := Read{Kind: "Secret", Namespace: text(of, "metadata", "namespace"), Name: text(ref, "name")}
+		if x.dataOf(r) != nil {
+			return ""
+		}
+		return fmt.Sprintf("%s is read with Secret %s, which is not here", source, r.Name)
+	}
+	for _, list := range [][]Application{x.Roots, x.Applications} {
+		for i := range list {
+			a := &list[i]
+			if a.mounted || a.Elsewhere != "" {
+				a.LeftOut = cmp.Or(a.LeftOut, why(a.source))
+			}
+			for _, r := range a.Releases {
+				if a.mounted {
+					a.LeftOut = cmp.Or(a.LeftOut, why(r.Source))
+				}
+			}
+		}
+	}
+}
+
+// outdated says that an object is of an API that Flux does not serve: nobody here can mend it in somebody else's repository.
+func (x *expander) outdated(app *Application, o render.Document, of string) {
+	version := text(o.Node, "apiVersion")
+	message := fmt.Sprintf("%s is of %s, which Flux does not serve any more", of, version)
+	if app.mounted {
+		app.LeftOut = cmp.Or(app.LeftOut, message)
+		return
+	}
+	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write "+served(o.Node))
+}
