@@ -23,7 +23,7 @@ const module = "homelab"
 // not listed fails the test: whoever builds one says here where it stands.
 var layers = [][]string{
 	{"lab"},
-	{"argv", "docker", "front", "interrupt", "gitcommand", "strict", "fieldpath", "gitfiles", "cloud", "state", "ui"},
+	{"argv", "docker", "front", "interrupt", "gitcommand", "strict", "fieldpath", "gitfiles", "threeway", "writeout", "cloud", "state", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},

@@ -12,6 +12,7 @@ import (
 	"homelab/lab/estate"
 	"homelab/lab/present"
 	"homelab/lab/ui"
+	"homelab/lab/writeout"
 )
 
 func (p *program) initCommand() *cli.Command {
@@ -47,7 +48,7 @@ func (p *program) initCommand() *cli.Command {
 					return err
 				})
 			} else {
-				err = estate.Write(p.env.Estate, dir)
+				err = writeout.Estate(p.env.Estate, dir)
 			}
 			if err != nil {
 				return err

@@ -81,7 +81,7 @@ func (d *drafting) environments() {
 		if len(targets) == 0 && d.onHubAlone() {
 			return
 		}
-		names, d.assumed = []string{"dev"}, true
+		names, d.invented = []string{"dev"}, true
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	names = slices.Compact(names)
@@ -122,7 +122,7 @@ func (d *drafting) oneAtATime() bool {
 
 // idle reports whether nothing goes to the spoke that nothing names, whatever is switched on.
 func (d *drafting) idle() bool {
-	if !d.assumed {
+	if !d.invented {
 		return false
 	}
 	clusters := slices.Clone(d.estate.Clusters)

@@ -79,7 +79,7 @@ type drafting struct {
 	rendered  map[string]bool    // sources of Applications
 	flux      syncs
 	alone     bool // the hub is the only cluster
-	assumed   bool // nothing names a spoke, and there is one all the same
+	invented  bool // nothing names a spoke, and there is one all the same
 }
 
 // New drafts the estate of a lab beside repositories, the first of which has the root.

@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/gitcommand"
+	"homelab/lab/writeout"
 )
 
 // cloneDir is the estate's folder for clones.
@@ -57,7 +58,7 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 	if err != nil {
 		return nil, err
 	}
-	if err := estate.Write(d.Files, dir); err != nil {
+	if err := writeout.Estate(d.Files, dir); err != nil {
 		return nil, err
 	}
 	if cloned {

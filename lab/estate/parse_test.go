@@ -3,7 +3,6 @@ package estate
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,48 +195,5 @@ func TestNames(t *testing.T) {
 	var failed *lab.Error
 	if _, err := Load(os.DirFS("../.."), "", "My Lab"); !errors.As(err, &failed) || failed.Code != "invalid_name" || failed.Exit != lab.ExitInvalid {
 		t.Errorf("a name with a space: %v", err)
-	}
-}
-
-func TestWrite(t *testing.T) {
-	source := os.DirFS("../..")
-	dir := filepath.Join(t.TempDir(), "deep", "estate")
-	if err := Write(source, dir); err != nil {
-		t.Fatal(err)
-	}
-	load(t, dir)
-	for _, file := range []string{".gitignore", "addons/identity/chart/templates/serviceaccount.yaml", "addons/root.yaml"} {
-		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, file := range []string{"main.go", "lab", "go.mod", ".git"} {
-		if _, err := os.Stat(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is no part of an estate: %v", file, err)
-		}
-	}
-	var failed *lab.Error
-	if err := Write(source, dir); !errors.As(err, &failed) || failed.Exit != lab.ExitInvalid {
-		t.Errorf("over an estate: %v", err)
-	}
-	if err := Write(source, filepath.Join(dir, ".gitignore")); !errors.As(err, &failed) {
-		t.Errorf("over a file: %v", err)
-	}
-	must(t, os.RemoveAll(dir))
-	must(t, os.Mkdir(dir, 0o700))
-	if err := Write(source, dir); err != nil {
-		t.Errorf("an empty folder: %v", err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 5 {
-		t.Errorf("an empty folder now holds %v, %v", entries, err)
-	}
-
-	// An incomplete read writes nothing.
-	dir = filepath.Join(t.TempDir(), "estate")
-	if err := Write(denying{FS: source, names: []string{"environments/prod/environment.yaml"}}, dir); err == nil {
-		t.Error("an unreadable source was written")
-	}
-	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

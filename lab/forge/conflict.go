@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/threeway"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -162,11 +164,11 @@ func conflictError(message string, details []string, beside bool, up string) *la
 func conflictsIn(text string) []int {
 	var found []int
 	open := false
-	for i, line := range lines(text) {
+	for i, line := range slices.Collect(strings.Lines(text)) {
 		switch {
-		case strings.HasPrefix(line, markOurs):
+		case strings.HasPrefix(line, threeway.MarkOurs):
 			found, open = append(found, i+1), true
-		case strings.HasPrefix(line, markTheirs):
+		case strings.HasPrefix(line, threeway.MarkTheirs):
 			if !open {
 				found = append(found, i+1)
 			}

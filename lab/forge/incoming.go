@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"homelab/lab"
+	"homelab/lab/threeway"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -157,13 +158,13 @@ func (in *incoming) merge(c change) (change, error) {
 		if err != nil {
 			return c, err
 		}
-		if binary(text) {
+		if threeway.Binary(text) {
 			c.Result = ours
 			return in.aside(c, c.Path, "not text, changed on both sides")
 		}
 		texts[i] = string(text)
 	}
-	text, conflicts := merge3(texts[0], texts[1], texts[2], in.head.String()[:7])
+	text, conflicts := threeway.Merge(texts[0], texts[1], texts[2], in.head.String()[:7])
 	if conflicts > 0 {
 		c.Did = Conflict
 	}

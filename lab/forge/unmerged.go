@@ -69,7 +69,7 @@ func (t Tree) unmergedPaths() []string {
 // markersIn returns the line numbers, from 1, at which Git's conflicts begin.
 func markersIn(text string) []int {
 	var found []int
-	for i, line := range lines(text) {
+	for i, line := range slices.Collect(strings.Lines(text)) {
 		if strings.HasPrefix(line, "<<<<<<< ") {
 			found = append(found, i+1)
 		}

@@ -1,4 +1,5 @@
-package estate
+// Package writeout writes an estate to a folder.
+package writeout
 
 import (
 	"errors"
@@ -17,8 +18,8 @@ const gitignore = `# what a lab keeps beside its estate stays out of Git, and so
 /repositories/
 `
 
-// Write writes the estate in fsys, with a .gitignore, to dir, which must be missing or empty, atomically.
-func Write(fsys fs.FS, dir string) (err error) {
+// Estate writes the estate in fsys, with a .gitignore, to dir, which must be missing or empty, atomically.
+func Estate(fsys fs.FS, dir string) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("write the estate: %w", err)

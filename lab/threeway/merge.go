@@ -1,4 +1,5 @@
-package forge
+// Package threeway merges texts line by line, as Git does.
+package threeway
 
 import (
 	"bytes"
@@ -6,16 +7,16 @@ import (
 	"strings"
 )
 
-// Conflict markers, as in Git.
+// MarkOurs and MarkTheirs begin the first and last line of a conflict, as in Git.
 const (
-	markOurs   = "<<<<<<< working tree"
+	MarkOurs   = "<<<<<<< working tree"
 	markMiddle = "======="
-	markTheirs = ">>>>>>> forge "
+	MarkTheirs = ">>>>>>> forge "
 )
 
-// merge3 does a three-way merge by lines, as Git does: separate changes are combined, identical ones applied once.
+// Merge does a three-way merge by lines, as Git does: separate changes are combined, identical ones applied once.
 // Others become conflicts with markers, theirs with a label. It returns the number of conflicts.
-func merge3(base, ours, theirs, label string) (string, int) {
+func Merge(base, ours, theirs, label string) (string, int) {
 	b, o, t := lines(base), lines(ours), lines(theirs)
 	var out strings.Builder
 	conflicts := 0
@@ -33,11 +34,11 @@ func merge3(base, ours, theirs, label string) (string, int) {
 			head, mine, yours, tail := trim(r.ours, r.theirs)
 			conflicts++
 			write(&out, head)
-			out.WriteString(markOurs + eol)
+			out.WriteString(MarkOurs + eol)
 			write(&out, ended(mine, eol))
 			out.WriteString(markMiddle + eol)
 			write(&out, ended(yours, eol))
-			out.WriteString(markTheirs + label + eol)
+			out.WriteString(MarkTheirs + label + eol)
 			write(&out, tail)
 		}
 	}
@@ -203,8 +204,8 @@ func backtrack(trace [][]int, x, y int) []hunk {
 	return hunks
 }
 
-// binary is Git's heuristic.
-func binary(text []byte) bool {
+// Binary is Git's heuristic.
+func Binary(text []byte) bool {
 	const looked = 8000
 	return bytes.IndexByte(text[:min(len(text), looked)], 0) >= 0
 }

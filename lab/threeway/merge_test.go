@@ -1,4 +1,4 @@
-package forge
+package threeway
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestMerge3(t *testing.T) {
+func TestMerge(t *testing.T) {
 	const base = "1\n2\n3\n4\n5\n6\n"
 	for name, test := range map[string]struct {
 		base, ours, theirs string
@@ -44,7 +44,7 @@ func TestMerge3(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, n := merge3(test.base, test.ours, test.theirs, "abc1234")
+			got, n := Merge(test.base, test.ours, test.theirs, "abc1234")
 			if got != test.want || n != test.conflicts {
 				t.Errorf("%d conflicts, want %d, in\n%s\nwant\n%s", n, test.conflicts, got, test.want)
 			}
@@ -83,16 +83,16 @@ func FuzzMerge3(f *testing.F) {
 			}
 		}
 		for name, got := range map[string]func() (string, int){
-			"merge(b, x, b)": func() (string, int) { return merge3(base, x, base, "f") },
-			"merge(b, b, x)": func() (string, int) { return merge3(base, base, x, "f") },
-			"merge(b, x, x)": func() (string, int) { return merge3(base, x, x, "f") },
+			"merge(b, x, b)": func() (string, int) { return Merge(base, x, base, "f") },
+			"merge(b, b, x)": func() (string, int) { return Merge(base, base, x, "f") },
+			"merge(b, x, x)": func() (string, int) { return Merge(base, x, x, "f") },
 		} {
 			if text, n := got(); text != x || n != 0 {
 				t.Fatalf("%s = %q with %d conflicts, want %q (b is %q)", name, text, n, x, base)
 			}
 		}
-		one, n := merge3(base, x, y, "f")
-		other, m := merge3(base, y, x, "f")
+		one, n := Merge(base, x, y, "f")
+		other, m := Merge(base, y, x, "f")
 		if n != m || n == 0 && one != other {
 			t.Fatalf("not symmetric: %q with %d conflicts, %q with %d", one, n, other, m)
 		}

@@ -1,4 +1,4 @@
-package forge
+package threeway
 
 import (
 	"fmt"
@@ -78,7 +78,7 @@ func TestChangesBeyondMeasure(t *testing.T) {
 }
 
 // What both sides changed apart from one another is all taken, wherever the lines have moved to, and whichever side is whose.
-func TestMerge3Apart(t *testing.T) {
+func TestMergeApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		var base, ours, theirs, both strings.Builder
@@ -98,7 +98,7 @@ func TestMerge3Apart(t *testing.T) {
 				theirs.WriteString(changed)
 			}
 		}
-		if got, n := merge3(base.String(), ours.String(), theirs.String(), "x"); n != 0 || got != both.String() {
+		if got, n := Merge(base.String(), ours.String(), theirs.String(), "x"); n != 0 || got != both.String() {
 			t.Fatalf("%d conflicts in\n%s\nwant\n%s\nof\n%s\nand\n%s", n, got, both.String(), ours.String(), theirs.String())
 		}
 	}
@@ -114,7 +114,7 @@ func TestConflictIsNarrow(t *testing.T) {
 	if got := ended(lines, "\r\n"); !slices.Equal(got, []string{"a\n", "b\r\n"}) || lines[1] != "b" {
 		t.Errorf("%q of %q", got, lines)
 	}
-	if !binary(append(slices.Repeat([]byte("a"), 7999), 0)) || binary(append(slices.Repeat([]byte("a"), 8000), 0)) || binary(nil) {
+	if !Binary(append(slices.Repeat([]byte("a"), 7999), 0)) || Binary(append(slices.Repeat([]byte("a"), 8000), 0)) || Binary(nil) {
 		t.Error("as Git decides it, the first 8000 bytes count")
 	}
 }
