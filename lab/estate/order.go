@@ -75,6 +75,9 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 			continue
 		}
 		for _, n := range nearest(order, addon, of, map[string]bool{}) {
+			if waits(order, n.Addon, addon, map[string]bool{}) {
+				continue // in a ring no wave is the right one
+			}
 			for _, first := range of[n.Addon] {
 				for _, then := range of[addon] {
 					if first.tree == then.tree && first.number >= then.number {
@@ -99,6 +102,14 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 			}
 		}
 	}
+}
+
+// waits reports whether an addon waits for another with Flux, directly or not.
+func waits(order fluxset.Order, addon, other string, seen map[string]bool) bool {
+	seen[addon] = true
+	return slices.ContainsFunc(order[addon], func(n fluxset.Need) bool {
+		return n.Addon == other || !seen[n.Addon] && waits(order, n.Addon, other, seen)
+	})
 }
 
 // nearest returns what an addon waits for with Flux, through addons that Argo CD does not have.
