@@ -22,8 +22,7 @@ func (p *program) initCommand() *cli.Command {
 		ArgsUsage: "DIR",
 		Description: "DIR must be absent or empty: nothing of yours is written over.\n\n" +
 			"With --from, the estate is one beside Git repositories of yours, which stay as they are: the clusters that their ApplicationSets select, or that Flux has a folder " +
-			"for, the keys that are read (found, made up or to be given), and a root that leads to them. The lab serves a mirror of each. Without --from it is the built-in " +
-			"estate.\n\n" +
+			"for, the keys that are read (found, made up or to be given), and a root that leads to them. The lab serves a mirror of each. Without --from it is the built-in estate.\n\n" +
 			examples("lab init ~/estate", "cd ~/estate && git init && lab up", "lab init --from ~/src/gitops ~/estate", "lab init --from ~/src/fleet-infra ~/estate", "lab init --from https://github.com/OWNER/bootstrap --from ~/src/workloads ~/estate"),
 		Flags: []cli.Flag{
 			outputFlag,
