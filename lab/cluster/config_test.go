@@ -33,8 +33,8 @@ func TestConfigDefaults(t *testing.T) {
 	if got := cfg.Nodes[0].ExtraPortMappings; len(got) != 1 || got[0] != want {
 		t.Errorf("ports %+v, want %+v", got, want)
 	}
-	if len(cfg.ContainerdConfigPatches) != 0 { // each costs a restart of containerd
-		t.Errorf("containerd patches on a capable host: %q", cfg.ContainerdConfigPatches)
+	if want := []string{statsPatchV2, statsPatchV3}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
+		t.Errorf("containerd patches on a capable host: %q, want %q", cfg.ContainerdConfigPatches, want)
 	}
 	if slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
 		t.Error("cgroup v1 patch on cgroup v2")
