@@ -108,7 +108,7 @@ type Patch struct {
 
 // Mending is how the Kustomizations of a repository that nobody here can change work with the lab's Flux.
 type Mending struct {
-	Patches []Patch // of the root
+	Patches []Patch   // of the root
 	Without []Omitted // at any depth
 }
 
