@@ -43,6 +43,16 @@ spec: {chartRef: {kind: OCIRepository, name: flux-operator}}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: fine, namespace: default}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: other}
+stringData: {token: plain}
+---
+apiVersion: source.toolkit.fluxcd.io/v1beta2
+kind: GitRepository
+metadata: {name: more, namespace: default}
+spec: {url: https://example.com/more}
 `
 
 // What cannot work here is left out at any depth, by patches that each Kustomization hands down to the next, and takes nothing along.
@@ -97,23 +107,32 @@ func TestMend(t *testing.T) {
 	}
 	slices.Sort(kinds)
 	want := []string{
-		"apps kustomize.toolkit.fluxcd.io/v1 flux-system/web", "web source.toolkit.fluxcd.io/v1 default/flux-operator", "web source.toolkit.fluxcd.io/v1 default/web", "web v1 default/fine",
+		"apps kustomize.toolkit.fluxcd.io/v1 flux-system/web", "web source.toolkit.fluxcd.io/v1 default/flux-operator",
+		"web source.toolkit.fluxcd.io/v1 default/more", "web source.toolkit.fluxcd.io/v1 default/web",
+		"web v1 default/fine", "web v1 other/token",
 	}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("%q", kinds)
+	}
+	versions := 0
+	for _, p := range m.Patches[len(m.Patches)-1:] {
+		versions += strings.Count(p.Patch, "version: v1beta2")
+	}
+	if versions != 1 {
+		t.Errorf("%d patches for one former API", versions)
 	}
 	if m := x.Mend(x.Roots[0]); len(m.Patches) > 0 {
 		t.Errorf("patched, and to be patched: %+v", m.Patches)
 	}
 }
 
-func expandWith(root string, files map[string]string) Expansion {
+func expandWith(root string, files map[string]string, extra ...string) Expansion {
 	fsys := fstest.MapFS{}
 	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	return Expand(World{
-		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(root)}}, Home: "prod",
+		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(root)}}, Home: "prod", Extra: extra,
 		Vars: func(string, string) map[string]string { return nil },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			switch {
@@ -209,5 +228,41 @@ func TestOutdated(t *testing.T) {
 	want := "cluster/a.yaml:1: HelmRelease web is of helm.toolkit.fluxcd.io/v2beta1, which Flux does not serve any more: write helm.toolkit.fluxcd.io/v2"
 	if got := x.Problems.Error(); strings.TrimSpace(got) != want {
 		t.Errorf("%q", got)
+	}
+}
+
+// What is of a cluster that is not here, of an engine or of image automation is left out with its reason.
+func TestLeftOutReleases(t *testing.T) {
+	release := func(name, spec string) string {
+		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: web}\nspec: {" + spec + "}\n"
+	}
+	files := map[string]string{
+		"cluster/a.yaml": kustomizationOf("far", "") + kustomizationOf("engine", "") + kustomizationOf("policy", "") + kustomizationOf("update", "") + kustomizationOf("set", "") + kustomizationOf("old", ""),
+		"far/a.yaml":     release("web", "kubeConfig: {secretRef: {name: other}}"),
+		"engine/a.yaml":  release("flux", "chart: {spec: {chart: flux2, sourceRef: {kind: HelmRepository, name: x}}}"),
+		"policy/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImagePolicy\nmetadata: {name: web, namespace: web}\n",
+		"update/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImageUpdateAutomation\nmetadata: {name: web, namespace: web}\n",
+		"set/a.yaml":     "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: web, namespace: web}\n",
+		"old/a.yaml":     "apiVersion: notification.toolkit.fluxcd.io/v1beta2\nkind: Receiver\nmetadata: {name: web, namespace: web}\n",
+	}
+	why := func(extra ...string) map[string]string {
+		got := map[string]string{}
+		for _, a := range expandWith(foreignRoot, files, extra...).Applications {
+			got[a.Name] = a.LeftOut
+		}
+		return got
+	}
+	const none = " is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
+	want := map[string]string{
+		"far": "HelmRelease web is for the cluster that Secret other leads to, which is not here", "engine": "HelmRelease flux would install an engine over the lab's",
+		"policy": "ImagePolicy web" + none, "update": "ImageUpdateAutomation web" + none, "set": "ResourceSet web is of Flux Operator, which lab does not install",
+		"old": "Receiver web is of notification.toolkit.fluxcd.io/v1beta2, which Flux does not serve any more",
+	}
+	if got := why(); !maps.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	want["policy"] = ""
+	if got := why("image-reflector-controller"); !maps.Equal(got, want) {
+		t.Errorf("with a controller: %q", got)
 	}
 }
