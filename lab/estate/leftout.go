@@ -39,10 +39,19 @@ func (l *loader) leftOut(app *appset.Template, above string) string {
 		return above + " leads to it, and is synced by hand"
 	case l.bringsEngine(app):
 		return "it would install an engine over the lab's"
+	case hasPlugin(app):
+		return "rendered by a plugin, which the lab's engine does not have"
 	case !app.Spec.Automated():
 		return "synced by hand: spec.syncPolicy.automated is not set"
 	}
 	return ""
+}
+
+// hasPlugin reports whether a source is rendered by a config management plugin, as Argo CD finds out what a source is.
+func hasPlugin(app *appset.Template) bool {
+	return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
+		return s.Plugin != nil && s.Kustomize == nil && s.Helm == nil && s.Directory == nil
+	})
 }
 
 // engineCharts are the charts of engines.

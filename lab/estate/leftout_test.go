@@ -102,3 +102,21 @@ spec:
 		t.Errorf("%+v, notes %v", e.Applications, e.Notes)
 	}
 }
+
+// Config management plugins are sidecars of the engine's own, and lab installs none.
+func TestPluginIsLeftOut(t *testing.T) {
+	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: nobodys}", "",
+		"path: addons/shop/web, targetRevision: HEAD}", "path: addons/shop/web, targetRevision: HEAD, plugin: {name: own}}").Replace(projectEstate)
+	e, err := Load(archived(t, text), "", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Applications) < 3 {
+		t.Errorf("applications: %+v", e.Applications)
+	}
+	for _, a := range e.Applications {
+		if a.LeftOut != "rendered by a plugin, which the lab's engine does not have" {
+			t.Errorf("%s: %q", a.Name, a.LeftOut)
+		}
+	}
+}
