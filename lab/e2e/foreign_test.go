@@ -38,7 +38,7 @@ var shapes = []shape{
 		file: "site.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "flux-fleet", seconds: 150, clusters: 3, applications: 5, spoke: "production", namespace: "infra", configMap: "cloud", repository: "fleet",
+		name: "flux-fleet", seconds: 150, clusters: 3, applications: 6, spoke: "production", namespace: "infra", configMap: "cloud", repository: "fleet",
 		file: "infrastructure/config.yaml", edit: [2]string{"tier: gold", "tier: iron"}, key: "tier",
 	},
 	{
