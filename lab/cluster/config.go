@@ -100,7 +100,7 @@ func invalid(c lab.Cluster, message string) error {
 }
 
 // Since 2.2, containerd asks every container's shim each second what processor time it took, for statistics that kubelet takes from cAdvisor unless the gate
-// PodAndContainerStatsFromCRI is on: half of what an idle spoke costs. In a configuration of version 2 the key in the old place is an integer of another meaning;
+// PodAndContainerStatsFromCRI is on: a third of what an idle spoke costs. In a configuration of version 2 the key in the old place is an integer of another meaning;
 // what is in the new place survives containerd's migration. Older versions ignore it.
 const (
 	statsPatchV2 = `version = 2

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"homelab/lab"
@@ -29,7 +30,9 @@ func TestLockIsExclusive(t *testing.T) {
 }
 
 // A command that waited for lab down locks the file that others will, not the one that is gone.
-func TestLockOfARemovedFolder(t *testing.T) {
+func TestLockOfARemovedFolder(t *testing.T) { synctest.Test(t, lockOfARemovedFolder) }
+
+func lockOfARemovedFolder(t *testing.T) {
 	d := open(t)
 	down, err := d.Lock(t.Context())
 	if err != nil {
@@ -37,7 +40,7 @@ func TestLockOfARemovedFolder(t *testing.T) {
 	}
 	waiting := make(chan error, 1)
 	go func() { _, err := d.Lock(context.WithoutCancel(t.Context())); waiting <- err }()
-	time.Sleep(2 * lockLook) // it has opened the file that goes
+	synctest.Wait() // it has opened the file that goes
 	if err := d.Remove(); err != nil {
 		t.Fatal(err)
 	}

@@ -173,8 +173,9 @@ func TestEngineBehind(t *testing.T) {
 	}
 }
 
-// What only the forge held is remembered, so that its loss can be told.
-func TestForgeLost(t *testing.T) {
+// onlyInForge returns a stage whose forge has a commit that nobody else has, and what a run saw and remembered of it.
+func onlyInForge(t *testing.T) (*stage, *up.Lab, *up.Seen) {
+	t.Helper()
 	s := newStage(t)
 	converge(t, s)
 	s.commit(t, "clusters/NOTES.md", "mind the gap\n")
@@ -184,6 +185,12 @@ func TestForgeLost(t *testing.T) {
 	seen, err := l.Observe(t.Context(), up.Options{})
 	must(t, err)
 	must(t, l.Remember(t.Context(), seen))
+	return s, l, seen
+}
+
+// What only the forge held is remembered, so that its loss can be told.
+func TestForgeLost(t *testing.T) {
+	s, l, seen := onlyInForge(t)
 	record, ok := s.dir.Forge()
 	if !ok || record.Head != s.head(t) || len(record.Commits) != 1 || record.Commits[0].Author != "ann" || record.Commits[0].Subject != "notes" {
 		t.Errorf("%+v", record)
@@ -195,7 +202,7 @@ func TestForgeLost(t *testing.T) {
 
 	must(t, s.forge.Remove(t.Context()))
 	a := &audience{}
-	_, err = (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
+	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
 	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "what only it held is lost: 1 commits") || !strings.Contains(said, "notes (ann)") {
 		t.Errorf("said %q", a.said)
@@ -208,18 +215,10 @@ func TestForgeLost(t *testing.T) {
 
 // A forge whose repository somebody deleted is as one whose volume is gone.
 func TestForgeRepositoryLost(t *testing.T) {
-	s := newStage(t)
-	converge(t, s)
-	s.commit(t, "clusters/NOTES.md", "mind the gap\n")
-	delete(s.files, "clusters/NOTES.md")
-	s.load()
-	l := (&process{stage: s}).lab()
-	seen, err := l.Observe(t.Context(), up.Options{})
-	must(t, err)
-	must(t, l.Remember(t.Context(), seen))
+	s, _, _ := onlyInForge(t)
 	must(t, s.forge.Unprepare())
 	a := &audience{}
-	_, err = (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
+	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
 	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and what only it held is lost: 1 commits") {
 		t.Errorf("said %q", a.said)
