@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"homelab/lab"
 )
@@ -54,6 +57,22 @@ func lockOfARemovedFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(d.Path); err != nil {
 		t.Error(err)
+	}
+}
+
+// A lock on a file that lab down removed is none.
+func TestCurrent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	l := flock.New(file)
+	if ok, err := l.TryLock(); !ok || err != nil || !current(l, file) {
+		t.Fatal(ok, err)
+	}
+	defer func() { _ = l.Unlock() }()
+	if err := os.Remove(file); err != nil || current(l, file) {
+		t.Errorf("of a file that is gone: %v", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil || current(l, file) {
+		t.Errorf("of another file: %v", err)
 	}
 }
 
