@@ -80,7 +80,7 @@ var shapes = []shape{
 func foreign(t *testing.T, s shape) {
 	home := t.TempDir()
 	l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: filepath.Join(home, "mine")}
-	l.unused = unusedVolumes()
+	l.unused, l.before = unusedVolumes(), named(l.name)
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.diagnose()

@@ -74,6 +74,7 @@ type testLab struct {
 	estate string
 	env    []string
 	unused []string // volumes without a container before the test
+	before []string // what had a name like the lab's before the test
 }
 
 // newLab copies the default estate with the named clusters (default all), and takes the lab down when the test ends.
@@ -94,7 +95,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 			}
 		}
 	}
-	l.unused = unusedVolumes()
+	l.unused, l.before = unusedVolumes(), named(name)
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.diagnose()
@@ -274,22 +275,33 @@ func unusedVolumes() []string {
 	return strings.Fields(string(out))
 }
 
-// leftovers returns the containers, networks, volumes, images and files with the lab's name.
-func (l *testLab) leftovers() []string {
-	l.t.Helper()
-	var left []string
+// named returns the containers, networks, volumes and images that have a name like those of the lab, or none without an engine.
+func named(lab string) []string {
+	var found []string
 	for what, args := range map[string][]string{
 		"container": {"ps", "--all", "--format", "{{.Names}}"},
 		"network":   {"network", "ls", "--format", "{{.Name}}"},
 		"volume":    {"volume", "ls", "--format", "{{.Name}}"},
-		"image":     {"image", "ls", "--format", "{{.Repository}}"},
+		"image":     {"image", "ls", "--format", "{{.Repository}}:{{.Tag}}"},
 	} {
-		for _, name := range strings.Fields(docker(l.t, args...)) {
-			if strings.HasPrefix(name, l.name+"-") || strings.HasPrefix(name, "lab-"+l.name) {
-				left = append(left, what+" "+name)
+		out, err := exec.Command("docker", args...).Output()
+		if err != nil {
+			continue
+		}
+		for _, name := range strings.Fields(string(out)) {
+			if strings.HasPrefix(name, lab+"-") || strings.HasPrefix(name, "lab-"+lab) {
+				found = append(found, what+" "+name)
 			}
 		}
 	}
+	return found
+}
+
+// leftovers returns the containers, networks, volumes, images and files with the lab's name that were not there before it.
+func (l *testLab) leftovers() []string {
+	l.t.Helper()
+	docker(l.t, "version")
+	left := slices.DeleteFunc(named(l.name), func(one string) bool { return slices.Contains(l.before, one) })
 	for _, volume := range unusedVolumes() { // nodes' volumes are anonymous
 		if !slices.Contains(l.unused, volume) {
 			left = append(left, "volume "+volume)
