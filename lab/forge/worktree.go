@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/go-git/go-billy/v5/helper/iofs"
-	"github.com/go-git/go-billy/v5/memfs"
+	"homelab/lab/gitfiles"
+
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/storage/memory"
 )
@@ -32,17 +32,13 @@ func (r Remote) Files(ctx context.Context) (fs.FS, error) {
 	if err != nil || h.head == nil {
 		return nil, err
 	}
-	tree := memfs.New()
-	repo, err := git.Init(store, tree)
+	repo, err := git.Init(store, nil)
 	if err != nil {
 		return nil, fmt.Errorf("files of the forge: %w", err)
 	}
-	work, err := repo.Worktree()
-	if err == nil {
-		err = work.Checkout(&git.CheckoutOptions{Hash: h.head.Hash, Force: true})
-	}
+	files, err := gitfiles.Of(repo).Files(h.head.Hash.String())
 	if err != nil {
 		return nil, fmt.Errorf("files of the forge: %w", err)
 	}
-	return iofs.New(tree), nil
+	return files, nil
 }

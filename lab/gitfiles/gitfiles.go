@@ -16,7 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Clone is a Git repository on disk.
+// Clone is a Git repository, on disk or in memory.
 type Clone struct {
 	repo *git.Repository
 	mu   sync.Mutex // go-git's storage is for one reader at a time
@@ -40,6 +40,9 @@ func Open(dir string) (*Clone, error) {
 	}
 	return &Clone{repo: repo}, nil
 }
+
+// Of returns a repository that is open already.
+func Of(repo *git.Repository) *Clone { return &Clone{repo: repo} }
 
 // Prefixes of references.
 const (

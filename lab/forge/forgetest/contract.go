@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"homelab/lab"
@@ -29,6 +32,7 @@ type Forge interface {
 	Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error)
 	Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error)
 	Diff(ctx context.Context, tree forge.Tree) ([]string, error)
+	Estate(ctx context.Context) (fs.FS, error)
 	Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error)
 	Log(ctx context.Context, n int) ([]forge.Commit, error)
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
@@ -62,6 +66,7 @@ func Contract(t *testing.T, s Subject) {
 	write(t, dir, ".gitignore", "*.log\n")
 	write(t, dir, "clusters/dev/cluster.yaml", "dev\n")
 	write(t, dir, "debug.log", "no\n")
+	write(t, dir, "apps/.gitkeep", "")
 
 	t.Run("nothing yet", func(t *testing.T) {
 		if got := observe(t, s.Forge); got != (forge.State{}) {
@@ -87,7 +92,7 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("push", func(t *testing.T) {
 		first, err := s.Forge.Push(ctx, tree, "first")
 		must(t, err)
-		if want := []string{".gitignore", "README.md", "clusters/dev/cluster.yaml"}; !first.Pushed || !slices.Equal(first.Changed, want) {
+		if want := []string{".gitignore", "README.md", "apps/.gitkeep", "clusters/dev/cluster.yaml"}; !first.Pushed || !slices.Equal(first.Changed, want) {
 			t.Errorf("pushed %+v, want %q", first, want)
 		}
 		if got := observe(t, s.Forge); got.Revision != first.Commit {
@@ -106,6 +111,27 @@ func Contract(t *testing.T, s Subject) {
 		must(t, err)
 		if diff, err := s.Forge.Diff(ctx, tree); err != nil || len(diff) != 0 || !second.Pushed {
 			t.Errorf("differs in %q, %v after %+v", diff, err, second)
+		}
+	})
+
+	t.Run("files", func(t *testing.T) {
+		files, err := s.Forge.Estate(ctx)
+		must(t, err)
+		if err := fstest.TestFS(files, "apps/.gitkeep", "clusters/dev/cluster.yaml"); err != nil {
+			t.Error(err)
+		}
+		got := map[string]string{}
+		must(t, fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(files, name)
+			got[name] = string(text)
+			return err
+		}))
+		want := map[string]string{".gitignore": "*.log\n", "README.md": "two\n", "apps/.gitkeep": "", "clusters/dev/cluster.yaml": "dev\n"}
+		if !maps.Equal(got, want) {
+			t.Errorf("files %q, want %q", got, want)
 		}
 	})
 
