@@ -171,17 +171,17 @@ func (s snapshot) overstated() []string {
 		}
 	}
 	var names []string
-	check := func(kind string, o metav1.Object, selector *metav1.LabelSelector, told int32) {
+	check := func(kind string, o metav1.Object, selector *metav1.LabelSelector, counted int32) {
 		selects, err := metav1.LabelSelectorAsSelector(selector)
 		if err != nil {
 			return
 		}
 		for _, pod := range ready[o.GetNamespace()] {
 			if selects.Matches(pod) {
-				told--
+				counted--
 			}
 		}
-		if told > 0 {
+		if counted > 0 {
 			names = append(names, fmt.Sprintf("%s %s to count its pods", kind, o.GetName()))
 		}
 	}

@@ -97,8 +97,8 @@ const clusterBootTime = 45 * time.Second
 func (r *run) waitForBuilds(ctx context.Context, p lab.Progress) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for told := false; r.Supply.Left() > clusterBootTime; told = true {
-		if !told {
+	for reported := false; r.Supply.Left() > clusterBootTime; reported = true {
+		if !reported {
 			p("begins when the images are almost there")
 		}
 		select {

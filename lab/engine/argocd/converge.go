@@ -38,7 +38,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	told, broken := "", map[string]time.Time{}
+	reported, broken := "", map[string]time.Time{}
 	var pending []engine.Pending
 	for {
 		select {
@@ -48,8 +48,8 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		case <-tick.C:
 		}
 		if !w.synced() || !w.registered(ctx, a, want) {
-			if line := w.idleReason(); line != "" && line != told {
-				told = line
+			if line := w.idleReason(); line != "" && line != reported {
+				reported = line
 				p(line)
 			}
 			continue
@@ -72,8 +72,8 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 		if err := nudge.unstick(ctx, v, applicationsOf(pending)); err != nil && ctx.Err() == nil {
 			return a.summarise(values(v.apps)), err
 		}
-		if line := progressLine(v, want, pending); line != told {
-			told = line
+		if line := progressLine(v, want, pending); line != reported {
+			reported = line
 			p(line)
 		}
 		if a.broken(v, want, broken) {

@@ -121,8 +121,8 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 		add(s)
 	}
 	for _, r := range app.unhealthy() {
-		told := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, r.title()+":") })
-		if !told {
+		listed := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, r.title()+":") })
+		if !listed {
 			add(r.trouble())
 		}
 	}

@@ -101,7 +101,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	want := engine.Want{Changed: true}
 	w.since = validSince([]engine.Registered{a.registered(have)}, want)
 	nudge := newNudger(a, want)
-	told := ""
+	reported := ""
 	var left []string
 	for {
 		select {
@@ -139,8 +139,8 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 		if err := nudge.unstick(ctx, v, left); err != nil {
 			return left, err
 		}
-		if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != told {
-			told = line
+		if line := fmt.Sprintf("removing %d applications of %s: %s", len(left), cluster, left[0]); line != reported {
+			reported = line
 			p(line)
 		}
 	}

@@ -259,14 +259,14 @@ func (c *contract) converged(t *testing.T, apps []lab.Application) {
 
 func (c *contract) untouched(t *testing.T) {
 	before := c.Fingerprint(t)
-	var told []string
-	apps, err := c.Engine.WaitConverged(c.context(t), c.want(nil), func(s string) { told = append(told, s) })
+	var reported []string
+	apps, err := c.Engine.WaitConverged(c.context(t), c.want(nil), func(s string) { reported = append(reported, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.converged(t, apps)
-	if len(told) != 0 {
-		t.Errorf("waited for a converged lab: %v", told)
+	if len(reported) != 0 {
+		t.Errorf("waited for a converged lab: %v", reported)
 	}
 	if after := c.Fingerprint(t); !slices.Equal(before, after) {
 		t.Errorf("waiting changed objects:\n%v\n%v", before, after)

@@ -29,10 +29,10 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 		return s.applications(), nil
 	}
 	asks := askers{}
-	told := ""
+	reported := ""
 	tell := func(line string) {
-		if line != told {
-			told = line
+		if line != reported {
+			reported = line
 			p(line)
 		}
 	}

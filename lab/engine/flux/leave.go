@@ -170,15 +170,15 @@ func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	ask := newAsker(f, engine.Want{Clusters: []string{}})
-	for told := false; ; {
+	for reported := false; ; {
 		v, err := f.look(within)
 		if err == nil {
 			left := slices.DeleteFunc(v.judge(ask.want, ask, nil), func(p pending) bool { return !p.layer })
 			if len(left) == 0 || left[0].Application == noRoot || v.layers[0].Spec.Suspend {
 				return nil
 			}
-			if !told {
-				told = true
+			if !reported {
+				reported = true
 				p("having flux read git")
 			}
 			err = ask.look(within, v)
@@ -200,7 +200,7 @@ func transient(err error) error {
 // empty deletes the applications of clusters with what they applied, and returns those that are not gone in time.
 func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	asked := map[types.UID]bool{}
-	told := ""
+	reported := ""
 	for end := time.Now().Add(within); ; {
 		v, err := f.look(ctx)
 		if err != nil {
@@ -247,8 +247,8 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 		if !time.Now().Before(end) {
 			return left, nil
 		}
-		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0].Name); line != told {
-			told = line
+		if line := fmt.Sprintf("removing %d applications: %s", len(left), left[0].Name); line != reported {
+			reported = line
 			p(line)
 		}
 		if err := lab.Sleep(ctx, lookEvery); err != nil {
@@ -308,7 +308,7 @@ func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p l
 
 // suspend stops the roots, and takes away the other layers without what they applied.
 func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
-	for end, told := time.Now().Add(readWithin), false; ; {
+	for end, reported := time.Now().Add(readWithin), false; ; {
 		v, err := f.look(ctx)
 		if err != nil {
 			return err
@@ -335,8 +335,8 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 		if !atWork || time.Now().After(end) {
 			return nil
 		}
-		if !told {
-			told = true
+		if !reported {
+			reported = true
 			p("suspending the roots")
 		}
 		if err := lab.Sleep(ctx, lookEvery); err != nil {

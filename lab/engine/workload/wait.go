@@ -121,11 +121,11 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	// HasSynced turns true a moment after the last event of the first list, so a slow tick stands behind the events.
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	pending, told := Pending(all), ""
+	pending, reported := Pending(all), ""
 	var failure error
 	for {
-		if s := Sentence(pending); s != told && s != "" {
-			told = s
+		if s := Sentence(pending); s != reported && s != "" {
+			reported = s
 			p(s)
 		}
 		select {
@@ -156,7 +156,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 // Owns reports whether a pod belongs to a workload, by the names that controllers give.
 func Owns(s Status, pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, s.Name+"-") }
 
-// follow pokes changed at each event and keeps watch errors from being logged: they are told with the result, if they last.
+// follow pokes changed at each event and keeps watch errors from being logged: they are reported with the result, if they last.
 func follow(inf cache.SharedIndexInformer, changed chan<- struct{}, failures chan<- error) error {
 	poke := func() {
 		select {

@@ -131,11 +131,11 @@ func (s *Server) logged(what string, next http.HandlerFunc) http.Handler {
 			return
 		}
 		began := time.Now()
-		told := &answer{ResponseWriter: w, status: http.StatusOK}
+		recorder := &answer{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			s.log.LogAttrs(context.WithoutCancel(r.Context()), level(told.status), what, requestAttrs(r, told.status, time.Since(began))...)
+			s.log.LogAttrs(context.WithoutCancel(r.Context()), level(recorder.status), what, requestAttrs(r, recorder.status, time.Since(began))...)
 		}()
-		next(told, r)
+		next(recorder, r)
 	})
 }
 
