@@ -84,6 +84,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 	for _, dir := range []string{"clusters", "environments", "addons", "scenarios"} {
 		copyTree(t, filepath.Join(estateRoot(t), dir), filepath.Join(l.estate, dir))
 	}
+	l.clutter()
 	if len(clusters) > 0 {
 		entries, err := os.ReadDir(filepath.Join(l.estate, "clusters"))
 		if err != nil {
@@ -105,6 +106,28 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 		}
 	})
 	return l
+}
+
+// clutter adds what repositories have beside an estate: an empty file, a program, a link, bytes that are no text, a name with spaces and an umlaut.
+func (l *testLab) clutter() {
+	l.t.Helper()
+	dir := filepath.Join(l.estate, "notes", "für später")
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, ".gitkeep"), nil, 0o644)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "check.sh"), []byte("#!/bin/sh\r\ntrue\r\n"), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "logo.bin"), []byte{0, 0xff, 0xfe, '\n', 0}, 0o644)
+	}
+	if err == nil {
+		err = os.Symlink("für später/check.sh", filepath.Join(l.estate, "notes", "check"))
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 // diagnose writes an archive to CI's artifacts.
