@@ -122,11 +122,7 @@ func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
 		if len(r.problems) > before || slices.Contains(words, *to) {
 			return
 		}
-		cure := strings.Join(words, " or ")
-		if best := strict.Closest(*to, words); best != "" {
-			cure = fmt.Sprintf("did you mean %q?", best)
-		}
-		r.fail(n, fmt.Sprintf("%s cannot be %q", path, *to), cure)
+		r.fail(n, fmt.Sprintf("%s cannot be %q", path, *to), strict.Choose(*to, words))
 		*to = ""
 	}
 }

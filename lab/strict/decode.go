@@ -233,11 +233,19 @@ func (r *Reader) word(n *yaml.Node, f field, path string) {
 	if len(f.enum) == 0 || slices.Contains(f.enum, n.Value) {
 		return
 	}
-	cure := strings.Join(f.enum, " or ")
-	if best := Closest(n.Value, f.enum); best != "" {
-		cure = fmt.Sprintf("did you mean %q?", best)
+	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, clip(n.Value)), Choose(n.Value, f.enum))
+}
+
+// Choose is the cure of a word that is none of those that may be: the nearest, or all, "a, b or c".
+func Choose(word string, words []string) string {
+	if best := Closest(word, words); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
 	}
-	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, clip(n.Value)), cure)
+	last := len(words) - 1
+	if last <= 0 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
