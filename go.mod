@@ -49,6 +49,10 @@ require (
 
 require github.com/fluxcd/flux2/v2 v2.9.5
 
+require github.com/bmatcuk/doublestar/v4 v4.10.0
+
+require github.com/fluxcd/source-watcher/api/v2 v2.2.4
+
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
 	github.com/42wim/httpsig v1.2.4 // indirect

@@ -171,7 +171,7 @@ type EngineSpec struct {
 	Type      EngineType     // argocd by default
 	Shape     Shape          // of Flux; hub by default
 	Namespace string         // in which it runs, and has its ApplicationSets; empty for its usual one
-	Extra     []string       // controllers of Flux beside the usual four: FluxImageReflector, FluxImageAutomation
+	Extra     []string       // controllers of Flux beside the usual four: FluxImageReflector, FluxImageAutomation, FluxSourceWatcher
 	Values    map[string]any // Helm values merged over lab's own
 }
 

@@ -23,6 +23,7 @@ const (
 const (
 	FluxImageReflector  = "image-reflector-controller"  // scans registries
 	FluxImageAutomation = "image-automation-controller" // commits what it found
+	FluxSourceWatcher   = "source-watcher"              // splits and composes sources
 )
 
 // FluxNamespace is Flux's own where it runs, and the name of what it starts from: both as `flux bootstrap` has them.

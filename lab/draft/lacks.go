@@ -53,6 +53,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	for i := range roots {
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			l.namespacesOf(app)
+			d.components(app)
 			for j := range app.Reads {
 				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // which the draft writes after theirs
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
@@ -87,6 +88,14 @@ func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
 		return x
 	}
 	return d.expand(*r, l)
+}
+
+// components has the hub's Flux have what an application takes beside the usual controllers.
+func (d *drafting) components(app fluxset.Application) {
+	engine := &d.estate.Clusters[0].Engine
+	if !slices.Contains(engine.Extra, lab.FluxSourceWatcher) && slices.ContainsFunc(app.Objects, func(o render.Document) bool { return fluxset.IsGenerator(o.Node) }) {
+		engine.Extra = append(engine.Extra, lab.FluxSourceWatcher)
+	}
 }
 
 // namespacesOf notes which namespaces an application makes, and which it puts something into.

@@ -99,7 +99,7 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
 	in := d.inputs()
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: d.sync(r, false)}.fs(), Home: r.cluster,
+		FS: files{file: d.sync(r, false)}.fs(), Home: r.cluster, Extra: []string{lab.FluxSourceWatcher},
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {

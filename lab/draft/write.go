@@ -55,6 +55,9 @@ func (d *drafting) estateFiles() files {
 		case c.Engine.Type == lab.EngineFlux:
 			engine := plain("type", string(c.Engine.Type))
 			engine.add("shape", string(c.Engine.Shape))
+			if len(c.Engine.Extra) > 0 {
+				engine.add("componentsExtra", c.Engine.Extra)
+			}
 			spec.add("engine", engine)
 		case c.Engine.Namespace != "":
 			spec.add("engine", plain("namespace", c.Engine.Namespace))

@@ -42,6 +42,10 @@ var shapes = []shape{
 		file: "infrastructure/config.yaml", edit: [2]string{"tier: gold", "tier: iron"}, key: "tier",
 	},
 	{
+		name: "flux-artifacts", seconds: 100, clusters: 1, applications: 3, spoke: "prod", namespace: "web", configMap: "web", repository: "mono",
+		file: "services/base/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
+	},
+	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
 		file: "platform/environments/prod/addons/node-labels/values.yaml", edit: [2]string{"tier: gold", "tier: platinum"}, key: "tier",
 	},

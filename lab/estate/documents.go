@@ -104,7 +104,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 					entry{"type", r.word(&engine, string(lab.EngineArgoCD), string(lab.EngineFlux))},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
-					entry{"componentsExtra", r.words(&c.Engine.Extra, lab.FluxImageReflector, lab.FluxImageAutomation)},
+					entry{"componentsExtra", r.words(&c.Engine.Extra, lab.FluxImageReflector, lab.FluxImageAutomation, lab.FluxSourceWatcher)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},

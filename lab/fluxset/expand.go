@@ -106,7 +106,7 @@ type Expansion struct {
 
 // Expand follows the Kustomizations in a root's file, again where one needs a source or a ConfigMap that a later one applies.
 func Expand(w World, file string) Expansion {
-	from, data := origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}}, map[string]map[string]string{}
+	from, data := &origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}, made: map[string]tree{}}, map[string]map[string]string{}
 	for {
 		known := len(data) + len(from.of)
 		x := &expander{World: w, Expansion: Expansion{Sources: from.url}, seen: map[string]bool{}, origins: from, data: data}
@@ -121,10 +121,16 @@ func Expand(w World, file string) Expansion {
 // missed reports whether something needs what is known now, and was not when it was met.
 func (x *expander) missed() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
-		return a.nowhere != "" && x.Sources[a.nowhere] != "" ||
+		return a.nowhere != "" && x.somewhere(a.nowhere) ||
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
-			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.Sources[r.Source] != "" || x.of[r.Source] != nil) })
+			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.somewhere(r.Source) || x.of[r.Source] != nil) })
 	})
+}
+
+// somewhere reports whether something applies a source.
+func (x *expander) somewhere(source string) bool {
+	_, err := x.treeOf(source)
+	return !errors.Is(err, errNowhere)
 }
 
 func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
@@ -163,7 +169,7 @@ func (x *expander) roots(file string) {
 type expander struct {
 	World
 	Expansion
-	origins
+	*origins
 	seen map[string]bool              // Kustomizations
 	data map[string]map[string]string // of ConfigMaps and Secrets that are applied, by kind, namespace and name
 }
@@ -211,30 +217,27 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	ref := get(doc.Node, "spec", "sourceRef")
 	source := text(ref, "kind") + " " + cmp.Or(text(ref, "namespace"), app.Namespace) + "/" + text(ref, "name")
 	app.source = source
-	url, known := x.Sources[source]
-	if !known {
+	from, err := x.treeOf(source)
+	var absent *Absent
+	switch {
+	case errors.Is(err, errNowhere):
 		app.nowhere = source
 		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source))
 		return app
-	}
-	fsys, dir, err := x.Repository(url, x.revision(source))
-	var absent *Absent
-	switch {
 	case errors.As(err, &absent) && absent.Why == "":
-		app.Elsewhere = url // what it holds is not to be had from the files
+		app.Elsewhere = from.url // what it holds is not to be had from the files
 		return app
 	case err != nil:
 		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
 		return app
 	}
 	within := app.mounted
-	if app.mounted = dir != ""; app.mounted {
-		fsys = x.artifact(source, fsys)
+	if app.mounted = from.mounted; app.mounted {
 		x.afar(app, doc.Node)
 		x.including(app)
 	}
-	app.Path = path.Join(dir, text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: fsys, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
+	app.Path = from.place(text(doc.Node, "spec", "path"))
+	k := render.Kustomization{FS: from.FS, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {
@@ -243,7 +246,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return app
 	case errors.As(err, &invalid):
 		p := invalid.Problem
-		p.File = path.Join(dir, p.File)
+		p.File = from.place(p.File)
 		x.Problems = append(x.Problems, p)
 		return app
 	case err != nil:
@@ -251,10 +254,10 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return app
 	}
 	for i := range objects {
-		objects[i].File = path.Join(dir, objects[i].File)
+		objects[i].File = from.place(objects[i].File)
 	}
 	for i := range unset {
-		unset[i].At.File = path.Join(dir, unset[i].At.File)
+		unset[i].At.File = from.place(unset[i].At.File)
 	}
 	app.Objects, app.Unset = objects, unset
 	if len(unset) > 0 && app.mounted { // strict, as Flux is
@@ -308,6 +311,10 @@ func (x *expander) release(o render.Document) Release {
 	kind, name := source()
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
 	r.Revision = x.revision(r.Source)
+	if kind == externalArtifact {
+		made, _ := x.treeOf(r.Source)
+		r.URL = made.url
+	}
 	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
 	if kind == "GitRepository" || kind == "Bucket" {
 		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""

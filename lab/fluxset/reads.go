@@ -100,6 +100,8 @@ func (x *expander) applied(app *Application) {
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and the key is not here")
 		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+		case IsGenerator(o.Node) && !slices.Contains(x.Extra, lab.FluxSourceWatcher):
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":

@@ -20,12 +20,15 @@ type origins struct {
 	url   map[string]string
 	of    map[string]*yaml.Node // the objects, HelmCharts among them
 	files map[string]fs.FS      // what they have of a repository
+
+	generators []*yaml.Node    // ArtifactGenerators
+	made       map[string]tree // what they have made, by "ExternalArtifact NAMESPACE/NAME"
 }
 
 // sources notes the addresses of sources. A HelmChart has none.
 func (x *expander) sources(objects []render.Document) {
 	for _, o := range objects {
-		if !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") {
+		if !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") && !IsGenerator(o.Node) {
 			continue
 		}
 		of := text(o.Node, "kind") + " " + key(o.Node)
@@ -33,6 +36,9 @@ func (x *expander) sources(objects []render.Document) {
 			continue // a root is not what Git has of it
 		}
 		x.of[of] = o.Node
+		if IsGenerator(o.Node) {
+			x.generators = append(x.generators, o.Node)
+		}
 		if url := text(o.Node, "spec", "url"); url != "" {
 			x.Sources[of] = url
 		} else if endpoint := text(o.Node, "spec", "endpoint"); endpoint != "" {

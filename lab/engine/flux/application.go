@@ -28,7 +28,7 @@ const (
 // application converts a Kustomization of a cluster.
 func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
 	cluster, addon := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
-	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: commit(applied(k))}
+	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: cmp.Or(commit(applied(k)), commit(k.Status.LastAppliedOriginRevision))}
 	a.Sync, a.Health, a.Message = v.state(k)
 	for _, r := range v.releasesOf(k) {
 		if latest := r.Status.History.Latest(); latest != nil {
@@ -86,6 +86,9 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	sync, health = synced, healthy
 	if s, ok := v.sourceOf(k); ok && commit(applied(k)) != has(s) || applied(k) == "" {
 		sync, message = outOfSync, "is not at the commit that was fetched"
+	}
+	if a, ok := v.artifactOf(k); ok && a.Status.Artifact != nil && applied(k) != a.Status.Artifact.Revision {
+		sync, message = outOfSync, "is not at the artifact that was made"
 	}
 	switch {
 	case c.Status == metav1.ConditionTrue && k.Status.ObservedGeneration == k.Generation, c.Status == metav1.ConditionUnknown && again(k):

@@ -11,6 +11,7 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,6 +112,9 @@ func (a *asker) look(ctx context.Context, v view) error {
 			return err
 		}
 	}
+	if err := a.askGenerators(ctx, v); err != nil {
+		return err
+	}
 	for _, k := range v.layers {
 		if err := a.askKustomization(ctx, v, k); err != nil {
 			return err
@@ -144,6 +148,9 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 		return nil
 	}
 	if s, ok := v.sourceOf(k); ok && (has(s) != v.wanted(s, a.want) || !a.answered(&s, s.Status.GetLastHandledReconcileRequest())) {
+		return nil
+	}
+	if k.Spec.SourceRef.Kind == sourcev1.ExternalArtifactKind && v.unmade(k, a.want) != "" {
 		return nil
 	}
 	if p, ok := v.parent(&k); ok && v.judgeLayer(p, a.want, a).Application != "" {

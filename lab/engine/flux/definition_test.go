@@ -45,6 +45,7 @@ func TestDefinition(t *testing.T) {
 		{at(values, "helmController", "tag"), "mine"},
 		{at(values, "helmController", "image"), "host:5000/helm-controller"},
 		{at(values, "helmController", "container", "additionalArgs", 2), "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"},
+		{at(values, "kustomizeController", "container", "additionalArgs", 2), "--feature-gates=CancelHealthCheckOnNewRevision=true"},
 		{at(values, "kustomizeController", "container", "additionalArgs", 0), "--requeue-dependency=2s"},
 		{at(values, "kustomizeController", "container", "additionalArgs", 1), "--concurrent=100"},
 		{at(values, "helmController", "container", "additionalArgs", 1), "--concurrent=100"},
@@ -53,6 +54,7 @@ func TestDefinition(t *testing.T) {
 		{at(values, "extraObjects", 1, "spec", "type"), "NodePort"},
 		{at(values, "imageReflectionController", "create"), false},
 		{at(values, "imageAutomationController", "create"), false},
+		{at(values, "sourceWatcher", "create"), false},
 		{at(values, "crds", "annotations", "helm.sh/resource-policy"), "keep"},
 		{at(values, "extraObjects", 0, "metadata", "name"), "lab-webhook"},
 		{at(values, "extraObjects", 0, "data", "token"), "aHVzaA=="},
@@ -84,6 +86,25 @@ func TestValuesExtra(t *testing.T) {
 	}
 	if at(values, "imageAutomationController", "create") != false {
 		t.Error("image automation is on")
+	}
+}
+
+// What source-watcher makes is taken by those that apply it, where it runs.
+func TestValuesSourceWatcher(t *testing.T) {
+	var asked []string
+	s := testSettings(&asked)
+	s.Extra = []string{lab.FluxSourceWatcher}
+	values := Values(s, nil)
+	for _, c := range []struct{ got, want any }{
+		{at(values, "sourceWatcher", "image"), "host:5000/source-watcher"},
+		{at(values, "sourceWatcher", "container", "additionalArgs", 0), requeue},
+		{at(values, "kustomizeController", "container", "additionalArgs", 2), "--feature-gates=CancelHealthCheckOnNewRevision=true,ExternalArtifact=true"},
+		{at(values, "helmController", "container", "additionalArgs", 2), "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true,ExternalArtifact=true"},
+		{len(at(values, "sourceController", "container", "additionalArgs").([]any)), 1},
+	} {
+		if c.got != c.want {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
 	}
 }
 

@@ -52,7 +52,12 @@ func (f *Flux) definitions(ctx context.Context) ([]unstructured.Unstructured, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kube.CRDs.Resource, err)
 	}
-	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !strings.HasSuffix(o.GetName(), ".toolkit.fluxcd.io") }), nil
+	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !isDefinition(o.GetName()) }), nil
+}
+
+// isDefinition reports whether a CustomResourceDefinition is Flux's.
+func isDefinition(name string) bool {
+	return strings.HasSuffix(name, ".toolkit.fluxcd.io") || strings.HasSuffix(name, ".source.extensions.fluxcd.io")
 }
 
 // brought reports whether an object belongs to lab's release.

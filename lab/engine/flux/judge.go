@@ -9,6 +9,7 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,12 +60,12 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
 	sync, health, message := v.state(k)
 	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}
-	at, commit := v.lag(k, want)
+	lag := v.lag(k, want)
 	switch {
 	case k.DeletionTimestamp != nil:
 		p.Reason = message
-	case at != commit:
-		p.lags, p.Reason = true, v.why(k, at, commit)
+	case lag != "":
+		p.lags, p.Reason = true, lag
 	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
 		p.Reason = "is being compared"
 	case health == healthy && sync == synced, healthFailed(k), sync == synced && health == progressing && k.Spec.Wait:
@@ -85,15 +86,15 @@ func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Tim
 			p.Reason = reason
 		}
 	}
-	at, commit := v.lag(k, want)
+	lag := v.lag(k, want)
 	releases := v.releasesOf(k)
 	switch {
 	case k.DeletionTimestamp != nil:
 	case slices.Contains(want.Gone, name):
 		stale("is no longer wanted, and still there")
-	case at != commit:
+	case lag != "":
 		p.lags = true
-		stale(v.why(k, at, commit))
+		stale(lag)
 	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
 		stale("is being compared")
 	case comparedAt(k).Before(since) && !k.Spec.Suspend:
@@ -115,30 +116,25 @@ func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Tim
 	return p
 }
 
-// lag returns the commit that a Kustomization has applied, and the one that it should have.
-func (v view) lag(k kustomizev1.Kustomization, want engine.Want) (at, wanted string) {
-	at = commit(applied(k))
+// lag says why a Kustomization has not applied the commit that it should have; empty if it has.
+func (v view) lag(k kustomizev1.Kustomization, want engine.Want) string {
+	if k.Spec.SourceRef.Kind == sourcev1.ExternalArtifactKind {
+		return v.behind(k, want)
+	}
 	s, ok := v.sourceOf(k)
-	if !ok {
-		return at, at
-	}
-	return at, v.wanted(s, want)
-}
-
-// why says why a Kustomization is not at a commit.
-func (v view) why(k kustomizev1.Kustomization, at, wanted string) string {
-	if s, ok := v.sourceOf(k); ok && has(s) != wanted {
-		if text := failure(s.Status.Conditions); text != "" {
-			return "repository " + s.Name + ": " + text
-		}
-	}
-	if text := failure(k.Status.Conditions); text != "" {
+	at, wanted := commit(applied(k)), v.wanted(s, want)
+	switch text := failure(k.Status.Conditions); {
+	case !ok || at == wanted:
+		return ""
+	case has(s) != wanted && failure(s.Status.Conditions) != "":
+		return v.notFetched(s, want)
+	case text != "":
 		return text
-	}
-	if at == "" {
+	case at == "":
 		return fmt.Sprintf("no commit was applied yet, wanted %.7s", wanted)
+	default:
+		return fmt.Sprintf("is at %.7s, wanted %.7s", at, wanted)
 	}
-	return fmt.Sprintf("is at %.7s, wanted %.7s", at, wanted)
 }
 
 // failure is what a controller says of an object that is not ready; empty for one that is, or that is on its way.

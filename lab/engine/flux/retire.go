@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"golang.org/x/sync/errgroup"
@@ -61,7 +60,7 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 			}
 			return f.release.Remove(ctx, releaseName)
 		},
-		Of: func(crd string) bool { return strings.HasSuffix(crd, ".toolkit.fluxcd.io") },
+		Of: isDefinition,
 		Leave: func(ctx context.Context, spoke string, c kube.Clients) error {
 			return forgetReleases(ctx, c, v.releasesIn(spoke))
 		},

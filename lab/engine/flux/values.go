@@ -2,6 +2,7 @@ package flux
 
 import (
 	"slices"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -13,20 +14,34 @@ import (
 type controller struct {
 	image, key string
 	args       []any
+	gates      []string // features to switch on
 }
 
 // controllers are those of every lab.
 var controllers = []controller{
-	{"source-controller", "sourceController", []any{requeue}},
-	{"kustomize-controller", "kustomizeController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true"}},
-	{"helm-controller", "helmController", []any{requeue, workers, "--feature-gates=CancelHealthCheckOnNewRevision=true,DefaultToRetryOnFailure=true"}},
-	{"notification-controller", "notificationController", nil},
+	{"source-controller", "sourceController", []any{requeue}, nil},
+	{"kustomize-controller", "kustomizeController", []any{requeue, workers}, []string{"CancelHealthCheckOnNewRevision"}},
+	{"helm-controller", "helmController", []any{requeue, workers}, []string{"CancelHealthCheckOnNewRevision", "DefaultToRetryOnFailure"}},
+	{"notification-controller", "notificationController", nil, nil},
 }
 
 // extras run where an estate asks for them.
 var extras = []controller{
-	{lab.FluxImageReflector, "imageReflectionController", nil},
-	{lab.FluxImageAutomation, "imageAutomationController", nil},
+	{lab.FluxImageReflector, "imageReflectionController", nil, nil},
+	{lab.FluxImageAutomation, "imageAutomationController", nil, nil},
+	{lab.FluxSourceWatcher, "sourceWatcher", []any{requeue}, nil},
+}
+
+// arguments are those beside the chart's own. What source-watcher makes is taken where it runs, as by `flux install --components-extra=source-watcher`.
+func (c controller) arguments(extra []string) []any {
+	gates := c.gates
+	if len(gates) > 0 && slices.Contains(extra, lab.FluxSourceWatcher) {
+		gates = append(slices.Clip(gates), "ExternalArtifact")
+	}
+	if len(gates) == 0 {
+		return c.args
+	}
+	return append(slices.Clip(c.args), "--feature-gates="+strings.Join(gates, "=true,")+"=true")
 }
 
 // requeue has what waits for a source or for a dependency look again soon; Flux's 30 s suit clusters that are never started.
@@ -78,8 +93,8 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 		if tag != "" {
 			of["tag"] = tag
 		}
-		if c.args != nil {
-			of["container"] = map[string]any{"additionalArgs": c.args}
+		if args := c.arguments(s.Extra); args != nil {
+			of["container"] = map[string]any{"additionalArgs": args}
 		}
 		own[c.key] = of
 	}

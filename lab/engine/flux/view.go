@@ -29,6 +29,8 @@ type view struct {
 	layers   []kustomizev1.Kustomization          // the roots, by name, and then what applies others
 	apps     map[string]kustomizev1.Kustomization // by application
 	releases map[types.NamespacedName]helmv2.HelmRelease
+
+	generated
 }
 
 // look reads everything once, in the order in which one follows from another. A kind that is not there yet has no objects.
@@ -41,6 +43,9 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
 	if err == nil {
 		err = listInto(ctx, f, helmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
+	}
+	if err == nil {
+		err = f.lookGenerated(ctx, &v)
 	}
 	if err == nil {
 		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) {

@@ -21,7 +21,7 @@ var fluxFiles embed.FS
 
 // controller is one controller of Flux: what its module calls it, and where the chart's values hold it.
 type controller struct {
-	name string // "source-controller", the last element of its module's path
+	name string // "source-controller", as its module is called
 	key  string // "sourceController"
 }
 
@@ -32,6 +32,7 @@ var controllers = []controller{
 	{"kustomize-controller", "kustomizeController"},
 	{"notification-controller", "notificationController"},
 	{"source-controller", "sourceController"},
+	{"source-watcher", "sourceWatcher"},
 }
 
 func (c controller) values(path string) string { return ".Values." + c.key + "." + path }
@@ -54,7 +55,7 @@ func flux(r Recipe, src Sources) (*helmchart.Chart, error) {
 	b := &fluxChart{values: map[string]any{}}
 	for _, at := range r.Parts {
 		module, _, _ := strings.Cut(at, "@")
-		i := slices.IndexFunc(controllers, func(c controller) bool { return c.name == path.Base(module) })
+		i := slices.IndexFunc(controllers, func(c controller) bool { return c.name == path.Base(strings.TrimSuffix(module, "/v2")) })
 		if i < 0 {
 			return nil, fmt.Errorf("%s is no controller that the chart knows", at)
 		}

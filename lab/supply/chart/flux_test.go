@@ -48,17 +48,17 @@ func managerOf(t *testing.T, objects map[string]map[string]any, name string) map
 func TestFluxDefaults(t *testing.T) {
 	objects := render(t, fluxChartOf(t), "{}")
 	all := []string{
-		"helm-controller", "image-automation-controller", "image-reflector-controller", "kustomize-controller", "notification-controller", "source-controller",
+		"helm-controller", "image-automation-controller", "image-reflector-controller", "kustomize-controller", "notification-controller", "source-controller", "source-watcher",
 	}
 	for _, kind := range []string{"Deployment", "ServiceAccount"} {
 		if got := names(objects, kind); !slices.Equal(got, all) {
 			t.Errorf("%s: %q", kind, got)
 		}
 	}
-	if got := names(objects, "Service"); !slices.Equal(got, []string{"notification-controller", "source-controller", "webhook-receiver"}) {
+	if got := names(objects, "Service"); !slices.Equal(got, []string{"notification-controller", "source-controller", "source-watcher", "webhook-receiver"}) {
 		t.Errorf("services: %q", got)
 	}
-	if got := names(objects, "CustomResourceDefinition"); len(got) != 14 {
+	if got := names(objects, "CustomResourceDefinition"); len(got) != 15 {
 		t.Errorf("%d kinds: %q", len(got), got)
 	}
 	args := managerOf(t, objects, "source-controller")["args"].([]any)

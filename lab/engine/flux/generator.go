@@ -1,0 +1,158 @@
+package flux
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"homelab/lab/engine"
+)
+
+var (
+	externalArtifacts  = sourcev1.GroupVersion.WithResource("externalartifacts")
+	artifactGenerators = swapi.GroupVersion.WithResource("artifactgenerators")
+	ociRepositories    = sourcev1.GroupVersion.WithResource("ocirepositories")
+	buckets            = sourcev1.GroupVersion.WithResource("buckets")
+)
+
+// generated is what source-watcher makes of sources.
+type generated struct {
+	generators map[types.NamespacedName]swapi.ArtifactGenerator
+	artifacts  map[types.NamespacedName]sourcev1.ExternalArtifact
+	fetched    map[string]*meta.Artifact // of sources, by kind and name
+}
+
+// lookGenerated reads what source-watcher makes; nothing where it does not run.
+func (f *Flux) lookGenerated(ctx context.Context, v *view) error {
+	v.generators, v.artifacts = map[types.NamespacedName]swapi.ArtifactGenerator{}, map[types.NamespacedName]sourcev1.ExternalArtifact{}
+	err := listInto(ctx, f, artifactGenerators, func(o swapi.ArtifactGenerator) { v.generators[keyOf(&o)] = o })
+	if err != nil || len(v.generators) == 0 {
+		return err
+	}
+	v.fetched = map[string]*meta.Artifact{}
+	note := func(kind string, o metav1.Object, a *meta.Artifact) { v.fetched[kind+" "+keyOf(o).String()] = a }
+	for _, s := range v.sources {
+		note(sourcev1.GitRepositoryKind, &s, s.Status.Artifact)
+	}
+	for _, c := range v.charts {
+		note(sourcev1.HelmChartKind, &c, c.Status.Artifact)
+	}
+	err = listInto(ctx, f, externalArtifacts, func(o sourcev1.ExternalArtifact) {
+		v.artifacts[keyOf(&o)] = o
+		note(sourcev1.ExternalArtifactKind, &o, o.Status.Artifact)
+	})
+	if err == nil {
+		err = listInto(ctx, f, ociRepositories, func(o sourcev1.OCIRepository) { note(sourcev1.OCIRepositoryKind, &o, o.Status.Artifact) })
+	}
+	if err == nil {
+		err = listInto(ctx, f, buckets, func(o sourcev1.Bucket) { note(sourcev1.BucketKind, &o, o.Status.Artifact) })
+	}
+	return err
+}
+
+// artifactOf is the artifact that a Kustomization applies; false for other sources, and for one that is not made yet.
+func (v view) artifactOf(k kustomizev1.Kustomization) (sourcev1.ExternalArtifact, bool) {
+	ref := k.Spec.SourceRef
+	a, ok := v.artifacts[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
+	return a, ok && ref.Kind == sourcev1.ExternalArtifactKind
+}
+
+// behind says why a Kustomization has not applied the artifact that its generator would make of the wanted commits; empty if it has.
+func (v view) behind(k kustomizev1.Kustomization, want engine.Want) string {
+	if reason := v.unmade(k, want); reason != "" {
+		return reason
+	}
+	a, _ := v.artifactOf(k)
+	if applied(k) == a.Status.Artifact.Revision {
+		return ""
+	}
+	return cmp.Or(failure(k.Status.Conditions), "is not at the artifact that was made")
+}
+
+// unmade says why the artifact of a Kustomization is not made of the wanted commits; empty if it is.
+func (v view) unmade(k kustomizev1.Kustomization, want engine.Want) string {
+	a, ok := v.artifactOf(k)
+	if !ok || a.Status.Artifact == nil {
+		return fmt.Sprintf("artifact %s is not made yet%s", k.Spec.SourceRef.Name, v.generatorFailure(k.Spec.SourceRef.Name, cmp.Or(k.Spec.SourceRef.Namespace, k.Namespace)))
+	}
+	ref := a.Spec.SourceRef
+	if ref == nil || ref.Kind != swapi.ArtifactGeneratorKind {
+		return "" // somebody else's
+	}
+	g, ok := v.generators[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, a.Namespace), Name: ref.Name}]
+	if !ok {
+		return ""
+	}
+	return v.ungenerated(g, want, nil)
+}
+
+// generatorFailure is what keeps a generator from making an artifact that it names.
+func (v view) generatorFailure(artifact, namespace string) string {
+	for _, g := range v.generators {
+		names := slices.ContainsFunc(g.Spec.OutputArtifacts, func(o swapi.OutputArtifact) bool { return o.Name == artifact })
+		if text := failure(g.Status.Conditions); g.Namespace == namespace && names && text != "" {
+			return ": " + text
+		}
+	}
+	return ""
+}
+
+// ungenerated says why what a generator has made is not of the wanted commits; empty if it is. of are those that it makes something for.
+func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []types.NamespacedName) string {
+	observed := map[string]swapi.ObservedSource{}
+	for _, s := range g.Spec.Sources {
+		key := types.NamespacedName{Namespace: cmp.Or(s.Namespace, g.Namespace), Name: s.Name}
+		if repository, ok := v.sources[key]; ok && s.Kind == sourcev1.GitRepositoryKind && has(repository) != v.wanted(repository, want) {
+			return v.notFetched(repository, want)
+		}
+		if made, ok := v.artifacts[key]; ok && s.Kind == sourcev1.ExternalArtifactKind && made.Spec.SourceRef != nil && !slices.Contains(of, keyOf(&g)) {
+			under, known := v.generators[types.NamespacedName{Namespace: made.Namespace, Name: made.Spec.SourceRef.Name}]
+			if reason := v.ungenerated(under, want, append(of, keyOf(&g))); known && reason != "" {
+				return reason
+			}
+		}
+		a := v.fetched[s.Kind+" "+key.String()]
+		if a == nil {
+			return fmt.Sprintf("%s %s, which artifacts are made of, was not fetched yet", s.Kind, s.Name)
+		}
+		observed[s.Alias] = swapi.ObservedSource{Digest: a.Digest, Revision: a.Revision, URL: a.URL}
+	}
+	if text := failure(g.Status.Conditions); text != "" {
+		return "artifact generator " + g.Name + ": " + text
+	}
+	if g.Status.ObservedSourcesDigest != swapi.HashObservedSources(observed) {
+		return "artifact generator " + g.Name + " has not made anything of what was fetched yet"
+	}
+	return ""
+}
+
+// notFetched says why a repository is not at the wanted commit.
+func (v view) notFetched(s sourcev1.GitRepository, want engine.Want) string {
+	if text := failure(s.Status.Conditions); text != "" {
+		return "repository " + s.Name + ": " + text
+	}
+	return fmt.Sprintf("repository %s is at %.7s, wanted %.7s", s.Name, has(s), v.wanted(s, want))
+}
+
+// askGenerators has generators that failed try again.
+func (a *asker) askGenerators(ctx context.Context, v view) error {
+	for _, key := range slices.SortedFunc(maps.Keys(v.generators), compareKeys) {
+		g := v.generators[key]
+		if failure(g.Status.Conditions) == "" {
+			continue
+		}
+		if err := a.ask(ctx, artifactGenerators, &g, g.Status.GetLastHandledReconcileRequest(), againAfter); err != nil {
+			return err
+		}
+	}
+	return nil
+}

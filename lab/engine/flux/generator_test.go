@@ -1,0 +1,176 @@
+package flux
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/engine"
+	"homelab/lab/engine/kube/kubetest"
+)
+
+const (
+	oldArtifact = "latest@sha256:aaaa"
+	newArtifact = "latest@sha256:bbbb"
+)
+
+// generating is a lab in which an application is of an artifact, made of the estate at a commit and of a bucket.
+func generating(commit string) string {
+	digest := swapi.HashObservedSources(map[string]swapi.ObservedSource{
+		"repo": {Digest: "sha256:x", Revision: "main@sha1:" + commit, URL: "http://x"}, "store": {Digest: "sha256:y", Revision: "1", URL: "http://y"},
+	})
+	return source(newCommit) + layer("flux-system", "", newCommit) + fmt.Sprintf(`
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: Bucket
+metadata: {name: store, namespace: flux-system}
+status: {artifact: {revision: "1", digest: 'sha256:y', url: 'http://y', path: b, lastUpdateTime: null}}
+---
+apiVersion: source.extensions.fluxcd.io/v1beta1
+kind: ArtifactGenerator
+metadata: {name: parts, namespace: flux-system, uid: parts}
+spec:
+  sources: [{alias: repo, kind: GitRepository, name: flux-system}, {alias: store, kind: Bucket, name: store}]
+  artifacts: [{name: web, copy: [{from: '@repo/web/**', to: '@artifact/'}]}]
+status:
+  observedSourcesDigest: %s
+  conditions: [{type: Ready, status: "True", reason: Succeeded, message: made, lastTransitionTime: null}]
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: ExternalArtifact
+metadata: {name: web, namespace: flux-system, uid: web}
+spec: {sourceRef: {apiVersion: source.extensions.fluxcd.io/v1beta1, kind: ArtifactGenerator, name: parts, namespace: flux-system}}
+status: {artifact: {revision: '%s', digest: 'sha256:z', url: 'http://z', path: z, lastUpdateTime: null}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: web, namespace: cluster-prod, uid: prod-web, labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}}
+spec: {interval: 10m, prune: true, path: x, sourceRef: {kind: ExternalArtifact, name: web, namespace: flux-system}}
+status:
+  lastAppliedRevision: '%[2]s'
+  lastAttemptedRevision: '%[2]s'
+  lastAppliedOriginRevision: main@sha1:%[3]s
+  conditions: [{type: Ready, status: "True", reason: ReconciliationSucceeded, message: applied, lastTransitionTime: null}]
+---`, digest, newArtifact, commit)
+}
+
+func remove(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, name string) {
+	t.Helper()
+	if err := c.Clients().Dynamic.Resource(r).Namespace(lab.FluxNamespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJudgeGenerated(t *testing.T) {
+	generator := func(c *kubetest.Cluster, t *testing.T, patch map[string]any) {
+		c.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", patch)
+	}
+	status := func(fields map[string]any) map[string]any { return map[string]any{"status": fields} }
+	for name, tc := range map[string]struct {
+		change  func(*testing.T, *kubetest.Cluster)
+		pending []string
+	}{
+		"converged": {},
+		"repository lags": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
+			},
+			pending: []string{"flux-system OutOfSync: is not at the commit that was fetched", "prod-web OutOfSync lags: repository flux-system is at aaaaaaa, wanted bbbbbbb"},
+		},
+		"not made of what was fetched": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				generator(c, t, status(map[string]any{"observedSourcesDigest": "sha256:old"}))
+			},
+			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not made anything of what was fetched yet"},
+		},
+		"other source changed": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				c.Patch(t, buckets, lab.FluxNamespace, "store", status(map[string]any{"artifact": map[string]any{"revision": "2"}}))
+			},
+			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not made anything of what was fetched yet"},
+		},
+		"other source missing": {
+			change:  func(t *testing.T, c *kubetest.Cluster) { remove(t, c, buckets, "store") },
+			pending: []string{"prod-web OutOfSync lags: Bucket store, which artifacts are made of, was not fetched yet"},
+		},
+		"generator fails": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				generator(c, t, conditions("Ready False BuildFailed: no files match"))
+			},
+			pending: []string{"prod-web OutOfSync lags: artifact generator parts: no files match"},
+		},
+		"never made": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				generator(c, t, conditions("Ready False BuildFailed: no files match"))
+				remove(t, c, externalArtifacts, "web")
+			},
+			pending: []string{"prod-web OutOfSync lags: artifact web is not made yet: no files match"},
+		},
+		"older artifact": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				c.Patch(t, kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
+			},
+			pending: []string{"prod-web OutOfSync lags: is not at the artifact that was made"},
+		},
+		"of somebody else": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				generator(c, t, status(map[string]any{"observedSourcesDigest": "sha256:old"}))
+				c.Patch(t, externalArtifacts, lab.FluxNamespace, "web", map[string]any{"spec": map[string]any{"sourceRef": map[string]any{"kind": "Other"}}})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, hub, _ := newFake(t, generating(newCommit))
+			if tc.change != nil {
+				tc.change(t, hub)
+			}
+			v, err := f.look(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := engine.Want{Revision: newCommit, Expected: []string{"prod-web"}}
+			if got := verdict(v, want); !slices.Equal(got, tc.pending) {
+				t.Errorf("got %q\nwant %q", got, tc.pending)
+			}
+		})
+	}
+}
+
+// An application of an artifact has the commit that the artifact is made of, and is asked for once there is one.
+func TestGeneratedApplication(t *testing.T) {
+	f, hub, _ := newFake(t, generating(newCommit))
+	v, err := f.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := v.application("prod-web", v.apps["prod-web"]); a.Revision != newCommit || a.Version != newCommit[:7] || a.Sync != synced || a.Health != healthy {
+		t.Errorf("%+v", a)
+	}
+	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready False BuildFailed: no files match"))
+	hub.ClearActions()
+	a := newAsker(f, engine.Want{Revision: newCommit})
+	look := func(requests ...string) {
+		t.Helper()
+		if v, err = f.look(t.Context()); err == nil {
+			err = a.look(t.Context(), v)
+		}
+		if got := hub.Writes(); err != nil || !slices.Equal(got, requests) {
+			t.Fatalf("requests %q, want %q, %v", got, requests, err)
+		}
+		hub.ClearActions()
+	}
+	look("patch gitrepositories flux-system", "patch artifactgenerators parts")
+	answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+	hub.ClearActions()
+	look("patch kustomizations flux-system")
+	answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+	hub.ClearActions()
+	look() // there is no artifact of what was fetched
+	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready True Succeeded: made"))
+	hub.ClearActions()
+	look("patch kustomizations web")
+}

@@ -1,0 +1,365 @@
+package fluxset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing/fstest"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab"
+)
+
+const externalArtifact = "ExternalArtifact"
+
+// IsGenerator reports whether an object has source-watcher make ExternalArtifacts of sources: https://fluxcd.io/flux/components/source/artifactgenerators/
+func IsGenerator(n *yaml.Node) bool {
+	return text(n, "kind") == "ArtifactGenerator" && strings.HasPrefix(text(n, "apiVersion"), "source.extensions.fluxcd.io/")
+}
+
+// tree is what a source has, and where it has it from.
+type tree struct {
+	fs.FS
+	dir     string            // of a repository; empty for the estate
+	origins map[string]string // place within the estate by path, of what is put together
+	url     string            // of the repository, or of the first one
+	mounted bool              // it is of a repository beside the estate
+}
+
+// place is where a file or folder lies within the estate.
+func (t tree) place(name string) string {
+	name = path.Clean(strings.TrimPrefix(path.Join("/", name), "/"))
+	for at := name; t.origins != nil; at = path.Dir(at) {
+		if from, ok := t.origins[at]; ok {
+			return path.Join(from, strings.TrimPrefix(strings.TrimPrefix(name, at), "/"))
+		}
+		if at == "." || at == "/" {
+			return name
+		}
+	}
+	return path.Join(t.dir, name)
+}
+
+// errNowhere is the error of a source that nothing applies.
+var errNowhere = errors.New("nothing applies it")
+
+// treeOf returns what a source has. The error is errNowhere, *Absent, or why it cannot be had here.
+func (x *expander) treeOf(source string) (tree, error) { return x.treeWithin(source, 0) }
+
+func (x *expander) treeWithin(source string, depth int) (tree, error) {
+	if name, ok := strings.CutPrefix(source, externalArtifact+" "); ok {
+		return x.generated(source, name, depth)
+	}
+	url, known := x.Sources[source]
+	if !known {
+		return tree{}, errNowhere
+	}
+	fsys, dir, err := x.Repository(url, x.revision(source))
+	if err != nil {
+		return tree{url: url}, err
+	}
+	t := tree{FS: fsys, dir: dir, url: url, mounted: dir != ""}
+	if t.mounted {
+		t.FS = x.artifact(source, fsys)
+	}
+	return t, nil
+}
+
+// output is an artifact that a generator makes.
+type output struct {
+	of     *yaml.Node        // the generator
+	copies []copying         // in order
+	alias  map[string]string // sources
+}
+
+// copying is a rule by which files are copied into an artifact.
+type copying struct {
+	alias, from, to string
+	into            bool // to is a folder
+	exclude         []string
+	strategy        string
+}
+
+// generated returns what an ExternalArtifact has.
+func (x *expander) generated(source, name string, depth int) (tree, error) {
+	if known, ok := x.made[source]; ok {
+		return known, nil
+	}
+	if depth > maxDepth {
+		return tree{}, errors.New("artifacts are made of one another more often than is followed")
+	}
+	o, err := x.outputOf(name, depth)
+	if err != nil {
+		return tree{}, err
+	}
+	if !slices.Contains(x.Extra, lab.FluxSourceWatcher) {
+		return tree{}, fmt.Errorf("ArtifactGenerator %s makes it, which takes a component of Flux that is not installed: spec.engine.componentsExtra of the hub", text(o.of, "metadata", "name"))
+	}
+	files := fstest.MapFS{}
+	t := tree{FS: files, origins: map[string]string{}}
+	for _, c := range o.copies {
+		of, known := o.alias[c.alias]
+		if !known {
+			return tree{}, fmt.Errorf("there is no source @%s", c.alias)
+		}
+		from, err := x.treeWithin(of, depth+1)
+		if t.url = cmp.Or(t.url, from.url); err != nil {
+			return t, fromSource(of, err)
+		}
+		t.mounted = t.mounted || from.mounted
+		if err := c.copy(files, t.origins, from); err != nil {
+			return t, err
+		}
+	}
+	x.made[source] = t
+	return t, nil
+}
+
+// fromSource keeps what errors say of a repository, and names the source of others.
+func fromSource(source string, err error) error {
+	var absent *Absent
+	if errors.As(err, &absent) && absent.Why == "" {
+		return err
+	}
+	if errors.Is(err, errNowhere) {
+		return fmt.Errorf("it is made of %s, which is nowhere", source)
+	}
+	return fmt.Errorf("%s: %w", source, err)
+}
+
+// outputOf finds the generator of an artifact, "NAMESPACE/NAME".
+func (x *expander) outputOf(name string, depth int) (output, error) {
+	namespace, name, _ := strings.Cut(name, "/")
+	failed := errNowhere
+	for _, g := range x.generators {
+		if text(g, "metadata", "namespace") != namespace {
+			continue
+		}
+		o := output{of: g, alias: map[string]string{}}
+		for _, s := range items(get(g, "spec", "sources")) {
+			o.alias[text(s, "alias")] = text(s, "kind") + " " + cmp.Or(text(s, "namespace"), namespace) + "/" + text(s, "name")
+		}
+		captures := []map[string]string{nil}
+		if pattern := text(g, "spec", "pathPattern"); pattern != "" {
+			var err error
+			if captures, err = x.captured(o, pattern, depth); err != nil {
+				failed = err
+				continue
+			}
+		}
+		for _, a := range items(get(g, "spec", "artifacts")) {
+			i := slices.IndexFunc(captures, func(c map[string]string) bool { return rendered(text(a, "name"), c, strings.ToLower) == name })
+			if i < 0 {
+				continue
+			}
+			for _, c := range items(get(a, "copy")) {
+				rule, err := ruleOf(c, captures[i])
+				if err != nil {
+					return o, err
+				}
+				o.copies = append(o.copies, rule)
+			}
+			return o, nil
+		}
+	}
+	return output{}, failed
+}
+
+func items(n *yaml.Node) []*yaml.Node {
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	return n.Content
+}
+
+var capture = regexp.MustCompile(`\\\{([A-Za-z_][A-Za-z0-9_]*)\\\}`)
+
+// captured returns what a pattern, "@alias/apps/{app}", captures in the folders that it matches.
+func (x *expander) captured(o output, pattern string, depth int) ([]map[string]string, error) {
+	alias, pattern, _ := strings.Cut(strings.TrimPrefix(pattern, "@"), "/")
+	matches, err := regexp.Compile("^" + capture.ReplaceAllString(regexp.QuoteMeta(pattern), `(?P<$1>[^/]+)`) + "$")
+	if err != nil {
+		return nil, fmt.Errorf("spec.pathPattern: %w", err)
+	}
+	of, known := o.alias[alias]
+	if !known {
+		return nil, fmt.Errorf("there is no source @%s", alias)
+	}
+	from, err := x.treeWithin(of, depth+1)
+	if err != nil {
+		return nil, fromSource(of, err)
+	}
+	var list []map[string]string
+	err = fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		if m := matches.FindStringSubmatch(name); m != nil {
+			values := map[string]string{}
+			for i, of := range matches.SubexpNames()[1:] {
+				values[of] = m[i+1]
+			}
+			list = append(list, values)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// rendered replaces captures in a text, as change has them.
+func rendered(s string, captures map[string]string, change func(string) string) string {
+	for _, name := range slices.Sorted(maps.Keys(captures)) {
+		s = strings.ReplaceAll(s, "{"+name+"}", change(captures[name]))
+	}
+	return s
+}
+
+func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
+	asIs := func(s string) string { return s }
+	from, to := rendered(text(n, "from"), captures, asIs), rendered(text(n, "to"), captures, asIs)
+	c := copying{into: strings.HasSuffix(to, "/"), strategy: text(n, "strategy")}
+	var ok bool
+	if c.alias, c.from, ok = strings.Cut(strings.TrimPrefix(from, "@"), "/"); !ok || !strings.HasPrefix(from, "@") {
+		return c, fmt.Errorf("it copies from %q, which is not @SOURCE/PATH", from)
+	}
+	if c.to, ok = strings.CutPrefix(to, "@artifact/"); !ok {
+		return c, fmt.Errorf("it copies to %q, which is not @artifact/PATH", to)
+	}
+	if c.strategy == "Extract" {
+		return c, fmt.Errorf("it takes what is in archives, which is not worked out: %s", from)
+	}
+	c.to = path.Clean(c.to)
+	for _, e := range items(get(n, "exclude")) {
+		c.exclude = append(c.exclude, e.Value)
+	}
+	return c, nil
+}
+
+// copy copies as cp does: a file, a folder with what is in it, or what a pattern matches.
+func (c copying) copy(to fstest.MapFS, origins map[string]string, from tree) error {
+	if !strings.ContainsAny(c.from, "*?[]") {
+		name := path.Clean(c.from)
+		info, err := fs.Stat(from, name)
+		if err != nil {
+			return fmt.Errorf("%s is not there", from.place(name))
+		}
+		if info.IsDir() {
+			return c.add(to, origins, from, name, path.Join(c.to, path.Base(name)), name)
+		}
+		target := c.to
+		if there, err := fs.Stat(to, target); c.into || err == nil && there.IsDir() {
+			target = path.Join(target, path.Base(name))
+		}
+		return c.add(to, origins, from, name, target, ".")
+	}
+	matches, err := fs.Glob(from, c.from)
+	if err != nil || len(matches) == 0 {
+		return fmt.Errorf("nothing matches %s", from.place(c.from))
+	}
+	base := "."
+	for part := range strings.SplitSeq(c.from, "/") {
+		if strings.ContainsAny(part, "*?[]") {
+			break
+		}
+		base = path.Join(base, part)
+	}
+	matches = slices.DeleteFunc(matches, func(m string) bool { return c.excludes(m, base) })
+	if len(matches) == 0 {
+		return fmt.Errorf("all that matches %s is excluded", from.place(c.from))
+	}
+	dir, all := strings.CutSuffix(c.from, "/**")
+	if _, known := origins[c.to]; all && !known {
+		origins[c.to] = from.place(dir)
+	}
+	for _, m := range matches {
+		target := m
+		if all {
+			target = strings.TrimPrefix(m, dir+"/")
+		}
+		if err := c.add(to, origins, from, m, path.Join(c.to, target), base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add copies a file, or a folder with what is in it.
+func (c copying) add(to fstest.MapFS, origins map[string]string, from tree, name, target, base string) error {
+	return fs.WalkDir(from, name, func(at string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below := strings.TrimPrefix(strings.TrimPrefix(at, name), "/")
+		switch {
+		case at == name && e.IsDir() || !c.excludes(at, base):
+		case e.IsDir():
+			return fs.SkipDir
+		default:
+			return nil
+		}
+		put := path.Join(target, below)
+		if e.IsDir() {
+			if _, known := origins[put]; !known {
+				origins[put] = from.place(at)
+			}
+			return nil
+		}
+		info, err := fs.Stat(from, at)
+		if err != nil || info.IsDir() {
+			return err // a link to a folder is none of an artifact's
+		}
+		data, err := fs.ReadFile(from, at)
+		if err != nil {
+			return err
+		}
+		if there := to[put]; c.strategy == "Merge" && there != nil {
+			if data, err = merged(there.Data, data); err != nil {
+				return fmt.Errorf("%s: %w", from.place(at), err)
+			}
+		}
+		to[put], origins[put] = &fstest.MapFile{Data: data, Mode: info.Mode()}, from.place(at)
+		return nil
+	})
+}
+
+// excludes reports whether a file or folder is left out. Patterns are relative to the source and to base, those without a slash match names.
+func (c copying) excludes(name, base string) bool {
+	return slices.ContainsFunc(c.exclude, func(pattern string) bool {
+		return doublestar.MatchUnvalidated(pattern, name) || doublestar.MatchUnvalidated(pattern, strings.TrimPrefix(name, base+"/")) ||
+			!strings.Contains(pattern, "/") && doublestar.MatchUnvalidated(pattern, path.Base(name))
+	})
+}
+
+// merged puts one document over another as Helm does values: maps by key, other values replaced.
+func merged(under, over []byte) ([]byte, error) {
+	var base, top map[string]any
+	if err := errors.Join(sigsyaml.Unmarshal(under, &base), sigsyaml.Unmarshal(over, &top)); err != nil {
+		return nil, err
+	}
+	return sigsyaml.Marshal(mergeMaps(base, top))
+}
+
+func mergeMaps(base, top map[string]any) map[string]any {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for k, v := range top {
+		inner, ok := v.(map[string]any)
+		under, also := out[k].(map[string]any)
+		if ok && also {
+			v = mergeMaps(under, inner)
+		}
+		out[k] = v
+	}
+	return out
+}
