@@ -136,6 +136,24 @@ func fromSource(source string, err error) error {
 	return fmt.Errorf("%s: %w", source, err)
 }
 
+// madeOf returns the sources that one consists of: itself, or those that an artifact is made of.
+func (x *expander) madeOf(source string) []string {
+	list := []string{source}
+	for i := 0; i < len(list) && i < maxDepth; i++ {
+		name, ok := strings.CutPrefix(list[i], externalArtifact+" ")
+		if !ok {
+			continue
+		}
+		o, _ := x.outputOf(name, 0)
+		for _, c := range o.copies {
+			if of := o.alias[c.alias]; of != "" && !slices.Contains(list, of) {
+				list = append(list, of)
+			}
+		}
+	}
+	return list
+}
+
 // outputOf finds the generator of an artifact, "NAMESPACE/NAME".
 func (x *expander) outputOf(name string, depth int) (output, error) {
 	namespace, name, _ := strings.Cut(name, "/")

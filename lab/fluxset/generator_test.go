@@ -135,6 +135,18 @@ func TestExpandGenerated(t *testing.T) {
 	if !maps.Equal(objects, places) {
 		t.Errorf("%q", objects)
 	}
+	files["cluster/a.yaml"] = strings.Replace(files["cluster/a.yaml"], "{url: https://example.com/far}", "{url: https://example.com/far, secretRef: {name: key}}", 1)
+	for _, a := range expandWith(foreignRoot, files, lab.FluxSourceWatcher).Applications {
+		if a.Name == "far" && a.LeftOut != "GitRepository flux-system/far is read with Secret key, which is not here" {
+			t.Errorf("%q", a.LeftOut)
+		}
+	}
+	including := strings.Replace(foreignRoot, "ref: {branch: main}", "ref: {branch: main}, include: [{repository: {name: far}}]", 1)
+	for _, a := range expandWith(including, files, lab.FluxSourceWatcher).Applications {
+		if a.Name == "team-red-live" && a.LeftOut != "GitRepository flux-system/flux-system includes other repositories, which is not worked out: spec.include" {
+			t.Errorf("%q", a.LeftOut)
+		}
+	}
 	for _, a := range expandWith(foreignRoot, files).Applications { // without source-watcher
 		const missing = "ArtifactGenerator parts makes it, which takes a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
 		if a.Name == "apps" && a.LeftOut != "ExternalArtifact flux-system/apps: "+missing {

@@ -151,14 +151,16 @@ func (x *expander) afar(app *Application, n *yaml.Node) {
 
 // including leaves out what is put together from several repositories.
 func (x *expander) including(app *Application) {
-	if include := get(x.of[app.source], "spec", "include"); include != nil && len(include.Content) > 0 {
-		app.LeftOut = cmp.Or(app.LeftOut, app.source+" includes other repositories, which is not worked out: spec.include")
+	for _, source := range x.madeOf(app.source) {
+		if len(items(get(x.of[source], "spec", "include"))) > 0 {
+			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not worked out: spec.include")
+		}
 	}
 }
 
 // locked leaves out what takes something from a source that is read with a Secret which is not here.
 func (x *expander) locked() {
-	why := func(source string) string {
+	one := func(source string) string {
 		of := x.of[source]
 		ref := get(of, "spec", "secretRef")
 		if ref == nil {
@@ -173,6 +175,12 @@ func (x *expander) locked() {
 			return ""
 		}
 		return fmt.Sprintf("%s is read with Secret %s, which is not here", source, r.Name)
+	}
+	why := func(source string) (reason string) {
+		for _, of := range x.madeOf(source) {
+			reason = cmp.Or(reason, one(of))
+		}
+		return reason
 	}
 	for _, list := range [][]Application{x.Roots, x.Applications} {
 		for i := range list {
