@@ -92,10 +92,14 @@ func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
 
 // components has the hub's Flux have what an application takes beside the usual controllers.
 func (d *drafting) components(app fluxset.Application) {
-	engine := &d.estate.Clusters[0].Engine
-	if !slices.Contains(engine.Extra, lab.FluxSourceWatcher) && slices.ContainsFunc(app.Objects, func(o render.Document) bool { return fluxset.IsGenerator(o.Node) }) {
-		engine.Extra = append(engine.Extra, lab.FluxSourceWatcher)
+	hub := &d.estate.Clusters[0]
+	i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return fluxset.IsGenerator(o.Node) })
+	if i < 0 || slices.Contains(hub.Engine.Extra, lab.FluxSourceWatcher) {
+		return
 	}
+	hub.Engine.Extra = append(hub.Engine.Extra, lab.FluxSourceWatcher)
+	o := app.Objects[i]
+	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: lab.FluxSourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
 }
 
 // namespacesOf notes which namespaces an application makes, and which it puts something into.
