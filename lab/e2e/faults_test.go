@@ -37,9 +37,9 @@ var partsOf = map[lab.EngineType][]string{
 		"clusterrolebinding/argocd-application-controller",
 	},
 	lab.EngineFlux: {
-		"-n flux-system deployment/kustomize-controller service/source-controller serviceaccount/helm-controller secret/flux-system",
+		"-n flux-system deployment/kustomize-controller service/source-controller serviceaccount/helm-controller secret/lab-webhook receiver/lab-webhook",
 		"-n cluster-dev secret/cluster-kubeconfig configmap/cluster-vars",
-		"clusterrolebinding/cluster-reconciler",
+		"clusterrolebinding/cluster-reconciler-flux-system",
 	},
 }
 
