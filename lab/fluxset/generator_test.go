@@ -44,6 +44,8 @@ func TestGenerated(t *testing.T) {
 		"a pattern":            {`[{from: "@repo/o*.yaml", to: "@artifact/y/"}, {from: "@repo/base/*.md", to: "@artifact/"}]`, map[string]string{"y/one.yaml": "one.yaml", "y/over.yaml": "over.yaml", "base/notes.md": "base/notes.md"}},
 		"exclusions":           {`[{from: "@repo/base/**", to: "@artifact/", exclude: ["*.md", "test"]}]`, map[string]string{"web/web.yaml": "base/web/web.yaml"}},
 		"excluded contents":    {`[{from: "@repo/base/", to: "@artifact/", exclude: ["**/test/**", "base/web/*"]}, {from: "@repo/base/notes.md", to: "@artifact/"}]`, map[string]string{"base/notes.md": "base/notes.md", "notes.md": "base/notes.md"}},
+		"excluded below":       {`[{from: "@repo/base/**", to: "@artifact/", exclude: ["web/*", "test/y.yaml"]}, {from: "@repo/p*/**", to: "@artifact/", exclude: ["deep"]}]`, map[string]string{"notes.md": "base/notes.md", "test/x.yaml": "base/test/x.yaml", "prod/kustomization.yaml": "prod/kustomization.yaml"}},
+		"an excluded folder":   {`[{from: "@repo/prod/", to: "@artifact/", exclude: ["deep"]}]`, map[string]string{"prod/kustomization.yaml": "prod/kustomization.yaml"}},
 		"a later one wins":     {`[{from: "@repo/one.yaml", to: "@artifact/x.yaml"}, {from: "@repo/two.yaml", to: "@artifact/x.yaml"}]`, map[string]string{"x.yaml": "two.yaml"}},
 		"merged":               {`[{from: "@repo/prod/deep/values.yaml", to: "@artifact/v.yaml"}, {from: "@repo/over.yaml", to: "@artifact/v.yaml", strategy: Merge}]`, map[string]string{"v.yaml": "over.yaml"}},
 	} {
@@ -102,7 +104,10 @@ func TestExpandGenerated(t *testing.T) {
 			"---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {url: https://example.com/far}\n" +
 			"---\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: teams, namespace: flux-system}\n" +
 			"spec:\n  sources:\n  - {alias: repo, kind: ExternalArtifact, name: apps}\n  pathPattern: '@repo/prod/{Team}/{stage}'\n" +
-			"  artifacts: [{name: 'team-{Team}-{stage}', copy: [{from: '@repo/prod/{Team}/{stage}/**', to: '@artifact/'}]}]\n" + artifactOf("team-red-live", ""),
+			"  artifacts: [{name: 'team-{Team}-{stage}', copy: [{from: '@repo/prod/{Team}/{stage}/**', to: '@artifact/'}]}]\n" + artifactOf("team-red-live", "") +
+			"---\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: lost, namespace: lost}\n" +
+			"spec: {sources: [], pathPattern: '@gone/{x}', artifacts: [{name: lost, copy: []}]}\n" +
+			strings.Replace(artifactOf("lost", ""), "kind: ExternalArtifact, name: lost", "kind: ExternalArtifact, name: lost, namespace: lost", 1),
 		"apps/base/web/web.yaml":       manifestOf("web"),
 		"apps/prod/kustomization.yaml": "resources: [../base/web/web.yaml]\n",
 		"apps/prod/Red/live/red.yaml":  manifestOf("red"),
@@ -124,6 +129,7 @@ func TestExpandGenerated(t *testing.T) {
 		"packed":  "ExternalArtifact flux-system/packed: it takes what is in archives, which is not worked out: @repo/*.tgz",
 		"typo":    "ExternalArtifact flux-system/typo: there is no source @rep",
 		"empty":   "ExternalArtifact flux-system/empty: all that matches ../fleet/apps/base/* is excluded",
+		"lost":    "ExternalArtifact lost/lost: there is no source @gone",
 		"nowhere": "Kustomization nowhere reads ExternalArtifact flux-system/nowhere, which is nowhere",
 	}
 	if !maps.Equal(got, want) {
