@@ -30,7 +30,7 @@ func manifestOf(name string) string {
 func TestGenerated(t *testing.T) {
 	files := map[string]string{
 		"base/web/web.yaml": manifestOf("web"), "base/notes.md": "#", "base/test/x.yaml": manifestOf("x"),
-		"prod/kustomization.yaml": "resources: [../base/web]\n", "prod/deep/values.yaml": "a: {b: 1, d: [1]}\nc: x\n",
+		"prod/kustomization.yaml": "resources: [../base/web]\n", "prod/deep/values.yaml": "a: {b: 1, d: [1], e: 3}\nc: x\n",
 		"over.yaml": "a: {b: 2, d: [2]}\n", "one.yaml": manifestOf("one"), "two.yaml": manifestOf("two"),
 	}
 	for name, tc := range map[string]struct {
@@ -82,7 +82,7 @@ func TestGenerated(t *testing.T) {
 				t.Errorf("mounted: %t, of %s", got.mounted, got.url)
 			}
 			if name == "merged" {
-				if text, _ := fs.ReadFile(got, "v.yaml"); string(text) != "a:\n  b: 2\n  d:\n  - 2\nc: x\n" {
+				if text, _ := fs.ReadFile(got, "v.yaml"); string(text) != "a:\n  b: 2\n  d:\n  - 2\n  e: 3\nc: x\n" {
 					t.Errorf("%s", text)
 				}
 			}
