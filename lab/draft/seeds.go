@@ -104,10 +104,14 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			m, mounted := in.Mounted(url)
-			if !mounted || !m.Has(revision) {
+			if !mounted {
 				return nil, "", &fluxset.Absent{}
 			}
-			return m.FS, m.Dir, nil
+			at, err := m.Of(revision)
+			if err != nil {
+				return nil, "", &fluxset.Absent{}
+			}
+			return at.FS, at.Dir, nil
 		},
 	}, file)
 }

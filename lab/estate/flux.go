@@ -147,10 +147,12 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			r, mounted := in.Mounted(url)
 			switch key := lab.RepositoryKey(url); {
-			case mounted && r.Dir != "." && !r.Has(revision):
-				return nil, "", &fluxset.Absent{Why: fmt.Sprintf("it asks for %s, and the mirror of %s has %s alone", revision, r.Dir, r.Branch)}
 			case mounted && r.Dir != ".":
-				return r.FS, r.Dir, nil
+				at, err := r.Of(revision)
+				if err != nil {
+					return nil, "", &fluxset.Absent{Why: err.Error()}
+				}
+				return at.FS, at.Dir, nil
 			case !mounted && own == "":
 				own = key // the root's, as the engine points it at the forge
 			case !mounted && own != key:

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"go.yaml.in/yaml/v3"
 
@@ -50,7 +51,11 @@ func (x *expander) sources(objects []render.Document) {
 // revision is what a source asks for. A GitRepository that does not say asks for Flux's default.
 func (x *expander) revision(source string) string {
 	ref := get(x.of[source], "spec", "ref")
-	revision := cmp.Or(text(ref, "commit"), text(ref, "name"), text(ref, "semver"), text(ref, "tag"), text(ref, "branch"))
+	versions := text(ref, "semver")
+	if _, err := semver.NewVersion(versions); err == nil { // the tag may be called otherwise, "v1.2.0"
+		versions = "=" + versions
+	}
+	revision := cmp.Or(text(ref, "commit"), text(ref, "name"), versions, text(ref, "tag"), text(ref, "branch"))
 	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
 		return "master"
 	}
