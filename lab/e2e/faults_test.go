@@ -33,7 +33,7 @@ type fault struct {
 // partsOf are objects of the engines that kubectl deletes: parts of the release, and what lab gives to it.
 var partsOf = map[lab.EngineType][]string{
 	lab.EngineArgoCD: {
-		"-n argocd secret/argocd-secret service/argocd-repo-server secret/repo-estate appproject/default",
+		"-n argocd secret/argocd-secret service/argocd-repo-server secret/repo-estate appproject/default serviceaccount/argocd-application-controller",
 		"clusterrolebinding/argocd-application-controller",
 	},
 	lab.EngineFlux: {

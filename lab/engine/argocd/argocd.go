@@ -111,6 +111,13 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 		}
 		pending := workload.Pending(all)
 		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
+		estranged, err := workload.Estranged(ctx, a.hub.Typed, a.namespace, rel.Workloads)
+		if err != nil {
+			return engine.State{}, err
+		}
+		if len(estranged) > 0 {
+			s.Ready, s.Waiting = false, short(workload.Estrangement(estranged))
+		}
 		for _, own := range []struct { // not part of the release
 			resource   schema.GroupVersionResource
 			kind, name string

@@ -102,6 +102,13 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 		}
 		pending := workload.Pending(all)
 		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
+		estranged, err := workload.Estranged(ctx, f.hub.Typed, f.namespace, rel.Workloads)
+		if err != nil {
+			return engine.State{}, err
+		}
+		if len(estranged) > 0 {
+			s.Ready, s.Waiting = false, short(workload.Estrangement(estranged))
+		}
 		if len(rel.Missing) > 0 {
 			s.Ready, s.Waiting = false, rel.Missing[0]+" is gone"
 		}

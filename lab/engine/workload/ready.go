@@ -22,13 +22,20 @@ type Engine struct {
 	Within    time.Duration // until it fails
 }
 
-// AwaitEngine waits until all workloads of an engine are ready. Late, the error has exit code lab.ExitTimeout and says which are not, and what is the matter
-// with their pods.
+// AwaitEngine waits until all workloads of an engine are ready, with pods that have the accounts that there are. Late, the error has exit code lab.ExitTimeout and
+// says which are not, and what is the matter with their pods.
 func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
 	short := func(s string) string { return strings.ReplaceAll(s, e.Affix, "") }
-	err := Wait(within, client, e.Namespace, e.Workloads, func(d string) { p(e.Name + ": " + short(d)) })
+	estranged, err := Estranged(within, client, e.Namespace, e.Workloads)
+	if err == nil {
+		err = restart(within, client, estranged, func(d string) { p(e.Name + ": " + d) })
+	}
+	if err != nil {
+		return err
+	}
+	err = Wait(within, client, e.Namespace, e.Workloads, func(d string) { p(e.Name + ": " + short(d)) })
 	var late *NotReady
 	if !errors.As(err, &late) {
 		return err
