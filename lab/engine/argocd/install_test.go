@@ -10,7 +10,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
 	"homelab/lab/engine/kube"
@@ -68,6 +70,21 @@ func TestInstall(t *testing.T) {
 		t.Errorf("Inputs = %q, release has %q, %v", inputs, s.Inputs, err)
 	}
 
+	old := metav1.NewTime(time.Now().Add(-time.Hour))
+	for _, o := range []runtime.Object{
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "argocd-server-x", Namespace: Namespace, CreationTimestamp: old}, Spec: corev1.PodSpec{ServiceAccountName: "argocd-server"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "argocd-server", Namespace: Namespace, CreationTimestamp: metav1.NewTime(old.Add(time.Minute))}},
+	} {
+		if err := hub.Typed.Tracker().Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := a.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "server-x has the token of a ServiceAccount that is gone" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := hub.Typed.CoreV1().Pods(Namespace).Delete(t.Context(), "argocd-server-x", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if err := hub.Typed.AppsV1().Deployments(Namespace).Delete(t.Context(), "argocd-server", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
@@ -159,6 +160,18 @@ func TestInstallAndObserve(t *testing.T) {
 	}
 	r.state = helm.State{Status: "deployed", Revision: 1, App: "2.9.5", Workloads: []string{"Deployment/source-controller", "Deployment/helm-controller"}}
 	if s, err := f.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "source is missing, and 1 more" || !s.Installed() || s.Version != "2.9.5" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	old := metav1.NewTime(time.Now().Add(-time.Hour))
+	for _, o := range []runtime.Object{
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: lab.FluxNamespace, CreationTimestamp: old}, Spec: corev1.PodSpec{ServiceAccountName: "source-controller"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "source-controller", Namespace: lab.FluxNamespace, CreationTimestamp: metav1.NewTime(old.Add(time.Minute))}},
+	} {
+		if err := hub.Typed.Tracker().Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := f.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "source-x has the token of a ServiceAccount that is gone" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	r.state = helm.State{Status: "deployed", Revision: 1, Missing: []string{"secret lab-webhook"}}
