@@ -334,7 +334,13 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore := func() { l.write(kind, string(before)) }
+	engine := l.engine()
+	generate := func() {
+		if engine == lab.EngineFlux {
+			l.must("generate")
+		}
+	}
+	restore := func() { l.write(kind, string(before)); generate() }
 
 	l.edit(kind, "{role: control-plane}", "{role: control-plane, labels: {spare: \"yes\"}}")
 	if out := l.run("up"); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "--recreate dev") || !strings.Contains(out.stderr, "would lose everything in cluster dev") {
@@ -344,6 +350,7 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	l.checkCanaries(canaries, "hub", "dev")
 
 	l.remove("clusters/dev")
+	generate()
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
 	l.checkCanaries(canaries, "hub", "dev")
 	restore()
@@ -365,6 +372,7 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	}
 	l.canary("dev")
 	l.remove("clusters/dev")
+	generate()
 	only(t, decode[ui.UpResult](l, "up", "--prune"), "estate", "bridge dev", "cluster dev", "addons")
 	l.converged(1, 1)
 	if out := docker(t, "ps", "--all", "--quiet", "--filter", "name="+l.node("dev")); out != "" {

@@ -274,9 +274,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			if app.mounted {
 				x.afar(app, o.Node)
 			}
-			if r := app.Releases[len(app.Releases)-1]; r.Engine && app.mounted {
+			r := app.Releases[len(app.Releases)-1]
+			if r.Engine && app.mounted {
 				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would install an engine over the lab's")
 			}
+			x.chartOf(app, r)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
 			x.seen[key(o.Node)] = true
 			if below := x.follow(o, app, depth+1); below != nil {
@@ -312,8 +314,10 @@ func (x *expander) release(o render.Document) Release {
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
 	r.Revision = x.revision(r.Source)
 	if kind == externalArtifact {
-		made, _ := x.treeOf(r.Source)
-		r.URL = made.url
+		made, err := x.treeOf(r.Source)
+		if r.URL = made.url; err == nil {
+			r.Folder = "."
+		}
 	}
 	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
 	if kind == "GitRepository" || kind == "Bucket" {

@@ -136,6 +136,18 @@ func fromSource(source string, err error) error {
 	return fmt.Errorf("%s: %w", source, err)
 }
 
+// chartOf leaves out a release whose chart is an artifact that cannot be made here.
+func (x *expander) chartOf(app *Application, r Release) {
+	if !strings.HasPrefix(r.Source, externalArtifact+" ") {
+		return
+	}
+	_, err := x.treeOf(r.Source)
+	var absent *Absent
+	if err != nil && !errors.Is(err, errNowhere) && (!errors.As(err, &absent) || absent.Why != "") {
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err))
+	}
+}
+
 // madeOf returns the sources that one consists of: itself, or those that an artifact is made of.
 func (x *expander) madeOf(source string) []string {
 	list := []string{source}

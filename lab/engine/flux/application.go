@@ -49,9 +49,10 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 	return a
 }
 
-// versionOf returns the chart version of a release, without the commit that source-controller appends for charts in Git.
+// versionOf returns the chart version of a release, without the commit that source-controller appends for charts in Git, and the digest that helm-controller does for
+// artifacts.
 func versionOf(r helmv2.HelmRelease, version string) string {
-	if r.Spec.Chart != nil && r.Spec.Chart.Spec.SourceRef.Kind == sourcev1.GitRepositoryKind {
+	if r.Spec.ChartRef != nil || r.Spec.Chart != nil && r.Spec.Chart.Spec.SourceRef.Kind == sourcev1.GitRepositoryKind {
 		version, _, _ = strings.Cut(version, "+")
 	}
 	return version
