@@ -30,6 +30,8 @@ type shape struct {
 	key          string    // in the ConfigMap's data
 
 	overSSH [2]string // Application of the ConfigMap, and the address of SSH that it reads
+	tag     string    // of each repository's first commit
+	former  string    // ConfigMap that is as the tag has it
 }
 
 var shapes = []shape{
@@ -44,6 +46,10 @@ var shapes = []shape{
 	{
 		name: "flux-artifacts", seconds: 100, clusters: 1, applications: 3, spoke: "prod", namespace: "web", configMap: "web", repository: "mono",
 		file: "services/base/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
+	},
+	{
+		name: "flux-pinned", seconds: 90, clusters: 1, applications: 2, spoke: "prod", namespace: "default", configMap: "web", repository: "site",
+		file: "web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", tag: "v1.2.0", former: "former-web",
 	},
 	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
@@ -110,6 +116,9 @@ func foreign(t *testing.T, s shape) {
 		git(t, folder, "remote", "add", "origin", url)
 		git(t, folder, "add", ".")
 		git(t, folder, "commit", "--quiet", "--message", "first")
+		if s.tag != "" {
+			git(t, folder, "tag", s.tag)
+		}
 		args, folders = append(args, "--from", folder), append(folders, folder)
 	}
 	l.must(append(args, l.estate)...)
@@ -124,6 +133,11 @@ func foreign(t *testing.T, s shape) {
 	git(t, repository, "commit", "--quiet", "--all", "--message", "second")
 	l.must("up")
 	l.says(s, wanted)
+	if s.former != "" {
+		former := s
+		former.configMap = s.former
+		l.says(former, old)
+	}
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
 		t.Errorf("second run: %s%s", out.stdout, out.stderr)
 	}
