@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"homelab/lab"
@@ -142,7 +143,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 // TestImageAutomation has Flux write a newer image into Git.
 func TestImageAutomation(t *testing.T) {
 	l := newLab(t, "e2e-images", "hub", "dev")
-	tail(t, l.fluxBuild()+200)
+	tail(t, l.fluxBuild(lab.FluxImageReflector, lab.FluxImageAutomation)+200)
 	l.play(t, []part{{"up", must, 120, imageUp}, {"a newer image is committed", must, 60, imageCommitted}, {"down leaves nothing", must, 10, finalDown}})
 }
 
@@ -174,7 +175,12 @@ func killedAtStages(t *testing.T, engine lab.EngineType) {
 func TestForeignEstates(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
-			tail(t, s.seconds)
+			seconds := s.seconds
+			if strings.HasPrefix(s.name, "flux-") {
+				l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: estateRoot(t)}
+				seconds += l.fluxBuild(lab.FluxSourceWatcher)
+			}
+			tail(t, seconds)
 			foreign(t, s)
 		})
 	}

@@ -19,14 +19,19 @@ import (
 	"homelab/lab/ui"
 )
 
-// fluxBuild is the estimate in seconds of the build of Flux' controllers, if they are not at hand.
-func (l *testLab) fluxBuild() int {
+// fluxBuild is the estimate in seconds of the build of Flux' controllers, and of the named others, if they are not at hand.
+func (l *testLab) fluxBuild(extra ...string) int {
+	seconds := 0
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
-		if strings.HasSuffix(i.Name, "-controller") && !i.AtHand {
-			return 300
+		switch {
+		case i.AtHand:
+		case slices.Contains(extra, i.Name):
+			seconds += 60
+		case slices.Contains([]string{"source-controller", "kustomize-controller", "helm-controller", "notification-controller"}, i.Name):
+			seconds += 75
 		}
 	}
-	return 0
+	return seconds
 }
 
 // runs has the estate ask for an engine; it asked for Argo CD.
