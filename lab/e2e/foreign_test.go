@@ -90,7 +90,7 @@ var shapes = []shape{
 func foreign(t *testing.T, s shape) {
 	home := t.TempDir()
 	l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: filepath.Join(home, "mine")}
-	l.unused, l.before = unusedVolumes(), named(l.name)
+	l.unused = unusedVolumes()
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.diagnose()

@@ -94,6 +94,8 @@ type Release struct {
 	Engine                bool   // it is one that would install an engine
 	At                    lab.Position
 	Suspended             bool
+
+	why string // its chart cannot be made here
 }
 
 // Expansion is what the roots lead to.
@@ -278,7 +280,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			if r.Engine && app.mounted {
 				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would install an engine over the lab's")
 			}
-			x.chartOf(app, r)
+			app.LeftOut = cmp.Or(app.LeftOut, r.why)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
 			x.seen[key(o.Node)] = true
 			if below := x.follow(o, app, depth+1); below != nil {
@@ -317,6 +319,10 @@ func (x *expander) release(o render.Document) Release {
 		made, err := x.treeOf(r.Source)
 		if r.URL = made.url; err == nil {
 			r.Folder = "."
+		}
+		var absent *Absent
+		if err != nil && !errors.Is(err, errNowhere) && (!errors.As(err, &absent) || absent.Why != "") {
+			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
 		}
 	}
 	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))

@@ -17,6 +17,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/render"
 )
 
 const externalArtifact = "ExternalArtifact"
@@ -134,18 +135,6 @@ func fromSource(source string, err error) error {
 		return fmt.Errorf("it is made of %s, which is nowhere", source)
 	}
 	return fmt.Errorf("%s: %w", source, err)
-}
-
-// chartOf leaves out a release whose chart is an artifact that cannot be made here.
-func (x *expander) chartOf(app *Application, r Release) {
-	if !strings.HasPrefix(r.Source, externalArtifact+" ") {
-		return
-	}
-	_, err := x.treeOf(r.Source)
-	var absent *Absent
-	if err != nil && !errors.Is(err, errNowhere) && (!errors.As(err, &absent) || absent.Why != "") {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err))
-	}
 }
 
 // madeOf returns the sources that one consists of: itself, or those that an artifact is made of.
@@ -371,25 +360,14 @@ func (c copying) excludes(name, base string) bool {
 
 // merged puts one document over another as Helm does values: maps by key, other values replaced.
 func merged(under, over []byte) ([]byte, error) {
-	var base, top map[string]any
-	if err := errors.Join(sigsyaml.Unmarshal(under, &base), sigsyaml.Unmarshal(over, &top)); err != nil {
+	values, top := map[string]any{}, map[string]any{}
+	if err := errors.Join(sigsyaml.Unmarshal(under, &values), sigsyaml.Unmarshal(over, &top)); err != nil {
 		return nil, err
 	}
-	return sigsyaml.Marshal(mergeMaps(base, top))
-}
-
-func mergeMaps(base, top map[string]any) map[string]any {
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]any{}
+	if values == nil { // of a document that is null
+		values = top
+	} else {
+		render.Merge(values, top)
 	}
-	for k, v := range top {
-		inner, ok := v.(map[string]any)
-		under, also := out[k].(map[string]any)
-		if ok && also {
-			v = mergeMaps(under, inner)
-		}
-		out[k] = v
-	}
-	return out
+	return sigsyaml.Marshal(values)
 }

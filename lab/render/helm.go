@@ -180,16 +180,16 @@ func overlay(vals map[string]any, data []byte) (map[string]any, error) {
 	if err := yaml.Unmarshal(data, &next); err != nil {
 		return nil, err
 	}
-	merge(vals, next)
+	Merge(vals, next)
 	return vals, nil
 }
 
-// merge merges maps. As with `helm -f`, null is kept to remove a default of the chart.
-func merge(into, from map[string]any) {
+// Merge merges maps. As with `helm -f`, null is kept to remove a default of the chart.
+func Merge(into, from map[string]any) {
 	for key, v := range from {
 		if below, ok := v.(map[string]any); ok {
 			if have, ok := into[key].(map[string]any); ok {
-				merge(have, below)
+				Merge(have, below)
 				continue
 			}
 		}

@@ -105,19 +105,11 @@ func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 	}
 	s := engine.State{Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
-		all, err := workload.Observe(ctx, a.hub.Typed, a.namespace, rel.Workloads)
+		waiting, err := workload.Waiting(ctx, a.hub.Typed, a.namespace, rel.Workloads)
 		if err != nil {
 			return engine.State{}, err
 		}
-		pending := workload.Pending(all)
-		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
-		estranged, err := workload.Estranged(ctx, a.hub.Typed, a.namespace, rel.Workloads)
-		if err != nil {
-			return engine.State{}, err
-		}
-		if len(estranged) > 0 {
-			s.Ready, s.Waiting = false, short(workload.Estrangement(estranged))
-		}
+		s.Ready, s.Waiting = waiting == "", short(waiting)
 		for _, own := range []struct { // not part of the release
 			resource   schema.GroupVersionResource
 			kind, name string

@@ -96,19 +96,11 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 	}
 	s := engine.State{Registrations: known, Release: rel.Status, Revision: rel.Revision, Version: rel.App, Inputs: rel.Inputs}
 	if rel.Revision > 0 {
-		all, err := workload.Observe(ctx, f.hub.Typed, f.namespace, rel.Workloads)
+		waiting, err := workload.Waiting(ctx, f.hub.Typed, f.namespace, rel.Workloads)
 		if err != nil {
 			return engine.State{}, err
 		}
-		pending := workload.Pending(all)
-		s.Ready, s.Waiting = len(pending) == 0, short(workload.Sentence(pending))
-		estranged, err := workload.Estranged(ctx, f.hub.Typed, f.namespace, rel.Workloads)
-		if err != nil {
-			return engine.State{}, err
-		}
-		if len(estranged) > 0 {
-			s.Ready, s.Waiting = false, short(workload.Estrangement(estranged))
-		}
+		s.Ready, s.Waiting = waiting == "", short(waiting)
 		if len(rel.Missing) > 0 {
 			s.Ready, s.Waiting = false, rel.Missing[0]+" is gone"
 		}

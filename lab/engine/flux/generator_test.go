@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -173,4 +175,22 @@ func TestGeneratedApplication(t *testing.T) {
 	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready True Succeeded: made"))
 	hub.ClearActions()
 	look("patch kustomizations web")
+}
+
+// What source-controller and helm-controller append to a chart's version is not shown.
+func TestVersionOf(t *testing.T) {
+	of := func(kind string) helmv2.HelmRelease {
+		r := helmv2.HelmRelease{}
+		if kind == sourcev1.ExternalArtifactKind {
+			r.Spec.ChartRef = &helmv2.CrossNamespaceSourceReference{Kind: kind}
+			return r
+		}
+		r.Spec.Chart = &helmv2.HelmChartTemplate{Spec: helmv2.HelmChartTemplateSpec{SourceRef: helmv2.CrossNamespaceObjectReference{Kind: kind}}}
+		return r
+	}
+	for kind, want := range map[string]string{sourcev1.ExternalArtifactKind: "1.0.0", sourcev1.GitRepositoryKind: "1.0.0", sourcev1.HelmRepositoryKind: "1.0.0+own"} {
+		if got := versionOf(of(kind), "1.0.0+own"); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
 }

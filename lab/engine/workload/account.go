@@ -3,9 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +14,9 @@ import (
 	"homelab/lab"
 )
 
-// Estranged returns the pods of workloads, named as for Wait, whose ServiceAccount was removed and made again since they began. The token that they have is the former one's, which
-// no API server takes, and kubelet does not renew it before most of its hour is over.
-func Estranged(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]corev1.Pod, error) {
+// estranged returns the pods of workloads, named as for Wait, whose ServiceAccount was removed and made again since they began. The token that they have is the
+// former one's, which no API server takes, and kubelet does not renew it before most of its hour is over.
+func estranged(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]corev1.Pod, error) {
 	accounts, err := client.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("service accounts: %w", err)
@@ -33,9 +31,10 @@ func Estranged(ctx context.Context, client kubernetes.Interface, namespace strin
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)
 	}
+	all := pick(names, nil)
 	var list []corev1.Pod
 	for _, pod := range pods.Items {
-		own := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(pod.Name, path.Base(n)+"-") })
+		own := slices.ContainsFunc(all, func(s Status) bool { return Owns(s, &pod) })
 		over := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		if own && !over && pod.CreationTimestamp.Time.Before(since[pod.Spec.ServiceAccountName]) {
 			list = append(list, pod)
@@ -67,10 +66,15 @@ func restart(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod
 	return nil
 }
 
-// Estrangement says which pod that is; empty if there is none.
-func Estrangement(pods []corev1.Pod) string {
-	if len(pods) == 0 {
-		return ""
+// Waiting says what keeps workloads from serving: a short line, empty if they serve.
+func Waiting(ctx context.Context, client kubernetes.Interface, namespace string, names []string) (string, error) {
+	pods, err := estranged(ctx, client, namespace, names)
+	if err != nil {
+		return "", err
 	}
-	return pods[0].Name + " has the token of a ServiceAccount that is gone"
+	if len(pods) > 0 {
+		return pods[0].Name + " has the token of a ServiceAccount that is gone", nil
+	}
+	all, err := Observe(ctx, client, namespace, names)
+	return Sentence(Pending(all)), err
 }

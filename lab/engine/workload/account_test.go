@@ -34,15 +34,15 @@ func TestEstranged(t *testing.T) {
 		podOf("argocd-server-old", "server", before), podOf("argocd-server-new", "server", now), podOf("argocd-server-same", "same", before),
 		podOf("argocd-server-ahead", "ahead", before), podOf("argocd-server-none", "none", before), podOf("hers-old", "server", before), ended, leaving,
 	)
-	pods, err := Estranged(t.Context(), client, "argocd", names)
+	pods, err := estranged(t.Context(), client, "argocd", names)
 	if err != nil || len(pods) != 1 || pods[0].Name != "argocd-server-old" {
 		t.Errorf("%v, %v", pods, err)
 	}
-	if got := Estrangement(pods); got != "argocd-server-old has the token of a ServiceAccount that is gone" {
-		t.Errorf("%q", got)
+	if got, err := Waiting(t.Context(), client, "argocd", names); err != nil || got != "argocd-server-old has the token of a ServiceAccount that is gone" {
+		t.Errorf("%q, %v", got, err)
 	}
-	if got := Estrangement(nil); got != "" {
-		t.Errorf("%q", got)
+	if got, err := Waiting(t.Context(), fake.NewClientset(deployment("argocd-server", 1, serving), statefulSet()), "argocd", names); err != nil || got != "" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -28,9 +28,9 @@ func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p l
 	within, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
 	short := func(s string) string { return strings.ReplaceAll(s, e.Affix, "") }
-	estranged, err := Estranged(within, client, e.Namespace, e.Workloads)
+	pods, err := estranged(within, client, e.Namespace, e.Workloads)
 	if err == nil {
-		err = restart(within, client, estranged, func(d string) { p(e.Name + ": " + d) })
+		err = restart(within, client, pods, func(d string) { p(e.Name + ": " + d) })
 	}
 	if err != nil {
 		return err

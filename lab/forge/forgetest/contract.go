@@ -7,13 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"homelab/lab"
@@ -115,24 +113,7 @@ func Contract(t *testing.T, s Subject) {
 	})
 
 	t.Run("files", func(t *testing.T) {
-		files, err := s.Forge.Estate(ctx)
-		must(t, err)
-		if err := fstest.TestFS(files, "apps/.gitkeep", "clusters/dev/cluster.yaml"); err != nil {
-			t.Error(err)
-		}
-		got := map[string]string{}
-		must(t, fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			text, err := fs.ReadFile(files, name)
-			got[name] = string(text)
-			return err
-		}))
-		want := map[string]string{".gitignore": "*.log\n", "README.md": "two\n", "apps/.gitkeep": "", "clusters/dev/cluster.yaml": "dev\n"}
-		if !maps.Equal(got, want) {
-			t.Errorf("files %q, want %q", got, want)
-		}
+		served(t, s.Forge, map[string]string{".gitignore": "*.log\n", "README.md": "two\n", "apps/.gitkeep": "", "clusters/dev/cluster.yaml": "dev\n"})
 	})
 
 	t.Run("others", func(t *testing.T) {
@@ -389,13 +370,6 @@ func observe(t *testing.T, f Forge) forge.State {
 func hasCode(err error, code string) bool {
 	var e *lab.Error
 	return errors.As(err, &e) && e.Code == code
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	file := filepath.Join(dir, name)
-	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // Digest returns the digest of a file as in lab.Chart.
