@@ -10,13 +10,16 @@ import (
 )
 
 // FlagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
-// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is.
+// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is. Beside --help, words are dropped: urfave/cli would take the first for a command.
 func FlagsFirst(app *cli.App, args []string) []string {
 	command, at := named(app, args)
 	if command == nil || len(command.Subcommands) > 0 {
 		return args
 	}
 	flags, words := sorted(command, args[at:])
+	if slices.Contains(flags, "--help") || slices.Contains(flags, "-h") {
+		words = nil
+	}
 	out := append(slices.Clone(args[:at]), flags...)
 	if slices.ContainsFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' }) {
 		out = append(out, "--")

@@ -34,6 +34,9 @@ func TestFlagsFirst(t *testing.T) {
 		"lab nothing x --from y":                      "lab nothing x --from y",
 		"lab --help":                                  "lab --help",
 		"lab promote podinfo --unknown x":             "lab promote --unknown podinfo x",
+		"lab creds argocd --help":                     "lab creds --help",
+		"lab promote podinfo -h x":                    "lab promote -h",
+		"lab creds -- --help":                         "lab creds -- --help",
 		"lab status -":                                "lab status -",
 	} {
 		if got := strings.Join(FlagsFirst(app, strings.Fields(in)), " "); got != want {

@@ -3,107 +3,21 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"homelab/lab/e2e/documents"
 )
-
-// elsewhere maps documented commands to the tests that run them, as they remove the lab or need a machine of their own.
-var elsewhere = map[string]string{
-	"lab up":                                 "TestDefaultEstate/up_again_does_nothing",
-	"lab up --fix":                           "TestDefaultEstate/up",
-	"lab down":                               "TestDefaultEstate/down_leaves_nothing",
-	"lab down --abandon edge":                "lab/up: TestRemoveAttachedClusterUnreachable",
-	"lab init DIR":                           "lab/cli: init.txtar",
-	"lab init --from DIR|URL NEW":            "lab/cli: init-from.txtar",
-	"lab up --engine flux":                   "TestDefaultEstateOnFlux/up",
-	"lab up --engine flux --switch-engine":   "TestDefaultEstateOnFlux/the_engine_is_switched_and_back",
-	"lab up --engine argocd --switch-engine": "TestDefaultEstateOnFlux/the_engine_is_switched_and_back",
-	"lab generate":                           "lab/cli: generate.txtar",
-	"lab git url gitops":                     "TestForeignEstates",
-	"lab bundle save lab.tar.zst":            "TestBundle",
-	"lab bundle load lab.tar.zst":            "TestBundle",
-	"lab bundle save FILE":                   "TestBundle",
-	"lab bundle load FILE":                   "TestBundle",
-	"lab up --images bundle=lab.tar.zst":     "TestBundle",
-	"lab up --recreate NAME":                 "TestFaults/nothing_is_removed_without_a_word",
-	"lab up --prune":                         "TestFaults/nothing_is_removed_without_a_word",
-	"lab up --adopt":                         "TestFaults/nothing_is_removed_without_a_word",
-	"lab up --builtin":                       "TestBuiltinEstate",
-	"lab completion":                         "lab/cli: completion.txtar",
-	"lab completion bash|zsh|fish":           "lab/cli: completion.txtar",
-	"lab doctor --fix":                       "lab/doctor: TestFix",
-	"lab bundle build":                       "lab/supply: TestSupply",
-	"lab bundle build|ls|save|load -o json":  "TestBundle",
-	"lab bundle push HOST:PORT":              "TestRegistry",
-	"lab snapshot save ready":                "TestDefaultEstate/a_spoiled_lab_is_restored",
-	"lab snapshot restore ready":             "TestDefaultEstate/a_spoiled_lab_is_restored",
-	"lab up --from ready":                    "TestDefaultEstate/a_spoiled_lab_is_restored",
-
-	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
-}
-
-// commandIn matches `lab ...` in code spans and lines of code blocks.
-var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
 
 // documented runs every command shown in README and docs on a converged lab.
 func documented(t *testing.T, l *testLab) {
-	files, err := filepath.Glob(filepath.Join(estateRoot(t), "docs", "*.md"))
+	commands, _, err := documents.Commands(estateRoot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commands []string
-	for _, file := range append(files, filepath.Join(estateRoot(t), "README.md")) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range commandIn.FindAllStringSubmatch(string(text), -1) {
-			command, _, _ := strings.Cut(m[1]+m[2]+m[3], "  ") // drop the explanation on the right
-			command = strings.TrimSpace(command)
-			if strings.HasPrefix(command, "lab homelab ") { // example output
-				continue
-			}
-			if strings.HasPrefix(command, "lab scenario run") || strings.HasPrefix(command, "lab promote") { // covered by the scenario tests
-				continue
-			}
-			commands = append(commands, command)
-		}
-	}
-	slices.Sort(commands)
-	commands = slices.Compact(commands)
-	if len(commands) < 15 {
-		t.Fatalf("only %d commands found in the documents: %v", len(commands), commands)
-	}
 	for _, command := range commands {
-		if elsewhere[command] != "" {
-			continue
-		}
-		for _, one := range alternatives(command) {
-			if out := l.run(strings.Fields(one)[1:]...); out.code != 0 {
-				t.Errorf("%s: exit %d\n%s", one, out.code, out.stderr)
-			}
+		if out := l.run(strings.Fields(command)[1:]...); out.code != 0 {
+			t.Errorf("%s: exit %d\n%s", command, out.code, out.stderr)
 		}
 	}
-}
-
-// alternatives expands `lab git url|push|log` and replaces placeholders in capitals.
-func alternatives(command string) []string {
-	command = strings.NewReplacer("CLUSTER", "prod", "SERVICE", "argocd").Replace(command)
-	words := strings.Fields(command)
-	for i, w := range words {
-		if !strings.Contains(w, "|") {
-			continue
-		}
-		var list []string
-		for _, alternative := range strings.Split(w, "|") {
-			words[i] = alternative
-			list = append(list, alternatives(strings.Join(words, " "))...)
-		}
-		return list
-	}
-	return []string{strings.Join(words, " ")}
 }

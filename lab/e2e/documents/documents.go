@@ -1,0 +1,94 @@
+// Package documents finds the commands that README.md and docs/ show, for the tests that run them.
+package documents
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Elsewhere maps documented commands to the tests that run them, as they remove the lab or need a machine of their own.
+var Elsewhere = map[string]string{
+	"lab up":                                 "TestDefaultEstate/up_again_does_nothing",
+	"lab up --fix":                           "TestDefaultEstate/up",
+	"lab down":                               "TestDefaultEstate/down_leaves_nothing",
+	"lab down --abandon edge":                "lab/up: TestRemoveAttachedClusterUnreachable",
+	"lab init DIR":                           "lab/cli: init.txtar",
+	"lab init --from DIR|URL NEW":            "lab/cli: init-from.txtar",
+	"lab up --engine flux":                   "TestDefaultEstateOnFlux/up",
+	"lab up --engine flux --switch-engine":   "TestDefaultEstateOnFlux/the_engine_is_switched_and_back",
+	"lab up --engine argocd --switch-engine": "TestDefaultEstateOnFlux/the_engine_is_switched_and_back",
+	"lab generate":                           "lab/cli: generate.txtar",
+	"lab git url gitops":                     "TestForeignEstates",
+	"lab bundle save lab.tar.zst":            "TestBundle",
+	"lab bundle load lab.tar.zst":            "TestBundle",
+	"lab up --images bundle=lab.tar.zst":     "TestBundle",
+	"lab up --recreate NAME":                 "TestFaults/nothing_is_removed_without_a_word",
+	"lab up --prune":                         "TestFaults/nothing_is_removed_without_a_word",
+	"lab up --adopt":                         "TestFaults/nothing_is_removed_without_a_word",
+	"lab up --builtin":                       "TestBuiltinEstate",
+	"lab completion":                         "lab/cli: completion.txtar",
+	"lab completion bash|zsh|fish":           "lab/cli: completion.txtar",
+	"lab bundle build":                       "lab/supply: TestSupply",
+	"lab bundle push HOST:PORT":              "TestRegistry",
+	"lab snapshot save ready":                "TestDefaultEstate/a_spoiled_lab_is_restored",
+	"lab snapshot restore ready":             "TestDefaultEstate/a_spoiled_lab_is_restored",
+	"lab up --from ready":                    "TestDefaultEstate/a_spoiled_lab_is_restored",
+
+	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
+}
+
+// commandIn matches `lab ...` in code spans and lines of code blocks.
+var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
+
+// Commands returns what README.md and docs/*.md below root show, sorted, alternatives expanded: those that run on any lab, and those of Elsewhere as they are written.
+func Commands(root string) (here, elsewhere []string, err error) {
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, file := range append(files, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range commandIn.FindAllStringSubmatch(string(text), -1) {
+			command, _, _ := strings.Cut(m[1]+m[2]+m[3], "  ") // drop the explanation on the right
+			command = strings.TrimSpace(command)
+			switch {
+			case strings.HasPrefix(command, "lab homelab "): // example output
+			case strings.HasPrefix(command, "lab scenario run"), strings.HasPrefix(command, "lab promote"): // covered by the scenario tests
+			case Elsewhere[command] != "":
+				elsewhere = append(elsewhere, command)
+			default:
+				here = append(here, alternatives(command)...)
+			}
+		}
+	}
+	return compact(here), compact(elsewhere), nil
+}
+
+func compact(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// alternatives expands `lab git url|push|log` and replaces placeholders in capitals.
+func alternatives(command string) []string {
+	command = strings.NewReplacer("CLUSTER", "prod", "SERVICE", "argocd").Replace(command)
+	words := strings.Fields(command)
+	for i, w := range words {
+		if !strings.Contains(w, "|") {
+			continue
+		}
+		var list []string
+		for _, alternative := range strings.Split(w, "|") {
+			words[i] = alternative
+			list = append(list, alternatives(strings.Join(words, " "))...)
+		}
+		return list
+	}
+	return []string{strings.Join(words, " ")}
+}
