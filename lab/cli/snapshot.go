@@ -80,8 +80,11 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 		}
 		var saved snapshot.Snapshot
 		err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-			saved, err = l.core.SaveSnapshot(ctx, name, replace, tell)
-			return err
+			well := l.core.Converged(ctx)
+			if saved, err = l.core.SaveSnapshot(ctx, name, replace, tell); err != nil {
+				return err
+			}
+			return l.core.Recovered(ctx, well, tell)
 		})
 		if err != nil {
 			return err

@@ -82,7 +82,7 @@ func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, error) {
 }
 
 func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, error) {
-	s := plan.Standing{Clusters: map[string]lab.ClusterState{}, Abandon: o.Abandon}
+	s := plan.Standing{Abandon: o.Abandon}
 	if _, err := l.machine(ctx); err != nil {
 		return s, err
 	}
@@ -90,9 +90,7 @@ func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, erro
 	if err != nil {
 		return s, err
 	}
-	for _, c := range states {
-		s.Clusters[c.Name] = c
-	}
+	s.Clusters = byName(states)
 	for _, name := range o.Abandon {
 		if !s.Clusters[name].Attached {
 			return s, &lab.Error{
@@ -179,7 +177,7 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 		}
 		spokes[name] = spoke
 	}
-	e, err := d.standingEngine(ctx)
+	e, err := d.standingEngine(ctx, d.remaining.Clusters)
 	if err == nil && e == nil {
 		return apply.Outcome{Detail: "nothing to take back"}, nil
 	}
@@ -199,16 +197,16 @@ func unreachableError(c lab.ClusterState, cure string) error {
 }
 
 // standingEngine returns the engine without needing an estate, or nil if the lab's first run ended before anything was registered.
-func (d *teardown) standingEngine(ctx context.Context) (Engine, error) {
-	record, err := d.Dir.Load()
+func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.ClusterState) (Engine, error) {
+	record, err := l.Dir.Load()
 	if err != nil {
 		return nil, err
 	}
 	if record.Engine != "" {
 		err = errors.New("no hub is there")
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.remaining.Clusters)) {
-		c := d.remaining.Clusters[name]
+	for _, name := range slices.Sorted(maps.Keys(clusters)) {
+		c := clusters[name]
 		if c.Attached || c.Made == lab.MadeHalf { // only complete clusters can have an engine
 			continue
 		}
@@ -216,7 +214,7 @@ func (d *teardown) standingEngine(ctx context.Context) (Engine, error) {
 			err = fmt.Errorf("cluster %s is %s", name, c.Standing())
 			continue
 		}
-		e, cerr := d.engineOn(name)
+		e, cerr := l.engineOn(name)
 		if cerr != nil {
 			err = cerr
 			continue

@@ -184,10 +184,7 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 	if err != nil {
 		return err
 	}
-	s.Clusters = map[string]lab.ClusterState{}
-	for _, c := range states {
-		s.Clusters[c.Name] = c
-	}
+	s.Clusters = byName(states)
 	if err := l.recordedFormer(s); err != nil {
 		return err
 	}

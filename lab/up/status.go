@@ -30,10 +30,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	byName := map[string]lab.ClusterState{}
-	for _, s := range states {
-		byName[s.Name] = s
-	}
+	byName := byName(states)
 	st := Status{Clusters: l.states(byName)}
 	if st.Forge, err = l.Forge.Observe(ctx); err != nil {
 		return st, err
@@ -85,6 +82,14 @@ func off(s Status) []string {
 		list = append(list, "the forge is unreachable")
 	}
 	return list
+}
+
+func byName(states []lab.ClusterState) map[string]lab.ClusterState {
+	m := map[string]lab.ClusterState{}
+	for _, s := range states {
+		m[s.Name] = s
+	}
+	return m
 }
 
 // states returns the estate's clusters with the observed state of each.
