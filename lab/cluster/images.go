@@ -52,27 +52,18 @@ func (k *Kind) load(ctx context.Context, name string, images []lab.Image, p lab.
 	if err != nil {
 		return err
 	}
-	provider, err := k.provider(log.NoopLogger{})
-	if err != nil {
-		return err
-	}
-	all, err := provider.ListInternalNodes(lab.KindName(k.lab, name))
-	if err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, node := range all {
-		if !slices.ContainsFunc(containers, func(c docker.Container) bool { return c.Name == node.String() }) {
-			continue // same name on another network
+	for _, c := range containers {
+		if c.Labels[kindRoleLabel] != loadBalancer {
+			group.Go(func() error { return k.loadNode(ctx, name, c.Name, images, p) })
 		}
-		group.Go(func() error { return k.loadNode(ctx, node, images, p) })
 	}
 	return group.Wait()
 }
 
 // loadNode loads archives sequentially: unpacking is bound by the node's disk and processors.
-func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image, p lab.Progress) error {
-	have, err := k.waitImages(ctx, node.String())
+func (k *Kind) loadNode(ctx context.Context, cluster, node string, images []lab.Image, p lab.Progress) error {
+	have, err := k.waitImages(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -81,34 +72,39 @@ func (k *Kind) loadNode(ctx context.Context, node nodes.Node, images []lab.Image
 			continue
 		}
 		p("loading image " + image.Ref)
-		if err := k.loadArchive(ctx, node, image.Archive); err != nil {
+		if err := k.loadArchive(ctx, cluster, node, image.Archive); err != nil {
 			return fmt.Errorf("image %s into %s: %w", image.Ref, node, err)
 		}
 	}
 	return nil
 }
 
-// containerdLimit bounds the wait for a node's containerd after the restart caused by kind's patches.
-const containerdLimit = time.Minute
+// containerdLimit bounds the wait for a node's containerd, which is under way when the images are: a busy machine takes half a minute.
+const containerdLimit = 2 * time.Minute
 
-// waitImages lists the images of a node, retrying until its containerd answers: kind restarts it, which takes a while on a busy machine.
+// imagesScript lists the images of a node once its containerd answers. It polls within the node: each docker exec costs as much processor time (0.3 s on a slow
+// machine) as crictl, and four nodes that boot take it from one another.
+const imagesScript = `i=0
+while [ $i -lt 200 ]; do
+  if [ -S /run/containerd/containerd.sock ] && crictl images --output json 2>/dev/null; then exit; fi
+  i=$((i+1)); sleep 0.5
+done
+exec crictl images --output json`
+
+// waitImages lists the images of a node, retrying until its containerd answers.
 func (k *Kind) waitImages(ctx context.Context, node string) (map[string][]string, error) {
 	limited, cancel := context.WithTimeout(ctx, containerdLimit)
 	defer cancel()
-	again := time.NewTicker(500 * time.Millisecond)
-	defer again.Stop()
 	for {
 		have, err := k.imageIDs(limited, node)
 		if err == nil {
 			return have, nil
 		}
-		select {
-		case <-limited.Done():
+		if lab.Sleep(limited, 500*time.Millisecond) != nil {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			return nil, fmt.Errorf("containerd did not answer within %s: %w", containerdLimit, err)
-		case <-again.C:
 		}
 	}
 }
@@ -118,13 +114,13 @@ func (k *Kind) waitImages(ctx context.Context, node string) (map[string][]string
 const importScript = `snapshotter=$(sed -n 's/^ *snapshotter = "\(.*\)"/\1/p' /etc/containerd/config.toml | head -n 1)
 exec ctr --namespace=k8s.io images import --local --all-platforms --digests --snapshotter="${snapshotter:-overlayfs}" -`
 
-func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string) error {
+func (k *Kind) loadArchive(ctx context.Context, cluster, node, archive string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node.String(), "sh", "-c", importScript)
+	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node, "sh", "-c", importScript)
 	if !docker.Said(err, "flag provided but not defined") {
 		return err
 	}
@@ -132,7 +128,19 @@ func (k *Kind) loadArchive(ctx context.Context, node nodes.Node, archive string)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	err = nodeutils.LoadImageArchive(node, contextReader{ctx, f})
+	provider, err := k.provider(log.NoopLogger{})
+	if err != nil {
+		return err
+	}
+	all, err := provider.ListInternalNodes(lab.KindName(k.lab, cluster))
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(n nodes.Node) bool { return n.String() == node })
+	if i < 0 {
+		return fmt.Errorf("kind does not list node %s", node)
+	}
+	err = nodeutils.LoadImageArchive(all[i], contextReader{ctx, f})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -154,7 +162,7 @@ func (c contextReader) Read(b []byte) (int, error) {
 
 // imageIDs lists the images of a node: the ids (config digests) of each name.
 func (k *Kind) imageIDs(ctx context.Context, node string) (map[string][]string, error) {
-	out, err := k.docker.Exec(ctx, node, nil, "crictl", "images", "--output", "json")
+	out, err := k.docker.Exec(ctx, node, nil, "sh", "-c", imagesScript)
 	if err != nil {
 		return nil, fmt.Errorf("images of %s: %w", node, err)
 	}
