@@ -97,7 +97,7 @@ func Bundle(items []supply.Item) ui.BundleResult {
 
 // Snapshot is one that is whole.
 func Snapshot(o snapshot.Snapshot) ui.Snapshot {
-	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes}
+	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes, Pruned: o.Pruned}
 }
 
 // Snapshots are those of a lab.

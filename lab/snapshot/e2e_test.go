@@ -97,6 +97,13 @@ func TestSnapshotsKeepTheContract(t *testing.T) {
 			Running: func(t *testing.T, container string) bool {
 				return strings.TrimSpace(output(t, d, "container", "inspect", "--format", "{{.State.Status}}", container)) == "running"
 			},
+			Prune: func(t *testing.T) {
+				refs := strings.Fields(output(t, d, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "lab-"+name+"-snapshot"))
+				if len(refs) == 0 {
+					t.Fatal("no images")
+				}
+				output(t, d, append([]string{"image", "rm"}, refs...)...)
+			},
 		}
 	})
 }

@@ -23,7 +23,7 @@ func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	for _, o := range list {
-		if name == "" || o.Name == name {
+		if name == "" && len(o.Pruned) == 0 || o.Name == name {
 			return o, nil
 		}
 	}
@@ -37,8 +37,11 @@ func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 	return Snapshot{}, e
 }
 
-// CodeNone is the code of the error for a missing snapshot.
-const CodeNone = "no_snapshot"
+// Codes of errors.
+const (
+	CodeNone   = "no_snapshot"
+	CodePruned = "snapshot_image"
+)
 
 func names(list []Snapshot) []string {
 	var names []string
@@ -56,14 +59,10 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 	if err := s.unstage(ctx); err != nil {
 		return err
 	}
-	for _, m := range o.Made {
-		if _, there, err := s.docker.ImageID(ctx, m.Ref); err != nil {
-			return err
-		} else if !there {
-			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "snapshot_image", Message: fmt.Sprintf("snapshot %s lacks the image of %s: %s was removed", o.Name, m.Name, m.Ref),
-				Cure: "lab snapshot rm " + o.Name + ", and save another", Details: []string{"the lab was left as it is"},
-			}
+	if len(o.Pruned) > 0 {
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: CodePruned, Message: fmt.Sprintf("snapshot %s cannot be restored: its image %s was removed", o.Name, o.Pruned[0]),
+			Cure: "lab snapshot rm " + o.Name + ", and save another", Details: []string{"docker image prune --all does that; the lab was left as it is"},
 		}
 	}
 	p("unpacking snapshot " + o.Name)

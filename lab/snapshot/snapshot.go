@@ -27,6 +27,7 @@ const (
 	part         = "snapshot"
 	labelName    = "lab.homelab/snapshot"
 	labelHelper  = "lab.homelab/helper" // image with the tools for the scripts
+	labelBase    = "lab.homelab/base"   // what that one was committed on, which has them, too
 	cleanUpLimit = time.Minute
 	workTimeout  = 10 * time.Minute // to copy a whole lab on a slow disk
 )
@@ -50,13 +51,15 @@ type Contents struct {
 	Files    map[string][]byte   `json:"files"`    // lab's own files, by path
 }
 
-// Snapshot is a complete snapshot.
+// Snapshot is a complete snapshot. If no image is left that could read its metadata, it has a name and Pruned alone.
 type Snapshot struct {
 	Name  string    `json:"name"`
 	Taken time.Time `json:"taken"`
 	Bytes int64     `json:"bytes"` // on disk, without what it shares with the lab
 	Contents
 	Made []container `json:"containers"`
+
+	Pruned []string `json:"-"` // images that somebody removed, without which it cannot be restored
 
 	volume string
 	helper string // image
@@ -124,7 +127,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 			err = errors.Join(err, s.Clean(clean))
 		}
 	}()
-	if err := s.makeVolume(ctx, saved.volume, map[string]string{labelName: name, labelHelper: saved.helper}); err != nil {
+	if err := s.makeVolume(ctx, saved.volume, map[string]string{labelName: name, labelHelper: saved.helper, labelBase: blueprints[helping].Image}); err != nil {
 		return saved, err
 	}
 	if saved.Bytes, err = s.freeze(ctx, saved, blueprints[helping].Image, p); err != nil {
@@ -243,38 +246,68 @@ func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
 
 // read reads the metadata of volumes.
 func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, error) {
-	h := helper{reads: true}
-	var names []string
-	for _, v := range volumes {
-		_, there, err := s.docker.ImageID(ctx, v.helper)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			h.image = v.helper
-			names = append(names, v.name)
-		}
-	}
-	if len(names) == 0 {
+	if len(volumes) == 0 {
 		return nil, nil
 	}
-	h.volumes = names
-	out, err := s.help(ctx, h, readScript, names...)
+	refs, err := s.refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := s.tools(ctx, volumes, refs)
+	if err != nil {
+		return nil, err
+	}
+	if tools == "" {
+		var list []Snapshot
+		for _, v := range volumes {
+			if v.snapshot != "" {
+				list = append(list, Snapshot{Name: v.snapshot, Pruned: []string{v.helper}, volume: v.name})
+			}
+		}
+		return list, nil
+	}
+	h := helper{image: tools, reads: true}
+	for _, v := range volumes {
+		h.volumes = append(h.volumes, v.name)
+	}
+	out, err := s.help(ctx, h, readScript, h.volumes...)
 	if err != nil {
 		return nil, err
 	}
 	var list []Snapshot
 	for line := range bytes.Lines(out) {
 		volume, document, _ := bytes.Cut(line, []byte(" "))
-		o := Snapshot{volume: string(volume)}
+		o := Snapshot{volume: string(volume), helper: tools}
 		if err := json.Unmarshal(document, &o); err != nil {
 			return nil, fmt.Errorf("snapshot %s: %w", volume, err)
 		}
-		o.helper = volumes[slices.IndexFunc(volumes, func(v store) bool { return v.name == o.volume })].helper
+		for _, m := range o.Made {
+			if !slices.Contains(refs, m.Ref) {
+				o.Pruned = append(o.Pruned, m.Ref)
+			}
+		}
 		list = append(list, o)
 	}
 	slices.SortFunc(list, func(a, b Snapshot) int { return cmp.Or(b.Taken.Compare(a.Taken), strings.Compare(a.volume, b.volume)) })
 	return list, nil
+}
+
+// tools returns an image with the tools for the scripts, or "" if all were removed.
+func (s *Snapshots) tools(ctx context.Context, volumes []store, refs []string) (string, error) {
+	for _, v := range volumes {
+		if slices.Contains(refs, v.helper) {
+			return v.helper, nil
+		}
+	}
+	for _, v := range volumes {
+		if v.base == "" {
+			continue
+		}
+		if _, there, err := s.docker.ImageID(ctx, v.base); err != nil || there {
+			return v.base, err
+		}
+	}
+	return "", nil
 }
 
 // Remove removes snapshots, and leftovers of killed runs.

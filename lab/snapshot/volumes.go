@@ -16,8 +16,10 @@ import (
 
 // store is a volume with a snapshot or a part of one.
 type store struct {
-	name   string
-	helper string
+	name     string
+	snapshot string // name; empty for a staged one
+	helper   string // image with tools
+	base     string // its base, by id
 }
 
 func (s *Snapshots) labels(more map[string]string) []string {
@@ -36,14 +38,17 @@ func (s *Snapshots) makeVolume(ctx context.Context, name string, labels map[stri
 // volumes lists the volumes of snapshots, complete or not.
 func (s *Snapshots) volumes(ctx context.Context) ([]store, error) {
 	out, err := s.docker.Output(ctx, nil, "volume", "ls", "--filter", "label="+lab.LabelName+"="+s.lab, "--filter", "label="+lab.LabelPart+"="+part,
-		"--format", `{{.Name}} {{.Label "`+labelHelper+`"}}`)
+		"--format", `{{.Name}},{{.Label "`+labelName+`"}},{{.Label "`+labelHelper+`"}},{{.Label "`+labelBase+`"}}`)
 	if err != nil {
 		return nil, err
 	}
 	var list []store
 	for line := range strings.Lines(string(out)) {
-		name, image, _ := strings.Cut(strings.TrimSpace(line), " ")
-		list = append(list, store{name: name, helper: image})
+		field := strings.Split(strings.TrimSpace(line), ",")
+		if len(field) != 4 {
+			return nil, fmt.Errorf("snapshot: docker lists a volume as %q", line)
+		}
+		list = append(list, store{name: field[0], snapshot: field[1], helper: field[2], base: field[3]})
 	}
 	return list, nil
 }
@@ -66,7 +71,7 @@ func (s *Snapshots) Has(ctx context.Context, name string) error {
 	return err
 }
 
-// Suited returns the newest snapshot that has all of the clusters, or "" if there is none or the engine does not
+// Suited returns the newest intact snapshot that has all of the clusters, or "" if there is none or the engine does not
 // answer.
 func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string, error) {
 	if _, err := s.docker.Info(ctx); err != nil { // reported by the checks that follow
@@ -77,7 +82,7 @@ func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string,
 		return "", err
 	}
 	for _, o := range list {
-		if !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
+		if len(o.Pruned) == 0 && !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
 			return o.Name, nil
 		}
 	}
@@ -113,12 +118,12 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 			}
 		}
 	}
-	out, err := s.docker.Output(ctx, nil, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", s.images())
+	refs, err := s.refs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, ref := range strings.Fields(string(out)) {
-		if !slices.ContainsFunc(whole, func(o Snapshot) bool { return slices.Contains(o.refs(), ref) }) {
+	for _, ref := range refs {
+		if !slices.ContainsFunc(whole, func(o Snapshot) bool { return o.owns(ref) }) {
 			if err := s.untag(ctx, ref); err != nil {
 				return nil, err
 			}
@@ -136,13 +141,17 @@ func (s *Snapshots) stopHelper(ctx context.Context) error {
 	return err
 }
 
-// refs returns a snapshot's images.
-func (o Snapshot) refs() []string {
-	var refs []string
-	for _, m := range o.Made {
-		refs = append(refs, m.Ref)
-	}
-	return refs
+// refs returns the images of all snapshots, complete or not.
+func (s *Snapshots) refs(ctx context.Context) ([]string, error) {
+	out, err := s.docker.Output(ctx, nil, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", s.images())
+	return strings.Fields(string(out)), err
+}
+
+// owns reports whether an image is the snapshot's. Its tag begins with the end of the volume's name.
+func (o Snapshot) owns(ref string) bool {
+	_, tag, _ := strings.Cut(ref, ":")
+	generation, _, _ := strings.Cut(tag, "-")
+	return strings.HasSuffix(o.volume, "-"+generation)
 }
 
 // remove deletes a snapshot: first its volume, which invalidates it, then its images.
@@ -150,7 +159,11 @@ func (s *Snapshots) remove(ctx context.Context, o Snapshot) error {
 	if err := s.removeVolume(ctx, o.volume); err != nil {
 		return err
 	}
-	return s.untag(ctx, o.refs()...)
+	refs, err := s.refs(ctx)
+	if err != nil {
+		return err
+	}
+	return s.untag(ctx, slices.DeleteFunc(refs, func(ref string) bool { return !o.owns(ref) })...)
 }
 
 func (s *Snapshots) removeVolume(ctx context.Context, name string) error {

@@ -156,7 +156,8 @@ type Snapshot struct {
 	Name     string       `json:"name"`
 	Taken    string       `json:"taken"`
 	Clusters List[string] `json:"clusters"`
-	Bytes    int64        `json:"bytes"` // on disk, without what it shares with the lab
+	Bytes    int64        `json:"bytes"`  // on disk, without what it shares with the lab
+	Pruned   List[string] `json:"pruned"` // images that were removed, without which it cannot be restored
 }
 
 // SnapshotSaveResult is `lab snapshot save -o json`.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,11 +133,15 @@ func (u *UI) Snapshots(res SnapshotListResult, save string) error {
 	}
 	t := Table{Head: []string{"SNAPSHOT", "TAKEN", "SIZE", "CLUSTERS"}, Right: []int{2}}
 	for _, s := range res.Snapshots {
-		taken := s.Taken
+		taken := cmp.Or(s.Taken, "-")
 		if at, err := time.Parse(time.RFC3339, s.Taken); err == nil {
 			taken = at.Local().Format("2006-01-02 15:04")
 		}
-		t.Rows = append(t.Rows, []string{s.Name, taken, Size(s.Bytes), strings.Join(s.Clusters, ", ")})
+		clusters := strings.Join(s.Clusters, ", ")
+		if len(s.Pruned) > 0 {
+			clusters = "cannot be restored: its images were removed"
+		}
+		t.Rows = append(t.Rows, []string{s.Name, taken, Size(s.Bytes), clusters})
 	}
 	u.Table(t)
 	return nil

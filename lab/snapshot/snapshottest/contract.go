@@ -21,6 +21,7 @@ type Bench struct {
 	Read      func(t *testing.T, container string) string
 	Remove    func(t *testing.T) // both containers and their data
 	Running   func(t *testing.T, container string) bool
+	Prune     func(t *testing.T) // images that no container uses
 }
 
 func (b Bench) contents() snapshot.Contents {
@@ -56,6 +57,7 @@ func Run(t *testing.T, bench func(t *testing.T) Bench) {
 		"place without stage":         unstaged,
 		"interrupted save":            interrupted,
 		"snapshot of a restored lab":  again,
+		"images pruned":               pruned,
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) { cases[name](t, bench(t)) })
@@ -218,4 +220,36 @@ func again(t *testing.T, b Bench) {
 	must(t, b.Snapshots.Remove(t.Context(), "one"))
 	b.restore(t, "two")
 	b.wants(t, "second")
+}
+
+// pruned tests that a snapshot without its images is neither forgotten nor restored, and that others are.
+func pruned(t *testing.T, b Bench) {
+	b.write(t, "first")
+	b.save(t, "one", false)
+	b.Prune(t)
+	b.write(t, "second")
+	b.save(t, "two", false)
+	must(t, b.Snapshots.Clean(t.Context()))
+	list, err := b.Snapshots.List(t.Context())
+	must(t, err)
+	if len(list) != 2 || list[0].Name != "two" || len(list[0].Pruned) > 0 || list[1].Name != "one" || len(list[1].Pruned) == 0 {
+		t.Errorf("listed %+v", list)
+	}
+	o, err := b.Snapshots.Find(t.Context(), "one")
+	must(t, err)
+	if err := b.Snapshots.Stage(t.Context(), o, silent); code(err) != snapshot.CodePruned {
+		t.Errorf("staged: %v", err)
+	}
+	b.wants(t, "second")
+	b.write(t, "third")
+	b.restore(t, "two")
+	b.wants(t, "second")
+	must(t, b.Snapshots.Remove(t.Context(), "two"))
+	if o, err := b.Snapshots.Find(t.Context(), ""); code(err) != snapshot.CodeNone {
+		t.Errorf("the newest is %q, %v", o.Name, err)
+	}
+	must(t, b.Snapshots.Remove(t.Context(), "one"))
+	if list, err := b.Snapshots.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
 }

@@ -78,7 +78,7 @@ func (f *Fake) List(context.Context) ([]snapshot.Snapshot, error) {
 func (f *Fake) Find(_ context.Context, name string) (snapshot.Snapshot, error) {
 	var names []string
 	for _, e := range f.saved {
-		if name == "" || e.Name == name {
+		if name == "" && len(e.Pruned) == 0 || e.Name == name {
 			return e.Snapshot, nil
 		}
 		names = append(names, e.Name)
@@ -100,8 +100,18 @@ func (f *Fake) Clean(context.Context) error {
 	return nil
 }
 
+// Prune removes the images of all snapshots.
+func (f *Fake) Prune() {
+	for i := range f.saved {
+		f.saved[i].Pruned = []string{"image of " + f.saved[i].Name}
+	}
+}
+
 // Stage records the staged snapshot.
 func (f *Fake) Stage(_ context.Context, o snapshot.Snapshot, _ lab.Progress) error {
+	if len(o.Pruned) > 0 {
+		return &lab.Error{Exit: lab.ExitFailed, Code: snapshot.CodePruned, Message: "snapshot " + o.Name + " cannot be restored", Cure: "lab snapshot rm " + o.Name + ", and save another"}
+	}
 	f.staged = o.Name
 	return nil
 }

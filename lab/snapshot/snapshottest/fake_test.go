@@ -39,12 +39,14 @@ func (b *boxes) Wake(containers []string) error {
 func TestFake(t *testing.T) {
 	Run(t, func(*testing.T) Bench {
 		b := &boxes{held: map[string]string{}, running: map[string]bool{"node": true, "other": true}}
+		fake := &Fake{Machine: b, Lab: "demo"}
 		return Bench{
-			Snapshots: &Fake{Machine: b, Lab: "demo"}, Node: "node", Other: "other",
+			Snapshots: fake, Node: "node", Other: "other",
 			Write:   func(_ *testing.T, container, text string) { b.held[container] = text },
 			Read:    func(_ *testing.T, container string) string { return b.held[container] },
 			Remove:  func(*testing.T) { clear(b.held); clear(b.running) },
 			Running: func(_ *testing.T, container string) bool { return b.running[container] },
+			Prune:   func(*testing.T) { fake.Prune() },
 		}
 	})
 }

@@ -1,0 +1,54 @@
+package snapshot_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"homelab/lab/docker"
+	"homelab/lab/snapshot"
+)
+
+// engineWithoutImages is a docker command with a snapshot's volume, and no image that could read it.
+const engineWithoutImages = `#!/bin/sh
+echo "$*" >>"$CALLS"
+case "$1 $2" in
+'volume ls') echo 'lab-demo-snapshot-abc,ready,lab-demo-snapshot:abc-0,sha256:1' ;;
+'image ls') [ "$5" = lab-demo-snapshot ] && echo lab-demo-snapshot:abc-1 ;;
+'image inspect') echo "Error: No such image: $5" >&2; exit 1 ;;
+esac
+`
+
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(engineWithoutImages), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("CALLS", calls)
+	s := snapshot.New("demo", docker.New())
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Name != "ready" || len(list[0].Pruned) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if err := s.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(calls); err != nil || strings.Contains(string(text), "volume rm") || strings.Contains(string(text), "image rm") {
+		t.Errorf("Clean removed something: %v\n%s", err, text)
+	}
+	if err := s.Remove(t.Context(), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"volume rm --force lab-demo-snapshot-abc", "image rm lab-demo-snapshot:abc-1"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
