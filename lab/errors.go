@@ -78,7 +78,7 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Error is a failure told to a user: what happened, what cures it, and the exit code it ends with.
+// Error is a failure reported to a user: what happened, what cures it, and the exit code it ends with.
 type Error struct {
 	Exit     Exit     // exit code of the program
 	Code     string   // stable word for machines: invalid_estate, timeout, diverged, no_engine, ...

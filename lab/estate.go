@@ -101,7 +101,7 @@ type Cluster struct {
 // Position of a field given by its dotted path below the document ("spec.cloud.region"); the file alone where the field is not written.
 func (c Cluster) Position(path string) Position { return lookup(c.Positions, c.File, path) }
 
-// Has reports whether the cluster is to have an addon: what the addon's ApplicationSets select by, and where that cannot be told, the cluster's own word.
+// Has reports whether the cluster is to have an addon: what the addon's ApplicationSets select by, and where that cannot be known, the cluster's own word.
 func (c Cluster) Has(addon string) bool {
 	if selected, known := c.Selected[addon]; known {
 		return selected

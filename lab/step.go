@@ -57,7 +57,7 @@ type Event struct {
 	Elapsed time.Duration // since the step began
 }
 
-// Progress is how long work tells what it does now: one lower-case line, without a full stop.
+// Progress reports what long work is doing: one lower-case line, without a full stop.
 type Progress func(detail string)
 
 // StepResult is how a step ended, for the machine-readable report.

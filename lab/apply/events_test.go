@@ -39,7 +39,7 @@ func TestAPanicIsHeardOf(t *testing.T) {
 	}
 }
 
-// What went wrong first is what a user is told, wherever it stands in the plan, and steps say how long they took.
+// What failed first is what a user sees, wherever it stands in the plan, and steps say how long they took.
 func TestTheFirstFailureIsTheOneThatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := func(after time.Duration, err error) Executor {

@@ -37,7 +37,7 @@ type Result struct {
 }
 
 // Run runs the steps in the order that their needs allow. A failed step stops those that need it and no other: what can come up comes up.
-// The error is that of the first step that failed, or the context's. Every step that had begun is waited for, and told of as stopping when the context has ended
+// The error is that of the first step that failed, or the context's. Every step that had begun is waited for, and reported as stopping when the context has ended
 // for a moment; what ended is in the result however the run did. A panic is the failure of its step.
 func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 	if err := Check(steps, r.Executors); err != nil {
@@ -98,7 +98,7 @@ type live struct {
 // grace is how long steps may take to end after an interrupt before they are spoken of: most do at once.
 const grace = 500 * time.Millisecond
 
-// interrupted tells, after an interrupt, of the steps that have not ended.
+// interrupted reports, after an interrupt, the steps that have not ended.
 func (r *running) interrupted(ctx context.Context, over <-chan struct{}, steps []lab.Step) {
 	select {
 	case <-ctx.Done():

@@ -29,7 +29,7 @@ const plainTemplate = `
     spec: {project: default, destination: {name: c000}}
 `
 
-// All faults of a set are told together, each where it is written.
+// All faults of a set are reported together, each where it is written.
 func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   string
@@ -147,7 +147,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 	}
 }
 
-// What is generated and not made is told by name, each where the field is written, and leaves the others alone.
+// What is generated and not made is reported by name, each where the field is written, and leaves the others alone.
 func TestWhatIsNotMadeIsToldByName(t *testing.T) {
 	set := parse(t, goSet(`  generators:
   - list: {elements: [{a: d, p: none, c: c000}, {a: c, p: default, c: gone}, {a: b, p: default, c: c000}, {a: b, p: default, c: c000}, {a: E_, p: default, c: c000}]}

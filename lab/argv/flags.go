@@ -10,7 +10,8 @@ import (
 )
 
 // FlagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
-// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is. Beside --help, words are dropped: urfave/cli would take the first for a command.
+// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is. Beside --help, words are dropped:
+// urfave/cli would take the first for a command.
 func FlagsFirst(app *cli.App, args []string) []string {
 	command, at := named(app, args)
 	if command == nil || len(command.Subcommands) > 0 {
@@ -27,7 +28,7 @@ func FlagsFirst(app *cli.App, args []string) []string {
 	return append(out, words...)
 }
 
-// sorted tells the flags of a command, each followed by its value, from its words.
+// sorted separates the flags of a command, each followed by its value, from its words.
 func sorted(command *cli.Command, rest []string) (flags, words []string) {
 	for i := 0; i < len(rest); i++ {
 		switch word := rest[i]; {

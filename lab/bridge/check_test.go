@@ -16,7 +16,7 @@ func at(file string, line int, keys ...string) map[string]lab.Position {
 	return positions
 }
 
-// Whoever writes what the engine would refuse is told where it stands, in whichever layer that is.
+// What the engine would refuse is reported with its place, in whichever layer that is.
 func TestCheckNamesThePlace(t *testing.T) {
 	const bad, ours = "-bad", "argocd.argoproj.io/secret-type"
 	labels, metadata := map[string]string{bad: "x", ours: "y", "tier": "a b"}, map[string]string{bad: "x"}
@@ -67,7 +67,7 @@ func TestCheckTakesARegionThatIsWrittenAsALabel(t *testing.T) {
 	}
 }
 
-// An addon that reads what a cluster has not is told how to come by it: an environment is not given as a label.
+// An addon that reads what a cluster lacks gets a cure: an environment is not given as a label.
 func TestCheckSaysHowToComeByWhatIsRead(t *testing.T) {
 	c := lab.Cluster{Name: "dev", Addons: map[string]bool{"shop": true}}
 	in := bridge.Inputs{Addons: []lab.Addon{{Name: "shop", Reads: []lab.Read{{Key: "environment", Label: true}, {Key: "tier", Label: true}, {Key: "cost"}}}}}

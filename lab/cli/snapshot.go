@@ -78,18 +78,17 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 		if err != nil {
 			return err
 		}
-		var saved snapshot.Snapshot
+		var saved up.Saved
 		err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-			well := l.core.Converged(ctx)
 			if saved, err = l.core.SaveSnapshot(ctx, name, replace, tell); err != nil {
 				return err
 			}
-			return l.core.Recovered(ctx, well, tell)
+			return saved.Recovered(ctx, tell)
 		})
 		if err != nil {
 			return err
 		}
-		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved), time.Since(began), ws.Command("lab snapshot restore "+name))
+		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+name))
 	})
 }
 

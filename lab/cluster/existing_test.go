@@ -200,15 +200,15 @@ func TestExistingWait(t *testing.T) {
 		o := newFakeCluster()
 		e := newTestExisting(t, "demo", o)
 		o.setError(errors.New("connection refused"))
-		var told []string
+		var progress []string
 		began := time.Now()
-		err := e.Create(t.Context(), edgeSpec(), func(s string) { told = append(told, s) })
+		err := e.Create(t.Context(), edgeSpec(), func(s string) { progress = append(progress, s) })
 		var le *lab.Error
 		if !errors.As(err, &le) || le.Exit != lab.ExitTimeout || !strings.Contains(le.Message, "connection refused") || time.Since(began) != attachLimit {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		if len(told) == 0 || !strings.Contains(told[0], "connection refused") {
-			t.Errorf("%q", told)
+		if len(progress) == 0 || !strings.Contains(progress[0], "connection refused") {
+			t.Errorf("%q", progress)
 		}
 		if e.state.Cluster("edge").Attached {
 			t.Error("recorded as attached")

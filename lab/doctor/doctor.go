@@ -32,7 +32,6 @@ const (
 	CheckInotify    = "inotify"
 	CheckMemory     = "memory"
 	CheckDisk       = "disk"
-	CheckHugePages  = "hugepages" // only reported in virtual machines
 	CheckBuild      = "build"
 	CheckImages     = "images" // only reported if unavailable
 )
@@ -191,9 +190,6 @@ func (d *Doctor) Run(ctx context.Context) Report {
 		wg.Go(func() { r.Checks[i] = check(ctx, s) })
 	}
 	wg.Wait()
-	if c, matters := d.hugepages(s); matters {
-		r.Checks = append(r.Checks, c)
-	}
 	if d.o.BuildFromSource {
 		r.Checks = append(r.Checks, build)
 	}

@@ -41,7 +41,7 @@ func TestFixOnARealEngine(t *testing.T) {
 		Socket:     socket,
 		Log:        filepath.Join(dir, "dockerd.log"),
 		Runtime:    filepath.Join(dir, "lib", "lab-runc"),
-		Sysctl:     filepath.Join(dir, "no-sysctl.d"), Sys: filepath.Join(dir, "no-sys"),
+		Sysctl:     filepath.Join(dir, "no-sysctl.d"),
 		Dockerd: []string{
 			"dockerd", "--host", "unix://" + socket, "--config-file", config, "--pidfile", filepath.Join(dir, "docker.pid"),
 			"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--bridge=none", "--iptables=false",

@@ -40,11 +40,6 @@ func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 			return fixError("set the inotify limits", err)
 		}
 	}
-	if wanted(r, CheckHugePages) {
-		if err := d.fixHugePages(say); err != nil {
-			return fixError("give huge pages to every program", err)
-		}
-	}
 	if wanted(r, CheckBuild) {
 		if err := d.fixBuild(ctx, say); err != nil {
 			return fixError("install what images are built with", err)

@@ -21,9 +21,7 @@ type Host struct {
 	OS         string   // runtime.GOOS
 	Root       *bool    // whether lab runs as root
 	Proc       string   // /proc
-	Sys        string   // /sys
 	Sysctl     string   // /etc/sysctl.d
-	Tmpfiles   string   // /etc/tmpfiles.d
 	AptLists   string   // /var/lib/apt/lists
 	DaemonJSON string   // /etc/docker/daemon.json
 	PIDFile    string   // /var/run/docker.pid
@@ -49,9 +47,7 @@ func (h Host) withDefaults() Host {
 	}
 	text(&h.OS, runtime.GOOS)
 	text(&h.Proc, "/proc")
-	text(&h.Sys, "/sys")
 	text(&h.Sysctl, "/etc/sysctl.d")
-	text(&h.Tmpfiles, "/etc/tmpfiles.d")
 	text(&h.AptLists, "/var/lib/apt/lists")
 	text(&h.DaemonJSON, "/etc/docker/daemon.json")
 	text(&h.PIDFile, "/var/run/docker.pid")

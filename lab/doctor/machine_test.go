@@ -56,7 +56,7 @@ func (m *machine) doctor() *Doctor {
 	root := !m.notRoot
 	h := Host{
 		OS: m.OS, Root: &root,
-		Proc: m.path("proc"), Sys: m.path("sys"), Tmpfiles: m.path("etc/tmpfiles.d"), Sysctl: m.path("etc/sysctl.d"), AptLists: m.path("var/lib/apt/lists"),
+		Proc: m.path("proc"), Sysctl: m.path("etc/sysctl.d"), AptLists: m.path("var/lib/apt/lists"),
 		DaemonJSON: m.path("etc/docker/daemon.json"), PIDFile: m.path("run/docker.pid"),
 		Log: m.path("var/log/lab-dockerd.log"), Runtime: m.path("usr/local/lib/lab/lab-runc"), Dockerd: m.dockerds,
 		LookPath: func(program string) (string, error) {

@@ -22,7 +22,7 @@ import (
 const (
 	Found  = "found"       // as the repository has it
 	MadeUp = "made up"     // any value does, and lab chose one
-	Open   = "to be given" // nothing in the repository tells
+	Open   = "to be given" // the repository has no value
 
 	Bridged = "from the bridge" // as lab makes it up for each cluster
 )

@@ -76,9 +76,9 @@ func (d *drafting) label(u use) {
 	d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
 }
 
-// madeUp gives an annotation that nothing else tells of.
+// madeUp gives an annotation that nothing else defines.
 func (d *drafting) madeUp(u use) {
-	addon := false // lab makes up what addons are told of themselves
+	addon := false // lab makes up what addons read of themselves
 	for _, suffix := range []string{"_namespace", "_service_account", "_iam_role_arn"} {
 		addon = addon || strings.HasSuffix(u.key, suffix)
 	}
@@ -126,7 +126,7 @@ func reference(key string) *regexp.Regexp {
 // solve finds the folders that annotations stand for: those with which most of the paths that are made of them exist.
 func (d *drafting) solve(keys []string, all []use) {
 	solved := map[string]string{}
-	for _, tails := range []bool{true, false} { // what is followed by more of a path can be told by that
+	for _, tails := range []bool{true, false} { // what is followed by more of a path is recognized by that
 		for _, key := range keys {
 			if _, done := solved[key]; done {
 				continue

@@ -229,7 +229,7 @@ func (d *drafting) seedText(s *seed) string {
 // environmentWord is how a variable is called that says which stage a cluster is of. A cluster without an environment is called after it.
 var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
 
-// guesses are values for names that nothing else tells of.
+// guesses are values for names that nothing else defines.
 var guesses = []struct{ words, value string }{
 	{`replicas|count|_min|_max|^min|^max`, "1"},
 	{`enabled?$|^enable|disabled?$`, "false"},

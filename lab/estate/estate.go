@@ -24,7 +24,7 @@ type Option func(*loader)
 // WithCharts also checks that every chart that a cluster of the estate gets can be had.
 func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
 
-// WithImages tells images that lab has, and their components, from those that only a registry has.
+// WithImages distinguishes images that lab has, and their components, from those that only a registry has.
 func WithImages(component func(ref string) string) Option {
 	return func(l *loader) { l.component = component }
 }
@@ -185,7 +185,7 @@ type loader struct {
 
 	rendered    int           // charts and kustomizations so far
 	renderedFor time.Duration // how long that took
-	endless     bool          // and that it was too much was told
+	endless     bool          // reported as too much
 
 	noLoadBalancer bool
 
@@ -211,7 +211,7 @@ func (l *loader) documents(dir, document string, read func(folder, file string, 
 	return found
 }
 
-// misnamed tells of a folder whose document seems to have been given another name.
+// misnamed reports a folder whose document seems to have another name.
 func (l *loader) misnamed(dir, document string) {
 	entries, _ := fs.ReadDir(l.fsys, dir)
 	var names []string
@@ -298,7 +298,7 @@ func (l *loader) addons() {
 	}
 }
 
-// beside checks the paths of a manifest, and tells of ApplicationSets in it that no root leads to. It returns how many sets there are.
+// beside checks the paths of a manifest, and reports ApplicationSets in it that no root leads to. It returns how many sets there are.
 func (l *loader) beside(file string) (sets int) {
 	if l.inChart(file) {
 		return 0 // and no manifest before it is rendered

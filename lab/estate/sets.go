@@ -98,7 +98,7 @@ func (l *loader) potential() []lab.Cluster {
 	return list
 }
 
-// selected notes for every cluster which addons' ApplicationSets pick it, where that can be told.
+// selected notes for every cluster which addons' ApplicationSets pick it, where that can be known.
 func (l *loader) selected() {
 	w := World(l.estate, l.estate.Clusters)
 	for i := range l.estate.Clusters {

@@ -95,7 +95,7 @@ spec:
 	}
 }
 
-// What only the running engine knows is told, and not guessed.
+// What only the running engine knows is reported, and not guessed.
 func TestUnknownSets(t *testing.T) {
 	dir, fsys := build(t, txtar.Parse(fmt.Appendf(nil, selectionEstate, `[pullRequest: {github: {owner: a, repo: b}}]`)))
 	e, err := Load(fsys, dir, "homelab")
@@ -110,7 +110,7 @@ func TestUnknownSets(t *testing.T) {
 	}
 }
 
-// What looks misspelt is told; it is no fault.
+// What looks misspelt is a note, not a problem.
 func TestNearMiss(t *testing.T) {
 	dir, fsys := build(t, txtar.Parse([]byte("-- clusters/dev/addons/podinof/values.yaml --\na: 1\n-- environments/dev/addons/other/values.yaml --\na: 1\n")))
 	e, err := Load(fsys, dir, "homelab")
@@ -118,7 +118,7 @@ func TestNearMiss(t *testing.T) {
 		t.Fatal(errors.Unwrap(err))
 	}
 	if want := `clusters/dev/addons/podinof/values.yaml: values for an addon podinof that is not there: did you mean "podinfo"?`; len(e.Notes) != 1 || e.Notes[0].String() != want {
-		t.Errorf("told %v, want %s", e.Notes, want)
+		t.Errorf("notes %v, want %s", e.Notes, want)
 	}
 }
 
@@ -150,7 +150,7 @@ spec:
 	}
 }
 
-// The root leads to Applications that lead to others, and to sets of any name at any depth; what it does not take is told.
+// The root leads to Applications that lead to others, and to sets of any name at any depth; what it does not take is reported.
 func TestFollow(t *testing.T) {
 	const files = `
 -- clusters/hub/cluster.yaml --
@@ -247,6 +247,6 @@ spec:
 		t.Errorf("asked for %q, want %q", got, want)
 	}
 	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/podinfo/applicationset.yaml:1:1: no Application of addons/root.yaml syncs this ApplicationSet" {
-		t.Errorf("told %v", e.Notes)
+		t.Errorf("notes %v", e.Notes)
 	}
 }

@@ -32,7 +32,7 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 	}
 }
 
-// reading says whether a Read is known.
+// reading reports whether a Read is known.
 func (x *expander) reading(r Read) Read {
 	r.Known = x.dataOf(r) != nil
 	return r

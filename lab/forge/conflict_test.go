@@ -96,7 +96,7 @@ func TestNotesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A note that stays would refuse pushes for no reason, so that it is told.
+// A note that stays would refuse pushes for no reason, so it is reported.
 func TestNotesThatCannotBeDropped(t *testing.T) {
 	drop := func(v any) error {
 		if v == nil {

@@ -101,7 +101,7 @@ func TestWhatCannotBeLookedAtIsNotReplaced(t *testing.T) {
 	}
 }
 
-// The commits that are told of are those that changed what is brought, after what the working tree had.
+// The commits reported are those that changed what is brought, after what the working tree had.
 func TestPullTellsOfWhatItBrings(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.own("")
@@ -153,7 +153,7 @@ func TestAheadInFoldersAndMerges(t *testing.T) {
 	}
 }
 
-// A story that goes on is told of, beside one that was taken back.
+// A running scenario is reported, beside one that was taken back.
 func TestAheadOfAStoryAfterAnother(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})

@@ -142,7 +142,7 @@ func TestForgeThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// A chart that the forge does not take is told in its words, and is published under the lab's name.
+// A chart that the forge refuses is reported in its words, and is published under the lab's name.
 func TestChartThatIsNotTaken(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()

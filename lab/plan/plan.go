@@ -31,7 +31,7 @@ type Desired struct {
 	Engine    string    // digest of the engine's chart and values
 	Others    bool      // clusters outside Clusters are left alone
 	Prune     bool      // delete clusters that left the estate
-	Recreate  []string  // clusters to delete and create anew
+	Recreate  []string  // clusters to delete and recreate
 	Preflight string    // result of the machine checks, for the first line
 }
 

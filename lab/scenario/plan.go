@@ -127,10 +127,10 @@ func (l *loader) steps(raw []rawStep, before int, to map[int]Step) {
 		if r.node == nil {
 			continue // empty item, already reported
 		}
-		told := len(l.reader.Problems)
+		known := len(l.reader.Problems)
 		step, ok := l.step(r)
 		if len(step.Engines) > 0 {
-			for _, p := range l.reader.Problems[told:] {
+			for _, p := range l.reader.Problems[known:] {
 				l.alone[p] = true
 			}
 		}
@@ -170,7 +170,7 @@ func (s Step) misfits(vars map[string]any) lab.Problems {
 	_, err := s.filled(vars, true)
 	var e *lab.Error
 	if !errors.As(err, &e) {
-		return nil // too long, which is told when it is played
+		return nil // too long, which is reported when it is played
 	}
 	return e.Problems
 }

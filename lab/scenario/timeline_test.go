@@ -75,7 +75,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// What is going to be undone is told before it is, the last change first.
+// What will be undone is reported first, the last change first.
 func TestLeaveReports(t *testing.T) {
 	stage(t, `
   steps:
@@ -145,7 +145,7 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// What others changed is told beside what is put back.
+// What others changed is reported beside what is put back.
 func TestRestoreBesideForeignChanges(t *testing.T) {
 	const prod, dev = "clusters/prod/addons/podinfo/values.yaml", "environments/dev/addons/podinfo/values.yaml"
 	stage(t, `

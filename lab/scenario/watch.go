@@ -87,15 +87,15 @@ func (r *Recorder) start(s Subject) *watching {
 	}
 	r.done.Go(func() {
 		if err := r.run(w); err != nil && r.ctx.Err() == nil {
-			r.lose(w.tells, err)
+			r.lose(w.covers, err)
 			w.fail(fmt.Errorf("watch %s: %w", s, err))
 		}
 	})
 	return w
 }
 
-// tells reports whether a watch is the source of a subject.
-func (w *watching) tells(s Subject) bool {
+// covers reports whether a watch is the source of a subject.
+func (w *watching) covers(s Subject) bool {
 	return s == w.of || s.isApplication() && w.of.isApplication()
 }
 
@@ -132,7 +132,7 @@ func (r *Recorder) run(w *watching) error {
 	for r.ctx.Err() == nil {
 		err := o.once(r.ctx)
 		if r.ctx.Err() == nil {
-			r.lose(w.tells, err)
+			r.lose(w.covers, err)
 			_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 		}
 	}
@@ -151,7 +151,7 @@ func (r *Recorder) follow(w *watching) error {
 		if first && !w.isReady() && !errors.Is(err, errStartOver) {
 			return err
 		}
-		r.lose(w.tells, err)
+		r.lose(w.covers, err)
 		_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 	}
 }
@@ -205,7 +205,7 @@ func (r *Recorder) startOver(s Subject, why string) {
 	if !ok {
 		return
 	}
-	r.lose(w.tells, errors.New(why))
+	r.lose(w.covers, errors.New(why))
 	select {
 	case w.again <- struct{}{}:
 	default: // restart already pending
@@ -239,7 +239,7 @@ func (r *Recorder) resource(client Client, w *watching) (dynamic.ResourceInterfa
 		case !w.isReady():
 			return nil, err
 		default: // queried for this call only
-			r.lose(w.tells, err)
+			r.lose(w.covers, err)
 		}
 		if err := lab.Sleep(r.ctx, watchRetry); err != nil {
 			return nil, err

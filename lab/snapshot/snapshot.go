@@ -62,7 +62,8 @@ type Snapshot struct {
 	Pruned []string `json:"-"` // images that somebody removed, without which it cannot be restored
 
 	volume string
-	helper string // image
+	images []string // that the engine has
+	helper string   // image
 }
 
 // Containers returns all container names.
@@ -241,17 +242,17 @@ func (s *Snapshots) all(ctx context.Context) ([]Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.read(ctx, volumes)
-}
-
-// read reads the metadata of volumes.
-func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, error) {
-	if len(volumes) == 0 {
-		return nil, nil
-	}
 	refs, err := s.refs(ctx)
 	if err != nil {
 		return nil, err
+	}
+	return s.read(ctx, volumes, refs)
+}
+
+// read reads the metadata of volumes. refs are the images of all snapshots.
+func (s *Snapshots) read(ctx context.Context, volumes []store, refs []string) ([]Snapshot, error) {
+	if len(volumes) == 0 {
+		return nil, nil
 	}
 	tools, err := s.tools(ctx, volumes, refs)
 	if err != nil {
@@ -261,7 +262,7 @@ func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, erro
 		var list []Snapshot
 		for _, v := range volumes {
 			if v.snapshot != "" {
-				list = append(list, Snapshot{Name: v.snapshot, Pruned: []string{v.helper}, volume: v.name})
+				list = append(list, Snapshot{Name: v.snapshot, Pruned: []string{v.helper}, volume: v.name, images: v.images(refs)})
 			}
 		}
 		return list, nil
@@ -281,8 +282,9 @@ func (s *Snapshots) read(ctx context.Context, volumes []store) ([]Snapshot, erro
 		if err := json.Unmarshal(document, &o); err != nil {
 			return nil, fmt.Errorf("snapshot %s: %w", volume, err)
 		}
+		o.images = store{name: o.volume}.images(refs)
 		for _, m := range o.Made {
-			if !slices.Contains(refs, m.Ref) {
+			if !slices.Contains(o.images, m.Ref) {
 				o.Pruned = append(o.Pruned, m.Ref)
 			}
 		}

@@ -107,7 +107,11 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := s.read(ctx, volumes)
+	refs, err := s.refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := s.read(ctx, volumes, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +122,8 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 			}
 		}
 	}
-	refs, err := s.refs(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for _, ref := range refs {
-		if !slices.ContainsFunc(whole, func(o Snapshot) bool { return o.owns(ref) }) {
+		if !slices.ContainsFunc(whole, func(o Snapshot) bool { return slices.Contains(o.images, ref) }) {
 			if err := s.untag(ctx, ref); err != nil {
 				return nil, err
 			}
@@ -147,11 +147,17 @@ func (s *Snapshots) refs(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// owns reports whether an image is the snapshot's. Its tag begins with the end of the volume's name.
-func (o Snapshot) owns(ref string) bool {
-	_, tag, _ := strings.Cut(ref, ":")
-	generation, _, _ := strings.Cut(tag, "-")
-	return strings.HasSuffix(o.volume, "-"+generation)
+// images returns those of refs that belong to the volume, by the generation in both names.
+func (v store) images(refs []string) []string {
+	var list []string
+	for _, ref := range refs {
+		_, tag, _ := strings.Cut(ref, ":")
+		generation, _, _ := strings.Cut(tag, "-")
+		if strings.HasSuffix(v.name, "-"+generation) {
+			list = append(list, ref)
+		}
+	}
+	return list
 }
 
 // remove deletes a snapshot: first its volume, which invalidates it, then its images.
@@ -159,11 +165,7 @@ func (s *Snapshots) remove(ctx context.Context, o Snapshot) error {
 	if err := s.removeVolume(ctx, o.volume); err != nil {
 		return err
 	}
-	refs, err := s.refs(ctx)
-	if err != nil {
-		return err
-	}
-	return s.untag(ctx, slices.DeleteFunc(refs, func(ref string) bool { return !o.owns(ref) })...)
+	return s.untag(ctx, o.images...)
 }
 
 func (s *Snapshots) removeVolume(ctx context.Context, name string) error {

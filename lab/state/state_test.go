@@ -94,7 +94,7 @@ func TestBrokenRecord(t *testing.T) {
 	}
 }
 
-// What is there and cannot be read is not absent, and the cure that is told works.
+// What is there and cannot be read is not absent, and the printed cure works.
 func TestUnreadableFiles(t *testing.T) {
 	for name, read := range map[string]func(*Dir) error{
 		recordFile:      func(d *Dir) error { _, err := d.Load(); return err },

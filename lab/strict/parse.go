@@ -72,7 +72,7 @@ func ParseOne(file string, data []byte) (*yaml.Node, lab.Problems) {
 	return docs[0], nil
 }
 
-// syntax is the problem of a file that is not YAML. The library tells the line within its message alone, and not always the same line.
+// syntax is the problem of a file that is not YAML. The library has the line only in its message, and not always the same line.
 func syntax(file string, data []byte, err error) lab.Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1

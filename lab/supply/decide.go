@@ -47,7 +47,7 @@ func (s *Supply) remembered() (decision, bool) {
 }
 
 // auto repeats the last decision if possible, else picks registries if they answer, else source if possible. A failed
-// request is an error, not a reason to decide anew.
+// request is an error, not a reason to decide again.
 func (s *Supply) auto(ctx context.Context, possible func() error) error {
 	if d, ok := s.remembered(); ok {
 		if again, err := s.again(ctx, d); again || err != nil {

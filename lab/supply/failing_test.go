@@ -78,7 +78,7 @@ func TestDecisionThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Where nobody answers and nothing can be built, a user is told what does not answer, and the way by which no network is needed.
+// Where nobody answers and nothing can be built, the error names what does not answer, and the way by which no network is needed.
 func TestAutoWithNothing(t *testing.T) {
 	s, err := newSupply(Options{CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// A bundle that cannot be written is told, and so is one of something that there is not.
+// A bundle that cannot be written is an error, and so is one of something that there is not.
 func TestSaveThatFails(t *testing.T) {
 	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, makeGoods(t))), CacheDir: t.TempDir()})
 	fillSource(t, s.options.CacheDir, "front")

@@ -104,7 +104,7 @@ func TestMergeApart(t *testing.T) {
 	}
 }
 
-// A conflict is told as narrowly as it is, and the lines of one side are never changed by what is done with them.
+// A conflict is as narrow as possible, and the lines of one side are never changed by what is done with them.
 func TestConflictIsNarrow(t *testing.T) {
 	head, x, y, tail := trim([]string{"a", "b", "c", "e", "f"}, []string{"a", "b", "d", "f"})
 	if !slices.Equal(head, []string{"a", "b"}) || !slices.Equal(x, []string{"c", "e"}) || !slices.Equal(y, []string{"d"}) || !slices.Equal(tail, []string{"f"}) {

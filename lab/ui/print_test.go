@@ -231,3 +231,18 @@ func TestColor(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot without its images says so, with or without metadata.
+func TestSnapshots(t *testing.T) {
+	out, _ := printed(true, func(u *UI) {
+		if err := u.Snapshots(SnapshotListResult{Lab: "demo", Snapshots: []Snapshot{
+			{Name: "ready", Taken: "yesterday", Clusters: []string{"dev", "hub"}, Bytes: 120_586_240},
+			{Name: "pruned", Taken: "yesterday", Clusters: []string{"dev", "hub"}, Bytes: 120_586_240, Pruned: []string{"one"}},
+			{Name: "unreadable", Pruned: []string{"one"}},
+		}}, "lab snapshot save"); err != nil {
+			t.Error(err)
+		}
+	})
+	fits(t, out)
+	golden(t, "snapshots.txt", out)
+}

@@ -68,7 +68,7 @@ func TestRecreatedWithLateNodes(t *testing.T) {
 	}
 }
 
-// What a cluster became is told: one that runs again holds what it held, and another one does not.
+// What a cluster became is reported: one that runs again holds what it held, and another one does not.
 func TestMendedClusterReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, s *stage)

@@ -92,7 +92,7 @@ func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error
 	return r.create(ctx, c, p)
 }
 
-// ensureExisting repairs an existing cluster and reports whether it was created anew, which happens only if it is provably half created. With late set, a
+// ensureExisting repairs an existing cluster and reports whether it was recreated, which happens only if it is provably half created. With late set, a
 // cluster that appeared meanwhile and has no readable state is a retryable error.
 func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
 	now, err := r.observe(ctx, c.Name)

@@ -134,12 +134,12 @@ func TestFollowAskError(t *testing.T) {
 func TestRemoveProgress(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
-	var told []string
-	_, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true}, func(line string) { told = append(told, line) })
+	var progress []string
+	_, err := (&process{stage: s}).lab().Remove(t.Context(), up.DownOptions{Existed: true}, func(line string) { progress = append(progress, line) })
 	must(t, err)
 	for _, what := range []string{"cluster hub", "cluster dev", "cluster prod", "network"} {
-		if !slices.ContainsFunc(told, func(line string) bool { return strings.HasPrefix(line, "removing ") && strings.Contains(line, what) }) {
-			t.Errorf("no removal of %s in progress %q", what, told)
+		if !slices.ContainsFunc(progress, func(line string) bool { return strings.HasPrefix(line, "removing ") && strings.Contains(line, what) }) {
+			t.Errorf("no removal of %s in progress %q", what, progress)
 		}
 	}
 	if s.dir.Exists() {

@@ -228,7 +228,12 @@ func TestSnapshotContents(t *testing.T) {
 	if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent); err == nil {
 		t.Error("it was replaced")
 	}
-	held := up.Held(s.estate, o)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := o.Recovered(stopped, silent); !errors.Is(err, context.Canceled) { // it has applications to wait for
+		t.Error(err)
+	}
+	held := up.Held(s.estate, o.Snapshot)
 	var names []string
 	for _, c := range held.Clusters {
 		names = append(names, c.Name)

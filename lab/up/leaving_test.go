@@ -148,7 +148,7 @@ func TestDownWithoutConnection(t *testing.T) {
 	}
 }
 
-// What stays in a cluster that lives on is told, and so is a cluster that was not let go.
+// What stays in a cluster that lives on is reported, and so is a cluster that was not let go.
 func TestDownAttached(t *testing.T) {
 	s := attachedLab(t)
 	l := (&process{stage: s}).lab()

@@ -188,7 +188,7 @@ func onlyInForge(t *testing.T) (*stage, *up.Lab, *up.Seen) {
 	return s, l, seen
 }
 
-// What only the forge held is remembered, so that its loss can be told.
+// What only the forge held is remembered, so that its loss can be reported.
 func TestForgeLost(t *testing.T) {
 	s, l, seen := onlyInForge(t)
 	record, ok := s.dir.Forge()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/snapshot"
 )
 
 const (
@@ -17,51 +18,54 @@ const (
 	recoverLook  = 10 * time.Second
 )
 
-// Converged returns the names of the applications that have converged, without needing an estate; none if the engine does not answer.
-func (l *Lab) Converged(ctx context.Context) []string {
+// Saved is a snapshot of a lab that runs on.
+type Saved struct {
+	snapshot.Snapshot
+
+	engine    Engine   // nil if it did not answer
+	converged []string // applications, before the lab was paused
+}
+
+// running looks at a lab before it is paused, without needing an estate.
+func (l *Lab) running(ctx context.Context, states []lab.ClusterState) Saved {
 	ctx, cancel := context.WithTimeout(ctx, recoverLook)
 	defer cancel()
-	states, err := l.Clusters.Observe(ctx)
-	if err != nil {
-		return nil
-	}
 	e, err := l.standingEngine(ctx, byName(states))
 	if err != nil || e == nil {
-		return nil
+		return Saved{}
 	}
 	standing, err := e.Standing(ctx)
 	if err != nil {
-		return nil
+		return Saved{}
 	}
-	var names []string
+	s := Saved{engine: e}
 	for _, a := range standing.Applications {
 		if a.Converged() {
-			names = append(names, a.Name)
+			s.converged = append(s.converged, a.Name)
 		}
 	}
-	return names
+	return s
 }
 
-// Recovered waits until these applications have been converged for three seconds on end, and two minutes at most. Probes that were under way while the
+// Recovered waits until the applications that had converged have been converged again for three seconds on end, and two minutes at most. Probes under way while the
 // containers were paused fail afterwards: metrics-server's APIService, say, is unavailable for a moment.
-func (l *Lab) Recovered(ctx context.Context, names []string, p lab.Progress) error {
-	if len(names) == 0 {
+func (s Saved) Recovered(ctx context.Context, p lab.Progress) error {
+	if len(s.converged) == 0 {
 		return nil
 	}
 	began := time.Now()
 	var since time.Time // all have been converged; zero while some are not
 	for {
-		now := l.Converged(ctx)
-		left := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(now, n) })
+		left := s.unconverged(ctx)
 		switch {
-		case len(left) > 0 && time.Since(began) >= recoverLimit:
+		case left != "" && time.Since(began) >= recoverLimit:
 			return &lab.Error{
-				Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("not converged again within %s: %s", recoverLimit, strings.Join(left, ", ")),
-				Cure: "lab up repairs it",
+				Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("snapshot %s is saved, but the lab has not converged again within %s", s.Name, recoverLimit),
+				Details: []string{"last seen: " + left}, Cure: "lab up repairs it",
 			}
-		case len(left) > 0:
+		case left != "":
 			since = time.Time{}
-			p("waiting for " + strings.Join(left, ", "))
+			p("waiting for " + left)
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= recoverFor:
@@ -71,4 +75,24 @@ func (l *Lab) Recovered(ctx context.Context, names []string, p lab.Progress) err
 			return err
 		}
 	}
+}
+
+// unconverged describes what had converged and has not now; empty for nothing.
+func (s Saved) unconverged(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, recoverLook)
+	defer cancel()
+	standing, err := s.engine.Standing(ctx)
+	if err != nil {
+		return "the engine: " + err.Error()
+	}
+	var left []string
+	for _, name := range s.converged {
+		i := slices.IndexFunc(standing.Applications, func(a lab.Application) bool { return a.Name == name })
+		if i < 0 {
+			left = append(left, name+" absent")
+		} else if a := standing.Applications[i]; !a.Converged() {
+			left = append(left, name+" "+a.Sync+", "+a.Health)
+		}
+	}
+	return strings.Join(left, "; ")
 }

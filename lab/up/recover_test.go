@@ -3,29 +3,21 @@ package up
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/engine"
-	"homelab/lab/state"
+	"homelab/lab/snapshot"
 )
-
-// answering is a Clusters whose hub answers.
-type answering struct{ Clusters }
-
-func (answering) Observe(context.Context, ...string) ([]lab.ClusterState, error) {
-	return []lab.ClusterState{{Name: "dev", Exists: true, Running: true, Fault: "its API does not answer", Made: lab.MadeWhole}, {Name: "hub", Exists: true, Running: true, Answers: true, Made: lab.MadeWhole}}, nil
-}
 
 // thawing is an engine whose application is unhealthy from one moment to another.
 type thawing struct {
 	Engine
 	from, to time.Time
 }
-
-func (thawing) Observe(context.Context) (engine.State, error) { return engine.State{Revision: 1}, nil }
 
 func (t thawing) Standing(context.Context) (engine.Standing, error) {
 	a := lab.Application{Name: "dev-metrics-server", Sync: "Synced", Health: "Healthy"}
@@ -35,10 +27,8 @@ func (t thawing) Standing(context.Context) (engine.Standing, error) {
 	return engine.Standing{Applications: []lab.Application{a, {Name: "never", Sync: "OutOfSync"}}}, nil
 }
 
-// thawed returns a lab without an estate, as lab snapshot has it.
-func thawed(t *testing.T, e Engine) *Lab {
-	t.Helper()
-	return &Lab{Dir: &state.Dir{Lab: "demo", Path: t.TempDir()}, Clusters: answering{}, Connect: func(string) (Engine, error) { return e, nil }}
+func thawed(e Engine) Saved {
+	return Saved{Snapshot: snapshot.Snapshot{Name: "ready"}, engine: e, converged: []string{"dev-metrics-server"}}
 }
 
 func TestRecovered(t *testing.T) {
@@ -55,10 +45,10 @@ func TestRecovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				l := thawed(t, thawing{from: began.Add(test.from), to: began.Add(test.to)})
-				err := l.Recovered(t.Context(), []string{"dev-metrics-server"}, func(string) {})
+				s := thawed(thawing{from: began.Add(test.from), to: began.Add(test.to)})
+				err := s.Recovered(t.Context(), func(string) {})
 				var e *lab.Error
-				if got := time.Since(began); got != test.want || errors.As(err, &e) != (test.exit != 0) || e != nil && e.Exit != test.exit {
+				if got := time.Since(began); got != test.want || errors.As(err, &e) != (test.exit != 0) || e != nil && (e.Exit != test.exit || !strings.Contains(e.Details[0], "dev-metrics-server Synced, Progressing")) {
 					t.Errorf("after %s: %v", got, err)
 				}
 			})
@@ -66,23 +56,29 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-func TestRecoveredNothing(t *testing.T) {
-	l := thawed(t, thawing{})
-	l.Connect = func(string) (Engine, error) { return nil, errors.New("no hub") }
-	if got := l.Converged(t.Context()); got != nil {
-		t.Errorf("%q", got)
-	}
-	if err := l.Recovered(t.Context(), nil, func(string) {}); err != nil {
-		t.Error(err)
+// A look that fails is no recovery, nor is an application that is gone.
+func TestUnconverged(t *testing.T) {
+	for want, e := range map[string]Engine{"the engine: no API": mute{err: errors.New("no API")}, "dev-metrics-server absent": mute{}, "": thawing{}} {
+		if got := thawed(e).unconverged(t.Context()); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
+// mute is an engine without applications, or with an error.
+type mute struct {
+	Engine
+	err error
+}
+
+func (m mute) Standing(context.Context) (engine.Standing, error) { return engine.Standing{}, m.err }
+
 func TestRecoveredInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := thawed(t, thawing{to: time.Now().Add(time.Hour)})
+		s := thawed(thawing{to: time.Now().Add(time.Hour)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := l.Recovered(ctx, []string{"dev-metrics-server"}, func(string) {}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := s.Recovered(ctx, func(string) {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	})

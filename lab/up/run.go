@@ -24,7 +24,7 @@ type Options struct {
 	From      string        // snapshot to start from if the lab is down; empty for none
 	Prune     bool          // delete clusters that left the estate
 	Switch    bool          // replace an engine of another type
-	Recreate  []string      // clusters to delete and create anew
+	Recreate  []string      // clusters to delete and recreate
 	Timeout   time.Duration // for addons to converge
 	Preflight string        // result of the machine checks
 	PruneBy   string        // command shown as the way to delete clusters that left the estate

@@ -33,45 +33,48 @@ type Snapshots interface {
 }
 
 // SaveSnapshot saves the lab as a snapshot. It refuses a lab that is incomplete.
-func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (snapshot.Snapshot, error) {
+func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (Saved, error) {
 	contents := snapshot.Contents{Clusters: map[string][]string{}}
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
-		return snapshot.Snapshot{}, err
+		return Saved{}, err
 	}
 	f, err := l.Forge.Observe(ctx)
 	if err != nil {
-		return snapshot.Snapshot{}, err
+		return Saved{}, err
 	}
 	partial := func(what string) error {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is not whole: " + what, Cure: "lab up goes on with it"}
 	}
 	if name := l.Dir.Restoring(); name != "" {
-		return snapshot.Snapshot{}, partial("the restore of snapshot " + name + " has not ended")
+		return Saved{}, partial("the restore of snapshot " + name + " has not ended")
 	}
 	for _, c := range states {
 		if c.Attached {
 			continue
 		}
 		if c.Made != lab.MadeWhole || c.Gone > 0 {
-			return snapshot.Snapshot{}, partial("cluster " + c.Name + " is " + c.Standing())
+			return Saved{}, partial("cluster " + c.Name + " is " + c.Standing())
 		}
 		contents.Clusters[c.Name] = c.Nodes
 	}
 	switch {
 	case len(contents.Clusters) == 0:
-		return snapshot.Snapshot{}, partial("it has no cluster")
+		return Saved{}, partial("it has no cluster")
 	case !f.Exists:
-		return snapshot.Snapshot{}, partial("its forge is absent")
+		return Saved{}, partial("its forge is absent")
 	}
 	if contents.Subnet, err = l.Clusters.Subnet(ctx); err != nil {
-		return snapshot.Snapshot{}, err
+		return Saved{}, err
 	}
 	contents.Others = []string{lab.ForgeName(l.Name)}
 	if contents.Files, err = l.Dir.Export(); err != nil {
-		return snapshot.Snapshot{}, err
+		return Saved{}, err
 	}
-	return l.Snapshots.Save(ctx, name, replace, contents, p)
+	before := l.running(ctx, states)
+	o, err := l.Snapshots.Save(ctx, name, replace, contents, p)
+	before.Snapshot = o
+	return before, err
 }
 
 // Pending returns the snapshot that a run starts from: that of an unfinished restore, with resumed set, else the requested one; empty for none. It is an error

@@ -80,7 +80,7 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
-// What cannot be told of an image or a chart is held against nothing that runs.
+// What cannot be known of an image or a chart is held against nothing that runs.
 func TestSupplyFails(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -128,7 +128,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// An estate without its root application is told of before anything waits for it.
+// An estate without its root application is reported before anything waits for it.
 func TestNoRoot(t *testing.T) {
 	s := newStage(t)
 	delete(s.files, lab.RootFile)
@@ -186,7 +186,7 @@ func TestInterruptedLook(t *testing.T) {
 	}
 }
 
-// An engine whose hub was off is told of, though it is as it was.
+// An engine whose hub was off is reported, though it is as it was.
 func TestEngineOfStoppedHub(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)

@@ -1,4 +1,4 @@
-// Package workspace finds the lab and the estate that a command line is about, says whether they belong together, and how the next command line names them.
+// Package workspace finds the lab and the estate of a command line, checks that they belong together, and says how the next command line names them.
 package workspace
 
 import (

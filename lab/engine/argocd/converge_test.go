@@ -118,10 +118,10 @@ func TestWaitConvergedChanged(t *testing.T) {
 func TestWaitConvergedRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, object("addons", oldCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", ""))
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
 		go func() {
-			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) })
+			_, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { progress = append(progress, s) })
 			done <- err
 		}()
 		for _, name := range []string{"addons", "prod-podinfo"} {
@@ -138,8 +138,8 @@ func TestWaitConvergedRefresh(t *testing.T) {
 			"0 of 1 in sync and healthy, addons: is at aaaaaaa, wanted bbbbbbb", "0 of 1 in sync and healthy, addons: is being compared",
 			"0 of 1 in sync and healthy, prod-podinfo: is at aaaaaaa, wanted bbbbbbb", "0 of 1 in sync and healthy, prod-podinfo: is being compared",
 		}
-		if !slices.Equal(told, want) {
-			t.Errorf("progress %q", told)
+		if !slices.Equal(progress, want) {
+			t.Errorf("progress %q", progress)
 		}
 	})
 }
@@ -328,12 +328,12 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 		refused := errors.New("connection refused")
 		hub.Refuse("list applications", refused)
 		time.AfterFunc(20*time.Second, func() { hub.Refuse("list applications", nil) })
-		var told []string
-		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) }); err != nil {
+		var progress []string
+		if _, err := a.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { progress = append(progress, s) }); err != nil {
 			t.Error(err)
 		}
-		if len(told) == 0 || told[0] != "the hub does not answer: connection refused" {
-			t.Errorf("progress %q", told)
+		if len(progress) == 0 || progress[0] != "the hub does not answer: connection refused" {
+			t.Errorf("progress %q", progress)
 		}
 		hub.Refuse("list applications", refused)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -44,10 +44,10 @@ func newInstall(t *testing.T, ready int32) (*ArgoCD, *cluster, *fakeRelease) {
 
 func TestInstall(t *testing.T) {
 	a, hub, rel := newInstall(t, 1)
-	var told []string
+	var progress []string
 	install := func(want bool) {
 		t.Helper()
-		changed, err := a.Install(t.Context(), chart, map[string]any{"a": 1}, func(s string) { told = append(told, s) })
+		changed, err := a.Install(t.Context(), chart, map[string]any{"a": 1}, func(s string) { progress = append(progress, s) })
 		if err != nil || changed != want {
 			t.Fatalf("changed %v, want %v, %v", changed, want, err)
 		}
@@ -94,17 +94,17 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told = nil
+	progress = nil
 	_, err = a.Install(ctx, chart, map[string]any{"a": 1}, func(s string) {
-		if told = append(told, s); len(told) == 2 {
+		if progress = append(progress, s); len(progress) == 2 {
 			cancel()
 		}
 	})
 	if !errors.Is(err, context.Canceled) || rel.calls != 2 {
 		t.Errorf("%d calls, %v", rel.calls, err)
 	}
-	if want := []string{"argo cd: upgrading, deployment argocd-server is gone", "argo cd 3.2.11: server is missing"}; !slices.Equal(told, want) {
-		t.Errorf("progress %q", told)
+	if want := []string{"argo cd: upgrading, deployment argocd-server is gone", "argo cd 3.2.11: server is missing"}; !slices.Equal(progress, want) {
+		t.Errorf("progress %q", progress)
 	}
 }
 

@@ -44,8 +44,8 @@ func TestWithdrawDestinations(t *testing.T) {
 			})
 		}
 		hub.ClearActions()
-		var told []string
-		if _, err := a.Withdraw(t.Context(), map[string]*rest.Config{"prod": {}}, func(s string) { told = append(told, s) }); err != nil {
+		var progress []string
+		if _, err := a.Withdraw(t.Context(), map[string]*rest.Config{"prod": {}}, func(s string) { progress = append(progress, s) }); err != nil {
 			t.Fatal(err)
 		}
 		if got := cascaded(hub); !slices.Equal(got, []string{"by-address", "by-name"}) {
@@ -54,8 +54,8 @@ func TestWithdrawDestinations(t *testing.T) {
 		if left := hub.names(t, applications); len(left) != 0 {
 			t.Errorf("left on the hub: %q", left)
 		}
-		if len(told) == 0 || told[0] != "taking the ApplicationSets away" {
-			t.Errorf("progress %q", told)
+		if len(progress) == 0 || progress[0] != "taking the ApplicationSets away" {
+			t.Errorf("progress %q", progress)
 		}
 	})
 }

@@ -25,10 +25,10 @@ func TestInstallRemovedNamespace(t *testing.T) {
 		if s, err := a.Observe(t.Context()); err != nil || s.Installed() || len(s.Registrations) > 0 {
 			t.Errorf("terminating engine observed as %+v, %v", s, err)
 		}
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
 		go func() {
-			_, err := a.Install(t.Context(), chart, nil, func(line string) { told = append(told, line) })
+			_, err := a.Install(t.Context(), chart, nil, func(line string) { progress = append(progress, line) })
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -48,8 +48,8 @@ func TestInstallRemovedNamespace(t *testing.T) {
 		if hub.Get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
 			t.Error("namespace was not recreated")
 		}
-		if !slices.ContainsFunc(told, func(l string) bool { return strings.Contains(l, "somebody removed") }) {
-			t.Errorf("progress %q", told)
+		if !slices.ContainsFunc(progress, func(l string) bool { return strings.Contains(l, "somebody removed") }) {
+			t.Errorf("progress %q", progress)
 		}
 	})
 }

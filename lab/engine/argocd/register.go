@@ -31,7 +31,7 @@ func (a *ArgoCD) access() kube.Access {
 	return kube.Access{Account: "argocd-manager", Labels: a.labels(registration)}
 }
 
-// Register tells Argo CD of a cluster and returns in words what that changed, nothing when it knew all of it. spoke leads into the cluster; nil for the hub
+// Register registers a cluster with Argo CD and describes what that changed, nothing if it was up to date. spoke leads into the cluster; nil for the hub
 // itself. It works before Argo CD is installed, so that clusters and engine can be made side by side.
 func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := a.register(ctx, reg, spoke)

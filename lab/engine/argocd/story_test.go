@@ -96,7 +96,7 @@ spec: {destination: {name: hub}}
 	hub.create(t, app)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
 		go func() {
 			done <- a.Watch(ctx, func(app lab.Application, o engine.Observed) {
@@ -107,8 +107,8 @@ spec: {destination: {name: hub}}
 				if o.Gone {
 					word += " gone"
 				}
-				told = append(told, word)
-			}, func() { told = append(told, "ready") })
+				progress = append(progress, word)
+			}, func() { progress = append(progress, "ready") })
 		}()
 		synctest.Wait()
 		for _, patch := range []string{`{"status":{"sync":{"status":"OutOfSync"}}}`, `{"status":{"sync":{"status":"Synced"}}}`, `{"spec":{"syncPolicy":{"automated":{"enabled":false}}}}`} {
@@ -125,9 +125,9 @@ spec: {destination: {name: hub}}
 			t.Fatal(err)
 		}
 		want := []string{"prod/podinfo Synced heals", "ready", "prod/podinfo OutOfSync heals", "prod/podinfo Synced heals", "prod/podinfo Synced", "prod/podinfo Synced gone"}
-		told = slices.Compact(told) // the fake reports each write twice
-		if !slices.Equal(told, want) {
-			t.Errorf("reported %q, want %q", told, want)
+		progress = slices.Compact(progress) // the fake reports each write twice
+		if !slices.Equal(progress, want) {
+			t.Errorf("reported %q, want %q", progress, want)
 		}
 	})
 }

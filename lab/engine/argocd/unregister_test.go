@@ -42,11 +42,11 @@ func TestUnregister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
-		var lines, told []string
+		var lines, progress []string
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			lines, err = a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(s string) { told = append(told, s) })
+			lines, err = a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(s string) { progress = append(progress, s) })
 			done <- err
 		}()
 		time.Sleep(5 * time.Second)
@@ -75,8 +75,8 @@ func TestUnregister(t *testing.T) {
 		if !gone(t, hub) {
 			t.Error("registration still exists")
 		}
-		if !slices.Equal(told, []string{"removing 1 applications of prod: prod-podinfo"}) {
-			t.Errorf("progress %q", told)
+		if !slices.Equal(progress, []string{"removing 1 applications of prod: prod-podinfo"}) {
+			t.Errorf("progress %q", progress)
 		}
 	})
 }

@@ -170,20 +170,20 @@ func TestWaitConvergedAgain(t *testing.T) {
 // timesOut returns the error and progress of a wait that ends by its deadline.
 func timesOut(t *testing.T, f *Flux, want engine.Want) (*lab.Error, []string) {
 	t.Helper()
-	var told []string
+	var progress []string
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := f.WaitConverged(ctx, want, func(s string) { told = append(told, s) })
+	_, err := f.WaitConverged(ctx, want, func(s string) { progress = append(progress, s) })
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || e.Code != "not_converged" || e.Cure == "" {
 		t.Fatalf("%v", err)
 	}
-	for _, line := range append(told, e.Details...) {
+	for _, line := range append(progress, e.Details...) {
 		if len([]rune(line)) > 78 || strings.Contains(line, "\n") {
 			t.Errorf("%q", line)
 		}
 	}
-	return e, told
+	return e, progress
 }
 
 func TestWaitConvergedTimeout(t *testing.T) {
@@ -234,13 +234,13 @@ func TestWaitConvergedTimeout(t *testing.T) {
 						}
 					}
 				}()
-				e, told := timesOut(t, f, tc.want)
+				e, progress := timesOut(t, f, tc.want)
 				close(stop)
 				if e.Message != tc.message || len(e.Details) == 0 || e.Details[0] != tc.detail {
 					t.Errorf("%q\n%q", e.Message, e.Details)
 				}
-				if len(told) == 0 || !strings.Contains(told[0], "in sync and healthy, ") {
-					t.Errorf("%q", told)
+				if len(progress) == 0 || !strings.Contains(progress[0], "in sync and healthy, ") {
+					t.Errorf("%q", progress)
 				}
 			})
 		})
@@ -303,7 +303,7 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 		refused := errors.New("connection refused")
 		hub.Refuse("list kustomizations", refused)
 		time.AfterFunc(20*time.Second, func() { hub.Refuse("list kustomizations", nil) })
-		var told []string
+		var progress []string
 		go func() {
 			time.Sleep(21 * time.Second)
 			for range 5 {
@@ -321,11 +321,11 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}()
-		if _, err := f.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { told = append(told, s) }); err != nil {
+		if _, err := f.WaitConverged(t.Context(), engine.Want{Revision: newCommit}, func(s string) { progress = append(progress, s) }); err != nil {
 			t.Error(err)
 		}
-		if len(told) == 0 || told[0] != "the hub does not answer: connection refused" {
-			t.Errorf("progress %q", told)
+		if len(progress) == 0 || progress[0] != "the hub does not answer: connection refused" {
+			t.Errorf("progress %q", progress)
 		}
 		hub.Refuse("list kustomizations", refused)
 		e, _ := timesOut(t, f, engine.Want{Revision: newCommit})

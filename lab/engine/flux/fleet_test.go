@@ -81,10 +81,10 @@ func TestFleetWaits(t *testing.T) {
 		if st, err := fleet.Standing(t.Context()); err != nil || st.Settled || st.Revision != newCommit || !slices.Contains(st.Behind(bothApps, nil), "prod-podinfo") {
 			t.Errorf("%+v, %v", st, err)
 		}
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
 		go func() {
-			_, err := fleet.WaitConverged(t.Context(), bothApps, func(s string) { told = append(told, s) })
+			_, err := fleet.WaitConverged(t.Context(), bothApps, func(s string) { progress = append(progress, s) })
 			done <- err
 		}()
 		hub := fleet.hub.hub.Dynamic.(*kubetest.Cluster)
@@ -96,14 +96,14 @@ func TestFleetWaits(t *testing.T) {
 		answer(t, hub, kustomizations, "cluster-hub", "metrics")
 		time.Sleep(1230 * time.Millisecond)
 		synctest.Wait()
-		if last := told[len(told)-1]; last != "1 of 2 in sync and healthy, flux-system of prod: is at aaaaaaa, wanted bbbbbbb" {
-			t.Errorf("%q", told)
+		if last := progress[len(progress)-1]; last != "1 of 2 in sync and healthy, flux-system of prod: is at aaaaaaa, wanted bbbbbbb" {
+			t.Errorf("%q", progress)
 		}
 		if w := slices.Compact(spoke.Writes()); !slices.Equal(w, []string{"patch gitrepositories flux-system"}) {
 			t.Errorf("asked %q", w)
 		}
-		if len(told) == 0 || told[0] != "0 of 2 in sync and healthy, flux-system of hub: is being compared" {
-			t.Errorf("%q", told)
+		if len(progress) == 0 || progress[0] != "0 of 2 in sync and healthy, flux-system of hub: is being compared" {
+			t.Errorf("%q", progress)
 		}
 		revision := map[string]any{"lastAppliedRevision": "main@sha1:" + newCommit, "lastAttemptedRevision": "main@sha1:" + newCommit}
 		spoke.Patch(t, gitRepositories, "flux-system", "flux-system", map[string]any{"status": map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + newCommit}}})

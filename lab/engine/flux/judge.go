@@ -156,7 +156,7 @@ func comparedAt(k kustomizev1.Kustomization) time.Time {
 	return at
 }
 
-// releasedAt is likewise of a release, which tells of its last deployment alone.
+// releasedAt is likewise of a release, which reports only its last deployment.
 func releasedAt(r helmv2.HelmRelease) time.Time {
 	at := requestedAt(r.Status.GetLastHandledReconcileRequest())
 	if latest := r.Status.History.Latest(); latest != nil && latest.LastDeployed.After(at) {

@@ -107,11 +107,11 @@ func TestUnregister(t *testing.T) {
 func TestUnregisterReadsGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, standing()+"\n"+registered("prod", "homelab", longAgo))
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
 		hub.ClearActions()
 		go func() {
-			_, err := f.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: &rest.Config{}}, func(s string) { told = append(told, s) })
+			_, err := f.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: &rest.Config{}}, func(s string) { progress = append(progress, s) })
 			done <- err
 		}()
 		time.Sleep(1200 * time.Millisecond)
@@ -132,8 +132,8 @@ func TestUnregisterReadsGit(t *testing.T) {
 		if !slices.Equal(w, want) {
 			t.Errorf("%q", w)
 		}
-		if len(told) == 0 || told[0] != "having flux read git" {
-			t.Errorf("%q", told)
+		if len(progress) == 0 || progress[0] != "having flux read git" {
+			t.Errorf("%q", progress)
 		}
 	})
 }
@@ -186,14 +186,14 @@ func TestUnregisterStuck(t *testing.T) {
 				f, hub, _ := newFake(t, stopped())
 				kept(t, hub)
 				began := time.Now()
-				var told []string
-				lines, err := f.Unregister(t.Context(), d, func(s string) { told = append(told, s) })
+				var progress []string
+				lines, err := f.Unregister(t.Context(), d, func(s string) { progress = append(progress, s) })
 				if want := []string{"application prod-podinfo is let go, what it made stays where it was", "cluster prod is no longer registered"}; err != nil || !slices.Equal(lines, want) {
 					t.Errorf("%q, %v", lines, err)
 				}
 				took := time.Since(began)
-				if d.Spoke == nil && took > 2*goneWithin || d.Spoke != nil && (took < removeWithin || !slices.Equal(told, []string{"removing 1 applications: prod-podinfo"})) {
-					t.Errorf("after %s, told %q", took, told)
+				if d.Spoke == nil && took > 2*goneWithin || d.Spoke != nil && (took < removeWithin || !slices.Equal(progress, []string{"removing 1 applications: prod-podinfo"})) {
+					t.Errorf("after %s, progress %q", took, progress)
 				}
 				for _, o := range []interface{ GetFinalizers() []string }{hub.Get(t, kustomizations, "cluster-prod", "podinfo"), hub.Get(t, helmReleases, "cluster-prod", "podinfo")} {
 					if len(o.GetFinalizers()) != 0 {
@@ -213,8 +213,8 @@ func TestWithdraw(t *testing.T) {
 		fillSpoke(t, spoke)
 		hub.ClearActions()
 		spokes := map[string]*rest.Config{"prod": {}}
-		var told []string
-		stays, err := f.Withdraw(t.Context(), spokes, func(s string) { told = append(told, s) })
+		var progress []string
+		stays, err := f.Withdraw(t.Context(), spokes, func(s string) { progress = append(progress, s) })
 		if want := []string{"cluster prod: namespace used stays, with configmap of-somebody"}; err != nil || !slices.Equal(stays, want) {
 			t.Errorf("%q, %v", stays, err)
 		}
@@ -249,8 +249,8 @@ func TestWithdraw(t *testing.T) {
 			}
 			last = i
 		}
-		if len(told) == 0 || told[0] != "suspending the roots" {
-			t.Errorf("%q", told)
+		if len(progress) == 0 || progress[0] != "suspending the roots" {
+			t.Errorf("%q", progress)
 		}
 		if stays, err := f.Withdraw(t.Context(), spokes, func(string) {}); err != nil || len(stays) != 0 {
 			t.Errorf("second Withdraw: %q, %v", stays, err)

@@ -162,7 +162,7 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 }
 
 // watched has Flux look again as soon as an object changes that a Kustomization names. The Secret does without: its labels and annotations change too, which
-// would have releases begin anew, and credentials change in the course of a run, which asks them all.
+// would have releases start over, and credentials change in the course of a run, which asks them all.
 const watched = "reconcile.fluxcd.io/watch"
 
 // applyVars makes a cluster's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.

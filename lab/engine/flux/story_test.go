@@ -147,10 +147,10 @@ func TestInstallAndObserve(t *testing.T) {
 	}
 	r := f.release.(*fakeRelease)
 	r.state.Workloads = nil
-	var told []string
-	changed, err := f.Install(t.Context(), lab.Chart{Name: "flux2", Version: "2.9.5"}, map[string]any{"a": 1}, func(s string) { told = append(told, s) })
-	if err != nil || !changed || !slices.Equal(told, []string{"flux: installing"}) {
-		t.Errorf("%t, %v, %q", changed, err, told)
+	var progress []string
+	changed, err := f.Install(t.Context(), lab.Chart{Name: "flux2", Version: "2.9.5"}, map[string]any{"a": 1}, func(s string) { progress = append(progress, s) })
+	if err != nil || !changed || !slices.Equal(progress, []string{"flux: installing"}) {
+		t.Errorf("%t, %v, %q", changed, err, progress)
 	}
 	if r.last.Namespace != lab.FluxNamespace || r.last.Name != "flux" || r.last.Labels[lab.LabelName] != "homelab" {
 		t.Errorf("%+v", r.last)

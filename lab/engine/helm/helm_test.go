@@ -193,16 +193,16 @@ func TestEnsureUpgradesForItsReasons(t *testing.T) {
 			if s, err := f.Observe(t.Context(), "argocd"); err != nil || len(s.Missing) > 0 != (tc.gone != "") {
 				t.Errorf("seen %+v, %v", s, err)
 			}
-			var told []string
-			res, err := f.Ensure(t.Context(), f.want, func(s string) { told = append(told, s) })
+			var progress []string
+			res, err := f.Ensure(t.Context(), f.want, func(s string) { progress = append(progress, s) })
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !res.Changed || res.Revision != 2 || res.Reason != tc.reason || !res.Deployed() {
 				t.Errorf("%+v", res)
 			}
-			if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, tc.reason) }) {
-				t.Errorf("the reason was not told: %v", told)
+			if !slices.ContainsFunc(progress, func(s string) bool { return strings.Contains(s, tc.reason) }) {
+				t.Errorf("the reason was not progress: %v", progress)
 			}
 			f.gone = ""
 			if again, err := f.Ensure(t.Context(), f.want, func(string) {}); err != nil || again.Changed {

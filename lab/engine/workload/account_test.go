@@ -63,13 +63,13 @@ func TestAwaitEngineRestarts(t *testing.T) {
 			}()
 			return true, nil, nil
 		})
-		var told []string
-		err := AwaitEngine(t.Context(), client, Engine{Name: "argo cd", Namespace: "argocd", Workloads: names, Affix: "argocd-", Within: time.Minute}, func(s string) { told = append(told, s) })
+		var progress []string
+		err := AwaitEngine(t.Context(), client, Engine{Name: "argo cd", Namespace: "argocd", Workloads: names, Affix: "argocd-", Within: time.Minute}, func(s string) { progress = append(progress, s) })
 		if err != nil || gone.IsZero() {
 			t.Errorf("%v, gone at %v", err, gone)
 		}
-		if want := []string{"argo cd: restarting argocd-server-old, whose ServiceAccount is another one"}; !slices.Equal(told, want) {
-			t.Errorf("told %q", told)
+		if want := []string{"argo cd: restarting argocd-server-old, whose ServiceAccount is another one"}; !slices.Equal(progress, want) {
+			t.Errorf("progress %q", progress)
 		}
 	})
 }

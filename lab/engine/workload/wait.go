@@ -80,7 +80,7 @@ func Sentence(pending []Status) string {
 	return fmt.Sprintf("%s, and %d more", pending[0], len(pending)-1)
 }
 
-// Wait watches until the named workloads of a namespace are done, and tells which are not meanwhile. When ctx ends first the error is a *NotReady.
+// Wait watches until the named workloads of a namespace are done, and reports those that are not. When ctx ends first the error is a *NotReady.
 func Wait(ctx context.Context, client kubernetes.Interface, namespace string, names []string, p lab.Progress) error {
 	start := time.Now()
 	all, err := Observe(ctx, client, namespace, names)

@@ -30,7 +30,7 @@ func statefulSet() *appsv1.StatefulSet {
 
 func TestWaitIsShortWhenEverythingServes(t *testing.T) {
 	client := fake.NewClientset(deployment("argocd-server", 1, serving), statefulSet())
-	if err := Wait(t.Context(), client, "argocd", names, func(s string) { t.Errorf("told %q", s) }); err != nil {
+	if err := Wait(t.Context(), client, "argocd", names, func(s string) { t.Errorf("progress %q", s) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range client.Actions() {
@@ -43,9 +43,11 @@ func TestWaitIsShortWhenEverythingServes(t *testing.T) {
 func TestWaitFollowsTheRollout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(deployment("argocd-server", 1, appsv1.DeploymentStatus{}))
-		var told []string
+		var progress []string
 		done := make(chan error, 1)
-		go func() { done <- Wait(t.Context(), client, "argocd", names, func(s string) { told = append(told, s) }) }()
+		go func() {
+			done <- Wait(t.Context(), client, "argocd", names, func(s string) { progress = append(progress, s) })
+		}()
 		time.Sleep(3 * time.Second)
 		if _, err := client.AppsV1().StatefulSets("argocd").Create(t.Context(), statefulSet(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -58,8 +60,8 @@ func TestWaitFollowsTheRollout(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"argocd-server 0 of 1 ready, and 1 more", "argocd-server 0 of 1 ready"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if !slices.Equal(progress, want) {
+			t.Errorf("progress %q, want %q", progress, want)
 		}
 	})
 }

@@ -188,7 +188,7 @@ func TestPlayInterrupted(t *testing.T) {
 	}
 }
 
-// What cannot be written is told beside the results, all of it.
+// What cannot be written is reported beside the results, all of it.
 func TestPlayThatCannotBeWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*series.Options)

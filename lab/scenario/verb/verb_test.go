@@ -304,7 +304,7 @@ func TestPromotions(t *testing.T) {
 	}
 }
 
-// A condition holds or not; both are told by what was seen.
+// A condition holds or not; both are reported by what was seen.
 func TestConditions(t *testing.T) {
 	for condition, c := range map[string]struct {
 		holds bool

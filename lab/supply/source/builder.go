@@ -139,7 +139,7 @@ func (b *Builder) Left() time.Duration {
 	return b.board.due(time.Now())
 }
 
-// learn tells the board the build times in the store. Errors are ignored.
+// learn gives the board the build times in the store. Errors are ignored.
 func (b *Builder) learn() {
 	b.learnt.Do(func() {
 		items, _ := b.Items()

@@ -242,6 +242,6 @@ func TestTake(t *testing.T) {
 	}
 	delete(x.entries, want[1])
 	if err := x.take(layer{}, "/usr/bin/prog"); err == nil || !strings.Contains(err.Error(), libs[0]) {
-		t.Errorf("a missing library is told as %v", err)
+		t.Errorf("a missing library is reported as %v", err)
 	}
 }

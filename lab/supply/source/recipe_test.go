@@ -290,7 +290,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var problems lab.Problems
 			if !errors.As(err, &problems) {
-				t.Errorf("%T is told without a place: %v", err, err)
+				t.Errorf("%T is reported without a place: %v", err, err)
 			}
 			return
 		}
