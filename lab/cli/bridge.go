@@ -11,15 +11,15 @@ import (
 func (p *program) bridgeCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bridge",
-		Usage: "what each cluster tells the engine of itself",
+		Usage: "the metadata by which the engine knows each cluster",
 		Subcommands: []*cli.Command{{
 			Name:  "show",
-			Usage: "print every label and annotation of the cluster Secrets, and where each value came from",
+			Usage: "print every label and annotation of the cluster Secrets, and the origin of each value",
 			Description: "Works without a running lab: the bridge is computed from the estate alone.\n\n" +
 				examples("lab bridge show", "lab bridge show --cluster prod", "lab bridge show --cluster prod -o json"),
 			Flags: []cli.Flag{
 				nameFlag, estateFlag, outputFlag,
-				&cli.StringFlag{Name: "cluster", Usage: "show `CLUSTER` alone"},
+				&cli.StringFlag{Name: "cluster", Usage: "show only `CLUSTER`"},
 			},
 			Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.showBridge(ws, c.String("cluster"))

@@ -23,9 +23,9 @@ func (p *program) bundleCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name:        "build",
-				Usage:       "bring every image and chart to hand, building or fetching what is missing",
+				Usage:       "build or fetch every image and chart that is missing",
 				ArgsUsage:   "[COMPONENT...]",
-				Description: "What has not changed is not built again.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --engine flux", "lab bundle build --images registry"),
+				Description: "What has not changed is not rebuilt.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --engine flux", "lab bundle build --images registry"),
 				Flags:       flags,
 				Action:      p.withSupply(argv.AnyArgs, p.bundleBuild),
 			},
@@ -37,13 +37,13 @@ func (p *program) bundleCommand() *cli.Command {
 			},
 			{
 				Name: "save", Usage: "write every image and chart to one archive", ArgsUsage: "FILE",
-				Description: "The archive is a zstd-compressed tar of OCI layouts and charts: another machine needs no registry and no compiler.\n\n" +
+				Description: "The archive is a zstd-compressed tar of OCI layouts and charts, so that another machine needs neither a registry nor a compiler.\n\n" +
 					examples("lab bundle save lab.tar.zst"),
 				Flags:  flags,
 				Action: p.withSupply(argv.ExactlyOne("one file", "lab.tar.zst"), p.bundleSave),
 			},
 			{
-				Name: "load", Usage: "bring an archive's images and charts to hand on this machine", ArgsUsage: "FILE",
+				Name: "load", Usage: "import the images and charts of an archive", ArgsUsage: "FILE",
 				Description: examples("lab bundle load lab.tar.zst", "lab up --images bundle=lab.tar.zst"),
 				Flags:       []cli.Flag{outputFlag},
 				Action: func(c *cli.Context) error {
@@ -57,8 +57,8 @@ func (p *program) bundleCommand() *cli.Command {
 				},
 			},
 			{
-				Name: "push", Usage: "fill a registry with every image and chart, as a mirror for other machines", ArgsUsage: "HOST[:PORT]",
-				Description: "Images keep their names under the mirror's; charts go to charts/. Credentials are those of docker login. What is pushed says its own digests.\n\n" +
+				Name: "push", Usage: "push every image and chart to a registry, as a mirror for other machines", ArgsUsage: "HOST[:PORT]",
+				Description: "Images keep their names below the mirror's; charts go to charts/. Credentials are those of docker login. The digests are those of the pushed images.\n\n" +
 					examples("lab bundle push registry.example.com", "lab up --images registry --registry-mirror registry.example.com"),
 				Flags:  flags,
 				Action: p.withSupply(argv.ExactlyOne("one registry", "registry.example.com"), p.bundlePush),

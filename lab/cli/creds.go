@@ -17,7 +17,7 @@ func (p *program) credsCommand() *cli.Command {
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",
 		ArgsUsage:   "[argocd|forge]",
-		Description: "With a service named, the password alone is printed.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
+		Description: "Given a service, prints only its password.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())

@@ -17,9 +17,9 @@ import (
 func (p *program) diagnoseCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diagnose",
-		Usage:     "write everything worth reading about the lab to one archive",
+		Usage:     "write an archive with everything needed to diagnose the lab",
 		ArgsUsage: "[FILE]",
-		Description: "Checks of the machine, containers and their logs, nodes, pods, events, Applications and ApplicationSets. No Secret, password or token is in it.\n\n" +
+		Description: "Contains the checks of the machine, containers and their logs, nodes, pods, events, and the engine's objects, but no Secret, password or token.\n\n" +
 			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {

@@ -19,8 +19,8 @@ import (
 func (p *program) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "check this machine, and cure it with --fix",
-		Description: "Without --fix nothing on the host is changed. With it, as root on Linux, what can be cured safely is cured, and said before it is done.\n\n" +
+		Usage: "check this machine, and fix it with --fix",
+		Description: "Without --fix nothing on the host changes. With it, as root on Linux, safe cures are applied, each announced first.\n\n" +
 			examples("lab doctor", "lab doctor --fix", "lab doctor -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,

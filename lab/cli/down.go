@@ -17,11 +17,11 @@ func (p *program) downCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "down",
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
-		Description: "What other labs, kind and you yourself made stays. Images and charts stay in the cache for the next lab up, and snapshots for lab up --from.\n\n" +
+		Description: "Other labs, and whatever you or kind created, stay. Images and charts stay in the cache for the next lab up, snapshots for lab up --from.\n\n" +
 			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{
-			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "remove its snapshots, too"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would go, and touch nothing"},
-			&cli.StringSliceFlag{Name: "abandon", Usage: "leave in these existing `CLUSTERS` what the lab brought there, as when they do not answer"},
+			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "also remove its snapshots"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would be removed, and touch nothing"},
+			&cli.StringSliceFlag{Name: "abandon", Usage: "leave the lab's objects in these existing `CLUSTERS`, for example because they do not answer"},
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon")}

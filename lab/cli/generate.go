@@ -11,9 +11,9 @@ import (
 func (p *program) generateCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "generate",
-		Usage: "write the files with which Flux finds every cluster's addons",
-		Description: "Which cluster has which addon is said in cluster.yaml. What Flux needs of that lies in Git: clusters/NAME/flux.yaml and what it leads to.\n" +
-			"Files that lab did not write are never replaced. lab up says which are stale.\n\n" +
+		Usage: "write the manifests that lead Flux to each cluster's addons",
+		Description: "cluster.yaml selects a cluster's addons. Flux reads that selection from Git: clusters/NAME/flux.yaml and the files it refers to.\n" +
+			"Files not written by lab are never replaced. lab up reports stale ones.\n\n" +
 			examples("lab generate", "lab generate -o json"),
 		Flags: []cli.Flag{estateFlag, outputFlag},
 		Action: p.labAction(p.open, argv.NoArgs, func(_ *cli.Context, ws *workspace.Workspace) error {

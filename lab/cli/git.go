@@ -21,19 +21,19 @@ func (p *program) gitCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name:      "url",
-				Usage:     "print the address of the estate's repository, or of a mirror, as this machine reaches it",
+				Usage:     "print the address of the estate's repository, or of a mirror, for this machine",
 				ArgsUsage: "[REPOSITORY]",
 				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main", "git clone $(lab git url gitops)") +
-					"\n\nREPOSITORY is one of spec.repositories, by the last part of its address. With --credentials the address holds the password: it is for commands, not for files.",
-				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "with user and password in the address"}},
+					"\n\nREPOSITORY is one of spec.repositories, by the last element of its URL. With --credentials the address contains the password: use it in commands, not in files.",
+				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "include user and password in the address"}},
 				Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitURL(c.Context, ws, strings.Join(c.Args().Slice(), " "), c.Bool("credentials"))
 				}),
 			},
 			{
 				Name:        "push",
-				Usage:       "commit the estate's working tree to the forge, and do nothing else",
-				Description: "Commits that others made in the forge are never overwritten: lab git pull brings them first.\n\n" + examples("lab git push", `lab git push -m "three replicas"`),
+				Usage:       "commit the estate's working tree to the forge, and nothing more",
+				Description: "Commits made by others in the forge are never overwritten: run lab git pull first.\n\n" + examples("lab git push", `lab git push -m "three replicas"`),
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag,
 					&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "commit `MESSAGE`", Value: "estate: lab git push"},

@@ -18,11 +18,11 @@ import (
 func (p *program) initCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "write an estate to a folder of your own",
+		Usage:     "write an estate to a new folder",
 		ArgsUsage: "DIR",
-		Description: "DIR must be absent or empty: nothing of yours is written over.\n\n" +
-			"With --from, the estate is one beside Git repositories of yours, which stay as they are: the clusters that their ApplicationSets select, or that Flux has a folder " +
-			"for, the keys that are read (found, made up or to be given), and a root that leads to them. The lab serves a mirror of each. Without --from it is the built-in estate.\n\n" +
+		Description: "DIR must be absent or empty, so that nothing is overwritten.\n\n" +
+			"With --from, the estate wraps Git repositories of yours, which stay untouched: it has the clusters that their ApplicationSets select or that Flux has a folder " +
+			"for, the keys they read (found, made up, or left for you to give), and a root that refers to them. The lab serves a mirror of each. Without --from, DIR gets the built-in estate.\n\n" +
 			examples("lab init ~/estate", "cd ~/estate && git init && lab up", "lab init --from ~/src/gitops ~/estate", "lab init --from ~/src/fleet-infra ~/estate", "lab init --from https://github.com/OWNER/bootstrap --from ~/src/workloads ~/estate"),
 		Flags: []cli.Flag{
 			outputFlag,

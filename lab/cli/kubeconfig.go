@@ -14,7 +14,7 @@ func (p *program) kubeconfigCommand() *cli.Command {
 		Name:      "kubeconfig",
 		Usage:     "print the paths of the lab's kubeconfig files, for KUBECONFIG",
 		ArgsUsage: "[CLUSTER...]",
-		Description: "Contexts are named as kind names them: kind-LAB-CLUSTER. Your own kubeconfig is touched by --merge alone.\n\n" +
+		Description: "Contexts are named as by kind: kind-LAB-CLUSTER. Only --merge touches your own kubeconfig.\n\n" +
 			examples("export KUBECONFIG=$(lab kubeconfig)", "kubectl --kubeconfig $(lab kubeconfig prod) get pods -A", "lab kubeconfig --merge"),
 		Flags: []cli.Flag{
 			nameFlag, outputFlag,

@@ -17,16 +17,16 @@ import (
 func (p *program) promoteCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "promote",
-		Usage:     "carry an addon's version to a later environment",
+		Usage:     "promote an addon's version to a later environment",
 		ArgsUsage: "ADDON",
-		Description: "Changes the version that the later environment is pinned to in the estate's files, for Argo CD and for Flux where it has both, and nothing else:\n" +
-			"comments and layout stay. Shows the change as a diff. With --push it is committed to the forge at once, else by the next lab up.\n\n" +
+		Description: "Changes the later environment's pin in the estate's files, for Argo CD and for Flux if it has both, and nothing else: comments and layout stay.\n" +
+			"Prints the change as a diff. With --push it is committed to the forge at once, otherwise by the next lab up.\n\n" +
 			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,
-			&cli.StringFlag{Name: "from", Usage: "`ENV` that has the version"},
-			&cli.StringFlag{Name: "to", Usage: "`ENV` that gets it; promotion goes upwards"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show the change and make none"},
+			&cli.StringFlag{Name: "from", Usage: "`ENV` to take the version from"},
+			&cli.StringFlag{Name: "to", Usage: "`ENV` to promote it to; must be a later one"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the change and make none"},
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
 		},
 		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {

@@ -13,10 +13,10 @@ import (
 func (p *program) pullCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "pull",
-		Usage: "bring what others committed in the forge into the estate's working tree",
-		Description: "What they alone changed is taken, what both sides changed is merged line by line. What cannot be merged gets conflict markers, or the\n" +
-			"forge's file is put beside yours as FILE.forge; nothing is overwritten. In a Git repository, what was pulled is committed to your branch,\n" +
-			"and nothing of what you have not committed.\n\n" + examples("lab git pull", "lab git pull --dry-run", "lab git pull -o json"),
+		Usage: "merge commits made by others in the forge into the estate's working tree",
+		Description: "Files changed on one side are taken from it; files changed on both are merged by line. A conflict is marked in the file, or the forge's version\n" +
+			"is written next to yours as FILE.forge; nothing is overwritten. In a Git repository, the pulled changes are committed to your branch, and none\n" +
+			"of your uncommitted ones.\n\n" + examples("lab git pull", "lab git pull --dry-run", "lab git pull -o json"),
 		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "dry-run", Usage: "print what would be done and do nothing"}},
 		Action: p.labAction(p.existing, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.pull(c.Context, ws, c.Bool("dry-run"))

@@ -18,7 +18,7 @@ import (
 func (p *program) scenarioCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "scenario",
-		Usage: "stories on the lab: drift, promotion, what a label brings, each with its expectations",
+		Usage: "stories played on the lab, with assertions: drift, promotion, an addon switched by a label",
 		Subcommands: []*cli.Command{
 			{
 				Name:        "ls",
@@ -31,7 +31,7 @@ func (p *program) scenarioCommand() *cli.Command {
 			},
 			{
 				Name:        "show",
-				Usage:       "print what a scenario does, step by step",
+				Usage:       "print the steps of a scenario",
 				ArgsUsage:   "SCENARIO",
 				Description: examples("lab scenario show drift", "lab scenario show drift -o json"),
 				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
@@ -47,18 +47,18 @@ func (p *program) scenarioCommand() *cli.Command {
 func (p *program) scenarioRunCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "play scenarios on the running lab, and leave it as it was",
+		Usage:     "play scenarios on the running lab, and restore it",
 		ArgsUsage: "SCENARIO...",
-		Description: "Plays the named scenarios one after another, all of the estate with --all. What they change is put back at the end, also after a failure or an\n" +
-			"interrupt, and the lab is compared with how it was found. Each leaves a page with its timeline.\n\n" +
+		Description: "Plays the named scenarios in turn, or with --all every one of the estate. Their changes are undone at the end, also after a failure or an\n" +
+			"interrupt, and the lab is compared with its state before. Each leaves a page with its timeline.\n\n" +
 			examples("lab scenario run drift", "lab scenario run --pause promotion", "lab scenario run --all --junit scenarios.xml", "lab scenario run --fresh drift"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
-			&cli.BoolFlag{Name: "all", Usage: "every scenario of the estate"},
-			&cli.BoolFlag{Name: "pause", Usage: "wait for enter before each step: for the stage"},
-			&cli.IntFlag{Name: "step", Usage: "play step `N` alone"},
+			&cli.BoolFlag{Name: "all", Usage: "play every scenario of the estate"},
+			&cli.BoolFlag{Name: "pause", Usage: "wait for enter before each step, as on stage"},
+			&cli.IntFlag{Name: "step", Usage: "play only step `N`"},
 			&cli.IntFlag{Name: "from", Usage: "play from step `N` on"},
-			&cli.BoolFlag{Name: "fresh", Usage: "on a lab that is made for it and removed again, with the clusters that the scenarios require"},
+			&cli.BoolFlag{Name: "fresh", Usage: "play on a temporary lab with just the clusters that the scenarios require"},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML, for CI"},
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
@@ -134,7 +134,7 @@ func (o *playOptions) check(names []string) error {
 	case o.oneStep && o.player.Only < 1 || o.fromStep && o.player.From < 1:
 		return usage("steps count from 1", "lab scenario show "+names[0])
 	case o.pause && !term.IsTerminal(int(os.Stdin.Fd())):
-		return usage("--pause waits for enter, and there is no terminal to press it on", "leave it out")
+		return usage("--pause waits for enter, but standard input is no terminal", "leave it out")
 	}
 	return nil
 }

@@ -21,14 +21,14 @@ import (
 func (p *program) snapshotCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "snapshot",
-		Usage: "put the whole lab aside, and bring it back as it was",
+		Usage: "save the whole lab, and restore it",
 		Subcommands: []*cli.Command{
 			{
-				Name: "save", Usage: "put the lab aside: nodes, volumes, forge, credentials and state", ArgsUsage: "[SNAPSHOT]",
-				Description: "The containers are frozen for a few seconds and go on. What never changes is shared with the lab, so that a snapshot takes little room. Without\n" +
-					"a name it is called by its date and time. lab down keeps snapshots.\n\n" +
+				Name: "save", Usage: "save the lab: nodes, volumes, forge, credentials and state", ArgsUsage: "[SNAPSHOT]",
+				Description: "The containers are paused for a few seconds. Immutable data is shared with the lab, so a snapshot takes little space. Without a name, it is\n" +
+					"named after its date and time. lab down keeps snapshots.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
-				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "take the place of the snapshot of that name"}},
+				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "replace the snapshot of that name"}},
 				Action: p.labAction(p.existing, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
 				}),
@@ -42,9 +42,9 @@ func (p *program) snapshotCommand() *cli.Command {
 				}),
 			},
 			{
-				Name: "restore", Usage: "bring the lab back as it was; what it is now is lost", ArgsUsage: "[SNAPSHOT]",
-				Description: "Objects have the uids that they had, the forge its commits. The estate's folder is left as it is: lab up brings in what changed there since. Without a\n" +
-					"name the newest is taken.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
+				Name: "restore", Usage: "restore the lab; its present state is lost", ArgsUsage: "[SNAPSHOT]",
+				Description: "Objects keep their uids, and the forge its commits. The estate's folder is left alone: lab up brings in what changed there since. Without a name, the\n" +
+					"newest snapshot is restored.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
@@ -169,11 +169,7 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if err != nil {
 		return err
 	}
-	asItWas := ws
-	if files != nil {
-		asItWas = ws.WithFiles(files)
-	}
-	if with.estate, err = asItWas.Load(estate.Supplied(with.supply)...); err != nil {
+	if with.estate, err = ws.WithFiles(files).Load(estate.Supplied(with.supply)...); err != nil {
 		return err
 	}
 	options := up.Held(with.estate, was)
@@ -207,7 +203,7 @@ func (p *program) resume(ctx context.Context, l *instance, from string) (*instan
 		return l, err
 	}
 	if resumed {
-		p.ui.Say("going on with the restore of snapshot " + name + ", which did not end")
+		p.ui.Say("resuming the interrupted restore of snapshot " + name)
 	}
 	if _, err := p.restore(ctx, l, name); err != nil {
 		return nil, err
@@ -224,6 +220,6 @@ func (p *program) reportDifferences(ctx context.Context, l *instance) error {
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	p.ui.Say("the estate's folder is not as the snapshot has it: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
+	p.ui.Say("the estate's folder differs from the snapshot: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
 	return nil
 }

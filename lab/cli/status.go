@@ -17,7 +17,7 @@ func (p *program) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "clusters and addons, with version, sync and health",
-		Description: "Exit status 4 with --check when something is not in sync, not healthy or not ready.\n\n" +
+		Description: "With --check, exits with status 4 unless everything is ready, in sync and healthy.\n\n" +
 			examples("lab status", "lab status -o json", "lab status --check"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,

@@ -22,20 +22,20 @@ func (p *program) upCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "up",
 		Usage: "bring the lab up, or make it follow the estate",
-		Description: "Looks at what there is, does what is missing, and ends when every application is in sync and healthy. A run that was ended, however\n" +
-			"that happened, is gone on with by the next. Where nothing is to be done, nothing is touched.\n\n" +
+		Description: "Compares the lab with the estate, makes up the difference, and returns once every application is in sync and healthy. An interrupted\n" +
+			"run is resumed by the next. If there is nothing to do, nothing is touched.\n\n" +
 			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --engine flux --switch-engine", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, engineFlag, imagesFlag, mirrorFlag,
-			&cli.StringSliceFlag{Name: "only", Usage: "the hub and these `CLUSTERS` alone; others are left as they are"},
-			&cli.BoolFlag{Name: "fix", Usage: "as root on Linux, first cure what lab doctor finds wrong with this machine"},
-			&cli.StringSliceFlag{Name: "recreate", Usage: "remove these `CLUSTERS` and make them again; what runs in them is lost"},
-			&cli.BoolFlag{Name: "strict", Usage: "fail where something that the estate needs cannot be had here, rather than leave it out"},
-			&cli.BoolFlag{Name: "prune", Usage: "remove the clusters that left the estate; what runs in them is lost"},
-			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine by another; what it applied to the clusters stays"},
-			&cli.BoolFlag{Name: "builtin", Usage: "take the built-in estate, whatever the working folder holds"},
-			&cli.BoolFlag{Name: "adopt", Usage: "the lab follows this estate from now on, though it was made from another folder"},
-			&cli.StringFlag{Name: "from", Usage: "begin with the `SNAPSHOT` of a lab that is down, rather than with nothing"},
+			&cli.StringSliceFlag{Name: "only", Usage: "only the hub and these `CLUSTERS`; leave the others alone"},
+			&cli.BoolFlag{Name: "fix", Usage: "first fix what lab doctor finds wrong with this machine; needs root on Linux"},
+			&cli.StringSliceFlag{Name: "recreate", Usage: "delete and recreate these `CLUSTERS`; what runs in them is lost"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if something the estate needs is unavailable here, instead of leaving it out"},
+			&cli.BoolFlag{Name: "prune", Usage: "delete clusters that left the estate; what runs in them is lost"},
+			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; what it applied to the clusters stays"},
+			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate, whatever the working folder holds"},
+			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
+			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
@@ -156,7 +156,7 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		return err
 	}
 	if name := ws.Dir.Restoring(); name != "" {
-		p.ui.Say("lab up first goes on with the restore of snapshot " + name + ", which did not end")
+		p.ui.Say("lab up first resumes the interrupted restore of snapshot " + name)
 	}
 	seen, err := l.core.Observe(ctx, o.run)
 	if err != nil {

@@ -139,8 +139,11 @@ func (w *Workspace) Beside(name string) (*Workspace, error) {
 	return &Workspace{Name: name, Dir: dir, Estate: w.Estate}, nil
 }
 
-// WithFiles is the same lab with another copy of its estate, which nobody doubts.
+// WithFiles returns the lab with files as its estate, or unchanged if files is nil.
 func (w *Workspace) WithFiles(files fs.FS) *Workspace {
+	if files == nil {
+		return w
+	}
 	other := *w
 	other.Estate, other.doubt, other.builtin = Files{FS: files, Name: w.Estate.Name}, "", true
 	return &other
