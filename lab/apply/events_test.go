@@ -11,7 +11,7 @@ import (
 	"homelab/lab"
 )
 
-// heard runs steps and returns what was said of them, in order.
+// heard runs steps and returns their events in order.
 func heard(t *testing.T, steps []lab.Step, ex map[string]Executor) ([]string, Result, error) {
 	t.Helper()
 	var list []string
@@ -19,8 +19,8 @@ func heard(t *testing.T, steps []lab.Step, ex map[string]Executor) ([]string, Re
 	return list, res, err
 }
 
-// A screen draws what it hears: why a step begins before what it is doing, and how it ended, be there nothing to do.
-func TestEveryStepIsHeardOf(t *testing.T) {
+// Every step has events, even without an action: its reason, its progress and its result.
+func TestEvents(t *testing.T) {
 	steps := []lab.Step{{ID: "a", Kind: "a", Action: lab.ActionNone, Reason: "runs"}, {ID: "b", Kind: "b", Action: lab.ActionCreate, Reason: "absent", Needs: []string{"a"}}}
 	got, _, err := heard(t, steps, map[string]Executor{"b": func(_ context.Context, _ lab.Step, p lab.Progress) (Outcome, error) {
 		p("working")
@@ -31,16 +31,15 @@ func TestEveryStepIsHeardOf(t *testing.T) {
 	}
 }
 
-// A step that panics is seen to fail, as any other that does.
-func TestAPanicIsHeardOf(t *testing.T) {
+func TestPanicEvents(t *testing.T) {
 	got, _, err := heard(t, []lab.Step{step("a")}, map[string]Executor{"a": func(context.Context, lab.Step, lab.Progress) (Outcome, error) { panic("nil map") }})
 	if len(got) != 2 || err == nil || got[1] != "a failed "+firstLine(err) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// What failed first is what a user sees, wherever it stands in the plan, and steps say how long they took.
-func TestTheFirstFailureIsTheOneThatCounts(t *testing.T) {
+// The earliest failure is returned, in any order of the plan, and durations are recorded.
+func TestFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := func(after time.Duration, err error) Executor {
 			return func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
@@ -59,8 +58,8 @@ func TestTheFirstFailureIsTheOneThatCounts(t *testing.T) {
 	})
 }
 
-// Who ends a run with a reason hears that reason, not what it made of a step.
-func TestTheReasonOfAnInterruptIsReturned(t *testing.T) {
+// The cause of a cancellation is returned, not the resulting errors of steps.
+func TestCancellationCause(t *testing.T) {
 	reason := errors.New("the terminal went away")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	_, err := Runner{Executors: map[string]Executor{"a": func(ctx context.Context, _ lab.Step, _ lab.Progress) (Outcome, error) {

@@ -10,11 +10,12 @@ import (
 	"homelab/lab"
 )
 
-// fault is the error of a step that panicked with v, or whose goroutine was ended, where v is nil. It is called while that happens, to say where.
+// fault returns the error of a step that panicked with v or, if nil, whose goroutine exited. It must be called while
+// panicking, for the stack.
 func fault(s lab.Step, v any) error {
 	e := &lab.Error{
-		Exit: lab.ExitFailed, Code: "fault", Message: "step " + s.Title() + " ended by a fault in lab itself",
-		Cure: "run it again; where it fails again, report it with what lab diagnose writes",
+		Exit: lab.ExitFailed, Code: "fault", Message: "step " + s.Title() + " failed by a bug in lab",
+		Cure: "run it again; if it fails again, report it with the output of lab diagnose",
 	}
 	if v != nil {
 		e.Message += fmt.Sprintf(": %v", v)
@@ -23,10 +24,10 @@ func fault(s lab.Step, v any) error {
 	return e
 }
 
-// depth is how many callers say where a fault is.
+// depth is the number of reported stack frames.
 const depth = 8
 
-// where names the functions that led to a panic, the innermost first.
+// where returns the stack of a panic, innermost frame first.
 func where() []string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])

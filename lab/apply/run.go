@@ -1,4 +1,4 @@
-// Package apply runs a plan: each step as soon as those that it needs have ended, several at once.
+// Package apply runs the steps of a plan concurrently, each after its dependencies.
 package apply
 
 import (
@@ -14,31 +14,31 @@ import (
 	"homelab/lab"
 )
 
-// Outcome is what an executor did.
+// Outcome is the result of an executor.
 type Outcome struct {
-	Detail  string   // one line for a user: a version, a URL
-	Changes []string // what was changed, in words; empty when nothing was
+	Detail  string   // one line: a version, a URL
+	Changes []string // descriptions of changes
 }
 
-// Executor does what a step says. It returns when the step's object is as wanted, or why not.
+// Executor executes a step. It returns when the desired state is reached, or an error.
 type Executor func(ctx context.Context, step lab.Step, p lab.Progress) (Outcome, error)
 
-// Runner runs plans. The zero value needs Executors alone.
+// Runner runs plans. Only Executors is required.
 type Runner struct {
 	Executors map[string]Executor // by Step.Kind
 	Events    func(lab.Event)     // called from several goroutines; may be nil
-	Now       func() time.Time    // the clock; time.Now when nil
+	Now       func() time.Time    // if nil, time.Now
 }
 
-// Result is how a plan ended.
+// Result is the result of a run.
 type Result struct {
 	Steps   []lab.StepResult
 	Changes []string // "bridge/prod: annotation aws_region: a -> b", in plan order
 }
 
-// Run runs the steps in the order that their needs allow. A failed step stops those that need it and no other: what can come up comes up.
-// The error is that of the first step that failed, or the context's. Every step that had begun is waited for, and reported as stopping when the context has ended
-// for a moment; what ended is in the result however the run did. A panic is the failure of its step.
+// Run runs each step after its needs. A failed step only skips those that need it. The error is the context's cause, or else
+// that of the first failure. On cancellation Run waits for started steps, and after a grace period reports them as
+// stopping; the result is complete in any case. A panic fails its step.
 func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 	if err := Check(steps, r.Executors); err != nil {
 		return Result{}, err
@@ -63,7 +63,7 @@ func (r Runner) Run(ctx context.Context, steps []lab.Step) (Result, error) {
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() { run.interrupted(ctx, over, steps) })
-	_ = group.Wait() // outcomes are kept step by step: one failure must not hide another
+	_ = group.Wait() // outcomes are kept per step
 	close(over)
 	watch.Wait()
 	return run.result(ctx, steps)
@@ -82,23 +82,22 @@ type running struct {
 	now   func() time.Time
 	began time.Time
 	done  map[string]chan struct{}
-	ended map[string]*ended // each written by its own step before done is closed
+	ended map[string]*ended // each written by its step before done is closed
 
 	mu       sync.Mutex // guards the rest, and events
 	live     map[string]live
 	stopping bool
 }
 
-// live is a step that runs.
 type live struct {
 	start  time.Time
 	detail string
 }
 
-// grace is how long steps may take to end after an interrupt before they are spoken of: most do at once.
+// grace is the time between an interrupt and the report of unfinished steps: most end at once.
 const grace = 500 * time.Millisecond
 
-// interrupted reports, after an interrupt, the steps that have not ended.
+// interrupted reports unfinished steps after an interrupt.
 func (r *running) interrupted(ctx context.Context, over <-chan struct{}, steps []lab.Step) {
 	select {
 	case <-ctx.Done():
@@ -125,7 +124,7 @@ func (r *running) interrupted(ctx context.Context, over <-chan struct{}, steps [
 func (r *running) step(ctx context.Context, s lab.Step) {
 	mine := r.ended[s.ID]
 	defer func() {
-		if v := recover(); v != nil || mine.state == "" { // no state: a goroutine that was ended
+		if v := recover(); v != nil || mine.state == "" { // no state: runtime.Goexit
 			mine.state, mine.err, mine.at = lab.StepFailed, fault(s, v), r.now()
 		}
 	}()
@@ -152,7 +151,7 @@ func (r *running) step(ctx context.Context, s lab.Step) {
 	mine.seconds = mine.at.Sub(start).Seconds()
 	if ctx.Err() != nil && errors.Is(mine.err, context.Canceled) {
 		mine.state = lab.StepStopped
-		r.event(s, start, lab.StepStopped, r.doing(s))
+		r.event(s, start, lab.StepStopped, r.lastDetail(s))
 		return
 	}
 	if mine.err != nil {
@@ -164,7 +163,7 @@ func (r *running) step(ctx context.Context, s lab.Step) {
 	r.event(s, start, lab.StepDone, mine.outcome.Detail)
 }
 
-// execute does a step. A panic there must not end the program, whose other steps would lose their clean-up.
+// execute runs a step. It recovers panics, so that other steps can clean up.
 func (r *running) execute(ctx context.Context, s lab.Step, p lab.Progress) (out Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -188,7 +187,7 @@ func (r *running) event(s lab.Step, start time.Time, state lab.StepState, detail
 	r.send(s, start, state, detail)
 }
 
-// send is event for a caller that holds the lock.
+// send is event with mu held.
 func (r *running) send(s lab.Step, start time.Time, state lab.StepState, detail string) {
 	if r.Events == nil {
 		return
@@ -197,8 +196,8 @@ func (r *running) send(s lab.Step, start time.Time, state lab.StepState, detail 
 	r.Events(lab.Event{Step: s, State: state, Detail: detail, Since: now.Sub(r.began), Elapsed: now.Sub(start)})
 }
 
-// doing is what a step that runs said last.
-func (r *running) doing(s lab.Step) string {
+// lastDetail returns the last progress of a running step.
+func (r *running) lastDetail(s lab.Step) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.live[s.ID].detail
@@ -238,20 +237,20 @@ func firstLine(err error) string {
 	return err.Error()
 }
 
-// Check reports whether a plan can be run at all: IDs are unique, needs exist and come before, and every kind has an executor.
+// Check validates a plan: IDs are unique, needs precede their steps, and every kind has an executor.
 func Check(steps []lab.Step, executors map[string]Executor) error {
 	var seen []string
 	for _, s := range steps {
 		if slices.Contains(seen, s.ID) {
-			return fmt.Errorf("plan: step %s stands twice", s.ID)
+			return fmt.Errorf("plan: duplicate step %s", s.ID)
 		}
 		for _, need := range s.Needs {
 			if !slices.Contains(seen, need) {
-				return fmt.Errorf("plan: step %s needs %s, which does not come before it", s.ID, need)
+				return fmt.Errorf("plan: step %s needs %s, which does not precede it", s.ID, need)
 			}
 		}
 		if executors[s.Kind] == nil && s.Action != lab.ActionNone {
-			return fmt.Errorf("plan: nothing runs steps of kind %s", s.Kind)
+			return fmt.Errorf("plan: no executor for kind %s", s.Kind)
 		}
 		seen = append(seen, s.ID)
 	}

@@ -19,7 +19,7 @@ func step(id string, needs ...string) lab.Step {
 	return lab.Step{ID: id, Kind: id, Action: lab.ActionCreate, Needs: needs}
 }
 
-// recorder runs steps that take a second each, and remembers the order of their ends.
+// recorder runs steps of a second each, and records their order of completion.
 type recorder struct {
 	mu    sync.Mutex
 	order []string
@@ -45,7 +45,7 @@ func (r *recorder) executors(steps []lab.Step) map[string]Executor {
 	return m
 }
 
-func TestRunSideBySide(t *testing.T) {
+func TestRunConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := []lab.Step{step("a"), step("b"), step("c", "a", "b")}
 		r := &recorder{}
@@ -55,7 +55,7 @@ func TestRunSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := time.Since(began); d != 2*time.Second {
-			t.Errorf("took %s, want 2s: a and b side by side, then c", d)
+			t.Errorf("took %s, want 2s: a and b concurrently, then c", d)
 		}
 		if r.order[2] != "c" {
 			t.Errorf("order %v", r.order)
@@ -66,7 +66,7 @@ func TestRunSideBySide(t *testing.T) {
 	})
 }
 
-func TestFailureStopsOnlyWhatNeedsIt(t *testing.T) {
+func TestFailureSkipsDependents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := []lab.Step{step("a"), step("b"), step("c", "a"), step("d", "b"), step("e", "c")}
 		boom := errors.New("boom")
@@ -88,7 +88,7 @@ func TestFailureStopsOnlyWhatNeedsIt(t *testing.T) {
 	})
 }
 
-func TestCancelEndsTheRunAndWaitsForWhatBegan(t *testing.T) {
+func TestCancelWaitsForRunningSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := []lab.Step{step("a"), step("b", "a")}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -96,12 +96,12 @@ func TestCancelEndsTheRunAndWaitsForWhatBegan(t *testing.T) {
 		ex := map[string]Executor{
 			"a": func(ctx context.Context, _ lab.Step, _ lab.Progress) (Outcome, error) {
 				<-ctx.Done()
-				time.Sleep(3 * time.Second) // synctest: a clean-up that takes its time
+				time.Sleep(3 * time.Second) // synctest: a slow clean-up
 				ended = true
 				return Outcome{}, ctx.Err()
 			},
 			"b": func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
-				t.Error("b began after the run was cancelled")
+				t.Error("b started after cancellation")
 				return Outcome{}, nil
 			},
 		}
@@ -113,7 +113,7 @@ func TestCancelEndsTheRunAndWaitsForWhatBegan(t *testing.T) {
 	})
 }
 
-func TestNothingIsRunForActionNone(t *testing.T) {
+func TestActionNone(t *testing.T) {
 	steps := []lab.Step{{ID: "a", Kind: "a", Action: lab.ActionNone, Reason: "as it was"}, step("b", "a")}
 	r := &recorder{}
 	res, err := Runner{Executors: r.executors(steps[1:])}.Run(t.Context(), steps)
@@ -135,8 +135,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What panics is one failed step: those beside it come to their end, and what they clean up is cleaned up.
-func TestAPanicIsTheFailureOfItsStepAlone(t *testing.T) {
+// A panic fails only its step: concurrent steps finish and clean up.
+func TestPanic(t *testing.T) {
 	for name, end := range map[string]func(){
 		"panic":  func() { panic("nil map") },
 		"goexit": runtime.Goexit,
@@ -154,7 +154,7 @@ func TestAPanicIsTheFailureOfItsStepAlone(t *testing.T) {
 						return Outcome{Detail: "ok"}, nil
 					},
 					"c": func(context.Context, lab.Step, lab.Progress) (Outcome, error) {
-						t.Error("c began without a")
+						t.Error("c started without a")
 						return Outcome{}, nil
 					},
 				}
@@ -164,7 +164,7 @@ func TestAPanicIsTheFailureOfItsStepAlone(t *testing.T) {
 					t.Fatalf("err %v", err)
 				}
 				if name == "panic" && (!strings.Contains(e.Message, "nil map") || !strings.Contains(strings.Join(e.Details, "\n"), "run_test.go:")) {
-					t.Errorf("%q does not say what and where: %q", e.Message, e.Details)
+					t.Errorf("%q, details %q", e.Message, e.Details)
 				}
 				if got := results(res); !slices.Equal(got, []string{"failed", "ok", "skipped"}) || !cleaned {
 					t.Errorf("results %q, cleaned %v", got, cleaned)
@@ -182,20 +182,20 @@ func results(r Result) []string {
 	return list
 }
 
-// After an interrupt the screen hears which steps are still waited for, and what ended is kept.
-func TestAnInterruptSaysWhatIsWaitedForAndKeepsWhatEnded(t *testing.T) {
+// After an interrupt, unfinished steps are reported, and completed ones kept.
+func TestInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := []lab.Step{step("ended"), step("obeys"), step("deaf"), step("late", "deaf"), step("never", "obeys")}
 		work := func(d time.Duration, stop bool) Executor {
 			return func(ctx context.Context, _ lab.Step, p lab.Progress) (Outcome, error) {
 				p("working")
 				if !stop {
-					time.Sleep(d) // synctest: a call that takes no context
+					time.Sleep(d) // synctest: a call without context
 					p("cleaning up")
 					return Outcome{Detail: "ok", Changes: []string{"made"}}, nil
 				}
 				<-ctx.Done()
-				return Outcome{}, fmt.Errorf("half way: %w", ctx.Err())
+				return Outcome{}, fmt.Errorf("interrupted: %w", ctx.Err())
 			}
 		}
 		ex := map[string]Executor{"ended": work(time.Second, false), "deaf": work(time.Minute, false), "obeys": work(0, true), "late": work(0, false), "never": work(0, false)}

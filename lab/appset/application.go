@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Template is an Application as an ApplicationSet writes it, and as it comes out. The types carry the fields of Argo CD's API in their order and with their
-// rules for empty values, which decide what is stored; TestTypesMatchCRD holds them to the CRD.
+// Template is an Application or its template. The types have the fields of Argo CD's API in order, with its rules for
+// empty values, which affect what is stored; TestTypesMatchCRD compares them with the CRD.
 type Template struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`
@@ -35,7 +35,7 @@ type Spec struct {
 	SourceHydrator       *SourceHydrator `json:"sourceHydrator,omitempty"`
 }
 
-// All are the sources of an Application, however many it has.
+// All returns the sources of an Application.
 func (s *Spec) All() []Source {
 	if len(s.Sources) > 0 {
 		return s.Sources
@@ -121,7 +121,7 @@ type Kustomize struct {
 	LabelIncludeTemplates     bool               `json:"labelIncludeTemplates,omitempty"`
 }
 
-// empty leaves out what upstream's IsZero leaves out.
+// empty ignores the fields that upstream's IsZero ignores.
 func (k *Kustomize) empty() bool {
 	return k.NamePrefix == "" && k.NameSuffix == "" && k.Version == "" && k.Namespace == "" && len(k.Images) == 0 && len(k.Replicas) == 0 &&
 		len(k.CommonLabels) == 0 && len(k.CommonAnnotations) == 0 && len(k.Patches) == 0 && len(k.Components) == 0 && k.KubeVersion == "" &&
@@ -184,7 +184,7 @@ type EnvEntry struct {
 	Value string `json:"value"`
 }
 
-// PluginParameter is present in one of three forms; an empty map or array is not the same as none.
+// PluginParameter has one of three forms; an empty map or array differs from none.
 type PluginParameter struct {
 	Name           string  `json:"name,omitempty"`
 	Text           *string `json:"string,omitempty"`
@@ -200,7 +200,7 @@ type OptionalArray struct {
 	Array []string `json:"array"`
 }
 
-// MarshalJSON writes the name even where it is empty, and what is present as an empty map or array as that.
+// MarshalJSON keeps an empty name, map or array.
 func (p PluginParameter) MarshalJSON() ([]byte, error) {
 	out := map[string]any{"name": p.Name}
 	if p.Text != nil {
@@ -228,7 +228,7 @@ type SyncPolicy struct {
 	ManagedNamespaceMetadata *NamespaceMetadata `json:"managedNamespaceMetadata,omitempty"`
 }
 
-// Automated reports whether Argo CD syncs an Application by itself.
+// Automated reports whether Argo CD syncs an Application automatically.
 func (s *Spec) Automated() bool {
 	return s.SyncPolicy != nil && s.SyncPolicy.Automated != nil && (s.SyncPolicy.Automated.Enabled == nil || *s.SyncPolicy.Automated.Enabled)
 }

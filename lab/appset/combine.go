@@ -53,7 +53,7 @@ func (x *expander) combine(first, second map[string]any) (map[string]any, error)
 	for k, v := range second {
 		text := fmt.Sprint(v)
 		if before, ok := out[k]; ok && before != text {
-			return nil, fmt.Errorf("both generators of the matrix give %s, and not the same: %s and %s", k, before, text)
+			return nil, fmt.Errorf("the generators of the matrix have different values of %s: %s and %s", k, before, text)
 		}
 		out[k] = text
 	}
@@ -150,7 +150,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 		return nil, err
 	}
 	if len(results) != 1 {
-		return nil, failed(node, "a matrix or merge holds one generator an item, not %d", len(results))
+		return nil, failed(node, "an item of a matrix or merge has one generator, not %d", len(results))
 	}
 	return results[0].params, nil
 }

@@ -49,7 +49,7 @@ func expand(t *testing.T, c appsettest.Case) appsettest.Want {
 	return w
 }
 
-// unknown are cases that only the controller supports; lab says so.
+// unknown are the cases that only the controller supports.
 var unknown = []string{"git-files-pathspec-magic"}
 
 // TestCorpus compares all cases with the real controller's results. `task record` records them.
@@ -59,7 +59,7 @@ func TestCorpus(t *testing.T) {
 			got := expand(t, c)
 			if slices.Contains(unknown, c.Name) {
 				if got.Reason != "unknown" {
-					t.Errorf("got %+v, and lab does not work this out", got)
+					t.Errorf("got %+v, want an UnknownError", got)
 				}
 				return
 			}

@@ -158,11 +158,11 @@ func TestRefs(t *testing.T) {
 
 func TestParseProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a bool in quotes": {
+		"quoted bool": {
 			"spec:\n  generators: []\n  template:\n    metadata: {}\n    spec:\n      project: x\n      destination: {}\n      syncPolicy:\n        automated: {prune: \"true\"}\n",
 			"set.yaml:9:28: spec.template.spec.syncPolicy.automated.prune cannot be a string",
 		},
-		"a number as a label": {
+		"number as label": {
 			"spec:\n  generators: []\n  template:\n    metadata:\n      labels: {a: b, c: 1}\n    spec: {project: x, destination: {}}\n",
 			"set.yaml:5:25: spec.template.metadata.labels cannot be a number",
 		},

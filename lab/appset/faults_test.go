@@ -11,7 +11,7 @@ import (
 	"homelab/lab/appset"
 )
 
-// world is a fleet with a repository, in which the project named default exists alone.
+// world returns a fleet with a repository and only the default project.
 func world(n int, repository fs.FS) appset.World {
 	w := fleet(n)
 	w.Project = func(name string) bool { return name == "default" }
@@ -29,12 +29,12 @@ const plainTemplate = `
     spec: {project: default, destination: {name: c000}}
 `
 
-// All faults of a set are reported together, each where it is written.
-func TestFaultsAreToldWhereTheyAre(t *testing.T) {
+// All faults of a set are reported together, with positions.
+func TestFaultPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   string
 		reason string
-		want   []string // position: what the message holds
+		want   []string // position: substring of the message
 	}{
 		"two generators": {
 			`  generators:
@@ -44,7 +44,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonParameters,
 			[]string{"set.yaml:7:31: an element of a list is a mapping", `set.yaml:8:26: "Near" is not a valid label selector operator`},
 		},
-		"a field of the template": {
+		"template field": {
 			`  generators:
   - list: {elements: [{a: x}]}
   template:
@@ -56,7 +56,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonTemplate,
 			[]string{"set.yaml:11:21: ", "b"},
 		},
-		"a list in the template": {
+		"template list": {
 			`  generators:
   - list: {elements: [{a: x}]}
   template:
@@ -71,7 +71,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonTemplate,
 			[]string{"set.yaml:15:18: "},
 		},
-		"the template of one of two generators": {
+		"generator template": {
 			`  generators:
   - list:
       elements: [{a: x}]
@@ -82,7 +82,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonTemplate,
 			[]string{"set.yaml:10:34: "},
 		},
-		"what a matrix puts into its second generator": {
+		"second generator of a matrix": {
 			`  generators:
   - matrix:
       generators:
@@ -93,7 +93,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonParameters,
 			[]string{"set.yaml:12:18: "},
 		},
-		"the later generators of a merge": {
+		"later generators of a merge": {
 			`  generators:
   - merge:
       mergeKeys: [a]
@@ -104,15 +104,15 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonParameters,
 			[]string{"set.yaml:12:9: two sets of parameters have the same merge keys"},
 		},
-		"a patch": {
+		"patch": {
 			`  generators:
   - list: {elements: [{a: x}]}
   templatePatch: |
     spec: {project: 5}` + plainTemplate,
 			appset.ReasonTemplate,
-			[]string{"set.yaml:8:18: templatePatch is no part of an Application"},
+			[]string{"set.yaml:8:18: templatePatch does not fit an Application"},
 		},
-		"a patch that is no YAML": {
+		"patch is not YAML": {
 			`  generators:
   - list: {elements: [{a: x}]}
   templatePatch: |
@@ -120,7 +120,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			appset.ReasonTemplate,
 			[]string{"set.yaml:8:18: "},
 		},
-		"an option": {
+		"option": {
 			`  goTemplateOptions: [missingkey=maybe]
   generators:
   - list: {elements: [{a: x}]}` + plainTemplate,
@@ -136,7 +136,7 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 			x, err := parse(t, text).Expand(world(1, nil))
 			var fault *appset.Error
 			if !errors.As(err, &fault) || fault.Reason != c.reason {
-				t.Fatalf("%+v, %v: want a fault for the reason %s", x, err, c.reason)
+				t.Fatalf("%+v, %v: want reason %s", x, err, c.reason)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
@@ -147,8 +147,8 @@ func TestFaultsAreToldWhereTheyAre(t *testing.T) {
 	}
 }
 
-// What is generated and not made is reported by name, each where the field is written, and leaves the others alone.
-func TestWhatIsNotMadeIsToldByName(t *testing.T) {
+// Rejected Applications are reported with positions, and do not affect others.
+func TestRejectedApplications(t *testing.T) {
 	set := parse(t, goSet(`  generators:
   - list: {elements: [{a: d, p: none, c: c000}, {a: c, p: default, c: gone}, {a: b, p: default, c: c000}, {a: b, p: default, c: c000}, {a: E_, p: default, c: c000}]}
   - list: {elements: [{a: a, p: default, c: c001}]}
@@ -164,7 +164,7 @@ func TestWhatIsNotMadeIsToldByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(x.Applications) != 1 || x.Applications[0].Metadata.Name != "a" || x.Applications[0].Cluster != "c001" {
-		t.Errorf("made: %+v", x.Applications)
+		t.Errorf("applications: %+v", x.Applications)
 	}
 	var got []string
 	for _, i := range x.Invalid {
@@ -175,11 +175,11 @@ func TestWhatIsNotMadeIsToldByName(t *testing.T) {
 		"set.yaml:14:20 " + appset.ReasonInvalid + " c", "set.yaml:13:16 " + appset.ReasonInvalid + " d",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("not made:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("rejected:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// broken is a repository in which one file cannot be read.
+// broken is a repository with an unreadable file.
 type broken struct {
 	fstest.MapFS
 	name string
@@ -208,8 +208,8 @@ func (b broken) ReadDir(name string) ([]fs.DirEntry, error) {
 	return b.MapFS.ReadDir(name)
 }
 
-// Half of a repository is none: an Application that is missing from what is worked out would be pruned.
-func TestARepositoryThatCannotBeRead(t *testing.T) {
+// A partly readable repository is an error: an Application missing from the result would be pruned.
+func TestUnreadableRepository(t *testing.T) {
 	files := fstest.MapFS{"apps/a/x.yaml": {Data: []byte("n: a")}, "apps/b/x.yaml": {Data: []byte("n: b")}}
 	template := "\n  template: {metadata: {name: '{{.path.basename}}'}, spec: {project: default, destination: {name: c000}}}\n"
 	for kind, generator := range map[string]string{"directories": "directories: [{path: apps/*}]", "files": "files: [{path: apps/*/x.yaml}]"} {
@@ -227,7 +227,6 @@ func TestARepositoryThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is written in the branches that a template rarely takes is looked at, too.
 func TestRefsOfBranches(t *testing.T) {
 	for template, want := range map[string]string{
 		`{{ if .a }}{{ else }}{{ .b }}{{ end }}`:                     "a? b",
@@ -244,7 +243,7 @@ func TestRefsOfBranches(t *testing.T) {
 			}
 			got = append(got, ref)
 			if r.Line != 7 {
-				t.Errorf("%s: %s is said to be in line %d", template, ref, r.Line)
+				t.Errorf("%s: %s in line %d", template, ref, r.Line)
 			}
 		}
 		if strings.Join(got, " ") != want {
@@ -253,8 +252,8 @@ func TestRefsOfBranches(t *testing.T) {
 	}
 }
 
-// A result that differs each time is known to the running engine alone, wherever in a template it is asked for.
-func TestUnforeseeableInBranches(t *testing.T) {
+// Nondeterministic functions are unknown anywhere in a template.
+func TestNondeterministicBranches(t *testing.T) {
 	for _, template := range []string{
 		`{{ if .a }}{{ else }}{{ uuidv4 }}{{ end }}`, `{{ with .a }}{{ uuidv4 }}{{ end }}`, `{{ range .a }}{{ uuidv4 }}{{ end }}`, `{{ (uuidv4).x }}`, `{{ printf "%s" (uuidv4) }}`,
 	} {

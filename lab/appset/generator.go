@@ -162,19 +162,19 @@ func plainElement(element map[string]any) (map[string]any, error) {
 		if key != "values" {
 			s, ok := value.(string)
 			if !ok {
-				return nil, fmt.Errorf("%s is %v, no string: without goTemplate an element holds strings", key, value)
+				return nil, fmt.Errorf("%s is %v, not a string: without goTemplate all values are strings", key, value)
 			}
 			flat[key] = s
 			continue
 		}
 		values, ok := value.(map[string]any)
 		if !ok {
-			return nil, errors.New("values is no mapping")
+			return nil, errors.New("values is not a mapping")
 		}
 		for k, v := range values {
 			s, ok := v.(string)
 			if !ok {
-				return nil, fmt.Errorf("values.%s is %v, no string: without goTemplate an element holds strings", k, v)
+				return nil, fmt.Errorf("values.%s is %v, not a string: without goTemplate all values are strings", k, v)
 			}
 			flat["values."+k] = s
 		}

@@ -2,8 +2,8 @@ package appset
 
 import "runtime"
 
-// InOrder calls work for 0 to n-1 on all processors, and take with each result, in order and one at a time. Few results wait for their turn, so that their
-// memory does not grow with n.
+// InOrder calls work for 0 to n-1 on all processors, and take with each result sequentially in order. Pending results
+// are bounded, and so is their memory.
 func InOrder[T any](n int, work func(i int) T, take func(i int, result T)) {
 	ahead := 2 * runtime.GOMAXPROCS(0)
 	results := make([]chan T, n)

@@ -34,5 +34,5 @@ func TestInOrder(t *testing.T) {
 	if limit := int32(2*runtime.GOMAXPROCS(0) + 1); most.Load() > limit {
 		t.Errorf("%d at a time, want at most %d", most.Load(), limit)
 	}
-	appset.InOrder(0, work, func(int, int) { t.Error("a result of no work") })
+	appset.InOrder(0, work, func(int, int) { t.Error("result without work") })
 }

@@ -16,11 +16,11 @@ import (
 	"homelab/lab/strict"
 )
 
-// syncPath is what the CRD asks of the folder of a hydrated source: not the repository's root.
+// syncPath is the CRD's pattern for the folder of a hydrated source: not the repository's root.
 var syncPath = regexp.MustCompile(`^.{2,}|[^./]$`)
 
-// judge sorts out what the controller and the API server refuse.
-func (x *expander) judge(all []Application) *Expansion {
+// validate separates Applications that the controller or the API server rejects.
+func (x *expander) validate(all []Application) *Expansion {
 	out := &Expansion{}
 	known := x.registered()
 	wrong := map[string]Invalid{}
@@ -34,8 +34,8 @@ func (x *expander) judge(all []Application) *Expansion {
 	for i := range all {
 		app := &all[i]
 		name := app.Metadata.Name
-		if seen[name] { // neither of two is made
-			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are called %s", name), "let metadata.name differ by what the generators give, or let fewer clusters be selected", "metadata", "name")
+		if seen[name] { // all of them are rejected
+			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are named %s", name), "include a distinct parameter in metadata.name, or select fewer clusters", "metadata", "name")
 			twice := wrong[name]
 			twice.Twice = true
 			wrong[name] = twice
@@ -43,12 +43,12 @@ func (x *expander) judge(all []Application) *Expansion {
 		}
 		seen[name] = true
 		if x.Project != nil && !x.Project(app.Spec.Project) || app.Spec.Project == "" {
-			refuse(app, ReasonInvalid, fmt.Sprintf("project %q does not exist", app.Spec.Project), "add an AppProject of that name to what the root syncs", "spec", "project")
+			refuse(app, ReasonInvalid, fmt.Sprintf("project %q does not exist", app.Spec.Project), "add an AppProject of that name to a folder that the root syncs", "spec", "project")
 			continue
 		}
 		cluster, err := destination(app.Spec.Destination, known)
 		if err != nil {
-			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate, or give one this address: spec.server", "spec", "destination")
+			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate, or set its spec.server to this address", "spec", "destination")
 			continue
 		}
 		app.Cluster = cluster
@@ -58,15 +58,15 @@ func (x *expander) judge(all []Application) *Expansion {
 		if _, ok := wrong[name]; ok {
 			continue
 		}
-		if errs := unstorable(app.Metadata); len(errs) > 0 {
+		if errs := validateMetadata(app.Metadata); len(errs) > 0 {
 			refuse(&app, ReasonRefused, errs.ToAggregate().Error(), "", "metadata")
 			continue
 		}
 		if h := app.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
-			refuse(&app, ReasonRefused, h.SyncSource.Path+" is no folder to sync from", "", "spec", "sourceHydrator", "syncSource", "path")
+			refuse(&app, ReasonRefused, h.SyncSource.Path+" is not a folder to sync from", "", "spec", "sourceHydrator", "syncSource", "path")
 			continue
 		}
-		tidy(&app.Spec)
+		dropEmpty(&app.Spec)
 		out.Applications = append(out.Applications, app)
 	}
 	for _, i := range wrong {
@@ -77,7 +77,7 @@ func (x *expander) judge(all []Application) *Expansion {
 	return out
 }
 
-// Destination is the name of the cluster that an Application goes to.
+// Destination returns the name of the destination cluster.
 func (w World) Destination(d Destination) (string, error) { return destination(d, w.registered()) }
 
 func destination(d Destination, known []Cluster) (string, error) {
@@ -88,7 +88,7 @@ func destination(d Destination, known []Cluster) (string, error) {
 		return "", errors.New("no destination: neither name nor server")
 	}
 	var names []string
-	for _, c := range known { // whose servers have no slash at their end: one that has is none of them
+	for _, c := range known { // registered servers have no trailing slash
 		if d.Name != "" && c.Name == d.Name || d.Server != "" && c.Server == d.Server {
 			names = append(names, c.Name)
 		}
@@ -97,12 +97,12 @@ func destination(d Destination, known []Cluster) (string, error) {
 	case len(names) == 0:
 		return "", fmt.Errorf("no cluster %s%s is registered", d.Name, d.Server)
 	case len(names) > 1 && d.Name != "":
-		return "", fmt.Errorf("%d clusters are called %s", len(names), d.Name)
+		return "", fmt.Errorf("%d clusters are named %s", len(names), d.Name)
 	}
 	return names[0], nil
 }
 
-// registered are the clusters that Argo CD knows, the one that it runs in among them.
+// registered returns the clusters known to Argo CD, including its own.
 func (w World) registered() []Cluster {
 	list := make([]Cluster, 0, len(w.Clusters)+1)
 	local := false
@@ -117,8 +117,8 @@ func (w World) registered() []Cluster {
 	return list
 }
 
-// unstorable is why an API server would refuse an object of this name and these labels.
-func unstorable(m Metadata) field.ErrorList {
+// validateMetadata returns why an API server would reject the metadata.
+func validateMetadata(m Metadata) field.ErrorList {
 	at := field.NewPath("metadata")
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(m.Name) {
@@ -132,8 +132,8 @@ func unstorable(m Metadata) field.ErrorList {
 	return errs
 }
 
-// tidy takes away what is there and says nothing, as the controller does. Of several sources it looks at copies, so that theirs stays.
-func tidy(s *Spec) {
+// dropEmpty removes empty fields, like the controller. Like it, it works on copies of multiple sources, which keep theirs.
+func dropEmpty(s *Spec) {
 	if s.SyncPolicy != nil && s.SyncPolicy.empty() {
 		s.SyncPolicy = nil
 	}

@@ -45,7 +45,7 @@ func files(repository fs.FS, pattern string) (map[string][]byte, error) {
 }
 
 // errMagic is for patterns with magic: ":(glob)**/x.yaml".
-var errMagic = errors.New("pathspec magic is not worked out")
+var errMagic = errors.New("pathspec magic is not supported")
 
 // cleanPathspec normalizes a pattern like Git; "" matches everything.
 func cleanPathspec(pattern string) (string, error) {
@@ -117,7 +117,6 @@ func wildmatch(pattern, text string) bool {
 	return text == ""
 }
 
-// classes are the named character classes.
 var classes = map[string]func(c byte) bool{
 	"alnum": func(c byte) bool { return isDigit(c) || isLower(c) || isUpper(c) },
 	"alpha": func(c byte) bool { return isLower(c) || isUpper(c) },

@@ -56,7 +56,7 @@ func postSelector(s *metav1.LabelSelector) (func(map[string]string) bool, error)
 				return nil, fmt.Errorf("selector: %s %s takes no values", e.Key, e.Operator)
 			}
 		default:
-			return nil, fmt.Errorf("selector: %q is no operator", e.Operator)
+			return nil, fmt.Errorf("selector: %q is not an operator", e.Operator)
 		}
 	}
 	return func(params map[string]string) bool {

@@ -55,7 +55,7 @@ type Leaf struct {
 	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// Generator is one of its fields; at the top level, several.
+// Generator has one field set; at the top level, several.
 type Generator struct {
 	Leaf
 	Matrix *Matrix `json:"matrix,omitempty"`
@@ -180,7 +180,7 @@ func (s *Set) check() lab.Problems {
 	}
 	ps := s.required("spec", spec, reflect.TypeFor[SetSpec]())
 	if h := s.Spec.Template.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
-		ps = append(ps, lab.Problem{Position: s.at(child(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is no folder to sync from"})
+		ps = append(ps, lab.Problem{Position: s.at(child(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
 	}
 	if p := s.Spec.SyncPolicy; p != nil && p.ApplicationsSync != nil && !slices.Contains(syncPolicies, *p.ApplicationsSync) {
 		ps = append(ps, lab.Problem{

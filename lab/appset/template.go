@@ -41,7 +41,7 @@ func newTemplates(goTemplate bool, options []string) *templates {
 		t.root = template.New("").Funcs(t.funcs)
 		for _, o := range options {
 			if !goOptions.MatchString(o) {
-				t.badOption = fmt.Errorf("goTemplateOptions: %q is none: missingkey=error, missingkey=zero or missingkey=default", o)
+				t.badOption = fmt.Errorf("goTemplateOptions: unknown %q: missingkey=error, missingkey=zero or missingkey=default", o)
 			}
 		}
 	}

@@ -76,14 +76,14 @@ func compare(t *testing.T, path string, s schema, typ reflect.Type) {
 		for name, property := range s.Properties {
 			field, ok := fields[name]
 			if !ok {
-				t.Errorf("%s.%s is not there", path, name)
+				t.Errorf("%s.%s is missing", path, name)
 				continue
 			}
 			delete(fields, name)
 			compare(t, path+"."+name, property, field)
 		}
 		for name := range fields {
-			t.Errorf("%s.%s is in no CRD", path, name)
+			t.Errorf("%s.%s is not in the CRD", path, name)
 		}
 	default:
 		kinds := map[string][]reflect.Kind{"string": {reflect.String}, "boolean": {reflect.Bool}, "integer": {reflect.Int64}}[s.Type]

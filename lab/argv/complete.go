@@ -10,19 +10,19 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Asked is what a word is wanted for: something that the help calls by a word in capitals.
+// Asked is a word to complete, with its placeholder in the help.
 type Asked struct {
 	Placeholder string
-	Word        string // as far as it is written
+	Word        string // typed so far
 
 	command *cli.Command
 	flags   []string
 }
 
-// Flag is the value of a flag of the line, by whatever name it is given, else by the environment; empty where neither has one.
+// Flag returns the value of a flag, from the command line under any name or from the environment, or "".
 func (a Asked) Flag(wanted *cli.StringFlag) string { return flagOf(a.command, a.flags, wanted) }
 
-// Next completes a list with commas: it returns the names that the word lacks, after what it has.
+// Next completes a comma-separated list: it returns the word followed by each missing name.
 func (a Asked) Next(names []string) []string {
 	before := a.Word[:strings.LastIndex(a.Word, ",")+1]
 	var list []string
@@ -34,8 +34,8 @@ func (a Asked) Next(names []string) []string {
 	return list
 }
 
-// Complete returns what the last word of a command line may become, each with what it means after a colon where that needs saying. There is nothing where a
-// file is wanted, or anything at all. values knows what may stand for a placeholder.
+// Complete returns the completions of the last word of a command line, some followed by a colon and a description.
+// Files and free text are not completed. values returns the values of a placeholder.
 func Complete(app *cli.App, line []string, values func(Asked) []string) []string {
 	if len(line) == 0 {
 		line = []string{""}
@@ -60,7 +60,7 @@ func Complete(app *cli.App, line []string, values func(Asked) []string) []string
 	return words(command, rest, word, values)
 }
 
-// words are what a word of a command may be, after others.
+// words returns the completions of a command's word after rest.
 func words(command *cli.Command, rest []string, word string, values func(Asked) []string) []string {
 	flags, given := sorted(command, rest)
 	if n := len(rest); n > 0 && len(rest[n-1]) > 1 && rest[n-1][0] == '-' && takesValue(command, rest[n-1]) {
@@ -85,7 +85,7 @@ func words(command *cli.Command, rest []string, word string, values func(Asked) 
 	return slices.DeleteFunc(values(Asked{Placeholder: one, Word: word, command: command, flags: flags}), func(w string) bool { return slices.Contains(given, w) })
 }
 
-// flagsLeft are the flags of a command that are not given yet, and those that may be given again.
+// flagsLeft returns the unused and the repeatable flags of a command.
 func flagsLeft(command *cli.Command, given []string) []string {
 	var list []string
 	for _, f := range command.Flags {
@@ -100,7 +100,7 @@ func flagsLeft(command *cli.Command, given []string) []string {
 	return append(list, "--help:show help")
 }
 
-// placeholder is the word in capitals by which a flag's help speaks of its value.
+// placeholder returns the capitalised word for a flag's value in its help.
 func placeholder(f cli.Flag) string {
 	described, ok := f.(cli.DocGenerationFlag)
 	if !ok {
@@ -113,7 +113,6 @@ func placeholder(f cli.Flag) string {
 	return m[1]
 }
 
-// flagOf is the value of a flag, by whatever name it is given, else by the environment; empty where neither has one.
 func flagOf(command *cli.Command, given []string, wanted *cli.StringFlag) string {
 	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)

@@ -1,5 +1,4 @@
-// Package argv reads a command line against the commands of a program: it puts flags where they are looked for, completes the word that is being written, and says what
-// is wrong.
+// Package argv reorders flags of a command line, completes words, and reports usage errors.
 package argv
 
 import (
@@ -9,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// FlagsFirst puts flags before the words of a command, where urfave/cli looks for them alone: lab promote podinfo --from dev reads better than the other way
-// round (https://github.com/urfave/cli/issues/427). What follows -- is left as it is. Beside --help, words are dropped:
+// FlagsFirst moves flags before the words of a command, as urfave/cli requires
+// (https://github.com/urfave/cli/issues/427). Arguments after -- are unchanged. With --help, words are dropped:
 // urfave/cli would take the first for a command.
 func FlagsFirst(app *cli.App, args []string) []string {
 	command, at := named(app, args)
@@ -28,7 +27,7 @@ func FlagsFirst(app *cli.App, args []string) []string {
 	return append(out, words...)
 }
 
-// sorted separates the flags of a command, each followed by its value, from its words.
+// sorted separates flags, with their values, from words.
 func sorted(command *cli.Command, rest []string) (flags, words []string) {
 	for i := 0; i < len(rest); i++ {
 		switch word := rest[i]; {
@@ -47,7 +46,7 @@ func sorted(command *cli.Command, rest []string) (flags, words []string) {
 	return flags, words
 }
 
-// named is the command that the first words after the program name, and where what it is given begins; nil where they name none.
+// named returns the command named by the first words, or nil, and the index of its arguments.
 func named(app *cli.App, args []string) (*cli.Command, int) {
 	commands := app.Commands
 	var command *cli.Command
@@ -62,7 +61,7 @@ func named(app *cli.App, args []string) (*cli.Command, int) {
 	return command, at
 }
 
-// takesValue reports whether the word after a flag is its value. Of -xyz, z decides.
+// takesValue reports whether the word after a flag is its value; for -xyz, whether it is z's.
 func takesValue(c *cli.Command, word string) bool {
 	name := strings.TrimLeft(word, "-")
 	if strings.Contains(name, "=") {

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// SetDefaults sets the defaults of all commands: lab's own usage errors, and no built-in `help` subcommand that would capture an argument.
+// SetDefaults sets lab's usage errors on all commands, and disables `help` subcommands, which would capture an argument.
 func SetDefaults(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError = UsageError
@@ -26,7 +26,7 @@ func SetDefaults(commands []*cli.Command) {
 	}
 }
 
-// UsageError is the error of a command line, with where to read on.
+// UsageError returns an error of the command line that refers to the help.
 func UsageError(c *cli.Context, err error, _ bool) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: firstToLower(err.Error()), Cure: helpFor(c)}
 }
@@ -94,7 +94,7 @@ func OneOf(c *cli.Context, flag string, words ...string) error {
 	return nil
 }
 
-// Count returns a check of the number of arguments, which are called what.
+// Count returns a check of the number of arguments, described by what.
 func Count(what string, fit func(n int) bool) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if fit(c.NArg()) {

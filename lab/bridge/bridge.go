@@ -1,5 +1,5 @@
-// Package bridge turns what is known of a cluster into the labels and annotations that its cluster Secret carries on the hub: the GitOps Bridge
-// (https://github.com/gitops-bridge-dev/gitops-bridge), whose keys it uses. It is pure. Every value keeps its origin.
+// Package bridge builds the labels and annotations of a cluster's Secret on the hub, with the keys of the GitOps Bridge
+// (https://github.com/gitops-bridge-dev/gitops-bridge). It is pure. Every value keeps its origin.
 package bridge
 
 import (
@@ -21,26 +21,26 @@ const (
 	FromLab         = "lab"
 )
 
-// Inputs is what the lab itself puts on every cluster.
+// Inputs are the lab's own values, set on every cluster.
 type Inputs struct {
-	RepoURL      string // Git repository of the estate, as the engine reaches it
-	RepoBasepath string // folder of the estate within the repository, with a slash at its end; empty for its root
+	RepoURL      string // Git repository of the estate, for the engine
+	RepoBasepath string // folder of the estate in the repository, with a trailing slash; empty for the root
 	RepoPath     string // folder of the addons within the estate
 	RepoRevision string // branch
 	ChartRepoURL string // Helm repository that has the lab's charts
 	Addons       []lab.Addon
-	Mounts       []lab.Repository // beside the estate; what points at one gets its mirror
+	Mounts       []lab.Repository // besides the estate; addresses of these are replaced by their mirrors
 
-	forge string // its address, as the engine reaches it
+	forge string // address for the engine
 }
 
-// Estate and Branch are the repository of the estate in the forge, and its branch that engines follow.
+// Estate and Branch are the estate's repository in the forge and the branch that engines follow.
 const (
 	Estate = "estate"
 	Branch = "main"
 )
 
-// DefaultInputs are those of a lab with its own forge.
+// DefaultInputs returns the inputs of a lab with its own forge.
 func DefaultInputs(labName string, addons []lab.Addon) Inputs {
 	forge := "http://" + lab.ForgeName(labName) + ":3000"
 	return Inputs{
@@ -53,17 +53,17 @@ func DefaultInputs(labName string, addons []lab.Addon) Inputs {
 	}
 }
 
-// InputsOf are those of an estate.
+// InputsOf returns the inputs of an estate.
 func InputsOf(e *lab.Estate) Inputs {
 	in := DefaultInputs(e.Name, e.Addons)
 	in.Mounts = e.Repositories
 	return in
 }
 
-// MirrorURL is a mounted repository as the engine reaches it.
+// MirrorURL returns the address of a mounted repository for the engine.
 func (in Inputs) MirrorURL(r *lab.Repository) string { return in.forge + "/lab/" + r.Name + ".git" }
 
-// Mounted is the repository that an address is of: as upstream has it, or as the forge does.
+// Mounted returns the repository with an upstream or forge address.
 func (in Inputs) Mounted(address string) (*lab.Repository, bool) {
 	key := lab.RepositoryKey(address)
 	for i := range in.Mounts {
@@ -75,7 +75,7 @@ func (in Inputs) Mounted(address string) (*lab.Repository, bool) {
 	return nil, false
 }
 
-// Served is an address as the engine should read it: that of the mirror for a mounted repository.
+// Served returns the address for the engine: the mirror's for a mounted repository.
 func (in Inputs) Served(address string) string {
 	if r, ok := in.Mounted(address); ok {
 		return in.MirrorURL(r)
@@ -83,7 +83,7 @@ func (in Inputs) Served(address string) string {
 	return address
 }
 
-// Server is the URL by which the engine knows a cluster.
+// Server returns the URL by which the engine identifies a cluster.
 func Server(labName string, c lab.Cluster) string {
 	if c.Server != "" {
 		return c.Server
@@ -91,7 +91,7 @@ func Server(labName string, c lab.Cluster) string {
 	return API(labName, c)
 }
 
-// API is the URL under which the hub reaches a cluster: by name, which survives a restart, never by address.
+// API returns the URL by which the hub reaches a cluster, by name: container addresses change on restart.
 func API(labName string, c lab.Cluster) string {
 	switch {
 	case c.Role == lab.RoleHub:
@@ -99,12 +99,12 @@ func API(labName string, c lab.Cluster) string {
 	case c.Provider == lab.ProviderExisting:
 		return c.Existing.Server
 	case c.ControlPlanes > 1:
-		return "https://" + lab.KindName(labName, c.Name) + "-external-load-balancer:6443" // kind's HAProxy in front of several
+		return "https://" + lab.KindName(labName, c.Name) + "-external-load-balancer:6443" // kind's HAProxy
 	}
 	return "https://" + lab.KindName(labName, c.Name) + "-control-plane:6443"
 }
 
-// Build is the registration of cluster c, which lives in env over def (the environment named default; both may be the zero value).
+// Build returns the registration of cluster c in env, on top of def, the environment named default; both may be zero.
 func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) lab.Registration {
 	b := builder{env: env, def: def, cluster: c, labels: map[string]lab.Value{}, annotations: map[string]lab.Value{}}
 	given := Resolve(env, def, c)
@@ -126,7 +126,7 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	} {
 		b.annotations[key] = lab.Value{Value: value, Origin: FromLab}
 	}
-	if c.Provider != lab.ProviderExisting { // whose version nobody knows beforehand
+	if c.Provider != lab.ProviderExisting { // version unknown
 		b.labels["kubernetes_version"] = lab.Value{Value: lab.KubernetesVersion, Origin: FromLab}
 	}
 	b.labels["cloud"] = given.value("provider", cmp.Or(full.Provider, cloud.None))
@@ -135,7 +135,7 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	}
 	for _, f := range cloud.Facts(full, scope) {
 		b.annotations[f.Key] = given.value(f.Field, f.Value)
-		if f.Key == "aws_cluster_name" { // a label too where Terraform writes the Secret
+		if f.Key == "aws_cluster_name" { // Terraform modules set a label too
 			b.labels[f.Key] = b.annotations[f.Key]
 		}
 	}
@@ -156,7 +156,7 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	return r
 }
 
-// mirrored points at the lab's mirrors what points at the repositories that they are of.
+// mirrored replaces addresses of mounted repositories by their mirrors.
 func (b *builder) mirrored(in Inputs) {
 	for key, v := range b.annotations {
 		if url := in.Served(v.Value); url != v.Value {
@@ -172,7 +172,7 @@ type builder struct {
 	labels, annotations map[string]lab.Value
 }
 
-// addon adds what an addon finds on the clusters that have it: where it lives, and what it is in the cloud.
+// addon adds an addon's namespace and cloud identity.
 func (b *builder) addon(c lab.Cloud, s cloud.Scope, name string, known []lab.Addon) {
 	key, namespace := lab.AddonKey(name), lab.Value{Value: name, Origin: MadeUp}
 	var reads []lab.Read
@@ -187,7 +187,7 @@ func (b *builder) addon(c lab.Cloud, s cloud.Scope, name string, known []lab.Add
 	if f, ok := cloud.Identity(c, s, name); ok {
 		b.annotations[f.Key] = lab.Value{Value: f.Value, Origin: MadeUp}
 	}
-	// An estate from elsewhere may name what it reads otherwise (aws_cert_manager_iam_role_arn): the shape of the key says what it wants.
+	// Other estates may use other keys (aws_cert_manager_iam_role_arn): recognise them by suffix.
 	for _, r := range reads {
 		if _, ok := b.annotations[r.Key]; ok || r.Label {
 			continue
@@ -202,7 +202,7 @@ func (b *builder) addon(c lab.Cloud, s cloud.Scope, name string, known []lab.Add
 	}
 }
 
-// suffix of the keys that carry an identity.
+// suffix returns the suffix of a provider's identity keys.
 func suffix(provider string) string {
 	switch provider {
 	case cloud.AWS:
@@ -212,10 +212,10 @@ func suffix(provider string) string {
 	case cloud.GCP:
 		return "_service_account_email"
 	}
-	return "\x00" // no key ends so
+	return "\x00" // matches no key
 }
 
-// written lays what a user wrote over everything else: default, environment, cluster.
+// written overlays the user's values: default, environment, cluster.
 func (b *builder) written() {
 	for _, e := range []lab.Environment{b.def, b.env} {
 		for k, v := range e.Labels {

@@ -16,8 +16,8 @@ import (
 	"homelab/lab/estate"
 )
 
-// A case is testdata/NAME.txtar: an estate, and a last file, "registrations", that holds what its clusters carry and where each value comes from.
-// UPDATE_GOLDEN=1 writes that again.
+// Each testdata/NAME.txtar is an estate, with the expected values and origins in its last file, "registrations".
+// UPDATE_GOLDEN=1 updates it.
 func TestRegistrations(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(cases) < 4 {
@@ -118,7 +118,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("diff:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(expect, "\n"))
 	}
 
-	// What was written is not different from what was wanted.
+	// Written values equal the wanted ones.
 	for k, v := range want.Labels {
 		labels[k] = v.Value
 	}

@@ -12,8 +12,8 @@ import (
 	"homelab/lab/cloud"
 )
 
-// Check says what is wrong with what a user wrote for cluster c: clouds that cannot be, labels and annotations that the API server would refuse, keys that are
-// the lab's own, and annotations that an addon of the cluster reads and nothing provides.
+// Check reports problems of cluster c's settings: invalid clouds, labels and annotations, reserved keys, and values that
+// an addon reads but nothing provides.
 func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) lab.Problems {
 	var ps lab.Problems
 	given := Resolve(env, def, c)
@@ -29,7 +29,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		v := reg.Labels[k]
 		ps = append(ps, key("a label", k, v.At)...)
 		if (k == "cloud" || k == "region") && !written(k, def, env, c) {
-			continue // checked above, against the provider's own
+			continue // checked with the cloud
 		}
 		if msgs := validation.IsValidLabelValue(v.Value); len(msgs) > 0 && v.At.File != "" {
 			ps = append(ps, lab.Problem{
@@ -50,7 +50,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	return append(ps, missing(reg, c, in.Addons)...)
 }
 
-// written reports whether a user gives a label by its key.
+// written reports whether a user sets a label.
 func written(label string, def, env lab.Environment, c lab.Cluster) bool {
 	for _, labels := range []map[string]string{def.Labels, env.Labels, c.Labels} {
 		if _, ok := labels[label]; ok {
@@ -60,7 +60,7 @@ func written(label string, def, env lab.Environment, c lab.Cluster) bool {
 	return false
 }
 
-// key checks a key that a user wrote; the lab's own have no place in a file or are made from names that were checked.
+// key checks a user's key. The lab's own have no position, or are derived from checked names.
 func key(what, k string, at lab.Position) lab.Problems {
 	if at.File == "" || len(validation.IsQualifiedName(k)) == 0 {
 		return nil
@@ -68,18 +68,19 @@ func key(what, k string, at lab.Position) lab.Problems {
 	return lab.Problems{{Position: at, Message: fmt.Sprintf("%q is not the key of %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
 }
 
-// reserved finds labels that are not a user's to set. Any other wins over what lab makes up.
+// reserved reports labels that users cannot set.
 func reserved(labels map[string]string, at func(string) lab.Position) lab.Problems {
 	var ps lab.Problems
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if strings.HasPrefix(k, "argocd.argoproj.io/") || strings.HasPrefix(k, "lab.homelab/") {
-			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: such labels are records of the engine"})
+			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: the engine sets such labels"})
 		}
 	}
 	return ps
 }
 
-// missing finds what an addon's ApplicationSet reads and the cluster does not carry: with missingkey=error the engine would make nothing of it at all.
+// missing reports keys that an addon's ApplicationSet reads but the cluster lacks: with missingkey=error the whole set
+// fails.
 func missing(reg lab.Registration, c lab.Cluster, addons []lab.Addon) lab.Problems {
 	var ps lab.Problems
 	for _, a := range addons {
@@ -87,15 +88,15 @@ func missing(reg lab.Registration, c lab.Cluster, addons []lab.Addon) lab.Proble
 			continue
 		}
 		for _, r := range a.Reads {
-			what, has, cure := "annotation", reg.Annotations, "give it under spec.metadata of the cluster or its environment"
+			what, has, cure := "annotation", reg.Annotations, "set it in spec.metadata of the cluster or its environment"
 			if r.Label {
-				what, has, cure = "label", reg.Labels, "give it under spec.labels of the cluster or its environment"
+				what, has, cure = "label", reg.Labels, "set it in spec.labels of the cluster or its environment"
 			}
 			if r.Label && r.Key == "environment" {
-				cure = "give the cluster an environment, or read it by index with a default"
+				cure = "set the cluster's environment, or read it by index with a default"
 			}
 			if _, ok := has[r.Key]; !ok {
-				ps = append(ps, lab.Problem{Position: r.At, Message: fmt.Sprintf("cluster %s has no %s %s, which this reads", c.Name, what, r.Key), Cure: cure})
+				ps = append(ps, lab.Problem{Position: r.At, Message: fmt.Sprintf("cluster %s has no %s %s, which is read here", c.Name, what, r.Key), Cure: cure})
 			}
 		}
 	}

@@ -16,8 +16,8 @@ func at(file string, line int, keys ...string) map[string]lab.Position {
 	return positions
 }
 
-// What the engine would refuse is reported with its place, in whichever layer that is.
-func TestCheckNamesThePlace(t *testing.T) {
+// Invalid keys and values are reported at their position in any layer.
+func TestCheckPositions(t *testing.T) {
 	const bad, ours = "-bad", "argocd.argoproj.io/secret-type"
 	labels, metadata := map[string]string{bad: "x", ours: "y", "tier": "a b"}, map[string]string{bad: "x"}
 	keys := []string{"spec.labels." + bad, "spec.labels." + ours, "spec.labels.tier", "spec.metadata." + bad}
@@ -48,14 +48,14 @@ func TestCheckNamesThePlace(t *testing.T) {
 			`"-bad" is not the key of a label`, `"-bad" is not the key of an annotation`, `label tier: "a b" is not a label's value`, "label " + ours + " cannot be set here",
 		} {
 			if !strings.Contains(all, file+":7:1 "+want) {
-				t.Errorf("%s: %q is not said at %s:7 in\n%s", file, want, file, all)
+				t.Errorf("%s: no %q at %s:7 in\n%s", file, want, file, all)
 			}
 		}
 	}
 }
 
-// What the provider calls a region is the provider's affair; a label that somebody wrote in its place has to be one.
-func TestCheckTakesARegionThatIsWrittenAsALabel(t *testing.T) {
+// A region is checked with the provider, unless it is written as a label.
+func TestCheckRegionLabel(t *testing.T) {
 	c := lab.Cluster{Name: "dev", Labels: map[string]string{"region": "über all"}, Positions: at("cluster", 7, "spec.labels.region")}
 	if ps := bridge.Check("lab", lab.Environment{}, lab.Environment{}, c, bridge.Inputs{}); len(ps) != 1 || !strings.HasPrefix(ps[0].Message, "label region: ") {
 		t.Errorf("%+v", ps)
@@ -67,23 +67,23 @@ func TestCheckTakesARegionThatIsWrittenAsALabel(t *testing.T) {
 	}
 }
 
-// An addon that reads what a cluster lacks gets a cure: an environment is not given as a label.
-func TestCheckSaysHowToComeByWhatIsRead(t *testing.T) {
+// Each kind of missing key has its cure; an environment is not set as a label.
+func TestCheckMissingCures(t *testing.T) {
 	c := lab.Cluster{Name: "dev", Addons: map[string]bool{"shop": true}}
 	in := bridge.Inputs{Addons: []lab.Addon{{Name: "shop", Reads: []lab.Read{{Key: "environment", Label: true}, {Key: "tier", Label: true}, {Key: "cost"}}}}}
 	cures := map[string]string{}
 	for _, p := range bridge.Check("lab", lab.Environment{}, lab.Environment{}, c, in) {
 		cures[p.Message] = p.Cure
 	}
-	for what, cure := range map[string]string{"label environment": "give the cluster an environment", "label tier": "spec.labels", "annotation cost": "spec.metadata"} {
-		if got := cures["cluster dev has no "+what+", which this reads"]; !strings.Contains(got, cure) {
+	for what, cure := range map[string]string{"label environment": "set the cluster's environment", "label tier": "spec.labels", "annotation cost": "spec.metadata"} {
+		if got := cures["cluster dev has no "+what+", which is read here"]; !strings.Contains(got, cure) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
 }
 
-// A label that is read does not become an annotation, be its name shaped like a role's.
-func TestReadingALabelMakesNothingUp(t *testing.T) {
+// A label that is read creates no annotation, even with an identity's suffix.
+func TestReadLabelAddsNoIdentity(t *testing.T) {
 	c := lab.Cluster{Name: "dev", Cloud: lab.Cloud{Provider: "aws"}, Addons: map[string]bool{"shop": true}}
 	in := bridge.Inputs{Addons: []lab.Addon{{Name: "shop", Reads: []lab.Read{{Key: "till_iam_role_arn", Label: true}, {Key: "_iam_role_arn"}}}}}
 	reg := bridge.Build("lab", lab.Environment{}, lab.Environment{}, c, in)
@@ -94,8 +94,8 @@ func TestReadingALabelMakesNothingUp(t *testing.T) {
 	}
 }
 
-// Of one key in several layers the last wins: default, environment, cluster.
-func TestTheLastLayerWins(t *testing.T) {
+// The last layer wins: default, environment, cluster.
+func TestLayers(t *testing.T) {
 	layer := func(name string) map[string]string { return map[string]string{"tier": name, name: name} }
 	def := lab.Environment{Name: "default", Labels: layer("default"), Metadata: layer("default")}
 	env := lab.Environment{Name: "dev", Labels: layer("environment"), Metadata: layer("environment")}
@@ -109,7 +109,7 @@ func TestTheLastLayerWins(t *testing.T) {
 			t.Errorf("label %s, annotation %s, want %s", l, a, want)
 		}
 		if reg.Labels["default"].Value != "default" || reg.Annotations["default"].Value != "default" {
-			t.Errorf("%s: what the default layer alone has is lost", want)
+			t.Errorf("%s: value of the default layer is missing", want)
 		}
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"homelab/lab"
 )
 
-// Diff is what changes when want is written over what a cluster Secret carries now, one line for each key, labels first, each in order:
-// "annotation aws_region: eu-west-1 -> eu-central-1". A key that is not there reads "(none)".
+// Diff returns the changes from a cluster Secret's labels and annotations to want, one line for each key, labels first,
+// sorted: "annotation aws_region: eu-west-1 -> eu-central-1". A missing key is "(none)".
 //
-// Keys that have a prefix (lab.homelab/..., the engine's own) belong to others unless want has them: the Secret's own labels are the engine's business.
+// Keys with a prefix (lab.homelab/..., the engine's) are ignored unless want has them.
 func Diff(labels, annotations map[string]string, want lab.Registration) []string {
 	return append(diff("label", labels, want.Labels), diff("annotation", annotations, want.Annotations)...)
 }
@@ -22,7 +22,7 @@ func diff(what string, have map[string]string, want map[string]lab.Value) []stri
 		keys[k] = true
 	}
 	for k := range have {
-		// Argo CD marks Secrets that its own command line made by an annotation without a prefix.
+		// Argo CD's command line marks its Secrets with an annotation without a prefix.
 		if !strings.Contains(k, "/") && k != "managed-by" {
 			keys[k] = true
 		}

@@ -5,13 +5,13 @@ import (
 	"homelab/lab/cloud"
 )
 
-// Given is the cloud that the layers give together, before anything is made up, with the origin of each field.
+// Given is the cloud merged from all layers, before defaults, with the origin of each field.
 type Given struct {
 	Cloud   lab.Cloud
-	Origins map[string]lab.Value // field of spec.cloud, "region" -> where it was written; the value itself is in Cloud
+	Origins map[string]lab.Value // by field of spec.cloud; values are in Cloud
 }
 
-// value is v with the origin of a field; made up where no layer gives it.
+// value returns v with the origin of a field, made up if no layer sets it.
 func (g Given) value(field, v string) lab.Value {
 	o, ok := g.Origins[field]
 	if !ok {
@@ -21,8 +21,8 @@ func (g Given) value(field, v string) lab.Value {
 	return o
 }
 
-// Resolve lays the clouds of default, environment and cluster over one another, field by field. A layer that names another provider than those below it starts
-// again, keeping the seed alone: an account of AWS says nothing to Azure.
+// Resolve merges the clouds of default, environment and cluster field by field. A layer with another provider discards
+// all lower fields but the seed.
 func Resolve(env, def lab.Environment, c lab.Cluster) Given {
 	g := Given{Origins: map[string]lab.Value{}}
 	g.lay(def.Cloud, FromEnvironment, def.Position)

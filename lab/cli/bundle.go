@@ -94,7 +94,7 @@ func (p *program) bundleBuild(ctx context.Context, s *supply.Supply, names []str
 		if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Bring(ctx, i, tell) }); err != nil {
 			return err
 		}
-		if !i.AtHand {
+		if !i.Present {
 			p.ui.Say(fmt.Sprintf("%s %s is at hand   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
 		}
 	}

@@ -60,7 +60,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate) doctor.Options {
 	clusters, memory := 0, int64(0)
 	if est != nil {
-		clusters = ws.ToMake(est)
+		clusters = ws.ToCreate(est)
 		own, _ := engines.Of(ws.Record, est)
 		memory = own.Needs(clusters)
 	}

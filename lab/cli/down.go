@@ -28,7 +28,7 @@ func (p *program) downCommand() *cli.Command {
 			if c.Bool("dry-run") {
 				return p.leaving(c.Context, ws, o)
 			}
-			return ws.Emptied(c.Context, func(ctx context.Context) error { return p.down(ctx, ws, o) })
+			return ws.LockedToDelete(c.Context, func(ctx context.Context) error { return p.down(ctx, ws, o) })
 		}),
 	}
 }

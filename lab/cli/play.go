@@ -95,7 +95,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err := around.HasEstate(); err != nil {
 		return err
 	}
-	ws, err := around.Beside(strings.TrimSuffix(around.Name[:min(len(around.Name), lab.MaxName-len(freshSuffix))], "-") + freshSuffix)
+	ws, err := around.Sibling(strings.TrimSuffix(around.Name[:min(len(around.Name), lab.MaxName-len(freshSuffix))], "-") + freshSuffix)
 	if err != nil {
 		return err
 	}

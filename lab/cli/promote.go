@@ -67,7 +67,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 		return err
 	}
 	if o.push && !ws.Dir.Exists() {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up makes it; without --push the file alone is changed"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up creates it; without --push the file alone is changed"}
 	}
 	if !o.push {
 		err = plan.Write(est.Dir)

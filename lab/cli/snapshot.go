@@ -118,7 +118,7 @@ func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, n
 	if err := ws.Spare(names, func(name string) error { _, err := kept.Find(ctx, name); return err }); err != nil { // report all problems first
 		return err
 	}
-	return ws.Held(ctx, func(ctx context.Context) error {
+	return ws.LockedOrDown(ctx, func(ctx context.Context) error {
 		if err := kept.Remove(ctx, names...); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	if err != nil {
 		return err
 	}
-	return ws.Held(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
+	return ws.LockedOrDown(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
 }
 
 // restoreAndWait restores a snapshot and waits until the lab has converged to the estate in the forge.

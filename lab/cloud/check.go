@@ -7,17 +7,17 @@ import (
 	"homelab/lab"
 )
 
-// Fault is a value in spec.cloud that cannot be one of its provider's.
+// Fault is an invalid value in spec.cloud.
 type Fault struct {
 	Field   string // "accountID"
 	Message string
 	Cure    string
 }
 
-// shape is what a provider documents for a field.
+// shape is a provider's documented format of a field.
 type shape struct {
 	field    string
-	provider string // that has the field; empty for each
+	provider string // of the field; empty for all
 	value    func(lab.Cloud) []string
 	pattern  string
 	words    string // the pattern in words
@@ -34,7 +34,7 @@ func one(get func(lab.Cloud) string) func(lab.Cloud) []string {
 
 const guidPattern = `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
 
-// shapes lists the fields that have one; sources:
+// shapes lists the documented formats; sources:
 //   - accounts: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html
 //   - vpc and subnet ids: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html (8 digits before 2018, 17 since)
 //   - resource groups: https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
@@ -55,7 +55,7 @@ func shapes() []shape {
 	}
 }
 
-// regions is how each provider writes a region.
+// regions returns the pattern of a provider's regions.
 func regions(provider string) (pattern, example string) {
 	switch provider {
 	case AWS:
@@ -68,7 +68,7 @@ func regions(provider string) (pattern, example string) {
 	return "", ""
 }
 
-// Check says which given values cannot be: the wrong shape, or another provider's field.
+// Check reports values of the wrong format or of another provider.
 func Check(c lab.Cloud) []Fault {
 	switch c.Provider {
 	case "", AWS, Azure, GCP:
@@ -88,9 +88,9 @@ func Check(c lab.Cloud) []Fault {
 			case c.Provider == "":
 				faults = append(faults, Fault{s.field, s.field + " without a provider", "set provider to aws, azure or gcp"})
 			case s.provider != "" && s.provider != c.Provider:
-				faults = append(faults, Fault{s.field, fmt.Sprintf("%s is for %s, and the provider is %s", s.field, s.provider, c.Provider), "remove it"})
+				faults = append(faults, Fault{s.field, fmt.Sprintf("%s is for %s, but the provider is %s", s.field, s.provider, c.Provider), "remove it"})
 			case !regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(v):
-				faults = append(faults, Fault{s.field, fmt.Sprintf("%s %q has not the shape of one", s.field, v), "it is " + words})
+				faults = append(faults, Fault{s.field, fmt.Sprintf("invalid %s %q", s.field, v), "use " + words})
 			}
 		}
 	}

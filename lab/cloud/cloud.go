@@ -1,6 +1,6 @@
-// Package cloud makes up what a cluster's cloud would have given it: ids that have the providers' documented shapes and are always the same for the
-// same lab, cluster and seed. It is pure: no clock, no randomness, no network. Ids stay as they are from version to version (golden_test.go), because
-// a change would touch every object of every lab that is up.
+// Package cloud generates a cluster's cloud ids, in the providers' documented formats and deterministic for the same lab,
+// cluster and seed. It is pure: no clock, no randomness, no network. Ids are stable across versions (TestGolden), because
+// a change would touch every object of every running lab.
 package cloud
 
 import (
@@ -13,31 +13,31 @@ import (
 	"homelab/lab"
 )
 
-// The providers.
+// Providers.
 const (
 	AWS   = "aws"
 	Azure = "azure"
 	GCP   = "gcp"
-	None  = "none" // how "no cloud" is written in an estate and on the label
+	None  = "none" // no cloud, in estates and on the label
 )
 
-// Scope is what ids are made for. An account, a subscription or a project belongs to the environment, so that clusters of one environment share it; where
-// there is no environment it belongs to the cluster.
+// Scope identifies the owner of ids. Clusters of one environment share an account, subscription or project; a cluster
+// without an environment has its own.
 type Scope struct {
 	Lab         string
 	Environment string
 	Cluster     string
-	AccountSeed string // the environment's seed; a cluster's own seed changes the cluster's ids alone
+	AccountSeed string // the environment's seed; a cluster's seed only changes the cluster's ids
 }
 
-// Fact is one thing that a cluster knows of its cloud, under the key that it has on the cluster Secret.
+// Fact is a value of a cluster's cloud, with its key in the cluster Secret.
 type Fact struct {
 	Key   string // annotation: "aws_account_id"
 	Value string
-	Field string // field of spec.cloud that decides it: "accountID"; empty where nothing does
+	Field string // field of spec.cloud that sets it: "accountID"; empty if none
 }
 
-// Complete returns c with every empty field of its provider filled in. Without a provider c is returned as it is.
+// Complete returns c with every empty field of its provider set, or c itself without a provider.
 func Complete(c lab.Cloud, s Scope) lab.Cloud {
 	fill := func(at *string, value string) {
 		if *at == "" {
@@ -48,10 +48,10 @@ func Complete(c lab.Cloud, s Scope) lab.Cloud {
 	case AWS:
 		fill(&c.Region, "eu-central-1")
 		fill(&c.AccountID, s.account("aws account").digits(12))
-		// Neither the region nor the account is in the network's ids: an edit of the region changes the region, not everything.
+		// Network ids do not depend on region or account: editing the region only changes the region.
 		fill(&c.VPCID, "vpc-"+s.cluster("aws vpc", c.Seed).hex(17))
 		if len(c.Subnets) == 0 {
-			c.Subnets = make([]string, 3) // one for each of three availability zones
+			c.Subnets = make([]string, 3) // one per availability zone
 			for i := range c.Subnets {
 				c.Subnets[i] = "subnet-" + s.cluster(fmt.Sprintf("aws subnet %d", i), c.Seed).hex(17)
 			}
@@ -59,7 +59,7 @@ func Complete(c lab.Cloud, s Scope) lab.Cloud {
 	case Azure:
 		fill(&c.Region, "westeurope")
 		fill(&c.SubscriptionID, s.account("azure subscription").guid())
-		// One directory serves all subscriptions of an organisation.
+		// All subscriptions of an organisation share a directory.
 		fill(&c.TenantID, derive("azure tenant", s.Lab, s.AccountSeed).guid())
 		fill(&c.ResourceGroup, "rg-"+lab.KindName(s.Lab, s.Cluster))
 	case GCP:
@@ -71,7 +71,7 @@ func Complete(c lab.Cloud, s Scope) lab.Cloud {
 	return c
 }
 
-// Facts are what a completed cloud says of the cluster, in a fixed order.
+// Facts returns the facts of a completed cloud, in a fixed order.
 func Facts(c lab.Cloud, s Scope) []Fact {
 	name := lab.KindName(s.Lab, s.Cluster)
 	switch c.Provider {
@@ -111,13 +111,13 @@ func Facts(c lab.Cloud, s Scope) []Fact {
 	return nil
 }
 
-// Identity is what an addon's ServiceAccount is bound to in a completed cloud: a role's ARN, a managed identity's client id or a service account's
-// email. ok is false without a cloud.
+// Identity returns the identity of an addon's ServiceAccount in a completed cloud: a role's ARN, a managed identity's
+// client id or a service account's email. ok is false without a cloud.
 func Identity(c lab.Cloud, s Scope, addon string) (Fact, bool) {
 	key := lab.AddonKey(addon)
 	switch c.Provider {
 	case AWS:
-		// IAM is global, so that the same stack in two regions needs two role names: the region is in the name.
+		// IAM is global: the name includes the region, so that one stack can be in two regions.
 		role := shorten(strings.Join([]string{s.Lab, s.Cluster, addon, c.Region}, "-"), 64)
 		return Fact{key + "_iam_role_arn", fmt.Sprintf("arn:%s:iam::%s:role/%s", partition(c.Region), c.AccountID, role), ""}, true
 	case Azure:
@@ -128,7 +128,7 @@ func Identity(c lab.Cloud, s Scope, addon string) (Fact, bool) {
 	return Fact{}, false
 }
 
-// partition of AWS that a region is in: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+// partition returns the AWS partition of a region: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
 func partition(region string) string {
 	switch {
 	case strings.HasPrefix(region, "cn-"):
@@ -146,7 +146,7 @@ func domain(region string) string {
 	return "amazonaws.com"
 }
 
-// project is a project id: 6 to 30 characters, a letter first, no hyphen last, and none of the words that are refused.
+// project returns a project id: 6 to 30 characters, a letter first, no hyphen last, no forbidden words.
 func (s Scope) project() string {
 	base := s.Lab + "-" + s.Environment
 	if s.Environment == "" {
@@ -161,7 +161,7 @@ func (s Scope) project() string {
 	return strings.TrimRight(base, "-") + "-" + s.account("gcp project").digits(6)
 }
 
-// serviceAccount is a service account's id: 6 to 30 characters, a letter first, no hyphen last.
+// serviceAccount returns a service account's id: 6 to 30 characters, a letter first, no hyphen last.
 func (s Scope) serviceAccount(addon string) string {
 	id := letterFirst("a-", addon+"-"+s.Cluster)
 	if len(id) < 6 {
@@ -177,7 +177,7 @@ func letterFirst(prefix, name string) string {
 	return prefix + name
 }
 
-// shorten keeps a name within limit, and names that differ different.
+// shorten limits the length of a name, keeping it unique.
 func shorten(name string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -185,7 +185,6 @@ func shorten(name string, limit int) string {
 	return strings.TrimRight(name[:limit-9], "-") + "-" + derive("shorten", name).hex(8)
 }
 
-// digest is what an id is cut from.
 type digest [sha256.Size]byte
 
 func derive(what string, parts ...string) digest {
@@ -202,17 +201,17 @@ func (s Scope) account(what string) digest {
 
 func (s Scope) cluster(what, seed string) digest { return derive(what, s.Lab, s.Cluster, seed) }
 
-// hex is n lower-case hexadecimal digits, at most 64.
+// hex returns n lower-case hexadecimal digits, at most 64.
 func (d digest) hex(n int) string { return hex.EncodeToString(d[:])[:n] }
 
-// digits is an n-digit decimal number without a leading zero, so that it survives a reader that takes it for a number.
+// digits returns an n-digit decimal number without a leading zero, which survives parsing as a number.
 func (d digest) digits(n int64) string {
 	low := new(big.Int).Exp(big.NewInt(10), big.NewInt(n-1), nil)
 	span := new(big.Int).Mul(low, big.NewInt(9))
 	return low.Add(low, new(big.Int).Mod(new(big.Int).SetBytes(d[:]), span)).String()
 }
 
-// guid has the shape of a random (version 4) UUID, as Azure's ids do: RFC 9562, section 5.4.
+// guid returns a version 4 UUID, like Azure's ids: RFC 9562, section 5.4.
 func (d digest) guid() string {
 	b := d[:16]
 	b[6] = b[6]&0x0f | 0x40

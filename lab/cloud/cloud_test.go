@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// What the providers document of each fact. Sources:
+// The documented format of each fact. Sources:
 //   - EKS names: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 //   - accounts: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html
 //   - vpc-, subnet-, sg-: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
@@ -53,7 +53,7 @@ func documented() map[string]string {
 	}
 }
 
-// all is every fact of a cluster, the identity of each addon included.
+// all returns the facts of a cluster, including addons' identities.
 func all(c lab.Cloud, s Scope, addons ...string) []Fact {
 	full := Complete(c, s)
 	facts := Facts(full, s)
@@ -85,7 +85,7 @@ func TestShapes(t *testing.T) {
 	for range 300 {
 		lab1, cluster := name(r, 24), name(r, 24)
 		if r.IntN(8) == 0 {
-			lab1 = "my-google-ssl-lab" // words that a project id may not hold
+			lab1 = "my-google-ssl-lab" // words forbidden in project ids
 		}
 		s := Scope{Lab: lab1, Cluster: cluster, AccountSeed: name(r, 5)}
 		if r.IntN(3) > 0 {
@@ -109,18 +109,18 @@ func TestShapes(t *testing.T) {
 				}
 			}
 			if faults := Check(Complete(c, s)); len(faults) > 0 {
-				t.Errorf("made up and refused: %v", faults)
+				t.Errorf("generated ids are invalid: %v", faults)
 			}
 		}
 	}
 	for key := range patterns {
 		if !seen[key] {
-			t.Errorf("nothing makes %s", key)
+			t.Errorf("%s is never generated", key)
 		}
 	}
 }
 
-// Same lab, cluster and seed: same ids. Clusters of one environment share the account alone.
+// Same lab, cluster and seed: same ids. Clusters of one environment only share the account.
 func TestSharing(t *testing.T) {
 	facts := func(provider string, s Scope, seed string) map[string]string {
 		out := map[string]string{}
@@ -153,16 +153,16 @@ func TestSharing(t *testing.T) {
 			"lab":          facts(provider, Scope{Lab: "m", Environment: "prod", Cluster: "a"}, ""),
 		} {
 			if other[keys[0]] == one[keys[0]] {
-				t.Errorf("%s, another %s: %s is %s still", provider, what, keys[0], one[keys[0]])
+				t.Errorf("%s, another %s: %s is still %s", provider, what, keys[0], one[keys[0]])
 			}
 		}
 		if again := facts(provider, Scope{Lab: "l", Environment: "prod", Cluster: "a"}, ""); fmt.Sprint(again) != fmt.Sprint(one) {
-			t.Errorf("%s is not always alike", provider)
+			t.Errorf("%s is not deterministic", provider)
 		}
 	}
 }
 
-// seeded reports whether a fact is drawn from the cluster's seed, and not merely made of names or the account's ids.
+// seeded reports whether a fact depends on the cluster's seed.
 func seeded(key string) bool {
 	return slices.Contains([]string{"aws_vpc_id", "aws_subnet_ids", "aws_security_group_id", "aws_oidc_provider_arn", "azure_oidc_issuer_url", "podinfo_client_id"}, key)
 }
@@ -185,7 +185,7 @@ func TestGivenWins(t *testing.T) {
 	}
 }
 
-// The ids of this file's lab, once and for all: a version of lab that makes others would touch every object of every lab that is up.
+// Ids must not change between versions: that would touch every object of every running lab.
 func TestGolden(t *testing.T) {
 	var b strings.Builder
 	for _, provider := range []string{AWS, Azure, GCP} {

@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answerWithin is how long one request to a cluster may take.
+// answerWithin bounds one request to a cluster.
 const answerWithin = 20 * time.Second
 
-// kinds are read from every cluster. Secrets are not among them.
+// kinds returns the resources read from every cluster. Secrets are left out.
 func kinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Version: "v1", Resource: "nodes"},
@@ -53,7 +53,7 @@ func (a *Archive) cluster(ctx context.Context, s Subject, name string) {
 	a.podLogs(ctx, s, name, cfg)
 }
 
-// podLogs are those of the engine, and of every pod that is not as it should be.
+// podLogs adds the logs of the engine's pods and of every unhealthy pod.
 func (a *Archive) podLogs(ctx context.Context, s Subject, cluster string, cfg *rest.Config) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *Archive) podLogs(ctx context.Context, s Subject, cluster string, cfg *r
 	}
 }
 
-// steady reports whether a pod runs, is ready, and never had to be started again.
+// steady reports whether a pod is healthy and has never restarted.
 func steady(pod corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if !c.Ready || c.RestartCount > 0 {

@@ -1,4 +1,4 @@
-// Package diagnose collects what is worth reading about a lab that misbehaves, and writes it to one archive.
+// Package diagnose collects what helps to debug a lab and writes it to one archive.
 package diagnose
 
 import (
@@ -21,34 +21,34 @@ import (
 	"homelab/lab/engine"
 )
 
-// limit bounds the whole collection: what does not answer in time is left out and said.
+// limit bounds the whole collection.
 const limit = 2 * time.Minute
 
-// Containers is what is asked of the container engine.
+// Containers is the part of docker.Docker that diagnose needs.
 type Containers interface {
 	Containers(ctx context.Context, filters ...string) ([]docker.Container, error)
 	Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error)
 	Exec(ctx context.Context, container string, stdin io.Reader, command ...string) ([]byte, error)
 }
 
-// Subject is the lab that is collected from.
+// Subject is the lab to collect from.
 type Subject struct {
 	Lab        string
 	Clusters   []string
 	Reach      func(cluster string) (*rest.Config, error)
 	Containers Containers
 	Engine     engine.Definition
-	// Documents are what lab itself knows, by file name, in this order.
+	// Documents are lab's own reports, in order.
 	Documents []Document
 }
 
-// Document is one thing that lab knows. What could not be had is written down instead.
+// Document is a report of lab. An error of Get is written in its place.
 type Document struct {
-	Name string // of its file; one that ends in .json is encoded
+	Name string // file name; .json is encoded
 	Get  func(ctx context.Context) (any, error)
 }
 
-// Archive is what was collected.
+// Archive is a collection.
 type Archive struct {
 	lab   string
 	files []file
@@ -59,7 +59,7 @@ type file struct {
 	data []byte
 }
 
-// Collect asks everything that a lab is made of, and returns what came within two minutes.
+// Collect collects for at most two minutes.
 func Collect(ctx context.Context, s Subject) *Archive {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -81,7 +81,7 @@ func Collect(ctx context.Context, s Subject) *Archive {
 
 func (a *Archive) add(name string, data []byte, err error) {
 	if err != nil {
-		data = append(data, "\nnot to be had: "+err.Error()+"\n"...)
+		data = append(data, "\nunavailable: "+err.Error()+"\n"...)
 	}
 	a.files = append(a.files, file{name, data})
 }
@@ -94,7 +94,7 @@ func (a *Archive) json(name string, v any, err error) {
 	a.add(name, data, err)
 }
 
-// containers are those in the lab's network: nodes with their journals, and the forge with its log.
+// containers adds the containers of the lab's network: the nodes with their journals, and the forge.
 func (a *Archive) containers(ctx context.Context, s Subject) {
 	list, err := s.Containers.Containers(ctx, "network="+lab.NetworkName(s.Lab))
 	a.json("containers.json", list, err)
@@ -108,11 +108,11 @@ func (a *Archive) containers(ctx context.Context, s Subject) {
 	}
 }
 
-// Write puts the files into one archive, in which none of the secrets may stand.
+// Write writes the archive with all secrets redacted.
 func (a *Archive) Write(name string, secrets ...string) error {
 	var pairs []string
 	for _, s := range secrets {
-		if s == "" { // which stands everywhere
+		if s == "" { // matches everywhere
 			continue
 		}
 		pairs = append(pairs, s, "REDACTED")

@@ -31,7 +31,7 @@ func (containers) Exec(context.Context, string, io.Reader, ...string) ([]byte, e
 	return nil, errors.New("no journal")
 }
 
-func TestArchiveHoldsWhatWasHadAndNoSecret(t *testing.T) {
+func TestArchive(t *testing.T) {
 	s := Subject{
 		Lab: "demo", Clusters: []string{"hub"}, Containers: containers{},
 		Reach: func(string) (*rest.Config, error) { return nil, errors.New("no such cluster") },
@@ -48,15 +48,15 @@ func TestArchiveHoldsWhatWasHadAndNoSecret(t *testing.T) {
 	}
 	files := read(t, name)
 	for file, text := range map[string]string{
-		"version.json": `"password": "REDACTED"`, "estate.txt": "not to be had: 2 problems", "status.json": "not to be had: no answer",
-		"logs/demo-hub-control-plane.log": "the log says REDACTED", "logs/demo-hub-control-plane.journal": "not to be had: no journal",
-		"logs/lab-demo-forge.log": "REDACTED", "containers.json": "lab-demo-forge", "hub/error.txt": "not to be had: no such cluster",
+		"version.json": `"password": "REDACTED"`, "estate.txt": "unavailable: 2 problems", "status.json": "unavailable: no answer",
+		"logs/demo-hub-control-plane.log": "the log says REDACTED", "logs/demo-hub-control-plane.journal": "unavailable: no journal",
+		"logs/lab-demo-forge.log": "REDACTED", "containers.json": "lab-demo-forge", "hub/error.txt": "unavailable: no such cluster",
 	} {
 		if !strings.Contains(files["lab-demo/"+file], text) {
 			t.Errorf("%s: %q, want %q", file, files["lab-demo/"+file], text)
 		}
 	}
-	if len(files) != 8 { // no journal of the forge, no file for what went well and is no document
+	if len(files) != 8 { // no journal of the forge, no file for an empty document
 		t.Errorf("%d files: %v", len(files), files)
 	}
 }
@@ -98,7 +98,7 @@ func TestSteady(t *testing.T) {
 		want bool
 	}{
 		"running": {pod(corev1.PodRunning, true, 0), true}, "not ready": {pod(corev1.PodRunning, false, 0), false},
-		"started again": {pod(corev1.PodRunning, true, 1), false}, "pending": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
+		"restarted": {pod(corev1.PodRunning, true, 1), false}, "pending": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
 	} {
 		if got := steady(c.pod); got != c.want {
 			t.Errorf("%s: %t", name, got)

@@ -23,7 +23,7 @@ import (
 // Docker runs the docker command.
 type Docker struct {
 	program  string
-	patience time.Duration // with an engine that does not answer; default answerLimit
+	patience time.Duration // if the engine does not answer; default answerLimit
 }
 
 // New returns a Docker for the "docker" on PATH.
@@ -46,11 +46,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// silent matches errors of a client that could not ask its engine: a missing socket, an unknown host or context. They say "no such file" and "not found" as
-// well, of other things than those asked for.
+// silent matches errors of a client that could not reach its engine. They contain "no such file" and "not found", too, but about sockets, hosts and contexts.
 var silent = regexp.MustCompile(`(?i)cannot connect to the docker daemon|failed to connect to the docker API|error during connect|failed to initialize|docker endpoint|\bdial (?:unix|tcp)`)
 
-// NotFound reports whether err means that an object does not exist. Of an engine that does not answer nothing is known.
+// NotFound reports whether err means that an object does not exist.
 func NotFound(err error) bool {
 	var de *Error
 	if !errors.As(err, &de) || silent.MatchString(de.Stderr) {
@@ -66,7 +65,7 @@ func Said(err error, text string) bool {
 	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
 }
 
-// taken matches the error of an occupied port, in the words of engines of several ages.
+// taken matches the error of an occupied port, in several engine versions' words.
 var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host port(?: for)?) (\d+\.\d+\.\d+\.\d+:\d+).*(?:port is already allocated|address already in use)`)
 
 // PortTaken returns an error if docker's output says that a published port is occupied, else nil.
@@ -76,8 +75,8 @@ func PortTaken(text string) error {
 		return nil
 	}
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "port_taken", Message: "something else on this machine listens on " + m[1],
-		Cure: "end it; or choose another port: in cluster.yaml, where extraPortMappings has it, else by lab down and lab up",
+		Exit: lab.ExitFailed, Code: "port_taken", Message: "another process listens on " + m[1],
+		Cure: "stop it or choose another port: extraPortMappings in cluster.yaml, else lab down and lab up",
 	}
 }
 
@@ -146,7 +145,7 @@ func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, arg
 
 // Info is the part of `docker info` that lab reads.
 type Info struct {
-	ID              string // of the engine; it stays over restarts, with the engine's data
+	ID              string // of the engine; stored with its data
 	ServerVersion   string
 	CgroupVersion   string // "1" or "2"
 	CgroupDriver    string
@@ -288,7 +287,7 @@ func (d *Docker) answer(ctx context.Context) (Info, error) {
 	case limited.Err() != nil:
 		err = context.Cause(limited)
 	}
-	return Info{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "lab doctor tells why", Err: err}
+	return Info{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer", Cure: "run lab doctor", Err: err}
 }
 
 // Published returns the configured ports of a network's containers, by container and port ("3000/tcp"), running or not.

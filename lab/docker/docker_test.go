@@ -59,8 +59,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// What a client says that reached no engine is not about what it was asked for.
-func TestAnEngineThatDoesNotAnswerLacksNothing(t *testing.T) {
+// An error of a client that reached no engine does not mean that an object is missing.
+func TestErrorsWithoutEngine(t *testing.T) {
 	for text, want := range map[string]struct{ absent, noFile bool }{
 		"Error response from daemon: network lab-demo not found":                                                                                                          {absent: true},
 		"Error: No such object: demo":                                                                                                                                     {absent: true},

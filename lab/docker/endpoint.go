@@ -15,7 +15,7 @@ func (d *Docker) Endpoint(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// ID returns the engine's id, empty if it has none. It stays the same at whatever address.
+// ID returns the engine's id, empty if it has none. It does not depend on the address.
 func (d *Docker) ID(ctx context.Context) (string, error) {
 	info, err := d.answer(ctx)
 	return info.ID, err

@@ -88,7 +88,7 @@ func TestSilentEngine(t *testing.T) {
 					t.Errorf("%d columns: %s", n, c.Found)
 				}
 				if b := r.Check(CheckBuild); b.Status != StatusOK {
-					t.Errorf("what has nothing to do with the engine: %+v", b)
+					t.Errorf("independent of the engine: %+v", b)
 				}
 				time.Sleep(forEver)
 			})
@@ -120,12 +120,12 @@ func TestImagesUnavailable(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "")
 	m := doubtful(t)
 	d := m.doctor()
-	d.o.Images = &lab.Error{Message: "registry mirror x could not be asked what it holds", Cure: "start it", Err: errors.New("connection refused")}
+	d.o.Images = &lab.Error{Message: "registry mirror x could not be listed", Cure: "start it", Err: errors.New("connection refused")}
 	c := d.Run(t.Context()).Check(CheckImages)
 	if c.Status != StatusFail || c.Cure != "start it" || !strings.Contains(c.Found, "connection refused") {
 		t.Errorf("%+v", c)
 	}
 	if c := m.doctor().Run(t.Context()).Check(CheckImages); c.Status != "" {
-		t.Errorf("%+v, and nothing is known against them", c)
+		t.Errorf("%+v without an error", c)
 	}
 }

@@ -55,16 +55,16 @@ func (d *Doctor) engine(ctx context.Context, s seen) Check {
 	_, noDaemon := d.o.Host.LookPath("dockerd")
 	switch {
 	case d.o.Host.OS != "linux":
-		return c.fail("no engine answers", "start Docker Desktop, or another engine of your choice", false)
+		return c.fail("no engine answers", "start Docker Desktop, or another engine", false)
 	case noClient == nil && noDaemon == nil:
-		return c.fail("docker is installed, and no engine runs", "lab doctor --fix starts it", true)
+		return c.fail("docker is installed, but no engine runs", "lab doctor --fix starts it", true)
 	case noApt == nil:
 		return c.fail("no docker engine on this machine", "lab doctor --fix installs Debian's docker.io and starts it", true)
 	}
 	return c.fail("no docker engine on this machine", "install docker and start it; --fix can only do so on Debian", false)
 }
 
-const cureSilence = "see what the engine waits for, or restart it"
+const cureSilence = "check what the engine waits for, or restart it"
 
 // refused reports whether the user lacks permission for the engine's socket.
 func refused(ctx context.Context, socket string) bool {
@@ -83,9 +83,9 @@ func (d *Doctor) cgroup(_ context.Context, s seen) Check {
 	case s.info.CgroupVersion == "2":
 		return c.ok("v2")
 	case s.info.CgroupVersion == "1":
-		return c.ok("v1: works, kubelet is told to accept it (failCgroupV1: false)")
+		return c.ok("v1: works, kubelet accepts it (failCgroupV1: false)")
 	}
-	return c.skip(fmt.Sprintf("the engine does not tell its version (%q)", s.info.CgroupVersion))
+	return c.skip(fmt.Sprintf("the engine does not report its version (%q)", s.info.CgroupVersion))
 }
 
 func (d *Doctor) inotify(_ context.Context, s seen) Check {
@@ -96,7 +96,7 @@ func (d *Doctor) inotify(_ context.Context, s seen) Check {
 	watches, ok1 := d.o.Host.number("fs.inotify.max_user_watches")
 	instances, ok2 := d.o.Host.number("fs.inotify.max_user_instances")
 	if !ok1 || !ok2 {
-		return c.skip("the kernel does not tell its limits")
+		return c.skip("the kernel does not report its limits")
 	}
 	var found, cure []string
 	if watches < inotifyWatches {
@@ -115,7 +115,7 @@ func (d *Doctor) inotify(_ context.Context, s seen) Check {
 		if watches >= inotifyWatches {
 			want = inotifyInstances
 		}
-		return c.warn(fmt.Sprintf("%s, kind wants %d: pods may run out of files", found[0], want), "sysctl "+cure[0], true)
+		return c.warn(fmt.Sprintf("%s, kind wants %d: pods may run out of watches", found[0], want), "sysctl "+cure[0], true)
 	}
 	return c.warn(fmt.Sprintf("%s, kind wants %d and %d", strings.Join(found, ", "), inotifyWatches, inotifyInstances),
 		"lab doctor --fix sets both", true)
@@ -127,7 +127,7 @@ func (d *Doctor) memory(_ context.Context, s seen) Check {
 		return c
 	}
 	need := int64(d.o.Clusters)*clusterMemory + d.o.Engines
-	return c.enough(s.memory.available, need, "end other programs, or leave clusters out: lab up --only NAME")
+	return c.enough(s.memory.available, need, "stop other programs, or lab up --only NAME for fewer clusters")
 }
 
 func (d *Doctor) disk(_ context.Context, s seen) Check {
@@ -154,7 +154,7 @@ func (d *Doctor) disk(_ context.Context, s seen) Check {
 	if err != nil {
 		return c.skip("not checked: " + err.Error())
 	}
-	return c.enough(got, need, "make room at "+where+": docker system df")
+	return c.enough(got, need, "free space at "+where+": docker system df")
 }
 
 // enough compares free with needed. Too little is a warning, as the need is an estimate; less than half is a failure.
@@ -196,11 +196,11 @@ func (d *Doctor) build(ctx context.Context) Check {
 	case len(packages) > 0 && d.apt():
 		cure := "apt-get install " + strings.Join(packages, " ")
 		if len(byHand) > 0 {
-			cure += "; and by hand: " + strings.Join(byHand, ", ")
+			cure += "; manually: " + strings.Join(byHand, ", ")
 		}
 		return c.fail(found, cure, true)
 	}
-	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", ")+"; or bring images along: --images bundle=FILE", false)
+	return c.fail(found, "install "+strings.Join(append(byHand, packages...), ", ")+"; or use --images bundle=FILE", false)
 }
 
 // String returns the name for users.

@@ -32,7 +32,7 @@ func withSpace(err error) error {
 	default:
 		return err
 	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space is left on a disk", Cure: cure + ", then run the command again: it goes on where it ended", Err: err}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space left on a disk", Cure: cure + ", then run the command again: it resumes", Err: err}
 }
 
 // withEngine explains a lost container engine.
@@ -47,7 +47,7 @@ func withEngine(err error) error {
 		return err
 	}
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine has gone while lab worked", Err: err,
-		Details: []string{err.Error(), "the lab's containers, and what they hold, are kept"}, Cure: "as root on Linux, lab up --fix starts it and goes on; else start it, then lab up",
+		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine stopped responding", Err: err,
+		Details: []string{err.Error(), "the lab's containers and their data are kept"}, Cure: "as root on Linux: lab up --fix; else start it, then lab up",
 	}
 }

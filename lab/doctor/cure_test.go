@@ -36,6 +36,6 @@ func TestCureLostEngine(t *testing.T) {
 
 	engine(`echo '{"ServerVersion": "28.2.2"}'`)
 	if got := Cure(listing); got != listing {
-		t.Errorf("the engine answers, and %v", got)
+		t.Errorf("with a running engine: %v", got)
 	}
 }

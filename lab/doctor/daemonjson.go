@@ -79,7 +79,7 @@ func (c daemonConfig) program() (path string, args []string, err error) {
 		return "", nil, fmt.Errorf("runtimes.%s: %w", name, err)
 	}
 	if entry.Path == "" || entry.RuntimeType != "" {
-		return "", nil, fmt.Errorf("its default runtime %s is a shim (%s) and no program that can be wrapped", name, entry.RuntimeType)
+		return "", nil, fmt.Errorf("its default runtime %s is a shim (%s), which cannot be wrapped", name, entry.RuntimeType)
 	}
 	return entry.Path, entry.RuntimeArgs, nil
 }

@@ -41,7 +41,7 @@ type Check struct {
 	ID      string `json:"id"`
 	Title   string `json:"title"`
 	Status  Status `json:"status"`
-	Found   string `json:"found"`   // one line of at most 61 columns, beside a title on 80
+	Found   string `json:"found"`   // one line of at most 61 columns, which with a title makes 80
 	Cure    string `json:"cure"`    // one line; may be empty
 	Fixable bool   `json:"fixable"` // fixed by `lab doctor --fix`, as root
 }
@@ -116,7 +116,7 @@ func (r Report) Err() error {
 	e.Message = "this machine cannot run the lab yet: " + strings.Join(failed, ", ")
 	e.Cure = "lab doctor shows all checks"
 	if fixable {
-		e.Cure = "as root, lab up --fix cures it and goes on"
+		e.Cure = "as root, lab up --fix cures it and continues"
 	}
 	return e
 }

@@ -19,9 +19,9 @@ import (
 	"homelab/lab/docker"
 )
 
-// TestFixOnARealEngine starts a second dockerd as Fix does, on a host without CAP_SYS_RESOURCE. It needs root and
+// TestFixRealEngine starts a second dockerd like Fix, on a host without CAP_SYS_RESOURCE. It needs root and
 // dockerd.
-func TestFixOnARealEngine(t *testing.T) {
+func TestFixRealEngine(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -36,7 +36,7 @@ func TestFixOnARealEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
 	engine := docker.New()
 	d := New(Options{Docker: engine, Clusters: 1, Host: Host{
-		DaemonJSON: "/nonexistent: the path on dockerd's command line is to be found",
+		DaemonJSON: "/nonexistent: the path is on dockerd's command line",
 		PIDFile:    filepath.Join(dir, "docker.pid"),
 		Socket:     socket,
 		Log:        filepath.Join(dir, "dockerd.log"),
@@ -51,7 +51,7 @@ func TestFixOnARealEngine(t *testing.T) {
 
 	before := d.Run(ctx)
 	if got := before.Check(CheckDocker); got.Status != StatusFail || !got.Fixable {
-		t.Fatalf("before anything runs: %+v", got)
+		t.Fatalf("before the start: %+v", got)
 	}
 	var said []string
 	say := func(line string) { said = append(said, line); t.Log("fix: " + line) }
@@ -64,10 +64,10 @@ func TestFixOnARealEngine(t *testing.T) {
 	}
 	pid, ok := d.o.Host.dockerd()
 	if !ok {
-		t.Fatal("dockerd answers, and its pid file does not name it")
+		t.Fatal("dockerd answers, but its pid file is wrong")
 	}
 	if sid, err := session(pid); err != nil || sid == syscall.Getpgrp() {
-		t.Fatalf("dockerd is in the session %d of this test (%v): an interrupt would end it", sid, err)
+		t.Fatalf("dockerd is in the test's session %d (%v): an interrupt would end it", sid, err)
 	}
 	importBox(t, engine)
 
@@ -76,12 +76,12 @@ func TestFixOnARealEngine(t *testing.T) {
 	r := d.Run(ctx)
 	t.Logf("privileged, before: %v; the check: %+v", err, r.Check(CheckPrivileged))
 	if (err != nil) != (r.Check(CheckPrivileged).Status == StatusFail) {
-		t.Fatalf("the check says %+v, and the engine %v", r.Check(CheckPrivileged), err)
+		t.Fatalf("check: %+v, engine: %v", r.Check(CheckPrivileged), err)
 	}
 	if lacks && strings.HasPrefix(r.Summary(), "docker 20.") && err == nil {
-		t.Fatal("this old engine was to refuse a privileged container on this host")
+		t.Fatal("this old engine should have refused a privileged container")
 	}
-	// Register the runtime even on a healthy host, to see that it does no harm.
+	// Register the runtime even on a healthy host, to check that it does no harm.
 	if err := d.fixRuntime(ctx, say); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestFixOnARealEngine(t *testing.T) {
 	}
 	set, err := strconv.ParseUint(strings.TrimSpace(string(out)), 16, 64)
 	if err != nil || set&(1<<capSysResource) != 0 || set&(1<<21) == 0 {
-		t.Fatalf("exec --privileged has %s: it wants CAP_SYS_ADMIN and no CAP_SYS_RESOURCE", out)
+		t.Fatalf("exec --privileged has %s, want CAP_SYS_ADMIN without CAP_SYS_RESOURCE", out)
 	}
 	if _, err := engine.Output(ctx, nil, "rm", "--force", id); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"homelab/lab"
 )
 
-var update = flag.Bool("update", false, "write what the tests got into their golden files")
+var update = flag.Bool("update", false, "write the golden files")
 
 // TestReports reads machines from testdata/machines, one txtar each: machine.json, host files and the expected report.
 func TestReports(t *testing.T) {

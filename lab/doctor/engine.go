@@ -42,19 +42,19 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 	if d.o.Host.systemd() {
 		say("starting docker with systemctl")
 		if _, err := d.o.Host.Run(ctx, nil, "systemctl", "start", "docker"); err != nil {
-			return fmt.Errorf("%w (journalctl -u docker tells more)", err)
+			return fmt.Errorf("%w (see journalctl -u docker)", err)
 		}
 		return await(ctx, startTimeout, d.answers)
 	}
 	if err := d.clearPIDFile(say); err != nil {
 		return err
 	}
-	say("starting dockerd, which writes to " + d.o.Host.Log)
+	say("starting dockerd, which logs to " + d.o.Host.Log)
 	err := d.startDockerd(ctx)
 	if early := (final{}); errors.As(err, &early) {
 		// A killed dockerd leaves containerd's pid file. If another process has that pid now, the next dockerd times
 		// out waiting for it, removes the file and exits (seen with 20.10). The one after that starts.
-		say("dockerd ended: once more")
+		say("dockerd exited: retrying")
 		err = d.startDockerd(ctx)
 	}
 	return err
@@ -69,7 +69,7 @@ func (d *Doctor) clearPIDFile(say func(string)) error {
 	if _, lives := d.o.Host.dockerd(); lives {
 		return nil
 	}
-	say("removing " + d.o.Host.PIDFile + ", which a dockerd that was killed left behind")
+	say("removing " + d.o.Host.PIDFile + ", left by a killed dockerd")
 	return os.Remove(d.o.Host.PIDFile)
 }
 
@@ -124,7 +124,7 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 			if _, other := d.o.Host.dockerd(); err == nil || other {
 				return err
 			}
-			return final{fmt.Errorf("dockerd ended at once: %w", cmp.Or(end, errors.New("exit status 0")))}
+			return final{fmt.Errorf("dockerd exited: %w", cmp.Or(end, errors.New("exit status 0")))}
 		default:
 			return err
 		}
@@ -136,7 +136,7 @@ func (d *Doctor) startDockerd(ctx context.Context) error {
 	return nil
 }
 
-// final is an error that retrying does not cure.
+// final is a permanent error.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }

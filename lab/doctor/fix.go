@@ -26,7 +26,7 @@ func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 	}
 	if c := r.Check(CheckDocker); c.Status == StatusFail && c.Fixable {
 		if err := d.fixEngine(ctx, say); err != nil {
-			return fixError("bring up a docker engine", err)
+			return fixError("start a docker engine", err)
 		}
 		r = d.Run(ctx) // the engine was missing for some checks
 	}
@@ -42,7 +42,7 @@ func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
 	}
 	if wanted(r, CheckBuild) {
 		if err := d.fixBuild(ctx, say); err != nil {
-			return fixError("install what images are built with", err)
+			return fixError("install the build tools", err)
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (d *Doctor) fixInotify(say func(string)) error {
 		return nil // no sysctl settings at boot
 	}
 	path := filepath.Join(d.o.Host.Sysctl, "60-lab.conf")
-	say("keeping them over a reboot in " + path)
+	say("making them permanent in " + path)
 	text := "# Written by lab doctor --fix: kind's nodes watch many files.\n" + strings.Join(lines, "\n") + "\n"
 	return writeAtomic(path, []byte(text), 0o644)
 }
@@ -125,7 +125,7 @@ func (d *Doctor) install(ctx context.Context, say func(string), packages []strin
 	if err == nil || fresh || ctx.Err() != nil {
 		return err
 	}
-	say("the package lists may be stale: apt-get update, and once more")
+	say("the package lists may be stale: apt-get update, then retrying")
 	if updateErr := apt("update"); updateErr != nil {
 		return errors.Join(err, updateErr)
 	}

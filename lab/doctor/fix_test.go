@@ -70,7 +70,7 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 	want := []string{
 		"fetching Debian's package lists: apt-get update",
 		"installing docker.io with apt-get",
-		"starting dockerd, which writes to /var/log/lab-dockerd.log",
+		"starting dockerd, which logs to /var/log/lab-dockerd.log",
 		"fetching Debian's package lists: apt-get update", // none yet
 		"installing gcc, libseccomp-dev with apt-get",
 	}
@@ -103,7 +103,7 @@ func TestFixDockerdFails(t *testing.T) {
 func TestFixRetriesDockerd(t *testing.T) {
 	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; `+serve)
 	said, err := fix(t, m)
-	if err != nil || said[len(said)-1] != "dockerd ended: once more" {
+	if err != nil || said[len(said)-1] != "dockerd exited: retrying" {
 		t.Fatalf("%v, said %q", err, said)
 	}
 }
@@ -125,7 +125,7 @@ func TestFixConcurrentStart(t *testing.T) {
 	}
 }
 
-func TestFixLeavesStartingToSystemd(t *testing.T) {
+func TestFixStartsWithSystemd(t *testing.T) {
 	m := bare(t, "exit 1")
 	m.Programs = append(m.Programs, "docker", "dockerd")
 	write(t, m.path("proc/1/comm"), "systemd\n")
@@ -191,19 +191,19 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 			t.Errorf("watches: %s", got)
 		}
 		if got := read(t, m.path("proc/sys/fs/inotify/max_user_instances")); got != "4096\n" {
-			t.Errorf("a limit that was high enough was lowered to %s", got)
+			t.Errorf("a sufficient limit was lowered to %s", got)
 		}
 		conf, err := os.ReadFile(m.path("etc/sysctl.d/60-lab.conf"))
 		if boots != (err == nil) || boots && !strings.Contains(string(conf), "fs.inotify.max_user_watches = 524288\n") {
 			t.Errorf("sysctl.d there: %t, and it holds %q, %v", boots, conf, err)
 		}
 		if said, err := fix(t, m); err != nil || len(said) > 0 {
-			t.Errorf("again: %q, %v", said, err)
+			t.Errorf("second Fix: %q, %v", said, err)
 		}
 	}
 }
 
-// engineThatReloads returns a machine whose engine refuses privileged containers and supports reloading daemon.json.
+// engineThatReloads returns a machine whose engine refuses privileged containers and reloads daemon.json.
 func engineThatReloads(t *testing.T, daemonJSON string) *machine {
 	m := newMachine(t)
 	decode(t, engineInfo, &m.Info)
@@ -286,7 +286,7 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 		t.Error(diff)
 	}
 	if !executable(m.path("usr/local/lib/lab/lab-runc")) {
-		t.Error("a runtime that was deleted is not written again")
+		t.Error("deleted runtime was not recreated")
 	}
 }
 
@@ -302,7 +302,7 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 		t.Errorf("script: %s", script)
 	}
 	if got := read(t, m.path("etc/docker/daemon.json")); strings.Count(got, "--debug") != 2 {
-		t.Errorf("the arguments are not kept for the new one: %s", got)
+		t.Errorf("the arguments are lost: %s", got)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestFixInvalidDaemonJSON(t *testing.T) {
 		m := engineThatReloads(t, text)
 		_, err := fix(t, m)
 		var e *lab.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), "daemon.json was left as it is") {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), "daemon.json was not changed") {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got := read(t, m.path("etc/docker/daemon.json")); got != text {
@@ -352,14 +352,14 @@ func TestFixRestoresDaemonJSON(t *testing.T) {
 		d := m.doctor()
 		r := d.Run(t.Context())
 		if err := d.Fix(ctx, r, func(string) {}); err == nil {
-			t.Fatal("an engine that refuses is no error")
+			t.Fatal("no error from a refusing engine")
 		}
 		got, err := os.ReadFile(m.path("etc/docker/daemon.json"))
 		if text == "" != errors.Is(err, os.ErrNotExist) || string(got) != text {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 		if !slices.Equal(m.reloaded, []int{dockerdPID}) {
-			t.Errorf("%v were told to reload", m.reloaded)
+			t.Errorf("%v were reloaded", m.reloaded)
 		}
 	}
 }
@@ -395,6 +395,6 @@ func TestFixRemovesStalePIDFile(t *testing.T) {
 		t.Errorf("%v, said %q", err, said)
 	}
 	if _, err := os.Stat(m.path("run/docker.pid")); err == nil {
-		t.Error("it is still there")
+		t.Error("it still exists")
 	}
 }

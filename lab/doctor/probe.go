@@ -29,16 +29,16 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	case !s.local:
 		return c.skip("not checked: the engine runs on another machine")
 	case ours && !executable(d.o.Host.Runtime):
-		return c.fail(d.o.Host.Runtime+" is gone, and the engine needs it", "lab doctor --fix writes it again", true)
+		return c.fail(d.o.Host.Runtime+" is gone, but the engine needs it", "lab doctor --fix recreates it", true)
 	case ours:
-		return c.ok("by " + runtimeName + ", which asks for no CAP_SYS_RESOURCE")
+		return c.ok("with " + runtimeName + ", which drops CAP_SYS_RESOURCE")
 	case s.caps.sysResource || !s.caps.known:
-		return c.ok("the host holds back nothing that is needed")
+		return c.ok("the host grants all needed capabilities")
 	}
 	// A running Kind node is proof enough; that is the case at the second `lab up`.
 	nodes, err := d.o.Docker.Output(ctx, nil, "ps", "--quiet", "--filter", "label=io.x-k8s.kind.cluster")
 	if err == nil && len(nodes) > 0 {
-		return c.ok("kind's nodes run already")
+		return c.ok("kind's nodes are running")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return c.silent(err)
@@ -50,13 +50,13 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 		return c.ok("tried with runtime " + s.info.DefaultRuntime)
 	case errors.As(err, &de) && strings.Contains(de.Stderr, "unable to apply caps"):
 		return c.fail("refused: the host's bounding set lacks CAP_SYS_RESOURCE",
-			"lab doctor --fix registers a runtime that does not ask for it", true)
+			"lab doctor --fix registers a runtime that drops it", true)
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.skip("not tried: " + err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return c.silent(err)
 	}
-	return c.fail("a container made to try it fails: "+firstLine(err.Error()), "see the log of the engine", false)
+	return c.fail("a test container fails: "+firstLine(err.Error()), "check the engine's log", false)
 }
 
 // silent is the result of a check that the engine did not answer.

@@ -36,8 +36,8 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 	pid, ok := host.dockerd()
 	if !ok {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_cured", Message: "no dockerd has its process id in " + host.PIDFile,
-			Cure: "this engine is kept by other means: register a runtime there that drops CAP_SYS_RESOURCE",
+			Exit: lab.ExitFailed, Code: "not_cured", Message: "no running dockerd in " + host.PIDFile,
+			Cure: "register a runtime that drops CAP_SYS_RESOURCE in its configuration",
 		}
 	}
 	file := host.configFile(pid)
@@ -49,7 +49,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 	merged, wrapped, err := host.plan(file, old)
 	if err != nil {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_cured", Message: file + " was left as it is", Err: err, Cure: "mend it by hand, then lab doctor --fix",
+			Exit: lab.ExitFailed, Code: "not_cured", Message: file + " was not changed", Err: err, Cure: "repair it, then lab doctor --fix",
 		}
 	}
 	script := []byte(strings.ReplaceAll(trimmedRuntime, "@RUNC@", shellQuote(wrapped)))
@@ -66,7 +66,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 		text := "registering it in " + file
 		if existed {
 			backup := file + backupSuffix
-			text += ", which keeps all it held; as it was: " + backup
+			text += ", which keeps its other settings; backup: " + backup
 			say(text)
 			if err := writeAtomic(backup, old, 0o644); err != nil {
 				return err
@@ -78,12 +78,12 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 			return err
 		}
 	}
-	say("making docker read it: SIGHUP to process " + strconv.Itoa(pid))
+	say("reloading docker: SIGHUP to process " + strconv.Itoa(pid))
 	err = d.reloadInto(ctx, pid, runtimeName)
 	if err == nil || bytes.Equal(merged, old) {
 		return err
 	}
-	say("docker did not take it: putting " + file + " back")
+	say("docker rejected it: restoring " + file)
 	if existed {
 		return errors.Join(err, writeAtomic(file, old, 0o644))
 	}
@@ -123,7 +123,7 @@ func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
 	return await(ctx, reloadTimeout, func(ctx context.Context) error {
 		info, err := d.o.Docker.Info(ctx)
 		if err == nil && info.DefaultRuntime != want {
-			err = fmt.Errorf("the default runtime is still %s (its log tells why; a flag of dockerd may forbid it)", info.DefaultRuntime)
+			err = fmt.Errorf("the default runtime is still %s (see its log; a flag of dockerd may forbid it)", info.DefaultRuntime)
 		}
 		return err
 	})

@@ -17,16 +17,16 @@ import (
 	"homelab/lab/render"
 )
 
-// control are the words that estates have for the cluster which runs the engine.
+// control matches usual names of the engine's cluster.
 var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|argocd)([-_].*)?$`)
 
 // asked is a label that a generator selects clusters by.
 type asked struct {
-	key, value string // value is empty where any does
+	key, value string // empty for any value
 	at         lab.Position
 }
 
-// selectors are the labels that the ApplicationSets ask for, in the order of the files.
+// selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
 func (d *drafting) selectors() []asked {
 	var list []asked
 	for _, doc := range d.docs {
@@ -52,7 +52,7 @@ func (d *drafting) selectors() []asked {
 	return list
 }
 
-// environments makes the hub, and a spoke for every environment that is selected; one where none is.
+// environments adds the hub, and a spoke for every selected environment, at least one.
 func (d *drafting) environments() {
 	d.environment(lab.DefaultEnvironment)
 	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
@@ -62,9 +62,9 @@ func (d *drafting) environments() {
 	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
 	if slices.ContainsFunc(d.docs, func(doc *document) bool {
-		return slices.ContainsFunc(d.aims(doc), func(to appset.Destination) bool { return to.Name == appset.InClusterName })
+		return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return to.Name == appset.InClusterName })
 	}) {
-		d.estate.Clusters[0].Name = appset.InClusterName // as Argo CD calls it where nobody registers it
+		d.estate.Clusters[0].Name = appset.InClusterName // Argo CD's default name
 	}
 	selected := d.environmentNames()
 	names, targets := slices.Clone(selected), d.targets()
@@ -74,7 +74,7 @@ func (d *drafting) environments() {
 		}
 	}
 	if d.alone {
-		d.settle(names)
+		d.useHubOnly(names)
 		return
 	}
 	if len(names) == 0 {
@@ -96,9 +96,9 @@ func (d *drafting) environments() {
 	}
 }
 
-// oneAtATime reports whether a set that leads to others makes the same Application for every cluster: the repositories are for an Argo CD in each cluster, that knows
-// this one alone.
-func (d *drafting) oneAtATime() bool {
+// perCluster reports whether a set of Applications of others generates the same names for every cluster: the repositories
+// are for one Argo CD per cluster.
+func (d *drafting) perCluster() bool {
 	if len(d.secrets) > 0 || len(d.estate.Clusters) == 1 {
 		return false
 	}
@@ -120,7 +120,7 @@ func (d *drafting) oneAtATime() bool {
 	return false
 }
 
-// idle reports whether nothing goes to the spoke that nothing names, whatever is switched on.
+// idle reports whether the invented spoke gets nothing, even with all addons enabled.
 func (d *drafting) idle() bool {
 	if !d.invented {
 		return false
@@ -155,8 +155,8 @@ func (d *drafting) idle() bool {
 	return goes
 }
 
-// settle makes the hub the one cluster, in the first of the environments.
-func (d *drafting) settle(names []string) {
+// useHubOnly makes the hub the only cluster, in the first environment.
+func (d *drafting) useHubOnly(names []string) {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	for i, name := range slices.Compact(names) {
 		d.environment(name).Order = i + 1
@@ -166,22 +166,22 @@ func (d *drafting) settle(names []string) {
 	}
 }
 
-// hosts reports whether a cluster gets addons: a spoke, or the hub where it is the only one.
+// hosts reports whether a cluster gets addons: a spoke, or a lone hub.
 func (d *drafting) hosts(c *lab.Cluster) bool {
 	return c.Role == lab.RoleSpoke || len(d.estate.Clusters) == 1
 }
 
-// onHubAlone reports whether everything goes to the cluster that the engine runs in.
+// onHubAlone reports whether everything is deployed to the engine's cluster.
 func (d *drafting) onHubAlone() bool {
 	return !slices.ContainsFunc(d.docs, func(doc *document) bool {
-		return slices.ContainsFunc(d.aims(doc), func(to appset.Destination) bool { return !target{name: to.Name, server: to.Server}.hub() })
+		return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return !target{name: to.Name, server: to.Server}.hub() })
 	})
 }
 
-// stage are the usual names of environments.
+// stage matches usual names of environments.
 var stage = regexp.MustCompile(`dev|test|staging|prod`)
 
-// environmentNames are those that generators select; one that means the hub becomes its label.
+// environmentNames returns the environments that generators select; one that means the hub becomes its label.
 func (d *drafting) environmentNames() []string {
 	hub := &d.estate.Clusters[0]
 	var names []string
@@ -209,7 +209,7 @@ func (d *drafting) environmentNames() []string {
 	return names
 }
 
-// rank is where an environment stands in the order of promotion, by the names that are usual.
+// rank returns the order of promotion of usual environment names.
 func rank(name string) int {
 	for i, pattern := range []string{`^(dev|development|sandbox|lab)`, `^(test|qa|int)`, `^(stag|stg|uat|pre)`, `^(prod|prd|live)`} {
 		if regexp.MustCompile(pattern).MatchString(name) {
@@ -219,7 +219,7 @@ func rank(name string) int {
 	return 1
 }
 
-// selected gives the clusters the labels that generators ask for.
+// selected sets the labels that generators select by.
 func (d *drafting) selected() {
 	own := d.registered(d.estate.Clusters[0])
 	for _, s := range d.selectors() {
@@ -252,7 +252,7 @@ func (d *drafting) selected() {
 	}
 }
 
-// switches turns on the addons that can be had from the repositories themselves.
+// switches enables the addons that the repositories contain.
 func (d *drafting) switches() {
 	for _, s := range d.selectors() {
 		key, ok := strings.CutPrefix(s.key, "enable_")
@@ -277,7 +277,7 @@ func (d *drafting) switches() {
 	}
 }
 
-// elsewhere is a repository beyond the mounted ones that the sets of an addon need; empty where they need none.
+// elsewhere returns an unmounted repository that an addon's sets need, or "".
 func (d *drafting) elsewhere(label string) string {
 	for _, doc := range d.docs {
 		if doc.set == nil || !slices.ContainsFunc(doc.set.Selectors(), func(s metav1.LabelSelector) bool {
@@ -288,7 +288,7 @@ func (d *drafting) elsewhere(label string) string {
 		}
 		x, err := doc.set.Expand(d.world())
 		if err != nil {
-			return "what only the running engine can tell: " + fmt.Sprint(err)
+			return "an unknown source: " + fmt.Sprint(err)
 		}
 		for _, app := range x.Applications {
 			for _, source := range app.Spec.All() {
@@ -312,7 +312,7 @@ func (d *drafting) elsewhere(label string) string {
 	return ""
 }
 
-// engineNamespace is where most of the documents lie; empty for the engine's usual one.
+// engineNamespace returns the namespace of most documents, or "" for the engine's default.
 func (d *drafting) engineNamespace() string {
 	count := map[string]int{}
 	for _, doc := range d.docs {

@@ -1,5 +1,5 @@
-// Package draft writes an estate beside Git repositories that know nothing of lab: the clusters that their ApplicationSets select, or that Flux has folders for, the
-// keys that are read, and roots that lead to them.
+// Package draft writes an estate for existing Git repositories: the clusters that their ApplicationSets select or that
+// Flux has folders for, the keys that they read, and roots that sync them.
 package draft
 
 import (
@@ -18,30 +18,31 @@ import (
 	"homelab/lab/estate"
 )
 
-// How a value came to be.
+// Origins of a value.
 const (
-	Found  = "found"       // as the repository has it
-	MadeUp = "made up"     // any value does, and lab chose one
-	Open   = "to be given" // the repository has no value
+	Found  = "found"       // in the repository
+	MadeUp = "made up"     // chosen by lab
+	Open   = "to be given" // unknown
 
-	Bridged = "from the bridge" // as lab makes it up for each cluster
+	Bridged = "from the bridge" // generated per cluster
 )
 
-// Key is what the repositories read, or select clusters by: a label, an annotation, a key of a ConfigMap or a Secret, or either as a whole.
+// Key is something that the repositories read or select clusters by: a label, an annotation, a key of a ConfigMap or
+// Secret, or a whole ConfigMap or Secret.
 type Key struct {
 	Name  string
-	In    string // the ConfigMap or Secret that has it, "configmap flux-system/settings"; empty for a label or an annotation
+	In    string // ConfigMap or Secret, "configmap flux-system/settings"; empty for labels and annotations
 	Label bool
 	Value string
 	How   string
-	At    lab.Position // where it is read
+	At    lab.Position // first read
 }
 
-// Switch is an addon.
+// Switch is an addon and whether it is enabled.
 type Switch struct {
 	Addon string
 	On    bool
-	Why   string // it is off; empty where it is on
+	Why   string // reason if off
 	At    lab.Position
 }
 
@@ -50,39 +51,38 @@ type Draft struct {
 	Files        fs.FS
 	Repositories []lab.Repository
 	Clusters     []string // hub first
-	Namespace    string   // of the engine; empty for its usual one
+	Namespace    string   // of the engine; empty for the default
 
 	Keys   []Key
 	Addons []Switch
 	Roots  []lab.Position // of the ApplicationSets and Applications that the root syncs
-	Beside []lab.Position // of those that nothing leads to, and that the root leaves out
+	Beside []lab.Position // of unreachable ones, which the root does not sync
 
-	Without []Left // of what Flux is led to, and that does not come to the lab
+	Without []Left // objects for Flux that the draft leaves out
 }
 
-// Left is an object that a draft leaves out.
+// Left is a left-out object.
 type Left struct {
 	At  lab.Position
 	Why string
 }
 
-// drafting is a draft in the making.
 type drafting struct {
 	Draft
 	estate    *lab.Estate
 	docs      []*document
-	secrets   []target // clusters that the repositories register
-	projects  []string // that the repositories have
-	permitted []string // servers that these permit
+	secrets   []target // clusters registered in the repositories
+	projects  []string // in the repositories
+	permitted []string // servers permitted by these
 	keys      map[string]*Key
 	taken     map[*document]bool // by the root
 	rendered  map[string]bool    // sources of Applications
 	flux      syncs
 	alone     bool // the hub is the only cluster
-	invented  bool // nothing names a spoke, and there is one all the same
+	invented  bool // the spoke is not in the repositories
 }
 
-// New drafts the estate of a lab beside repositories, the first of which has the root.
+// New drafts an estate for repositories, the first of which has the root.
 func New(name string, repositories []lab.Repository) (*Draft, error) {
 	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, taken: map[*document]bool{}, rendered: map[string]bool{}}
 	for i := range d.estate.Repositories {
@@ -97,7 +97,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "no_applications",
 			Message: "no ApplicationSet or Application in " + folders(repositories) + ", and no folder that Flux syncs to a cluster",
-			Cure:    "name the repository that has them: lab init --from DIR NEW",
+			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
 	}
 	d.Namespace = d.engineNamespace()
@@ -107,7 +107,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		d.cloud()
 		d.selected()
 		d.read()
-		if !d.alone && d.oneAtATime() {
+		if !d.alone && d.perCluster() {
 			d.alone = true
 			continue
 		}
@@ -124,7 +124,6 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	return d.done(d.write()), nil
 }
 
-// done is the draft of what was found out.
 func (d *drafting) done(f fs.FS) *Draft {
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
@@ -154,7 +153,7 @@ func folders(repositories []lab.Repository) string {
 	return strings.Join(names, ", ")
 }
 
-// cloud is the one whose keys are read; none where there are no such keys.
+// cloud sets the provider whose keys are read, if any.
 func (d *drafting) cloud() {
 	for _, doc := range d.docs {
 		for _, u := range doc.uses {
@@ -178,7 +177,7 @@ func (d *drafting) environment(name string) *lab.Environment {
 	return &d.estate.Environments[len(d.estate.Environments)-1]
 }
 
-// note keeps how a key came to its value; the first place where it is read counts.
+// note records a key at the first position where it is read.
 func (d *drafting) note(k Key) {
 	id := k.In + fmt.Sprint(k.Label, k.Name)
 	if _, known := d.keys[id]; !known {
@@ -186,17 +185,14 @@ func (d *drafting) note(k Key) {
 	}
 }
 
-// world is what the ApplicationSets are expanded against.
 func (d *drafting) world() appset.World { return estate.World(d.estate, d.estate.Clusters) }
 
-// registered are the labels and annotations that a cluster of the draft has.
 func (d *drafting) registered(c lab.Cluster) lab.Registration {
 	env, _ := d.estate.Environment(c.Environment)
 	def, _ := d.estate.Environment(lab.DefaultEnvironment)
 	return bridge.Build(d.estate.Name, env, def, c, bridge.InputsOf(d.estate))
 }
 
-// files is what a draft writes.
 type files map[string]string
 
 func (f files) fs() fs.FS {

@@ -16,14 +16,13 @@ import (
 	"homelab/lab/strict"
 )
 
-// syncs are the documents of repositories that Flux starts from.
+// syncs are candidates for Flux's roots.
 type syncs struct {
 	kustomizations []synced
 	repositories   []synced // GitRepositories
 	instances      []synced // specs of FluxInstances, of Flux Operator
 }
 
-// synced is such a document.
 type synced struct {
 	repo *lab.Repository
 	file string // within the repository
@@ -31,7 +30,7 @@ type synced struct {
 	at   lab.Position
 }
 
-// syncs is the folder that a Kustomization syncs, "." for the whole repository.
+// syncs returns the folder of a Kustomization, "." for the whole repository.
 func (d synced) syncs() string {
 	return path.Clean(strings.TrimPrefix(path.Join("/", scalar(d.node, "spec", "path")), "/"))
 }
@@ -47,28 +46,27 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
 		doc.node = child(n, "spec")
 		s.instances = append(s.instances, doc)
-	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart that makes a FluxInstance
+	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart flux-instance
 		if doc.node = child(child(child(n, "spec"), "values"), "instance"); child(doc.node, "sync") != nil {
 			s.instances = append(s.instances, doc)
 		}
 	}
 }
 
-// fluxRoot is what the Flux of one cluster starts from.
 type fluxRoot struct {
 	cluster string
 	repo    *lab.Repository
-	dir     string // that it syncs
+	dir     string // synced folder
 	at      lab.Position
-	url     string     // as the repository has its own address; empty where it does not say
+	url     string     // the repository's own address, or empty
 	name    string     // of the GitRepository and of the Kustomization
-	spec    *yaml.Node // of the Kustomization; nil where there is none
+	spec    *yaml.Node // of the Kustomization, or nil
 
-	patches []fluxset.Patch // with which all that it leads to works here
+	patches []fluxset.Patch // to make it work here
 }
 
-// roots finds the folders of clusters: those that a Kustomization syncs which lies in them, as after `flux bootstrap`, those of a FluxInstance, and without
-// either the folders of clusters/ that have Kustomizations; without those, the folders of Kustomizations that no other one leads to.
+// roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
+// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs.
 func (s *syncs) roots() []fluxRoot {
 	var list []fluxRoot
 	add := func(r fluxRoot) {
@@ -121,7 +119,7 @@ func (s *syncs) roots() []fluxRoot {
 	return list
 }
 
-// leadsTo reports whether another Kustomization syncs the folder that one lies in.
+// leadsTo reports whether another Kustomization syncs k's folder.
 func (s *syncs) leadsTo(k synced) bool {
 	return slices.ContainsFunc(s.kustomizations, func(o synced) bool {
 		dir := o.syncs()
@@ -129,11 +127,11 @@ func (s *syncs) leadsTo(k synced) bool {
 	})
 }
 
-// fluxDraft drafts an estate in which every cluster has a Flux of its own, as it has upstream.
+// fluxDraft drafts an estate with one Flux per cluster.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
 		if r.url != "" {
-			r.repo.URL = r.url // manifests have it so
+			r.repo.URL = r.url
 		}
 		d.Roots = append(d.Roots, r.at)
 	}
@@ -159,7 +157,7 @@ func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	return d.done(out.fs()), nil
 }
 
-// fluxClusters makes a cluster of each root. One alone is the hub; of several it is the one that is called so, or another.
+// fluxClusters adds a cluster for each root. A lone one is the hub; of several, the one so named, or an additional one.
 func (d *drafting) fluxClusters(roots []fluxRoot) {
 	d.environment(lab.DefaultEnvironment)
 	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Mounts: map[string]string{}}
@@ -187,18 +185,18 @@ func (d *drafting) fluxClusters(roots []fluxRoot) {
 	}
 }
 
-// withoutFlux are the patches by which a root leaves out what installs Flux, which lab does.
+// withoutFlux deletes objects that install Flux.
 var withoutFlux = []fluxset.Patch{without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}), without(map[string]string{"group": "fluxcd.controlplane.io"})}
 
 func without(target map[string]string) fluxset.Patch {
 	return fluxset.Patch{Target: target, Patch: fluxset.Deleted}
 }
 
-// sync is what a cluster's Flux starts from: the estate's folder of the cluster, and then the repository's, as its own Kustomization has it.
+// sync returns a cluster's root: the estate's folder of the cluster, then the repository's with its Kustomization's spec.
 func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	var b bytes.Buffer
-	b.WriteString("# What Flux starts from: the estate, and then " + path.Join(r.repo.Dir, r.dir) + ", both from the lab's forge.\n")
-	const own = bridge.Estate // beside theirs, which is called flux-system
+	b.WriteString("# Flux's root: the estate, then " + path.Join(r.repo.Dir, r.dir) + ", both from the lab's forge.\n")
+	const own = bridge.Estate // theirs is flux-system
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, "main")) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(scalar(r.spec, "sourceRef", "name"), r.name)
@@ -206,7 +204,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of a former API
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of an old API
 		default:
 			spec.add(key, r.spec.Content[i+1])
 		}
@@ -218,7 +216,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	for _, p := range slices.Concat(withoutFlux, r.patches) {
 		var n yaml.Node
 		if err := n.Encode(p); err != nil {
-			panic(err) // texts of our own
+			panic(err) // our own text
 		}
 		if p.Why != "" {
 			n.HeadComment = p.Why + ": " + p.At.String()

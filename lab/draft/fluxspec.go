@@ -10,7 +10,7 @@ import (
 	"homelab/lab/render"
 )
 
-// built is the spec of a Kustomization as the folder that it syncs has it, or its own folder: with the patches that a kustomization there has for it.
+// built returns the spec of a Kustomization after the patches of the kustomization in its synced or own folder.
 func (d synced) built() *yaml.Node {
 	for _, dir := range []string{d.syncs(), path.Dir(d.file)} {
 		docs, _, err := render.Kustomization{FS: d.repo.FS, Path: dir}.Build()
@@ -24,7 +24,7 @@ func (d synced) built() *yaml.Node {
 	return child(d.node, "spec")
 }
 
-// instance is the spec of the Kustomization that Flux Operator makes of a FluxInstance, with the patches that the instance has for it; nil where it has none.
+// instance returns the spec of a FluxInstance's Kustomization after the instance's patches, or nil without patches.
 func (d synced) instance(name string) *yaml.Node {
 	theirs := child(child(d.node, "kustomize"), "patches")
 	if theirs == nil {

@@ -19,7 +19,6 @@ import (
 // cloneDir is the estate's folder for clones.
 const cloneDir = "repositories"
 
-// cloneLimit is the timeout of a clone.
 const cloneLimit = 10 * time.Minute
 
 // Write drafts an estate in dir, which must be missing or empty, from repositories: folders, which are not changed, or
@@ -44,7 +43,7 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 		cloned = cloned || strings.HasPrefix(r.Dir, staged)
 		repositories = append(repositories, r)
 	}
-	p("reading what the repositories hold")
+	p("reading the repositories")
 	mounted, err := estate.Mount(dir, repositories)
 	if err != nil {
 		return nil, err
@@ -87,7 +86,6 @@ func filed(folder, dir, staged string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// locate returns a repository's folder and address.
 func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repository, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -100,14 +98,14 @@ func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repos
 		}
 		return lab.Repository{URL: addressOf(ctx, abs), Dir: filepath.ToSlash(abs)}, nil
 	case !strings.Contains(from, ":"):
-		return lab.Repository{}, usage(fmt.Sprintf("there is no folder %s", from))
+		return lab.Repository{}, usage(fmt.Sprintf("no folder %s", from))
 	}
 	p("cloning " + from)
 	to := filepath.Join(staged, cloneDir, path.Base(lab.RepositoryKey(from)))
 	if _, err := git(ctx, "", "clone", "--quiet", from, to); err != nil {
 		return lab.Repository{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "clone", Message: fmt.Sprintf("%s cannot be cloned: %v", from, err), Err: err, Details: []string{"nothing was written"},
-			Cure: "clone it yourself, and name the folder: lab init --from DIR NEW",
+			Cure: "clone it, and name the folder: lab init --from DIR NEW",
 		}
 	}
 	return lab.Repository{URL: from, Dir: filepath.ToSlash(to)}, nil

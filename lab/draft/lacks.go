@@ -15,11 +15,11 @@ import (
 	"homelab/lab/render"
 )
 
-// lacks is what the repositories read and do not have.
+// lacks holds what the repositories read but do not contain.
 type lacks struct {
 	seeds      []*seed
-	namespaces map[string]lab.Position // that something is put into
-	has        map[string]bool         // namespaces that are applied
+	namespaces map[string]lab.Position // in use
+	has        map[string]bool         // applied namespaces
 }
 
 func (l *lacks) size() int {
@@ -30,8 +30,8 @@ func (l *lacks) size() int {
 	return n
 }
 
-// lack adds what the roots lead to, and finds the patches with which that works here. Paths come first: every cluster may have a folder of its own for a variable
-// that all read from one seed.
+// lack adds what the roots' applications lack, and finds the roots' patches. Paths come first: a variable of one seed may be
+// a different folder for each cluster.
 func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	d.Without = nil
 	expanded := make([]fluxset.Expansion, len(roots))
@@ -55,7 +55,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 			l.namespacesOf(app)
 			d.components(app)
 			for j := range app.Reads {
-				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // which the draft writes after theirs
+				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // generated from theirs
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
 				}
 			}
@@ -64,7 +64,6 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	}
 }
 
-// mend expands a root with the patches that it needs.
 func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
 	r.patches = nil
 	x := d.expand(*r, l)
@@ -90,7 +89,7 @@ func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
 	return d.expand(*r, l)
 }
 
-// components has the hub's Flux have what an application takes beside the usual controllers.
+// components enables additional controllers that an application needs.
 func (d *drafting) components(app fluxset.Application) {
 	hub := &d.estate.Clusters[0]
 	i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return fluxset.IsGenerator(o.Node) })
@@ -102,7 +101,7 @@ func (d *drafting) components(app fluxset.Application) {
 	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: lab.FluxSourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
 }
 
-// namespacesOf notes which namespaces an application makes, and which it puts something into.
+// namespacesOf records the namespaces that an application creates and uses.
 func (l *lacks) namespacesOf(app fluxset.Application) {
 	for _, o := range app.Objects {
 		at := lab.Position{File: o.File, Line: o.Line}
@@ -127,7 +126,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// encrypted adds what stands for a ConfigMap or a Secret that only a key opens which is not here.
+// encrypted adds a seed for an encrypted ConfigMap or Secret.
 func (l *lacks) encrypted(o render.Document) {
 	kind, name, in := scalar(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(scalar(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
 	if kind != "Secret" && kind != "ConfigMap" {
@@ -145,7 +144,8 @@ func (l *lacks) encrypted(o render.Document) {
 	}
 }
 
-// paths finds what variables of the paths of Kustomizations stand for: the folder that is there, the cluster's own or that of its environment first. It is of the cluster.
+// paths sets the cluster's variables in paths of Kustomizations to existing folders, preferably named after the cluster or
+// its environment.
 func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]bool) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
@@ -178,7 +178,7 @@ func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]
 	}
 }
 
-// rankOf says how well a folder is called after a cluster.
+// rankOf returns how well a folder's name matches a cluster.
 func rankOf(folder, cluster string) int {
 	switch stage := stage.FindString(cluster); {
 	case folder == cluster:

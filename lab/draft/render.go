@@ -30,7 +30,7 @@ func (d *drafting) render() bool {
 				}
 				at, err := r.Of(source.TargetRevision)
 				if err != nil {
-					continue // which is said when the estate is loaded
+					continue // reported when the estate is loaded
 				}
 				key := doc.at.String() + " " + app.Metadata.Name + " " + source.Path
 				if is := render.TypeOf(at.FS, source); is == render.Plain || is == render.Plugin || d.rendered[key] {

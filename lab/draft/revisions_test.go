@@ -14,7 +14,7 @@ import (
 	"homelab/lab/estate"
 )
 
-// Sources of Flux that ask for what is not checked out are read from the clone.
+// Flux sources at other revisions are read from the clone.
 func TestFluxRevisions(t *testing.T) {
 	dir := t.TempDir()
 	git := func(repo string, args ...string) string {
@@ -78,8 +78,8 @@ func TestFluxRevisions(t *testing.T) {
 	}
 	got, want := map[string]string{}, map[string]string{
 		"one-seeds": "", "one-tagged": "", "one-versions": "", "one-version": "", "one-branch": "", "one-named": "", "one-at": "",
-		"one-lost": "GitRepository flux-system/lost: ../apps at v9 cannot be read: no branch, tag or commit v9: git -C ../apps fetch --tags origin brings what upstream has",
-		"one-now":  "it cannot be built here: web: no such folder",
+		"one-lost": "GitRepository flux-system/lost: ../apps at v9 cannot be read: no branch, tag or commit v9: try git -C ../apps fetch --tags origin",
+		"one-now":  "cannot be built: web: no such folder",
 	}
 	for _, a := range e.Applications {
 		got[a.Name] = a.LeftOut

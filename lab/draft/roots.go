@@ -89,7 +89,7 @@ func (d *drafting) below(app *appset.Template) []*document {
 	return list
 }
 
-// leadsOn reports whether an Application syncs documents, or what may make some, to the hub.
+// leadsOn reports whether an Application syncs documents, or may generate some, on the hub.
 func (d *drafting) leadsOn(app *appset.Template) bool {
 	return len(d.below(app)) > 0 || estate.ToHub(d.estate, app) && app.Spec.Destination.Namespace == estate.NamespaceOf(d.estate)
 }

@@ -23,27 +23,26 @@ type document struct {
 	set  *appset.Set      // nil for an Application
 	app  *appset.Template // nil for an ApplicationSet
 	uses []use
-	from *document // whose chart or kustomization it is of; nil for one that is written as such
+	from *document // whose chart or kustomization generated it, or nil
 }
 
-// use is a place where a template refers to a label or an annotation.
+// use is a reference to a label or annotation in a template.
 type use struct {
 	key     string
 	label   bool
 	guarded bool
-	field   string // that the text is of: repoURL, path, valueFiles
+	field   string // of the text: repoURL, path, valueFiles
 	text    string
 	doc     *document
 	at      lab.Position
 }
 
-// engineGroups are the API groups that engines know.
 var engineGroups = []string{"argoproj.io/", "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
 
-// most is how many files of a repository are looked at.
+// most is the maximum number of files in a repository.
 const most = 20_000
 
-// scan finds the documents of a repository. What cannot be read as YAML is a template of something, and no document.
+// scan finds the documents of a repository. Invalid YAML is ignored as a template.
 func (d *drafting) scan(r *lab.Repository) error {
 	looked := 0
 	err := fs.WalkDir(r.FS, ".", func(file string, e fs.DirEntry, err error) error {
@@ -59,7 +58,7 @@ func (d *drafting) scan(r *lab.Repository) error {
 			return nil
 		}
 		if looked++; looked > most {
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder within it that has the ApplicationSets"}
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder in it that contains the ApplicationSets"}
 		}
 		info, err := e.Info()
 		if err != nil || info.Size() > strict.MaxFile {
@@ -84,7 +83,7 @@ func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
 	}
 }
 
-// add keeps the documents that are of the engine's kinds.
+// add keeps documents of the engines' kinds.
 func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
@@ -116,7 +115,7 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 			continue
 		}
 		if len(problems) > 0 || doc.set == nil && doc.app == nil {
-			continue // the engine would refuse it, and so will lab up where the root leads to it
+			continue // invalid; lab up reports it if the root reaches it
 		}
 		if doc.set != nil {
 			doc.uses = usesOf(doc)
@@ -125,7 +124,7 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 	}
 }
 
-// usesOf are the labels and annotations that an ApplicationSet's templates refer to, with the fields that they stand in.
+// usesOf returns the references to labels and annotations in an ApplicationSet's templates.
 func usesOf(doc *document) []use {
 	fields := map[lab.Position]use{}
 	var walk func(n *yaml.Node, field string)
@@ -156,7 +155,7 @@ func usesOf(doc *document) []use {
 	return list
 }
 
-// child is the value of a key; nil where there is none.
+// child returns the value of a key, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

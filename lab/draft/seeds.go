@@ -17,13 +17,13 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// seedsAddon has what something else than Git gives the clusters upstream: namespaces, ConfigMaps and Secrets.
+// seedsAddon contains namespaces, ConfigMaps and Secrets that do not come from Git upstream.
 const seedsAddon = "seeds"
 
-// seed is a ConfigMap or a Secret that the repositories read and do not have.
+// seed is a ConfigMap or Secret that the repositories read but do not contain.
 type seed struct {
 	kind, namespace, name string
-	of                    string // type of a Secret, where it has one
+	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
 }
@@ -36,7 +36,7 @@ func (s *seed) read(k fluxset.ReadKey) {
 	}
 }
 
-// seeds writes the addon, for all clusters that a root is of; nothing where the repositories have all that they read.
+// seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
 func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
@@ -45,7 +45,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	l := &lacks{namespaces: map[string]lab.Position{}, has: map[string]bool{}}
-	for range deepest { // a variable that has a value may lead to more
+	for range deepest { // set variables may reveal more
 		before := l.size()
 		d.lack(l, roots)
 		if d.fluxCloud(l.seeds); l.size() == before {
@@ -59,7 +59,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			delete(namespaces, name)
 		}
 	}
-	for _, s := range l.seeds { // namespaces first, whoever else makes them later
+	for _, s := range l.seeds { // seeds need their namespaces early
 		if !builtin(s.namespace) {
 			namespaces[s.namespace] = first(namespaces[s.namespace], s.at)
 		}
@@ -79,7 +79,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		texts = append(texts, d.seedText(s))
 	}
 	d.Addons = append(d.Addons, Switch{Addon: seedsAddon, On: true, At: roots[0].at})
-	text := "# What the repositories read and do not have: something else than Git gives it to the clusters upstream.\n" + strings.Join(texts, "---\n")
+	text := "# Objects that the repositories read but do not contain: upstream they do not come from Git.\n" + strings.Join(texts, "---\n")
 	return files{path.Join(fluxset.Dir(seedsAddon), "seeds.yaml"): text}, nil
 }
 
@@ -116,7 +116,7 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	}, file)
 }
 
-// assumed are the data that a cluster's seed will have.
+// assumed returns the future data of a cluster's seed.
 func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[string]string {
 	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == read.Kind && s.namespace == read.Namespace && s.name == read.Name })
 	c, known := d.estate.Cluster(cluster)
@@ -136,12 +136,12 @@ func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[stri
 	return data
 }
 
-// secretWord are words in the names of what belongs to a Secret.
+// secretWord matches names of secret values.
 var secretWord = regexp.MustCompile(`(?i)password|passwd|token|secret|private|credential|api_?key`)
 
-// reads adds what an application reads and the repositories do not have. A variable is given to the first that may have it.
+// reads adds seeds for an application. An unset variable goes to the first that may contain it.
 func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
-	var open []*seed // that variables may come from
+	var open []*seed // possible sources of variables
 	for _, r := range app.Reads {
 		if r.Known || r.Name == "" {
 			continue
@@ -178,7 +178,7 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 	}
 }
 
-// fluxCloud is the cloud that variables are of; none where they are of none.
+// fluxCloud sets the provider that variables are named after, if any.
 func (d *drafting) fluxCloud(list []*seed) {
 	marks := []struct{ provider, words string }{
 		{cloud.Azure, `^azure_|subscription_id|tenant_id|resource_group`}, {cloud.GCP, `^gcp_|gke|gcs`}, {cloud.AWS, `^aws_|_arn$|^arn|vpc_|eks|account_id|route53|^region$`},
@@ -194,7 +194,6 @@ func (d *drafting) fluxCloud(list []*seed) {
 	}
 }
 
-// seedText writes a ConfigMap or a Secret.
 func (d *drafting) seedText(s *seed) string {
 	field := "data"
 	if s.kind == "Secret" {
@@ -226,7 +225,7 @@ func (d *drafting) seedText(s *seed) string {
 	return encoded(&m.node)
 }
 
-// environmentWord is how a variable is called that says which stage a cluster is of. A cluster without an environment is called after it.
+// environmentWord matches names of variables with the cluster's environment, or its name if it has none.
 var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
 
 // guesses are values for names that nothing else defines.
@@ -248,7 +247,7 @@ var guesses = []struct{ words, value string }{
 	{`dockerconfigjson`, `{"auths":{}}`},
 }
 
-// seedValue is a value of the bridge, where one is called so, or one that is made up after the name.
+// seedValue returns the bridge's variable of a similar name, or a value guessed from the name.
 func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 	if k.Text {
 		return "{}", MadeUp
@@ -294,7 +293,7 @@ func encoded(n *yaml.Node) string {
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	if err := e.Encode(n); err != nil {
-		panic(err) // nodes of our own making
+		panic(err) // our own nodes
 	}
 	return b.String()
 }

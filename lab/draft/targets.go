@@ -16,22 +16,22 @@ import (
 	"homelab/lab/strict"
 )
 
-// target is a cluster that the repositories deploy to.
+// target is a destination cluster of the repositories.
 type target struct {
 	name             string
-	server           string // as manifests have it; empty where they name the cluster
+	server           string // as in manifests; empty if they use the name
 	labels, metadata map[string]string
-	at               lab.Position // of the Secret that registers it; zero for one that is named alone
+	at               lab.Position // of its registration Secret, or zero
 }
 
-// hub reports whether it is the cluster that the engine runs in.
+// hub reports whether it is the engine's cluster.
 func (t target) hub() bool { return t.name == "in-cluster" || t.name == "hub" || inCluster(t.server) }
 
 func inCluster(server string) bool {
 	return strings.HasPrefix(server, "https://kubernetes.default.svc") || strings.HasPrefix(server, "https://kubernetes.default:")
 }
 
-// environment is the one that it says, or that its name has; empty where there is none.
+// environment returns the environment in the target's labels or name, or "".
 func (t target) environment(known []string) string {
 	for _, key := range []string{"environment", "env"} {
 		if env := t.labels[key]; env != "" && env != lab.DefaultEnvironment && len(validation.IsDNS1123Label(env)) == 0 {
@@ -46,7 +46,7 @@ func (t target) environment(known []string) string {
 	return stage.FindString(t.name)
 }
 
-// registered reads a Secret that registers a cluster.
+// registered reads a cluster's registration Secret.
 func registered(file string, n *yaml.Node) target {
 	t := target{at: strict.Position(file, n), labels: map[string]string{}, metadata: map[string]string{}}
 	data := func(key string) string {
@@ -74,7 +74,7 @@ func registered(file string, n *yaml.Node) target {
 	return t
 }
 
-// pairs are the entries of a mapping of texts.
+// pairs returns the entries of a mapping of strings.
 func pairs(n *yaml.Node, keys ...string) map[string]string {
 	for _, key := range keys {
 		n = child(n, key)
@@ -88,16 +88,16 @@ func pairs(n *yaml.Node, keys ...string) map[string]string {
 	return list
 }
 
-// unfit are the characters that names of clusters do without.
+// unfit matches characters not used in clusters' names.
 var unfit = regexp.MustCompile(`[^a-z0-9]+`)
 
-// clusterName makes a name of lab's of one of theirs, which may be an ARN.
+// clusterName converts a name, possibly an ARN, to a valid name.
 func clusterName(name string) string {
 	name = strings.Trim(unfit.ReplaceAllString(strings.ToLower(path.Base(name)), "-"), "-")
 	return strings.Trim(name[:min(len(name), 30)], "-")
 }
 
-// targets are the clusters that the repositories register, and those that their Applications are aimed at.
+// targets returns the clusters that the repositories register or deploy to.
 func (d *drafting) targets() []target {
 	var list []target
 	hub := &d.estate.Clusters[0]
@@ -116,7 +116,7 @@ func (d *drafting) targets() []target {
 		written[server] = true
 	}
 	for _, doc := range d.docs {
-		for _, to := range d.aims(doc) {
+		for _, to := range d.destinations(doc) {
 			if to.Server != "" && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {
 				written[to.Server] = true
 				if !slices.ContainsFunc(list, func(o target) bool { return o.server == to.Server }) {
@@ -131,15 +131,15 @@ func (d *drafting) targets() []target {
 		}
 	}
 	for i := range list {
-		if !written[list[i].server] { // templates read it, whatever it is
+		if !written[list[i].server] { // only read by templates
 			list[i].server = ""
 		}
 	}
 	return list
 }
 
-// aims are where a document's Applications go, clusters that nobody knows yet among them.
-func (d *drafting) aims(doc *document) []appset.Destination {
+// destinations returns the destinations of a document's Applications, including unknown clusters.
+func (d *drafting) destinations(doc *document) []appset.Destination {
 	if doc.set == nil {
 		return []appset.Destination{doc.app.Spec.Destination}
 	}
@@ -148,7 +148,7 @@ func (d *drafting) aims(doc *document) []appset.Destination {
 	if err != nil {
 		return list
 	}
-	if len(doc.set.Selectors()) == 0 && len(x.Applications)+len(x.Invalid) > 0 { // no clusters to come can change it
+	if len(doc.set.Selectors()) == 0 && len(x.Applications)+len(x.Invalid) > 0 { // independent of clusters
 		list = nil
 	}
 	for _, a := range x.Applications {
@@ -160,7 +160,7 @@ func (d *drafting) aims(doc *document) []appset.Destination {
 	return list
 }
 
-// nameOf calls a cluster after its address: the host's first word, all of an IP address.
+// nameOf names a cluster after its address: the host's first label, or the whole IP address.
 func (d *drafting) nameOf(server string, taken []target) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -179,7 +179,6 @@ func (d *drafting) nameOf(server string, taken []target) string {
 	return name
 }
 
-// spoke adds a cluster.
 func (d *drafting) spoke(t target, environment string) {
 	c := lab.Cluster{
 		Name: t.name, Role: lab.RoleSpoke, Environment: environment, Provider: lab.ProviderKind, ControlPlanes: 1, Server: t.server,
@@ -189,7 +188,7 @@ func (d *drafting) spoke(t target, environment string) {
 	d.estate.Clusters = append(d.estate.Clusters, c)
 }
 
-// lay gives a cluster the labels and annotations of its Secret, without those that say which addons it has.
+// lay sets the labels and annotations of a cluster's Secret, except enable labels.
 func (d *drafting) lay(c *lab.Cluster, t target) {
 	if c.Metadata == nil {
 		c.Metadata = map[string]string{}
@@ -202,7 +201,7 @@ func (d *drafting) lay(c *lab.Cluster, t target) {
 		d.note(Key{Name: key, Label: true, Value: value, How: Found, At: t.at})
 	}
 	for key, value := range t.metadata {
-		if strings.HasSuffix(key, "_repo_url") { // the draft finds it out, and the mirror is what is read
+		if strings.HasSuffix(key, "_repo_url") { // set by the draft, to the mirror
 			continue
 		}
 		c.Metadata[key] = value
@@ -210,22 +209,22 @@ func (d *drafting) lay(c *lab.Cluster, t target) {
 	}
 }
 
-// wants reports whether a cluster may have an addon: as its Secret says, and where that says nothing, if no other does.
+// wants reports whether a cluster may have an addon: if its Secret enables it, or no Secret has the label.
 func (d *drafting) wants(cluster, label string) bool {
 	for _, t := range d.secrets {
 		if value, said := t.labels[label]; said && t.name == cluster {
 			return value == "true"
 		}
 	}
-	return !d.spokenOf(label)
+	return !d.labelled(label)
 }
 
-// spokenOf reports whether any Secret has a label.
-func (d *drafting) spokenOf(label string) bool {
+// labelled reports whether any Secret has a label.
+func (d *drafting) labelled(label string) bool {
 	return slices.ContainsFunc(d.secrets, func(t target) bool { _, said := t.labels[label]; return said })
 }
 
-// bare reports whether a cluster is known by its address alone, where others are registered with labels and annotations.
+// bare reports whether a cluster has no Secret while others have.
 func (d *drafting) bare(c lab.Cluster) bool {
 	return len(d.secrets) > 0 && !slices.ContainsFunc(d.secrets, func(t target) bool { return t.name == c.Name })
 }

@@ -13,12 +13,11 @@ import (
 	"homelab/lab/estate"
 )
 
-// write makes the estate's files.
 func (d *drafting) write() fs.FS {
 	out := d.estateFiles()
 	missing := d.missingProjects()
 	out[lab.RootFile] = d.root(missing)
-	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories); len(more) > 0 { // that nothing leads to
+	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories); len(more) > 0 { // also of generated Applications
 		missing = append(missing, more...)
 		slices.Sort(missing)
 		out[lab.RootFile] = d.root(slices.Compact(missing))
@@ -26,7 +25,6 @@ func (d *drafting) write() fs.FS {
 	return out.fs()
 }
 
-// estateFiles are the clusters and environments.
 func (d *drafting) estateFiles() files {
 	out := files{}
 	for _, e := range d.estate.Environments {
@@ -64,7 +62,7 @@ func (d *drafting) estateFiles() files {
 		}
 		if c.Server != "" {
 			spec.add("server", c.Server)
-			spec.comment("as manifests have it")
+			spec.comment("as in manifests")
 		}
 		spec.addTexts("repositories", c.Mounts, nil)
 		spec.addTexts("labels", c.Labels, d.registeredComment(c.Name, true))
@@ -84,18 +82,18 @@ func (d *drafting) estateFiles() files {
 	return out
 }
 
-// open names, as a comment, the keys for which a value has to be given.
+// open returns a comment with the keys without a value.
 func (d *drafting) open() string {
 	var b strings.Builder
 	for _, k := range d.Keys {
 		if k.How == Open {
-			fmt.Fprintf(&b, "# spec.metadata.%s is to be given: %s reads it\n", k.Name, k.At)
+			fmt.Fprintf(&b, "# set spec.metadata.%s: %s reads it\n", k.Name, k.At)
 		}
 	}
 	return b.String()
 }
 
-// comment says of a key how it came to its value.
+// comment returns the origin of a key's value.
 func (d *drafting) comment(label bool) func(string) string {
 	return func(name string) string {
 		k, ok := d.keys[fmt.Sprint(label, name)]
@@ -106,7 +104,7 @@ func (d *drafting) comment(label bool) func(string) string {
 	}
 }
 
-// registeredComment is comment for a cluster that a Secret of the repositories may register.
+// registeredComment is like comment, for a cluster that may have a Secret.
 func (d *drafting) registeredComment(cluster string, label bool) func(string) string {
 	comment := d.comment(label)
 	return func(name string) string {
@@ -123,10 +121,10 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 	}
 }
 
-// root is the app of apps: the folders of the repositories that have the documents which lead to all others.
+// root returns the app of apps, which syncs the folders of root documents.
 func (d *drafting) root(missing []string) string {
 	var b strings.Builder
-	b.WriteString("# What the engine is given: it leads to everything else.\n")
+	b.WriteString("# The root: it syncs everything else.\n")
 	for _, name := range missing {
 		spec := mapping{}
 		spec.add("sourceRepos", []string{"*"})
@@ -208,7 +206,7 @@ func object(apiVersion, kind string, meta, spec mapping) string {
 	return encoded(&m.node)
 }
 
-// mapping is a YAML mapping in the order in which it is written.
+// mapping is an ordered YAML mapping.
 type mapping struct{ node yaml.Node }
 
 func plain(key string, value any) *mapping {
@@ -233,7 +231,7 @@ func (m *mapping) add(key string, value any) {
 	m.node.Content = append(m.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &v)
 }
 
-// comment is written behind the value that was added last.
+// comment sets the line comment of the last value.
 func (m *mapping) comment(text string) {
 	m.node.Content[len(m.node.Content)-1].LineComment = text
 }

@@ -23,7 +23,7 @@ import (
 // pauseImage is in every node.
 const pauseImage = "registry.k8s.io/pause:3.10"
 
-// canary creates, if missing, what a cluster must not lose: a ConfigMap, and a pod with a file in a volume.
+// canary creates, if missing, objects that a cluster must not lose: a ConfigMap, and a pod with a file in a volume.
 func (l *testLab) canary(cluster string) {
 	l.t.Helper()
 	ctx, c := l.t.Context(), l.kube(cluster)
@@ -126,7 +126,7 @@ func (l *testLab) canaryIdentities(clusters ...string) map[string]string {
 	return canaries
 }
 
-// checkCanaries fails the test if a canary is gone or was replaced.
+// checkCanaries fails the test if a canary was lost or replaced.
 func (l *testLab) checkCanaries(want map[string]string, clusters ...string) {
 	l.t.Helper()
 	got := l.canaryIdentities(clusters...)
@@ -143,7 +143,7 @@ func eventually(t *testing.T, limit time.Duration, do func() error) {
 	polled(t, 500*time.Millisecond, limit, do)
 }
 
-// polled is eventually with an interval.
+// polled is like eventually with an interval.
 func polled(t *testing.T, every, limit time.Duration, do func() error) {
 	t.Helper()
 	end := time.Now().Add(limit)

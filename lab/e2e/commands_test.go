@@ -111,7 +111,7 @@ func portTaken(t *testing.T, l *testLab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := l.run("up"); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "something else on this machine listens on "+u.Host) {
+	if out := l.run("up"); out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "another process listens on "+u.Host) {
 		t.Errorf("exit %d\n%s", out.code, out.stderr)
 	}
 	if err := listener.Close(); err != nil {
@@ -185,7 +185,7 @@ func builtin(t *testing.T) {
 	}
 }
 
-// fresh plays a scenario on a lab of its own, which is removed afterwards.
+// fresh plays a scenario on its own lab, which is removed afterwards.
 func fresh(t *testing.T, l *testLab) {
 	out := l.must("scenario", "run", "--fresh", "bridge-metadata")
 	if !strings.Contains(out.stdout+out.stderr, "passed") {

@@ -10,10 +10,9 @@ import (
 	"homelab/lab"
 )
 
-// Tests are in order of value: those that call must always run, those that call tail as long as time permits. seconds is the duration on a quiet machine with
-// two cores.
+// Tests are ordered by value: those that call must always run, those that call tail run if time permits. seconds is the duration on a quiet machine with two cores.
 
-// part is a subtest on the shared lab. Any in the tail may be skipped, so none depends on another.
+// part is a subtest on the shared lab. A tail part may be skipped, so no part depends on another.
 type part struct {
 	name    string
 	share   func(*testing.T, int) // must or tail
@@ -107,8 +106,8 @@ func withFaults(t *testing.T, engine lab.EngineType) {
 		part{"down leaves nothing", must, 10, finalDown}))
 }
 
-// TestDefaultEstateOnFlux covers a lab from creation to removal, and holds what Flux brings to what Argo CD did. Its name is that of the other one's lab, as ids
-// that are made up follow from it.
+// TestDefaultEstateOnFlux covers a lab from creation to removal, and compares the deployed objects with Argo CD's. The lab has the same name, as generated ids depend
+// on it.
 func TestDefaultEstateOnFlux(t *testing.T) { fluxEstate(t, lab.ShapeHub) }
 
 func fluxEstate(t *testing.T, shape lab.Shape) {
@@ -129,8 +128,8 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 		{"the engine is switched and back", must, 240, switched},
 		{"down leaves nothing", must, 10, finalDown},
 	}
-	if shape == lab.ShapeHub { // the other one's parts of these are the same
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // which stories would not find as it was
+	if shape == lab.ShapeHub { // otherwise the same
+		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // stories do not expect its changes
 		parts = slices.Insert(parts, before, part{"a story with an image of its own", tail, 260, ordering},
 			part{"sabotage is noticed", tail, 400, sabotage}, part{"a story of both engines", tail, 500, engineSwitch}, part{"another lab beside it", tail, 95, secondLab})
 	}
@@ -140,7 +139,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 	l.play(t, parts)
 }
 
-// TestImageAutomation has Flux write a newer image into Git.
+// TestImageAutomation makes Flux commit a newer image.
 func TestImageAutomation(t *testing.T) {
 	l := newLab(t, "e2e-images", "hub", "dev")
 	tail(t, l.fluxBuild(lab.FluxImageReflector, lab.FluxImageAutomation)+200)
@@ -150,7 +149,7 @@ func TestImageAutomation(t *testing.T) {
 // TestKilledAtAnyStage kills `lab up` at five stages.
 func TestKilledAtAnyStage(t *testing.T) { killedAtStages(t, lab.EngineArgoCD) }
 
-// TestKilledAtAnyStageOnFlux is TestKilledAtAnyStage with Flux.
+// TestKilledAtAnyStageOnFlux is like TestKilledAtAnyStage with Flux.
 func TestKilledAtAnyStageOnFlux(t *testing.T) { killedAtStages(t, lab.EngineFlux) }
 
 func killedAtStages(t *testing.T, engine lab.EngineType) {
@@ -162,7 +161,7 @@ func killedAtStages(t *testing.T, engine lab.EngineType) {
 	var parts []part
 	for i, stage := range stagesOf(engine) {
 		share := tail
-		if i == len(stagesOf(engine))-1 { // when there is most to lose
+		if i == len(stagesOf(engine))-1 { // the most to lose
 			share = must
 		}
 		parts = append(parts, part{stage.name, share, stage.seconds, func(t *testing.T, l *testLab) { killed(t, l, stage) }})
@@ -171,7 +170,7 @@ func killedAtStages(t *testing.T, engine lab.EngineType) {
 	l.play(t, parts)
 }
 
-// TestForeignEstates brings up estates that were not written for lab, in shapes common in public repositories.
+// TestForeignEstates brings up estates that were not written for lab, with typical layouts of public repositories.
 func TestForeignEstates(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -210,10 +209,10 @@ func TestBuiltinEstate(t *testing.T) {
 	builtin(t)
 }
 
-// TestDefaultEstateStandalone is TestDefaultEstateOnFlux with a Flux on every cluster.
+// TestDefaultEstateStandalone is like TestDefaultEstateOnFlux with a Flux on every cluster.
 func TestDefaultEstateStandalone(t *testing.T) { fluxEstate(t, lab.ShapeStandalone) }
 
-// TestOrder has an addon wait for another, with both engines.
+// TestOrder orders one addon after another, with both engines.
 func TestOrder(t *testing.T) {
 	for _, engine := range []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} {
 		t.Run(string(engine), func(t *testing.T) {
@@ -223,7 +222,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestWorkedExamples covers the examples of docs/examples.md. Karpenter's comes last, as a lab with its nodes, on which nothing runs, is not ready.
+// TestWorkedExamples covers the examples of docs/examples.md. Karpenter's is last, as its nodes run nothing, so that the lab is not ready.
 func TestWorkedExamples(t *testing.T) {
 	l := newExamples(t)
 	tail(t, examplesSeconds(l))
@@ -239,5 +238,5 @@ func TestWorkedExamples(t *testing.T) {
 	})
 }
 
-// TestFaultsOnFlux is TestFaults with Flux.
+// TestFaultsOnFlux is like TestFaults with Flux.
 func TestFaultsOnFlux(t *testing.T) { withFaults(t, lab.EngineFlux) }

@@ -104,7 +104,7 @@ func fromElsewhere(t *testing.T, l *testLab) {
 	l.absent(t, "dev", "hello", "hello-podinfo")
 }
 
-// renamed renames the app of apps and back. There is always one root, and what it syncs is kept, although a finalizer requests its deletion.
+// renamed renames the app of apps and back. There is always one root, and its objects are kept despite a finalizer that requests their deletion.
 func renamed(t *testing.T, l *testLab) {
 	const file, finalizer = "addons/root.yaml", "finalizers: [resources-finalizer.argocd.argoproj.io]"
 	synced := func() map[string]types.UID {
@@ -205,7 +205,7 @@ func left(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 }
 
-// absent waits until a deployment is gone, which happens shortly after Argo CD has deleted the Application.
+// absent waits until a deployment is gone, shortly after Argo CD has deleted the Application.
 func (l *testLab) absent(t *testing.T, cluster, namespace, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

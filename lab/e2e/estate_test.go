@@ -11,8 +11,8 @@ import (
 	"homelab/lab/ui"
 )
 
-// brokenEstate breaks the estate of a running lab in many ways: up reports every fault with file and line, and changes nothing. Each kind of fault has its own
-// case in lab/estate/testdata/broken.
+// brokenEstate breaks the estate of a running lab in many ways: up reports every fault with file and line, and changes nothing. lab/estate/testdata/broken has a case
+// for each kind of fault.
 func brokenEstate(t *testing.T, l *testLab) {
 	before := l.resourceVersions(t.Context())
 	broken := &testLab{t: t, name: l.name, state: l.state, estate: filepath.Join(t.TempDir(), "estate")}

@@ -24,7 +24,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// examplesSeconds is the estimate of TestWorkedExamples, with the builds of what is not at hand.
+// examplesSeconds estimates TestWorkedExamples, including the missing builds.
 func examplesSeconds(l *testLab) int {
 	seconds := l.fluxBuild() + 400
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
@@ -35,7 +35,7 @@ func examplesSeconds(l *testLab) int {
 	return seconds + 150
 }
 
-// newExamples is a lab with the worked examples as its estate.
+// newExamples returns a lab with the worked examples as its estate.
 func newExamples(t *testing.T) *testLab {
 	l := newLab(t, "e2e-examples", "hub")
 	l.remove("")
@@ -58,7 +58,7 @@ func exampleStorageClass(t *testing.T, l *testLab) {
 	}
 }
 
-// exampleMetrics asks as `kubectl top nodes` does.
+// exampleMetrics sends the request of `kubectl top nodes`.
 func exampleMetrics(t *testing.T, l *testLab) {
 	eventually(t, time.Minute, func() error {
 		list, err := l.dynamic("dev").Resource(schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"}).List(t.Context(), metav1.ListOptions{})
@@ -69,7 +69,7 @@ func exampleMetrics(t *testing.T, l *testLab) {
 	})
 }
 
-// environment is what a podinfo says of its environment.
+// environment returns a podinfo's environment.
 func (l *testLab) environment(app string) ([]string, error) {
 	data, err := l.kube("dev").CoreV1().Services(app).ProxyGet("http", app, "9898", "env", nil).DoRaw(l.t.Context())
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *testLab) environment(app string) ([]string, error) {
 	return env, json.Unmarshal(data, &env)
 }
 
-// hasVariable waits until a podinfo's environment has a line that begins so.
+// hasVariable waits until a podinfo's environment has a line with a prefix.
 func (l *testLab) hasVariable(app, begins string) {
 	l.t.Helper()
 	eventually(l.t, time.Minute, func() error {
@@ -91,7 +91,7 @@ func (l *testLab) hasVariable(app, begins string) {
 	})
 }
 
-// layerOf is the only ConfigMap of an addon's infrastructure values.
+// layerOf returns the only ConfigMap of an addon's infrastructure values.
 func (l *testLab) layerOf(addon string) corev1.ConfigMap {
 	l.t.Helper()
 	list, err := l.kube("hub").CoreV1().ConfigMaps("cluster-dev").List(l.t.Context(), metav1.ListOptions{})
@@ -100,7 +100,7 @@ func (l *testLab) layerOf(addon string) corev1.ConfigMap {
 	}
 	all := slices.DeleteFunc(list.Items, func(c corev1.ConfigMap) bool { return !strings.HasPrefix(c.Name, addon+"-bridge-") })
 	if len(all) != 1 || all[0].Immutable == nil || !*all[0].Immutable {
-		l.t.Fatalf("want one that cannot be changed: %+v", all)
+		l.t.Fatalf("want one immutable ConfigMap: %+v", all)
 	}
 	return all[0]
 }
@@ -116,7 +116,7 @@ func exampleValues(t *testing.T, l *testLab) {
 	}
 }
 
-// exampleBridge changes what only the infrastructure knows: another ConfigMap takes the place of the one that was.
+// exampleBridge changes infrastructure metadata, which replaces the ConfigMap.
 func exampleBridge(t *testing.T, l *testLab) {
 	before := l.layerOf("auth")
 	l.edit("environments/default/environment.yaml", "region: eu-central-1", "region: eu-west-1")
@@ -128,7 +128,7 @@ func exampleBridge(t *testing.T, l *testLab) {
 	l.checkIdle()
 }
 
-// loadReloader puts the image of the reloader, which no registry has, on a node.
+// loadReloader loads the image of the reloader, which no registry has, onto a node.
 func loadReloader(t *testing.T, node string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,7 +170,7 @@ func loadReloader(t *testing.T, node string) {
 ctr --namespace=k8s.io images import --local --snapshotter="${snapshotter:-overlayfs}" /reloader.tar && rm /reloader.tar`)
 }
 
-// exampleReloader switches the reloader on, and changes a ConfigMap in Git: the Deployment that reads it is restarted, and no other.
+// exampleReloader enables the reloader and changes a ConfigMap in Git: only the Deployment that reads it restarts.
 func exampleReloader(t *testing.T, l *testLab) {
 	loadReloader(t, lab.KindName(l.name, "dev")+"-control-plane")
 	l.edit("clusters/dev/cluster.yaml", "reloader: false", "reloader: true")
@@ -189,7 +189,7 @@ func exampleReloader(t *testing.T, l *testLab) {
 	l.checkIdle()
 }
 
-// exampleNodes has pods wait for nodes, which Karpenter makes. No kubelet runs there: the pods are bound, and do not start.
+// exampleNodes makes pods wait for nodes from Karpenter. These have no kubelet: the pods are bound but do not start.
 func exampleNodes(t *testing.T, l *testLab) {
 	const replicas = 3
 	labels, wanted := map[string]string{"app": "inflate"}, int32(replicas)
@@ -201,7 +201,7 @@ func exampleNodes(t *testing.T, l *testLab) {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					NodeSelector: map[string]string{"karpenter.sh/nodepool": "default"},
-					Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, // no node without a kubelet gets ready
+					Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, // nodes without a kubelet never get ready
 					Containers: []corev1.Container{{
 						Name: "pause", Image: "registry.k8s.io/pause:3.10",
 						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},

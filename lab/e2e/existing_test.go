@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stranger is a kind cluster outside lab.
+// stranger is a Kind cluster outside lab.
 const stranger = "e2e-stranger"
 
 const strangerConfig = `kind: Cluster
@@ -47,7 +47,7 @@ spec:
   addons: {identity: true}
 `
 
-// existing attaches an existing cluster, removes it from the estate and adds it again, and takes the lab down. The cluster must end up unchanged.
+// existing attaches an existing cluster, removes it from the estate, adds it again, and takes the lab down. The cluster must end up unchanged.
 func existing(t *testing.T) {
 	l := newLab(t, "e2e-edge", "hub")
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func existing(t *testing.T) {
 	l.write("clusters/edge/cluster.yaml", strings.Replace(edgeCluster, "KUBECONFIG", kubeconfig, 1))
 	arrives()
 
-	if out := l.must("down", "--dry-run"); !strings.Contains(out.stdout, "cluster/edge     released, and lives on") {
+	if out := l.must("down", "--dry-run"); !strings.Contains(out.stdout, "cluster/edge     released, keeps running") {
 		t.Errorf("plan: %s", out.stdout)
 	}
 	shell(t, "docker", "pause", "e2e-edge-hub-control-plane")

@@ -30,7 +30,7 @@ type fault struct {
 	lost    []string                                     // clusters whose canaries the fault destroys
 }
 
-// partsOf are objects of the engines that kubectl deletes: parts of the release, and what lab gives to it.
+// partsOf are objects of the engines for kubectl to delete: parts of the release, and objects that lab adds.
 var partsOf = map[lab.EngineType][]string{
 	lab.EngineArgoCD: {
 		"-n argocd secret/argocd-secret service/argocd-repo-server secret/repo-estate appproject/default serviceaccount/argocd-application-controller",
@@ -43,7 +43,7 @@ var partsOf = map[lab.EngineType][]string{
 	},
 }
 
-// faults are in order of value. Each expects a converged lab.
+// faults are ordered by value. Each expects a converged lab.
 var faults = []fault{
 	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
 	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
@@ -63,7 +63,7 @@ var faults = []fault{
 		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
 		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
 		return nil
-	}, says: "kept aside", cure: true},
+	}, says: "unreadable, kept as", cure: true},
 	{name: "the state folder is removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func fullDisk(t *testing.T, l *testLab) func() {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("no tmpfs can be mounted here: %v", err)
+		t.Skipf("cannot mount tmpfs: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
@@ -288,7 +288,7 @@ func fullDisk(t *testing.T, l *testLab) func() {
 
 // signals interrupts lab up in three ways; the next run resumes.
 func signals(t *testing.T, l *testLab, canaries map[string]string) {
-	hangups := make(chan os.Signal, 1) // under nohup, lab would inherit that a hangup is ignored
+	hangups := make(chan os.Signal, 1) // under nohup, lab would inherit an ignored SIGHUP
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	for _, s := range []struct {
@@ -311,7 +311,7 @@ func signals(t *testing.T, l *testLab, canaries map[string]string) {
 	}
 }
 
-// twoAtOnce runs two modifying commands: the second is refused, and does not disturb the first.
+// twoAtOnce runs two modifying commands: the second is rejected, and does not disturb the first.
 func twoAtOnce(t *testing.T, l *testLab, canaries map[string]string) {
 	for _, second := range [][]string{{"up"}, {"down"}, {"scenario", "run", "addon-toggle"}} {
 		end := hang(t, l, "dev", 8*time.Second)

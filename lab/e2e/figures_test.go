@@ -24,7 +24,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// figures are durations in seconds by what took them, in order of appearance.
+// figures are durations in seconds by name, in order of appearance.
 type figures struct {
 	names []string
 	of    map[string][]float64
@@ -37,8 +37,8 @@ func (f *figures) add(name string, seconds float64) {
 	f.of[name] = append(f.of[name], seconds)
 }
 
-// TestFigures measures both engines side by side, LAB_E2E_FIGURES rounds of each: lab up by stage, a commit until it is ready in the spoke, drift until it is
-// healed, and the hub's memory. It judges nothing; task bench-engines runs it.
+// TestFigures measures both engines, LAB_E2E_FIGURES rounds each: lab up by stage, a commit until it is ready in the spoke, drift until it is healed, and the hub's
+// memory. It has no limits; task bench-engines runs it.
 func TestFigures(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("LAB_E2E_FIGURES"))
 	if err != nil {
@@ -86,12 +86,12 @@ func TestFigures(t *testing.T) {
 	t.Logf("%d rounds, seconds and MiB:\n%s", rounds, b.String())
 }
 
-// memory notes what the hub's node and the engine's pods take, in MiB.
+// memory records the memory of the hub's node and the engine's pods, in MiB.
 func (l *testLab) memory(f *figures, engine string) {
 	namespace := map[string]string{"argocd": "argocd", "flux": lab.FluxNamespace}[engine]
 	pods := schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}
 	var list *unstructured.UnstructuredList
-	eventually(l.t, 3*time.Minute, func() error { // the metrics of new pods come late
+	eventually(l.t, 3*time.Minute, func() error { // metrics of new pods are delayed
 		running, err := l.kube("hub").CoreV1().Pods(namespace).List(l.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (l *testLab) memory(f *figures, engine string) {
 	f.add("memory of the hub's node", float64(q.Value())/(1<<20))
 }
 
-// commits pushes to the forge as a colleague would, and measures until prod's podinfo has rolled out.
+// commits pushes to the forge like a colleague, and measures until prod's podinfo has rolled out.
 func (l *testLab) commits(f *figures, rounds int) {
 	dir := filepath.Join(l.t.TempDir(), "clone")
 	git := func(args ...string) {
@@ -158,7 +158,7 @@ func (l *testLab) commits(f *figures, rounds int) {
 	}
 }
 
-// drifts scales prod's podinfo by hand, and measures until the engine has scaled it back.
+// drifts scales prod's podinfo manually, and measures until the engine has scaled it back.
 func (l *testLab) drifts(f *figures, rounds int) {
 	deployments := l.kube("prod").AppsV1().Deployments("podinfo")
 	for range rounds {

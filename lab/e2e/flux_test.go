@@ -19,7 +19,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// fluxBuild is the estimate in seconds of the build of Flux' controllers, and of the named others, if they are not at hand.
+// fluxBuild estimates the seconds to build Flux's controllers, and the named extra ones, if missing.
 func (l *testLab) fluxBuild(extra ...string) int {
 	seconds := 0
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
@@ -34,20 +34,20 @@ func (l *testLab) fluxBuild(extra ...string) int {
 	return seconds
 }
 
-// runs has the estate ask for an engine; it asked for Argo CD.
+// runs changes the engine of the estate, which was Argo CD.
 func (l *testLab) runs(engine string) {
 	l.t.Helper()
 	l.edit("clusters/hub/cluster.yaml", "{type: argocd}", "{type: "+engine+"}")
 	l.must("generate")
 }
 
-// engine returns the engine that the lab runs.
+// engine returns the lab's engine.
 func (l *testLab) engine() lab.EngineType {
 	l.t.Helper()
 	return lab.EngineType(decode[ui.Status](l, "status").Engine)
 }
 
-// onFlux brings up the default estate with Flux in a shape: that of the hub is the default one, which `--engine flux` asks for.
+// onFlux brings up the default estate with Flux in a shape; that of the hub is the default of `--engine flux`.
 func onFlux(shape lab.Shape) func(*testing.T, *testLab) {
 	return func(t *testing.T, l *testLab) {
 		args := []string{"up", "--fix"}
@@ -66,7 +66,7 @@ func onFlux(shape lab.Shape) func(*testing.T, *testLab) {
 	}
 }
 
-// eachItsOwn checks that every cluster's Flux has what is its own, and no other's.
+// eachItsOwn checks that every cluster's Flux manages only its own cluster.
 func eachItsOwn(t *testing.T, l *testLab) {
 	kustomizations := schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}
 	for _, cluster := range []string{"hub", "dev", "staging", "prod"} {
@@ -80,7 +80,7 @@ func eachItsOwn(t *testing.T, l *testLab) {
 				t.Errorf("%s applies %s", cluster, path)
 			}
 			if _, remote, _ := unstructured.NestedMap(o.Object, "spec", "kubeConfig"); remote {
-				t.Errorf("%s: %s leads into another cluster", cluster, o.GetName())
+				t.Errorf("%s: %s targets another cluster", cluster, o.GetName())
 			}
 		}
 		pods, err := l.kube(cluster).CoreV1().Pods(lab.FluxNamespace).List(t.Context(), metav1.ListOptions{})
@@ -90,7 +90,7 @@ func eachItsOwn(t *testing.T, l *testLab) {
 	}
 }
 
-// otherShape asks a running lab for the shape that it has not got.
+// otherShape requests another shape for a running lab.
 func otherShape(_ *testing.T, l *testLab) {
 	l.edit("clusters/hub/cluster.yaml", "shape: standalone", "shape: hub")
 	l.must("generate")
@@ -99,14 +99,14 @@ func otherShape(_ *testing.T, l *testLab) {
 	l.must("generate")
 }
 
-// fluxBridged checks what Flux knows of a spoke.
+// fluxBridged checks the variables of a spoke.
 func fluxBridged(shape lab.Shape) func(*testing.T, *testLab) {
 	return func(t *testing.T, l *testLab) {
 		bridgedIn(t, l, map[lab.Shape]string{lab.ShapeHub: "hub", lab.ShapeStandalone: "prod"}[shape])
 	}
 }
 
-// bridgedIn checks prod's variables, which are in a cluster.
+// bridgedIn checks prod's variables in a cluster.
 func bridgedIn(t *testing.T, l *testLab, cluster string) {
 	if arn := roleARN(t, l, "prod"); !strings.HasPrefix(arn, "arn:aws:iam::210987654321:role/") {
 		t.Errorf("role ARN in prod is %q", arn)
@@ -116,7 +116,7 @@ func bridgedIn(t *testing.T, l *testLab, cluster string) {
 		t.Fatal(err)
 	}
 	if vars.Immutable == nil || !*vars.Immutable {
-		t.Error("cluster-vars can be changed")
+		t.Error("cluster-vars is mutable")
 	}
 	for key, want := range map[string]string{"aws_account_id": "210987654321", "environment": "prod", "cluster_name": "prod", "addons_repo_path": "addons"} {
 		if got := vars.Data[key]; got != want {
@@ -125,7 +125,7 @@ func bridgedIn(t *testing.T, l *testLab, cluster string) {
 	}
 }
 
-// otherEngine asks a running lab for the engine that it has not got.
+// otherEngine requests another engine for a running lab.
 func otherEngine(_ *testing.T, l *testLab) {
 	l.fails(lab.ExitFailed, "other_engine", "up", "--engine", "argocd")
 }
@@ -133,7 +133,7 @@ func otherEngine(_ *testing.T, l *testLab) {
 // catalogues are the objects in the spokes, by engine and shape.
 var catalogues = map[string]map[string]map[string]any{}
 
-// record notes what an engine brought to the spokes of an estate that nobody has edited, and compares it with what the others did.
+// record records the objects that an engine deployed for the unedited estate, and compares them with those of others.
 func record(engine string) func(*testing.T, *testLab) {
 	return func(t *testing.T, l *testLab) {
 		mine := l.catalogue(t)
@@ -152,11 +152,11 @@ func sameCatalogue(t *testing.T, before string, was map[string]map[string]any, a
 	}
 	t.Logf("%d objects compared: %v", len(is), kinds)
 	if diff := cmp.Diff(was, is); diff != "" {
-		t.Errorf("%s brings other objects than %s (-%s +%s):\n%s", after, before, before, after, diff)
+		t.Errorf("%s deploys other objects than %s (-%s +%s):\n%s", after, before, before, after, diff)
 	}
 }
 
-// catalogue is what addons brought to the spokes, without what the API server, controllers and engines add.
+// catalogue returns the objects of addons in the spokes, without additions by the API server, controllers and engines.
 func (l *testLab) catalogue(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	objects := map[string]map[string]any{}
@@ -177,7 +177,7 @@ func (l *testLab) catalogue(t *testing.T) map[string]map[string]any {
 				t.Fatal(err)
 			}
 			for _, o := range list.Items {
-				if _, own := lab.FluxClusterOf(o.GetNamespace()); own { // what a Flux of the cluster itself reads
+				if _, own := lab.FluxClusterOf(o.GetNamespace()); own { // read by the cluster's own Flux
 					continue
 				}
 				if ns := o.GetNamespace(); ns == "podinfo" || ns == "identity" || strings.Contains(o.GetName(), "metrics-server") || strings.Contains(o.GetName(), "metrics.k8s.io") {
@@ -207,7 +207,7 @@ func plainObject(o *unstructured.Unstructured) map[string]any {
 		{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"},
 		{"metadata", "annotations", "meta.helm.sh/release-name"},
 		{"metadata", "annotations", "meta.helm.sh/release-namespace"},
-		{"metadata", "labels", "app.kubernetes.io/managed-by"}, // by Helm itself, which Argo CD renders with alone
+		{"metadata", "labels", "app.kubernetes.io/managed-by"}, // set by Helm itself; Argo CD only renders with it
 		{"metadata", "labels", "helm.toolkit.fluxcd.io/name"},
 		{"metadata", "labels", "helm.toolkit.fluxcd.io/namespace"},
 		{"spec", "clusterIP"},

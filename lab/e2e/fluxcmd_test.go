@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// buildFlux compiles the flux command, which embeds manifests that its module lacks; `flux install` alone needs them.
+// buildFlux compiles the flux command, which embeds manifests that its module lacks; only `flux install` needs them.
 func buildFlux(t *testing.T) string {
 	t.Helper()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "github.com/fluxcd/flux2/v2").Output()
@@ -37,7 +37,7 @@ func buildFlux(t *testing.T) string {
 	return filepath.Join(work, "flux")
 }
 
-// fluxCommand uses the flux command on the cluster whose Flux delivers dev's addons, as on any that was bootstrapped.
+// fluxCommand uses the flux command on the cluster whose Flux delivers dev's addons, as on a bootstrapped one.
 func fluxCommand(shape lab.Shape) func(*testing.T, *testLab) {
 	cluster := map[lab.Shape]string{lab.ShapeHub: "hub", lab.ShapeStandalone: "dev"}[shape]
 	return func(t *testing.T, l *testLab) { fluxCommandOn(t, l, cluster) }

@@ -29,9 +29,9 @@ type shape struct {
 	edit         [2]string // old and new text in file
 	key          string    // in the ConfigMap's data
 
-	overSSH [2]string // Application of the ConfigMap, and the address of SSH that it reads
+	overSSH [2]string // Application of the ConfigMap, and its SSH address
 	tag     string    // of each repository's first commit
-	former  string    // ConfigMap that is as the tag has it
+	former  string    // ConfigMap as of the tag
 }
 
 var shapes = []shape{
@@ -86,7 +86,7 @@ var shapes = []shape{
 	},
 }
 
-// foreign brings up an estate beside repositories, which stay unchanged. Commits to them are deployed by lab up, commits to their mirrors directly.
+// foreign brings up an estate with repositories, which stay unchanged. Commits to them are deployed by lab up, commits to their mirrors directly.
 func foreign(t *testing.T, s shape) {
 	home := t.TempDir()
 	l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: filepath.Join(home, "mine")}
@@ -171,7 +171,7 @@ func foreign(t *testing.T, s shape) {
 	l.must("down")
 }
 
-// readsOverSSH tests that the ConfigMap, which is as the mirror has it, came by an address of SSH.
+// readsOverSSH checks that the ConfigMap, in the mirror's version, was read from an SSH address.
 func (l *testLab) readsOverSSH(s shape) {
 	l.t.Helper()
 	if s.overSSH[0] == "" {

@@ -21,7 +21,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// imageObjects have Flux look for versions of an image and write the newest one into Git.
+// imageObjects make Flux scan an image repository and commit the newest version.
 const imageObjects = `apiVersion: image.toolkit.fluxcd.io/v1
 kind: ImageRepository
 metadata: {name: app, namespace: flux-system}
@@ -60,7 +60,7 @@ func imageUp(t *testing.T, l *testLab) {
 	}
 }
 
-// imageCommitted pushes an image to the forge's registry: a newer one becomes a commit, which arrives in the spoke, and which a later lab up does not lose.
+// imageCommitted pushes an image to the forge's registry: a newer one is committed, arrives in the spoke, and survives a later lab up.
 func imageCommitted(t *testing.T, l *testLab) {
 	creds := decode[ui.Credential](l, "creds", "forge")
 	push := func(tag string) {

@@ -30,7 +30,7 @@ type stage struct {
 	reached, passed func(l *testLab) bool
 }
 
-// rootOf is what an engine starts from, and the namespace that it runs in.
+// rootOf is an engine's root and namespace.
 var rootOf = map[lab.EngineType]struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -76,7 +76,7 @@ func (l *testLab) hasNamespace(name string) bool {
 	return err == nil
 }
 
-// hasRoot reports whether the hub answers and has what the engine starts from.
+// hasRoot reports whether the hub answers and has the engine's root.
 func (l *testLab) hasRoot(engine lab.EngineType) bool {
 	if !l.hubKnown() {
 		return false
@@ -116,7 +116,7 @@ func killed(t *testing.T, l *testLab, at stage) {
 	finalDown(t, l)
 }
 
-// born returns an identity of a cluster that a recreated one does not have.
+// born returns an identity of a cluster, which changes when it is recreated.
 func (l *testLab) born(cluster string) string {
 	l.t.Helper()
 	n, err := l.kube(cluster).CoreV1().Namespaces().Get(l.t.Context(), "default", metav1.GetOptions{})
@@ -170,7 +170,7 @@ func killFrozen(t *testing.T, l *testLab) func() {
 		return err
 	})
 	if frozen == "" || os.WriteFile(frozen, []byte("FROZEN"), 0o600) != nil {
-		t.Skip("no cgroup v1 freezer here")
+		t.Skip("needs the cgroup v1 freezer")
 	}
 	halt(t, "kill", l.node("dev"))
 	if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
@@ -183,7 +183,7 @@ func killFrozen(t *testing.T, l *testLab) func() {
 func killEngine(t *testing.T, l *testLab) func() {
 	pid, err := os.ReadFile("/var/run/docker.pid")
 	if err != nil || os.Getuid() != 0 {
-		t.Skipf("no dockerd here that could be killed: %v", err)
+		t.Skipf("needs a dockerd to kill: %v", err)
 	}
 	halt(t, "stop", l.node("dev"))
 	up := l.background("stopped", "up")

@@ -110,7 +110,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 	return l
 }
 
-// clutter adds what repositories have beside an estate: an empty file, a program, a link, bytes that are no text, a name with spaces and an umlaut.
+// clutter adds files that repositories contain besides an estate: an empty file, a program, a link, binary data, a name with spaces and an umlaut.
 func (l *testLab) clutter() {
 	l.t.Helper()
 	dir := filepath.Join(l.estate, "notes", "für später")
@@ -300,12 +300,12 @@ func unusedVolumes() []string {
 	return strings.Fields(string(out))
 }
 
-// others are labs of these tests whose names begin like that of another: what they left, when somebody ended them by hand, is not the other one's.
+// others are labs of these tests whose names start with another's: their leftovers, after a manual abort, do not count as that one's.
 var others = []string{
 	"e2e-bundle", "e2e-builtin", "e2e-edge", "e2e-examples", "e2e-faults", "e2e-figures", "e2e-foreign", "e2e-images", "e2e-kill", "e2e-order", "e2e-registry", "e2e-two",
 }
 
-// owns reports whether something is called as the lab's things are.
+// owns reports whether a name is one of the lab's.
 func (l *testLab) owns(name string) bool {
 	of := func(lab string) bool { return strings.HasPrefix(name, lab+"-") || strings.HasPrefix(name, "lab-"+lab) }
 	return of(l.name) && !slices.ContainsFunc(others, func(other string) bool {

@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// ordered brings up an estate in which podinfo waits for metrics-server, which becomes ready long after it is applied, and checks that it did.
+// ordered brings up an estate in which podinfo waits for metrics-server, which becomes ready long after it is applied, and checks the order.
 func ordered(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e-order", "hub", "dev")
 	l.edit("addons/podinfo/applicationset.yaml", "  name: podinfo\n  namespace: argocd\n", "  name: podinfo\n  namespace: argocd\n  annotations: {argocd.argoproj.io/sync-wave: \"1\"}\n")

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// pulls tests commits by others in the forge: lab up does not overwrite them, and lab git pull fetches them, into a folder and into a Git repository.
+// pulls tests commits of others in the forge: lab up does not overwrite them, and lab git pull fetches them, into a folder and into a Git repository.
 func pulls(t *testing.T, l *testLab) {
 	const file = "environments/dev/environment.yaml"
 	l.must("up")

@@ -15,8 +15,8 @@ import (
 // mended commits a manifest that the API server rejects, and then a fix, which must not wait for Argo CD's retries of the first.
 func mended(t *testing.T, l *testLab) {
 	const set, values, refresh = "addons/podinfo/applicationset.yaml", "clusters/prod/addons/podinfo/values.yaml", "refresh: true"
-	l.edit(set, refresh, "refresh: false")              // as is usual
-	l.edit(values, "replicaCount: ", "replicaCount: -") // whatever its value
+	l.edit(set, refresh, "refresh: false")              // the default
+	l.edit(values, "replicaCount: ", "replicaCount: -") // any value
 	out := l.run("up", "--timeout", "30s")
 	if words := strings.Join(strings.Fields(out.stderr), " "); out.code != int(lab.ExitTimeout) || !strings.Contains(words, "must be greater than or equal to 0") {
 		t.Errorf("exit %d\n%s", out.code, out.stderr)

@@ -22,7 +22,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// Stories that are parts of their own: the image of one and the other engine's images for the other may have to be built, which takes minutes.
+// Stories that are separate parts: they may have to build an image or the other engine's images, which takes minutes.
 const (
 	needsImage  = "ordering"
 	needsEngine = "engine-switch"
@@ -53,7 +53,7 @@ func stories(t *testing.T, l *testLab) {
 	t.Run("what is not seen is no success", func(t *testing.T) { l.within(t, unseen) })
 }
 
-// sabotage plays each scenario on an estate broken for it, as the cases of a folder say. Those of the stories with images of their own are played in memory alone.
+// sabotage plays scenarios on estates broken for them, one per file of a folder. Stories that need other images only run in memory.
 func sabotage(t *testing.T, l *testLab) {
 	folder := map[lab.EngineType]string{lab.EngineArgoCD: "sabotage", lab.EngineFlux: "sabotage-flux"}[l.engine()]
 	cases, err := filepath.Glob("../scenario/testdata/" + folder + "/*.txtar")
@@ -67,7 +67,7 @@ func sabotage(t *testing.T, l *testLab) {
 		}
 		t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { sabotaged(t, l, name, file) }) })
 	}
-	l.must("up") // brings what the last case put back
+	l.must("up") // deploys the restored estate
 }
 
 // within lends the lab to a subtest.
@@ -117,12 +117,12 @@ func artifacts(t *testing.T) string {
 	return t.TempDir()
 }
 
-// ordering plays the story of the order, whose image is built first.
+// ordering plays the story of that name, whose image is built first.
 func ordering(t *testing.T, l *testLab) { played(t, l, []string{needsImage}, 8) }
 
 func engineSwitch(t *testing.T, l *testLab) { played(t, l, []string{needsEngine}, 6) }
 
-// played plays scenarios of so many steps or more. The verdict is read from the JUnit file, as in CI.
+// played plays scenarios with at least steps steps in total. The verdict is read from the JUnit file, as in CI.
 func played(t *testing.T, l *testLab, names []string, steps int) {
 	before := l.resourceVersions(t.Context())
 	dir := artifacts(t)
@@ -228,7 +228,7 @@ func interrupted(t *testing.T, l *testLab) {
 	var all strings.Builder
 	for s := bufio.NewScanner(stderr); s.Scan(); {
 		all.WriteString(s.Text() + "\n")
-		if strings.Contains(s.Text(), "✓ self-heal is switched off") { // after the commit, and not while it is made
+		if strings.Contains(s.Text(), "✓ self-heal is switched off") { // after the commit
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +244,7 @@ func interrupted(t *testing.T, l *testLab) {
 	}
 }
 
-// unseen pauses a required cluster: the scenario is neither skipped nor are objects taken for absent. It also selects a step that does not exist.
+// unseen pauses a required cluster: the scenario is not skipped, and objects do not count as absent. It also selects a missing step.
 func unseen(t *testing.T, l *testLab) {
 	if out := l.run("scenario", "run", "--step", "99", "drift"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "its steps are 1 to") {
 		t.Errorf("step 99: exit %d\n%s", out.code, out.stderr)
@@ -259,7 +259,7 @@ func unseen(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 }
 
-// everyVerb plays a scenario with all verbs and expectations, so that none is tested on the in-memory lab only. To switch the engine is a story of its own.
+// everyVerb plays a scenario with all verbs and expectations, so that none is tested on the in-memory lab only. Switching the engine is a separate story.
 func everyVerb(t *testing.T, l *testLab) {
 	text, err := os.ReadFile("testdata/every-verb/scenario.yaml")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"homelab/lab/engine/enginetest"
 )
 
-// namesOf are the words by which an engine's objects, and what it leaves in others, are known.
+// namesOf are words in the objects of an engine, and in its traces in others.
 var namesOf = map[lab.EngineType][]string{
 	lab.EngineArgoCD: {"argoproj.io", "argocd-", `"argocd"`},
 	lab.EngineFlux:   {"toolkit.fluxcd.io", "flux-system", "flux-manager", "helm-controller", "kustomize-controller"},
@@ -32,7 +32,7 @@ func switched(t *testing.T, l *testLab) {
 	l.replaced(t, before, other, was, namesOf[other])
 }
 
-// reshaped has one Flux drive all clusters, and then each its own again.
+// reshaped lets one Flux manage all clusters, and then each cluster its own again.
 func reshaped(t *testing.T, l *testLab) {
 	before := l.kept()
 	l.edit("clusters/hub/cluster.yaml", "shape: standalone", "shape: hub")
@@ -52,7 +52,7 @@ func reshaped(t *testing.T, l *testLab) {
 	eachItsOwn(t, l)
 }
 
-// replaced has another engine take the place of one. What addons consist of must survive it, and nothing that has the words may be left.
+// replaced replaces an engine by another. Objects of addons must survive, and nothing with any of the words may remain.
 func (l *testLab) replaced(t *testing.T, before map[string]string, from, to lab.EngineType, words []string) {
 	t.Helper()
 	plan := l.must("up", "--engine", string(to), "--switch-engine", "--dry-run")
@@ -72,7 +72,7 @@ func (l *testLab) replaced(t *testing.T, before map[string]string, from, to lab.
 		spokes[name] = l.rest(name)
 	}
 	left := enginetest.Naming(t, map[string]*rest.Config{"hub": l.rest("hub")}, words...)
-	if from == lab.EngineFlux && to != from { // on the hub it is the other engine's own release
+	if from == lab.EngineFlux && to != from { // on the hub it is the other engine's release
 		words = append(slices.Clone(words), "meta.helm.sh")
 	}
 	if left = append(left, enginetest.Naming(t, spokes, words...)...); len(left) > 0 {
@@ -82,7 +82,7 @@ func (l *testLab) replaced(t *testing.T, before map[string]string, from, to lab.
 	sameCatalogue(t, "before", catalogue, "after", l.catalogue(t))
 }
 
-// kept are the uids of everything but the engine's own.
+// kept returns the uids of everything except the engine's own objects.
 func (l *testLab) kept() map[string]string {
 	l.t.Helper()
 	all := l.identities("hub", "dev", "staging", "prod")

@@ -13,8 +13,8 @@ import (
 	"homelab/lab/e2e/budget"
 )
 
-// ci is the time budget: LAB_CI_ENDS is its end in Unix seconds, and LAB_CI_RESERVE the seconds that the following stages take on a quiet machine with two
-// cores. Both are optional.
+// ci is the time budget: LAB_CI_ENDS is its end in Unix seconds, and LAB_CI_RESERVE the seconds that later stages take on a quiet machine with two cores. Both are
+// optional.
 var ci budget.Budget
 
 // leftFile returns the file with the tests that the last run skipped for lack of time. It is outside the checkout, which may change between runs.
@@ -65,7 +65,7 @@ func closeBudget() error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	// For the following stages, in percent, as shells have only integers.
+	// For later stages, in percent, as shells only have integers.
 	if err := os.WriteFile(filepath.Join(filepath.Dir(name), "pace"), fmt.Appendf(nil, "%.0f\n", 100*ci.Pace()), 0o644); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func closeBudget() error {
 	return f.Close()
 }
 
-// must runs a test in any case, and measures the speed of the machine with it.
+// must always runs a test, and uses it to measure the machine's speed.
 func must(t *testing.T, seconds int) {
 	t.Helper()
 	clock(t, budget.Test{Name: t.Name(), Quiet: time.Duration(seconds) * time.Second})

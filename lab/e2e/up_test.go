@@ -131,7 +131,7 @@ func bridged(t *testing.T, l *testLab) {
 	}
 }
 
-// resourceVersions covers everything that lab could have changed: on the hub all objects with its or Argo CD's label, in spokes those that it created.
+// resourceVersions returns versions of everything that lab could have changed: on the hub all objects with its or Argo CD's label, in spokes those that it created.
 func (l *testLab) resourceVersions(ctx context.Context) map[string]string {
 	l.t.Helper()
 	versions := map[string]string{}
@@ -213,7 +213,7 @@ func secondLab(t *testing.T, first *testLab) {
 	first.converged(4, 10)
 }
 
-// containers returns the containers with a prefix, except those of labs with a longer name, with what a recreation or restart would change.
+// containers returns the containers with a prefix, except those of labs with a longer name, with properties that a recreation or restart would change.
 func containers(t *testing.T, prefixes ...string) []string {
 	t.Helper()
 	var list []string

@@ -10,7 +10,7 @@ import (
 // Definition describes an engine: its components, values and addresses, and how to connect to it. Each engine's package provides one; nothing else
 // distinguishes engines.
 type Definition struct {
-	Type      lab.EngineType                // as an estate names it
+	Type      lab.EngineType                // as in an estate
 	Title     string                        // user-facing name
 	Namespace string                        // on the hub
 	Kinds     []schema.GroupVersionResource // kinds of its objects on the hub that help diagnose problems
@@ -19,10 +19,10 @@ type Definition struct {
 	Images []string // components to load into the hub's nodes
 	Memory int64    // measured need of one installation, in bytes
 
-	UI       bool   // whether what it serves is for people, with a URL and a password; else it is for push webhooks alone
-	Port     int    // preferred port on this machine of what it serves
-	NodePort int    // likewise on the hub's node
-	Service  string // likewise from the hub's pods: a URL without a trailing slash
+	UI       bool   // whether it serves a web UI, with a password; else only push webhooks
+	Port     int    // preferred port on this machine
+	NodePort int    // node port on the hub
+	Service  string // URL from the hub's pods, without a trailing slash
 	// WebhookPath returns the path for push webhooks that are signed with a secret.
 	WebhookPath func(secret string) string
 
@@ -32,14 +32,14 @@ type Definition struct {
 	Inputs func(chart lab.Chart, values map[string]any) (string, error)
 	// Connect connects lazily to the engine on a hub.
 	Connect func(h Hub) (Engine, error)
-	// On connects likewise to the engine of a spoke, where every cluster runs one; nil for an engine on the hub alone.
+	// On connects lazily to the engine of a spoke; nil if only the hub has an engine.
 	On func(h Hub) (Installer, error)
 }
 
 // Everywhere reports whether every cluster runs an engine.
 func (d Definition) Everywhere() bool { return d.On != nil }
 
-// Needs is the memory, in bytes, that the engines of so many new clusters need.
+// Needs returns the memory, in bytes, that the engines of a number of new clusters need.
 func (d Definition) Needs(clusters int) int64 {
 	if !d.Everywhere() {
 		clusters = min(clusters, 1)
@@ -49,14 +49,14 @@ func (d Definition) Needs(clusters int) int64 {
 
 // Settings are the variables of lab's values.
 type Settings struct {
-	Lab           string                        // its name, for the label of every object
+	Lab           string                        // name of the lab, for the label of every object
 	Ref           func(component string) string // repository:tag of an image
 	PasswordHash  string                        // bcrypt; kept by the caller, as each new hash changes the values
 	WebhookSecret string                        // signs the forge's webhooks
 	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
 	Waves         bool                          // the estate has sync waves of ApplicationSets
-	Guest         bool                          // an attached cluster, whose node ports are left alone
-	Extra         []string                      // components beside Definition.Images
+	Guest         bool                          // an attached cluster, which gets no node ports
+	Extra         []string                      // components in addition to Definition.Images
 }
 
 // Hub is the engine's cluster, with lookups into the rest of the lab.

@@ -34,28 +34,27 @@ type Registered struct {
 	Annotations map[string]string
 }
 
-// Known returns the clusters of an estate that are registered: a lab may run only some of them.
+// Known returns the registered clusters of an estate.
 func Known(est *lab.Estate, known []Registered) []lab.Cluster {
 	return slices.DeleteFunc(slices.Clone(est.Clusters), func(c lab.Cluster) bool {
 		return !slices.ContainsFunc(known, func(r Registered) bool { return r.Cluster == c.Name })
 	})
 }
 
-// Root is the app of apps, or several: the objects that lab applies itself; everything else comes from Git. The first Git source of the first Application,
-// whatever it is, is the estate's address: all sources with that address are redirected.
+// Root is the app of apps, or several: the objects that lab applies itself; everything else comes from Git. The address in the first Git source of the first
+// Application is the estate's: all sources with that address are redirected.
 type Root struct {
 	Manifest []byte            // YAML, one or more documents
-	Own      map[string][]byte // likewise of each cluster, where every one has an engine; in place of Manifest
+	Own      map[string][]byte // per cluster, if each has an engine; replaces Manifest
 	RepoURL  string            // replaces the estate's address; empty to keep it
 	Revision string            // of the estate: a branch, tag or commit; empty to keep it
 	Mirrors  map[string]string // address of another repository -> its replacement
 
-	// Clusters are all of the estate's, registered or not.
+	// Clusters are all clusters of the estate, registered or not.
 	Clusters []string
 
-	// Beside are the root's extra objects in the engine's namespace: ConfigMaps, Secrets, Services and Deployments, labelled as the lab's. Former ones are
-	// deleted.
-	Beside []*unstructured.Unstructured
+	// Extra are the root's extra objects in the engine's namespace: ConfigMaps, Secrets, Services and Deployments with the lab's labels. Former ones are deleted.
+	Extra []*unstructured.Unstructured
 }
 
 // Repository is a repository that the engine reads, with credentials.
@@ -65,8 +64,8 @@ type Repository struct {
 	URL      string
 	Username string
 	Password string
-	SSHKey   string // private, in PEM; for an address of SSH
-	Proxy    string // URL of its proxy, HTTP or for SSH SOCKS 5, or ""
+	SSHKey   string // private, in PEM; for SSH addresses
+	Proxy    string // HTTP or, for SSH, SOCKS 5; may be empty
 	Insecure bool   // skip verification of the certificate or host key
 }
 
@@ -77,7 +76,7 @@ type Standing struct {
 	Revision     string // the estate's commit that the first root was last compared with, or ""
 	Settled      bool   // all roots are in sync and healthy at that commit
 
-	Silent []string // clusters whose own engine did not answer, so that their applications are unknown
+	Silent []string // clusters whose own engine does not answer: their applications are unknown
 
 	// Behind returns the applications to wait for, including roots, that were last compared with another commit than the wanted one, or with another cluster
 	// than the registered one. It is never nil.
@@ -110,7 +109,7 @@ func (w Want) WaitsFor(cluster string) bool {
 	return w.Clusters == nil || slices.Contains(w.Clusters, cluster)
 }
 
-// Diff describes the differences between a wanted and an actual registration: "annotation aws_region: eu-west-1 -> eu-central-1". have contains only lab's own
+// Diff describes the differences between a wanted and an actual registration: "annotation aws_region: eu-west-1 -> eu-central-1". have only contains lab's own
 // keys, so that keys missing in want are reported as removed.
 func Diff(want lab.Registration, have Registered) []string {
 	var lines []string

@@ -8,15 +8,15 @@ import (
 	"homelab/lab"
 )
 
-// Installer installs the engine on the hub, or on a spoke that has one of its own.
+// Installer installs the engine on the hub, or on a spoke with its own.
 type Installer interface {
 	Observe(ctx context.Context) (State, error)
 	Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error)
 }
 
-// Retirer makes way for another engine.
+// Retirer removes an engine that is replaced by another.
 type Retirer interface {
-	// Retire removes the engine from the hub, and its access and its traces from spokes. What it applied stays there, as it is. An interrupted call is repeated.
+	// Retire removes the engine from the hub, and its access and traces from spokes. Applied objects stay unchanged. An interrupted call can be repeated.
 	Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error
 }
 
@@ -56,7 +56,7 @@ type Watcher interface {
 	Applications(ctx context.Context) ([]lab.Application, error)
 	// Watch reports every application, calls ready, and then reports each change in order until ctx ends. Roots are omitted.
 	Watch(ctx context.Context, seen func(lab.Application, Observed), ready func()) error
-	// Refresh has the engine read Git at once.
+	// Refresh makes the engine poll Git.
 	Refresh(ctx context.Context) error
 }
 

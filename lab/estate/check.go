@@ -29,7 +29,7 @@ func (l *loader) hub() {
 		hub = c.Name
 	}
 	if hub == "" && !unread && len(l.estate.Clusters) > 0 {
-		l.at(l.estate.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "one cluster has role: hub")
+		l.at(l.estate.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "set role: hub on one cluster")
 	}
 }
 
@@ -51,7 +51,7 @@ func (l *loader) cluster(c lab.Cluster) {
 		if slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) || l.readsLabel(lab.EnableLabel(name)) {
 			continue
 		}
-		cure := "addons has none"
+		cure := "there are none"
 		if len(addons) > 0 {
 			cure = "there are " + strings.Join(addons, ", ")
 		}
@@ -89,7 +89,7 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	case c.Environment == "":
 		return lab.Environment{}, true
 	case c.Environment == lab.DefaultEnvironment:
-		l.at(at, "no cluster is in the environment default: it is the layer under all others", there)
+		l.at(at, "clusters cannot be in environment default, the base of all others", there)
 		return lab.Environment{}, false
 	}
 	if env, ok = l.estate.Environment(c.Environment); !ok {
@@ -101,8 +101,8 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 	return env, ok
 }
 
-// idle checks environments without clusters; others are checked with their clusters.
-func (l *loader) idle() {
+// unusedEnvironments checks environments without clusters; others are checked with their clusters.
+func (l *loader) unusedEnvironments() {
 	def, _ := l.estate.Environment(lab.DefaultEnvironment)
 	for _, e := range l.estate.Environments {
 		used := slices.ContainsFunc(l.estate.Clusters, func(c lab.Cluster) bool { return c.Environment == e.Name })
@@ -127,7 +127,7 @@ func (l *loader) nodeNames(c lab.Cluster) {
 		}
 	}
 	if node := lab.KindName(l.estate.Name, c.Name) + suffix; len(node) > 63 {
-		l.at(c.Position("metadata.name"), fmt.Sprintf("the node %s has %d characters, a host name at most 63", node, len(node)),
+		l.at(c.Position("metadata.name"), fmt.Sprintf("node name %s has %d characters, more than 63", node, len(node)),
 			"give the cluster or the lab a shorter name")
 	}
 }
@@ -161,7 +161,7 @@ func (l *loader) ports() {
 	}
 }
 
-// Chart is a chart version that clusters of the estate get.
+// Chart is a chart version used by clusters of the estate.
 type Chart struct {
 	Name       string
 	Version    string
@@ -171,8 +171,7 @@ type Chart struct {
 	At         lab.Position // position of the version
 }
 
-// Charts returns the charts of the estate's clusters, in the order of addons, without those that only the running
-// engine knows.
+// Charts returns the known charts of the estate's clusters.
 func Charts(e *lab.Estate) []Chart {
 	var charts []Chart
 	for _, a := range e.Applications {

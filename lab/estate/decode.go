@@ -26,7 +26,11 @@ type entry struct {
 }
 
 func (r *reader) fail(n *yaml.Node, message, cure string) {
-	r.problems = append(r.problems, lab.Problem{Position: strict.Position(r.file, n), Message: message, Cure: cure})
+	r.failAt(strict.Position(r.file, n), message, cure)
+}
+
+func (r *reader) failAt(p lab.Position, message, cure string) {
+	r.problems = append(r.problems, lab.Problem{Position: p, Message: message, Cure: cure})
 }
 
 // mapping reads the known keys of n and reports others. A key without a value counts as missing.
@@ -56,6 +60,16 @@ func (r *reader) each(n *yaml.Node, path string, read func(key string, n *yaml.N
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		r.read(n.Content[i+1], join(path, key), func(n *yaml.Node, path string) { read(key, n, path) })
+	}
+}
+
+func (r *reader) items(n *yaml.Node, path string, read func(n *yaml.Node, path string)) {
+	if n.Kind != yaml.SequenceNode {
+		r.wrong(n, path, "a list")
+		return
+	}
+	for i, c := range n.Content {
+		read(c, fmt.Sprintf("%s[%d]", path, i))
 	}
 }
 
@@ -150,31 +164,23 @@ func (r *reader) truth(to *bool) func(*yaml.Node, string) {
 
 func (r *reader) list(to *[]string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.SequenceNode {
-			r.wrong(n, path, "a list")
-			return
-		}
-		for i, c := range n.Content {
+		r.items(n, path, func(n *yaml.Node, path string) {
 			var v string
-			r.text(&v)(c, fmt.Sprintf("%s[%d]", path, i))
+			r.text(&v)(n, path)
 			*to = append(*to, v)
-		}
+		})
 	}
 }
 
 // words reads a list of enum values, each once, in the order of the enum; none if one is wrong.
 func (r *reader) words(to *[]string, words ...string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.SequenceNode {
-			r.wrong(n, path, "a list")
-			return
-		}
 		named, before := map[string]bool{}, len(r.problems)
-		for i, c := range n.Content {
+		r.items(n, path, func(n *yaml.Node, path string) {
 			var v string
-			r.word(&v, words...)(c, fmt.Sprintf("%s[%d]", path, i))
+			r.word(&v, words...)(n, path)
 			named[v] = true
-		}
+		})
 		if len(r.problems) > before {
 			return
 		}

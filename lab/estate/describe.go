@@ -10,7 +10,7 @@ import (
 	"homelab/lab/appset"
 )
 
-// describe sets what the Applications of an addon have in common, and the versions that environments pin.
+// describe sets the common settings of each addon's Applications, and the versions that environments pin.
 func (l *loader) describe() {
 	environments := []string{""}
 	for _, e := range l.estate.Environments {
@@ -23,7 +23,6 @@ func (l *loader) describe() {
 	}
 }
 
-// pin is a version and its position.
 type pin struct {
 	version string
 	at      lab.Position
@@ -36,7 +35,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	for _, env := range environments {
 		for _, app := range l.sample(a.Name, env) {
 			at := app.Origins("spec", "destination", "namespace")
-			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" }) // which has it from the bridge
+			fromBridge := slices.ContainsFunc(at, func(o appset.Origin) bool { return o.Annotation != "" || o.Label != "" })
 			if len(at) > 0 && !fromBridge {
 				namespaces[app.Spec.Destination.Namespace] = at[0].Position
 			}
@@ -68,13 +67,10 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 	}
 	a.Versions = map[string]string{}
 	base, ok := pins[""]
-	if !ok && len(pins) > 0 { // no cluster without environment gets it: use what all have in common
-		base = pins[slices.Sorted(maps.Keys(pins))[0]]
+	if !ok && len(pins) > 0 { // no cluster without an environment gets it
+		base, ok = pins[slices.Sorted(maps.Keys(pins))[0]], true
 		for _, p := range pins {
-			ok = p == base
-			if !ok {
-				break
-			}
+			ok = ok && p == base
 		}
 	}
 	if ok {
@@ -89,7 +85,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 
 // sample returns what an addon's sets generate for a cluster of an environment with all addons.
 func (l *loader) sample(addon, env string) []*appset.Application {
-	probe := everything(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
+	probe := allAddons(lab.Cluster{Name: cmp.Or(env, "cluster"), Role: lab.RoleSpoke, Environment: env, ControlPlanes: 1}, l.estate.Addons)
 	w := World(l.estate, []lab.Cluster{probe})
 	var apps []*appset.Application
 	for _, s := range l.sets {

@@ -30,7 +30,7 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 		if len(docs) > 1 {
 			at, message = strict.Position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
 		}
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: "it holds one " + kind})
+		r.failAt(at, message, "write one "+kind)
 		return nil
 	}
 	root := docs[0]
@@ -57,22 +57,15 @@ func (r *reader) name(name, folder string) {
 	}
 	switch {
 	case !isLabel(name):
-		r.problems = append(r.problems, lab.Problem{
-			Position: at, Message: fmt.Sprintf("%q cannot be a name", name),
-			Cure: "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends",
-		})
+		r.failAt(at, fmt.Sprintf("%q cannot be a name", name), "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends")
 	case name != folder:
-		r.problems = append(r.problems, lab.Problem{
-			Position: at, Message: fmt.Sprintf("the name is %q and the folder %q", name, folder),
-			Cure: "they are the same",
-		})
+		r.failAt(at, fmt.Sprintf("the name is %q and the folder %q", name, folder), "they must be the same")
 	}
 }
 
 func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// readCluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind; empty for an estate that is not
-// on disk.
+// readCluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind, or empty if not on disk.
 func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	c := lab.Cluster{File: file, ControlPlanes: 1}
@@ -117,10 +110,10 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	c.Role, c.Provider = lab.Role(role), lab.Provider(provider)
 	if at, ok := r.at["spec.engine"]; ok && c.Role == lab.RoleSpoke {
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke has no engine of its own", Cure: "spec.engine belongs to the hub"})
+		r.failAt(at, "a spoke has no engine", "spec.engine belongs to the hub")
 	}
 	if at, ok := r.at["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: "a spoke mounts no repositories", Cure: "spec.repositories belongs to the hub"})
+		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")
 	}
 	if c.Role == lab.RoleHub {
 		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
@@ -136,28 +129,23 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	case ns == EngineNamespace:
 		c.Engine.Namespace = ""
 	case ns != "" && (!isLabel(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
-		r.problems = append(r.problems, lab.Problem{
-			Position: r.at["spec.engine.namespace"], Message: fmt.Sprintf("the engine cannot run in namespace %q", ns), Cure: "a namespace of its own: " + EngineNamespace,
-		})
+		r.failAt(r.at["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+EngineNamespace)
 	}
 	c.Positions = r.at
 	return c, append(r.problems, existing(c)...)
 }
 
-// fluxOnly rejects a field that an engine other than Flux has no use for.
 func (r *reader) fluxOnly(field, message string) {
 	if at, ok := r.at[field]; ok {
-		r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: "leave it out, or write type: flux beside it"})
+		r.failAt(at, message, "leave it out, or add type: flux")
 	}
 }
 
-// extra checks Flux's additional controllers: one that commits what another finds needs that one.
+// extra checks Flux's additional controllers: image automation commits the tags that the image reflector finds.
 func (r *reader) extra(names []string) {
 	if slices.Contains(names, lab.FluxImageAutomation) && !slices.Contains(names, lab.FluxImageReflector) {
-		r.problems = append(r.problems, lab.Problem{
-			Position: r.at["spec.engine.componentsExtra"], Message: lab.FluxImageAutomation + " has nothing to commit without " + lab.FluxImageReflector,
-			Cure: "componentsExtra: [" + lab.FluxImageReflector + ", " + lab.FluxImageAutomation + "]",
-		})
+		r.failAt(r.at["spec.engine.componentsExtra"], lab.FluxImageAutomation+" has nothing to commit without "+lab.FluxImageReflector,
+			"componentsExtra: ["+lab.FluxImageReflector+", "+lab.FluxImageAutomation+"]")
 	}
 }
 

@@ -2,8 +2,7 @@ package estate
 
 import "homelab/lab"
 
-// EveryEngine also reads what the addons are with the other engine, as far as its manifests say: Addon.Elsewhere. What is wrong with those is no problem of the
-// estate, which another engine runs.
+// EveryEngine also reads the addons' manifests for the other engine into Addon.Elsewhere, ignoring their problems.
 func EveryEngine() Option { return func(l *loader) { l.everyEngine = true } }
 
 func (l *loader) elsewhere() {
@@ -15,7 +14,7 @@ func (l *loader) elsewhere() {
 	}
 }
 
-// otherEngine is what the estate's manifests say to the engine that does not run it.
+// otherEngine reads the manifests of the engine that does not run the estate.
 func (l *loader) otherEngine() *loader {
 	if l.other == nil {
 		l.other = newLoader(l.fsys, l.estate.Dir, l.estate.Name)

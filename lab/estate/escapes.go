@@ -60,11 +60,11 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 	return ps
 }
 
-// strays reports paths in a generated Application that leave the repository.
-func (l *loader) strays(app *appset.Application) {
+// checkPaths reports paths in a generated Application that leave the repository.
+func (l *loader) checkPaths(app *appset.Application) {
 	check := func(p, folder string, field ...string) {
 		if at := app.Origins(field...); len(at) > 0 && outside(p, folder) {
-			l.also(leaves(at[0].Position, p))
+			l.addProblem(leaves(at[0].Position, p))
 		}
 	}
 	for i, source := range app.Spec.All() {

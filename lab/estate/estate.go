@@ -1,4 +1,5 @@
-// Package estate reads an estate from its folders: clusters, environments and addons, strictly, with all problems at once and each with its place.
+// Package estate strictly reads clusters, environments and addons from an estate's folders, and reports all problems
+// with their positions.
 package estate
 
 import (
@@ -21,18 +22,18 @@ import (
 // Option changes how an estate is read.
 type Option func(*loader)
 
-// WithCharts also checks that every chart that a cluster of the estate gets can be had.
+// WithCharts also checks that every chart used by a cluster is available.
 func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
 
-// WithImages distinguishes images that lab has, and their components, from those that only a registry has.
+// WithImages maps image references to lab's components, "" for images that only a registry has.
 func WithImages(component func(ref string) string) Option {
 	return func(l *loader) { l.component = component }
 }
 
-// WithoutLoadBalancer refuses clusters of several control planes: kind puts a load balancer before them, whose image only registries have.
+// WithoutLoadBalancer rejects clusters with several control planes: kind's load balancer image is only in registries.
 func WithoutLoadBalancer() Option { return func(l *loader) { l.noLoadBalancer = true } }
 
-// Supplied is what an estate can have where images and charts come from somewhere. A chart from a repository that is not lab's is the engine's to fetch.
+// Supplied returns the options for a source of images and charts. The engine fetches charts of foreign repositories.
 func Supplied(from interface {
 	HasChart(name, version string) bool
 	ByRef(image string) string
@@ -46,10 +47,11 @@ func Supplied(from interface {
 	return options
 }
 
-// Load reads the estate in fsys. dir is its absolute path on disk, empty for an embedded one; name is the lab's name, which is part of every container's.
+// Load reads the estate in fsys. dir is its absolute path on disk, or empty if embedded; name is the lab's name, part of
+// every container name.
 //
-// On disk, let fsys be os.OpenRoot(dir).FS(): links that lead out of the estate are problems then, and never followed.
-// Everything wrong with the estate comes as lab.Problems in one *lab.Error.
+// On disk, fsys should be os.OpenRoot(dir).FS(), which does not follow links out of the estate: these are problems.
+// All problems of the estate are returned in one *lab.Error.
 func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
 	if !isLabel(name) {
 		return nil, &lab.Error{
@@ -76,11 +78,11 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	} else {
 		l.expand()
 	}
-	l.idle()
+	l.unusedEnvironments()
 	l.ports()
-	l.leavesOut()
+	l.noteLeftOut()
 	l.servers()
-	l.pulled()
+	l.notePulls()
 	if l.haveChart != nil {
 		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
 	}
@@ -95,28 +97,28 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
-	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]holding{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
-	l.beyond = l.mountOf
+	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
+	l.resolve = l.mountOf
 	return l
 }
 
-// manifest reads the clusters, and the addons that the engine has manifests of.
+// manifest reads the environments, the clusters and the addons with manifests for the engine.
 func (l *loader) manifest() {
 	l.environments()
 	l.clusters()
 	l.mounts()
-	l.chosen()
+	l.chooseEngine()
 	if l.isFlux() {
 		l.fluxAddons()
 		return
 	}
 	l.root()
 	l.addons()
-	l.describe() // an addon's namespace is part of what the bridge says of it
+	l.describe() // twice, as the bridge contains the namespaces of addons
 	l.describe()
 }
 
-// DefaultName is the name of a lab whose estate lies in dir.
+// DefaultName returns the name of a lab whose estate is in dir.
 func DefaultName(dir string) string {
 	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-")
 	name = strings.Trim(name[:min(len(name), 30)], "-")
@@ -128,7 +130,7 @@ func DefaultName(dir string) string {
 
 func invalid(ps lab.Problems) error {
 	ps.Sort()
-	ps = slices.Compact(ps) // clusters of one environment find its problems once each
+	ps = slices.Compact(ps) // each cluster of an environment reports its problems
 	count := "1 problem"
 	if len(ps) > 1 {
 		count = fmt.Sprintf("%d problems", len(ps))
@@ -136,7 +138,7 @@ func invalid(ps lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: count + " in the estate, nothing was touched", Problems: bounded(ps)}
 }
 
-// bounded keeps the first problems of each file: beyond them a file is not what it was taken for, and the other files' would be lost in the crowd.
+// bounded keeps the first problems of each file, so that one file does not drown the others.
 func bounded(ps lab.Problems) lab.Problems {
 	const most = 50
 	inFile := map[string]int{}
@@ -160,39 +162,39 @@ func bounded(ps lab.Problems) lab.Problems {
 type loader struct {
 	files
 	estate *lab.Estate
-	engine lab.EngineType // asked for; empty for the estate's own
+	engine lab.EngineType // overrides the hub's, unless empty
 
-	component   func(ref string) string // nil if nothing is known of images
-	ungenerated bool                    // lab's files for Flux are about to be written
-	everyEngine bool                    // addons of the other engine are asked for too
+	component   func(ref string) string // nil if unknown
+	ungenerated bool                    // skip lab's files for Flux
+	everyEngine bool                    // also read the other engine's addons
 	other       *loader
 	haveChart   func(Chart) bool
-	mounted     []lab.Repository // by another reading
-	others      revisions        // of mounted repositories that are read
+	mounted     []lab.Repository // by an earlier reading
+	others      revisions        // of mounted repositories
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
 	badRoot  bool
 	sets     []set
 	plain    []plainApplication
-	found    map[foundAt]bool // every Application and ApplicationSet that the root leads to
+	found    map[foundAt]bool // Applications and ApplicationSets reached from the root
 
-	projects map[string]*project // that the root brings; nil permits everything
-	unsure   bool                // part of what it leads to is not known, and may have more of them
+	projects map[string]*project // reached from the root; nil permits everything
+	unsure   bool                // unknown sources may contain more
 
-	held       map[tree]holding
+	held       map[tree]contents
 	renderings map[string]rendering
 
 	rendered    int           // charts and kustomizations so far
 	renderedFor time.Duration // how long that took
-	endless     bool          // reported as too much
+	endless     bool          // limit reported
 
 	noLoadBalancer bool
 
-	roles map[string]bool // cluster -> its role could be read
+	roles map[string]bool // clusters with a readable role
 }
 
-// documents reads the document of every folder in dir that has one of lab's.
+// documents reads lab's document in each folder of dir.
 func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (found bool) {
 	folders, _ := l.folders(dir)
 	for _, folder := range folders {
@@ -202,7 +204,7 @@ func (l *loader) documents(dir, document string, read func(folder, file string, 
 			continue
 		}
 		if data := l.read(file); data == nil {
-			found = true // what it holds was not to be read, which is noted
+			found = true // unreadable, which is reported
 		} else if !foreign(file, data) {
 			found = true
 			read(folder, file, data)
@@ -211,7 +213,7 @@ func (l *loader) documents(dir, document string, read func(folder, file string, 
 	return found
 }
 
-// misnamed reports a folder whose document seems to have another name.
+// misnamed notes a folder whose document seems misnamed.
 func (l *loader) misnamed(dir, document string) {
 	entries, _ := fs.ReadDir(l.fsys, dir)
 	var names []string
@@ -224,7 +226,7 @@ func (l *loader) misnamed(dir, document string) {
 	case near != "":
 		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+document)
 	case len(entries) == 0 && l.inside(dir):
-		l.note(lab.Position{File: path.Join(dir, document)}, "is not there: the folder is empty", "")
+		l.note(lab.Position{File: path.Join(dir, document)}, "does not exist: the folder is empty", "")
 	}
 }
 
@@ -244,7 +246,7 @@ func (l *loader) environments() {
 	l.documents(lab.EnvironmentsDir, "environment.yaml", func(folder, file string, data []byte) {
 		e, problems := readEnvironment(file, data)
 		l.problems = append(l.problems, problems...)
-		e.Name = folder // what it calls itself was checked
+		e.Name = folder // document reported a mismatch
 		l.estate.Environments = append(l.estate.Environments, e)
 	})
 }
@@ -255,26 +257,23 @@ func (l *loader) clusters() {
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
 		if c.Name != folder && isLabel(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
-			l.problems = append(l.problems, lab.Problem{
-				Position: c.Position("metadata.name"), Message: fmt.Sprintf("a second cluster %s", c.Name),
-				Cure: "the name is taken by " + lab.ClusterFile(c.Name),
-			})
+			l.at(c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
 		}
 		c.Name = folder
 		l.estate.Clusters = append(l.estate.Clusters, c)
 	})
 	if !found {
-		l.fail(lab.ClusterFile("hub"), "no clusters: an estate has a hub at least", "lab init DIR writes an estate to start from")
+		l.fail(lab.ClusterFile("hub"), "no clusters: an estate has at least a hub", "lab init DIR writes a starter estate")
 	}
 }
 
-// addons finds the ApplicationSets that the root leads to, and looks at what else lies in the folder of addons.
+// addons finds the ApplicationSets reached from the root, and checks other manifests in the addons folder.
 func (l *loader) addons() {
 	l.follow()
 	folders, _ := l.folders(lab.AddonsDir)
 	for _, file := range l.manifests(lab.AddonsDir) {
 		if file != lab.RootFile {
-			l.beside(file)
+			l.checkManifest(file)
 		}
 	}
 	for _, folder := range folders {
@@ -284,27 +283,27 @@ func (l *loader) addons() {
 		}
 		sets := 0
 		for _, file := range l.manifests(dir) {
-			sets += l.beside(file)
+			sets += l.checkManifest(file)
 		}
 		wrong := slices.ContainsFunc(l.problems, func(p lab.Problem) bool { return p.File == dir || strings.HasPrefix(p.File, dir+"/") })
 		file := path.Join(dir, "applicationset.yaml")
 		switch {
 		case sets > 0 || wrong || !l.inside(dir):
 		case l.exists(file) && len(l.documentsOf(file)) == 0:
-			l.fail(file, "the file is empty", "it holds an ApplicationSet")
-		case l.spokenOf(folder):
-			l.fail(file, "is not there", "clusters switch the addon on")
+			l.fail(file, "the file is empty", "write an ApplicationSet")
+		case l.toggled(folder):
+			l.fail(file, "does not exist", "clusters enable the addon")
 		}
 	}
 }
 
-// beside checks the paths of a manifest, and reports ApplicationSets in it that no root leads to. It returns how many sets there are.
-func (l *loader) beside(file string) (sets int) {
+// checkManifest checks a manifest's paths, notes ApplicationSets unreachable from the root, and counts all ApplicationSets.
+func (l *loader) checkManifest(file string) (sets int) {
 	if l.inChart(file) {
-		return 0 // and no manifest before it is rendered
+		return 0 // not YAML until rendered
 	}
 	for _, doc := range l.documentsOf(file) {
-		if text(doc, "kind") != "ApplicationSet" { // what those make is looked at when it is known
+		if text(doc, "kind") != "ApplicationSet" { // paths of sets are checked in their Applications
 			l.problems = append(l.problems, escapes(file, doc)...)
 			continue
 		}
@@ -317,7 +316,7 @@ func (l *loader) beside(file string) (sets int) {
 	return sets
 }
 
-// documentsOf are the documents of a manifest, its problems noted.
+// documentsOf returns the documents of a manifest, and records its problems.
 func (l *loader) documentsOf(file string) []*yaml.Node {
 	if docs, ok := l.parsed[file]; ok {
 		return docs
@@ -332,7 +331,7 @@ func (l *loader) documentsOf(file string) []*yaml.Node {
 	return docs
 }
 
-// reads are the labels and annotations that a set cannot do without.
+// reads returns the labels and annotations that a set requires.
 func reads(s *appset.Set) []lab.Read {
 	var list []lab.Read
 	for _, ref := range s.Refs() {
@@ -347,7 +346,7 @@ func reads(s *appset.Set) []lab.Read {
 	return list
 }
 
-// set notes the name of an ApplicationSet, which no other may have: the engine would have one of the two.
+// set records the name of an ApplicationSet, which must be unique.
 func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
 	name := text(doc, "metadata", "name")
 	if name == "" {
@@ -362,7 +361,7 @@ func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
 	addon.Sets = append(addon.Sets, name)
 }
 
-// values checks that a values file is one, and that it is not for an addon that is misspelt, which the engine would never say.
+// values checks a values file and its addon's name: the engine ignores a misspelt one.
 func (l *loader) values(file string) {
 	m := regexp.MustCompile(`^(?:clusters|environments)/[^/]+/addons/([^/]+)/[^/]+\.ya?ml$`).FindStringSubmatch(file)
 	if m == nil {
@@ -375,7 +374,7 @@ func (l *loader) values(file string) {
 	}
 	names := l.addonNames()
 	if best := strict.Closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
-		l.note(lab.Position{File: file}, fmt.Sprintf("values for an addon %s that is not there", m[1]), fmt.Sprintf("did you mean %q?", best))
+		l.note(lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", m[1]), fmt.Sprintf("did you mean %q?", best))
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"homelab/lab"
 )
 
-// existing checks the cluster.yaml of an existing cluster.
 func existing(c lab.Cluster) lab.Problems {
 	var problems lab.Problems
 	fail := func(path, message, cure string) {
@@ -20,16 +19,16 @@ func existing(c lab.Cluster) lab.Problems {
 	if _, written := c.Positions["spec.server"]; written {
 		switch why, cure := unservable(c.Server, "spec.server"); {
 		case c.Role == lab.RoleHub:
-			fail("spec.server", "manifests know the hub as https://kubernetes.default.svc", "leave it out")
+			fail("spec.server", "the hub's server is always https://kubernetes.default.svc", "leave it out")
 		case c.Provider == lab.ProviderExisting:
-			fail("spec.server", "spec.server is read with provider kind alone", "spec.existing.server")
+			fail("spec.server", "spec.server requires provider kind", "spec.existing.server")
 		case why != "":
 			fail("spec.server", why, cure)
 		}
 	}
 	if c.Provider != lab.ProviderExisting {
 		if _, written := c.Positions["spec.existing"]; written {
-			fail("spec.existing", "spec.existing is read with provider existing alone", "provider: existing")
+			fail("spec.existing", "spec.existing requires provider existing", "provider: existing")
 		}
 		return problems
 	}
@@ -37,7 +36,7 @@ func existing(c lab.Cluster) lab.Problems {
 		fail("spec.provider", "the hub cannot be an existing cluster", "provider: kind")
 	}
 	if _, written := c.Positions["spec.kind"]; written {
-		fail("spec.kind", "spec.kind is read with provider kind alone", "leave it out")
+		fail("spec.kind", "spec.kind requires provider kind", "leave it out")
 	}
 	if why, cure := unservable(c.Existing.Server, "spec.existing.server"); why != "" {
 		path := "spec.existing.server"
@@ -50,14 +49,14 @@ func existing(c lab.Cluster) lab.Problems {
 		fail(path, why, cure)
 	}
 	if k := c.Existing.Kubeconfig; k != "" && !filepath.IsAbs(k) && !strings.HasPrefix(k, "~/") && filepath.IsLocal(k) {
-		fail("spec.existing.kubeconfig", "a kubeconfig within the estate would be pushed to the forge, with its credentials", "keep it elsewhere: ~/.kube/config")
+		fail("spec.existing.kubeconfig", "a kubeconfig in the estate would be pushed to the forge, with its credentials", "keep it elsewhere: ~/.kube/config")
 	}
 	return problems
 }
 
 // unservable returns why the engine cannot reach an API at field.
 func unservable(server, field string) (why, cure string) {
-	const example = "the URL of the API, as the hub knows it: https://edge.example.com:6443"
+	const example = "the API's URL as seen from the hub: https://edge.example.com:6443"
 	u, err := url.Parse(server)
 	switch {
 	case server == "":
@@ -67,12 +66,12 @@ func unservable(server, field string) (why, cure string) {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || strings.HasPrefix(u.Hostname(), "kubernetes.default") {
-		return "at " + u.Hostname() + " the hub's pods reach the hub", example
+		return u.Hostname() + " is the hub itself, from its pods", example
 	}
 	return "", ""
 }
 
-// servers reports clusters that share an address, by which Argo CD identifies them.
+// servers reports clusters that share an address: Argo CD identifies clusters by it.
 func (l *loader) servers() {
 	seen := map[string]string{}
 	for _, c := range l.estate.Clusters {
@@ -84,14 +83,14 @@ func (l *loader) servers() {
 			continue
 		}
 		if other, twice := seen[server]; twice {
-			l.at(c.Position(at), "this is the server of cluster "+other, "the engine tells clusters apart by it")
+			l.at(c.Position(at), "this is the server of cluster "+other, "the engine identifies clusters by it")
 		}
 		seen[server] = c.Name
 	}
 }
 
-// pulled remarks on clusters that lab cannot load images into.
-func (l *loader) pulled() {
+// notePulls notes clusters that lab cannot load images into.
+func (l *loader) notePulls() {
 	for _, c := range l.estate.Clusters {
 		if c.Provider == lab.ProviderExisting && slices.ContainsFunc(l.estate.Applications, func(a lab.Generated) bool { return a.Cluster == c.Name && len(a.Charts) > 0 }) {
 			l.note(c.Position("spec.provider"), "cluster "+c.Name+" pulls the images of its addons itself", "")

@@ -16,7 +16,7 @@ import (
 type files struct {
 	fsys     fs.FS
 	problems lab.Problems
-	beyond   func(file string) (fs.FS, string) // resolves files of mounted repositories; nil for the estate's own
+	resolve  func(file string) (fs.FS, string) // resolves files of mounted repositories; nil for the estate's own
 }
 
 // within returns the path of a repository's file in messages, relative to the estate; nil is the estate.
@@ -29,8 +29,8 @@ func within(r *lab.Repository, file string) string {
 
 // at resolves the file system of a file.
 func (f *files) at(file string) (fs.FS, string) {
-	if f.beyond != nil {
-		if fsys, name := f.beyond(file); fsys != nil {
+	if f.resolve != nil {
+		if fsys, name := f.resolve(file); fsys != nil {
 			return fsys, name
 		}
 	}
@@ -41,7 +41,7 @@ func (f *files) fail(file, message, cure string) {
 	f.problems = append(f.problems, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
 }
 
-// read returns a file's content, or nil with a problem. A file over the limit is cut just behind it, for parse to
+// read returns a file's content, or nil with a problem. A file over the limit is cut just beyond it, for parse to
 // reject.
 func (f *files) read(file string) []byte {
 	if !f.inside(file) {
@@ -65,7 +65,7 @@ func (f *files) unreadable(file string, err error) {
 	case errors.Is(err, fs.ErrPermission):
 		f.fail(file, "cannot be read: permission denied", "chmod u+r "+file)
 	case errors.Is(err, fs.ErrNotExist):
-		f.fail(file, "is not there", "")
+		f.fail(file, "does not exist", "")
 	default:
 		var pe *fs.PathError
 		if errors.As(err, &pe) {

@@ -16,21 +16,21 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// WithEngine reads the estate for another engine than its hub's spec.engine names.
+// WithEngine overrides spec.engine of the hub.
 func WithEngine(t lab.EngineType) Option { return func(l *loader) { l.engine = t } }
 
-// Ungenerated does not look at the files that lab writes for Flux, nor at what follows from them: they are about to be written.
+// Ungenerated skips the files that lab generates for Flux, and everything that depends on them.
 func Ungenerated() Option { return func(l *loader) { l.ungenerated = true } }
 
-// chosen settles which engine the estate is read for.
-func (l *loader) chosen() {
+// chooseEngine sets the engine that the estate is read for.
+func (l *loader) chooseEngine() {
 	for i := range l.estate.Clusters {
 		c := &l.estate.Clusters[i]
 		if c.Role != lab.RoleHub {
 			continue
 		}
 		if l.engine != "" && c.Engine.Type != l.engine {
-			c.Engine = lab.EngineSpec{Type: l.engine} // the rest was meant for the other one
+			c.Engine = lab.EngineSpec{Type: l.engine} // other fields are for the other engine
 		}
 		if c.Engine.Type != lab.EngineFlux {
 			continue
@@ -53,8 +53,8 @@ func (l *loader) fluxAddons() {
 		dir := fluxset.Dir(name)
 		files := l.manifests(dir)
 		if len(files) == 0 {
-			if l.spokenOf(name) {
-				l.fail(dir, "is not there", "clusters switch the addon on, and Flux finds its HelmRelease or manifests there")
+			if l.toggled(name) {
+				l.fail(dir, "does not exist", "clusters enable the addon: Flux reads its HelmRelease or manifests there")
 			}
 			continue
 		}
@@ -76,15 +76,15 @@ func (l *loader) fluxAddons() {
 			}
 		}
 		if release.File != "" && other.File != "" {
-			l.at(other, "an addon is HelmReleases or manifests, and "+release.String()+" is a HelmRelease", "make it an addon of its own: addons/"+name+"-manifests/flux")
+			l.at(other, "an addon is HelmReleases or manifests, not both: "+release.String()+" is a HelmRelease", "move it to a separate addon: addons/"+name+"-manifests/flux")
 		}
 		for _, p := range fluxset.CheckBridge(l.fsys, name) {
-			l.also(p)
+			l.addProblem(p)
 		}
 		for _, file := range l.manifests(path.Join(dir, "versions")) {
 			env := strings.TrimSuffix(path.Base(file), path.Ext(file))
 			if _, known := l.estate.Environment(env); !known {
-				l.note(lab.Position{File: file}, "a version for an environment "+env+" that is not there", "")
+				l.note(lab.Position{File: file}, "version for unknown environment "+env, "")
 			}
 			for _, doc := range l.documentsOf(file) {
 				if n := get(doc, "spec", "chart", "spec", "version"); n != nil {
@@ -96,7 +96,7 @@ func (l *loader) fluxAddons() {
 	}
 }
 
-// fluxRelease notes what an addon's HelmRelease says of its chart.
+// fluxRelease sets the addon's chart from its HelmRelease.
 func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 	note := func(part string, n *yaml.Node) string {
 		if n == nil {
@@ -122,7 +122,7 @@ func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 	}
 }
 
-// fluxWorld is what the estate's Kustomizations are expanded against.
+// fluxWorld returns the inputs for expanding the estate's Kustomizations.
 func (l *loader) fluxWorld(cluster string) fluxset.World {
 	in := bridge.InputsOf(l.estate)
 	def, _ := l.estate.Environment(lab.DefaultEnvironment)
@@ -154,7 +154,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 				}
 				return at.FS, at.Dir, nil
 			case !mounted && own == "":
-				own = key // the root's, as the engine points it at the forge
+				own = key // the root's, which the engine replaces by the forge's
 			case !mounted && own != key:
 				return nil, "", &fluxset.Absent{}
 			}
@@ -163,9 +163,9 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 	}
 }
 
-// fluxExpand works out what the estate's Kustomizations bring.
+// fluxExpand expands the estate's Kustomizations.
 func (l *loader) fluxExpand() {
-	if len(l.problems) > 0 || l.ungenerated { // what follows from those is no news
+	if len(l.problems) > 0 || l.ungenerated { // avoid consequential problems
 		return
 	}
 	stale, err := fluxset.Stale(l.fsys, l.estate.Clusters)
@@ -188,17 +188,17 @@ func (l *loader) fluxExpand() {
 	}
 }
 
-// fluxRoot works out what one root brings, which a cluster's Flux starts from.
+// fluxRoot expands the root of one cluster's Flux.
 func (l *loader) fluxRoot(cluster, root string) {
 	w := l.fluxWorld(cluster)
 	x := fluxset.Expand(w, root)
 	for _, p := range x.Problems {
-		l.also(p)
+		l.addProblem(p)
 	}
 	applications := x.Applications
 	for _, r := range x.Roots {
 		if r.LeftOut != "" {
-			l.at(r.At, "Kustomization "+r.Name+" would apply nothing: "+r.LeftOut, "mend it, or leave it out by a patch in "+root)
+			l.at(r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
 		if len(r.Releases) > 0 && w.Home != "" {
 			applications = append(applications, r)
@@ -209,15 +209,15 @@ func (l *loader) fluxRoot(cluster, root string) {
 			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster
 			if fsys, _ := l.mountOf(p.File); fsys == nil {
-				l.also(p)
+				l.addProblem(p)
 			}
 		}
 		switch _, known := l.estate.Cluster(app.Cluster); {
 		case !known:
 		case l.estate.Hub().Engine.Everywhere() && app.Cluster != cluster:
-			l.also(lab.Problem{
-				Position: app.At, Message: fmt.Sprintf("Kustomization %s is of cluster %s, and %s leads to it", app.Name, app.Cluster, root),
-				Cure: "in the standalone shape each cluster's root leads to its own folder alone",
+			l.addProblem(lab.Problem{
+				Position: app.At, Message: fmt.Sprintf("Kustomization %s of cluster %s is reached from %s", app.Name, app.Cluster, root),
+				Cure: "in the standalone shape a cluster's root reads only its own folder",
 			})
 		default:
 			l.fluxApplication(w, x, app)
@@ -252,9 +252,9 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
 		case r.URL == "" && mounted != nil:
-			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source))
+			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
-			l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s takes its chart from %s, which is nowhere", r.Name, r.Source), Cure: "write it beside the release, or take lab's own: HelmRepository charts in " + lab.FluxNamespace})
+			l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + lab.FluxNamespace})
 		case r.Folder != "":
 			fsys, dir, err := w.Repository(r.URL, r.Revision)
 			var absent *fluxset.Absent
@@ -267,11 +267,11 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				if _, err := fs.Stat(fsys, r.Folder); err == nil {
 					break
 				}
-				if mounted != nil { // nobody here can mend it
-					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s takes its chart from %s, which %s has not", r.Name, r.Folder, cmp.Or(dir, "the estate")))
+				if mounted != nil { // not ours to fix
+					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: no chart folder %s in %s", r.Name, r.Folder, cmp.Or(dir, "the estate")))
 					break
 				}
-				l.also(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
+				l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
 			}
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
@@ -281,7 +281,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// images notes which images an application's manifests name: those that lab has are loaded, others take their registry.
+// images records the images in an application's manifests: lab loads its own, others need their registry.
 func (l *loader) images(g *lab.Generated, app fluxset.Application) {
 	if l.component == nil {
 		return
@@ -295,7 +295,6 @@ func (l *loader) images(g *lab.Generated, app fluxset.Application) {
 	}
 }
 
-// generatedOf names the application of a Kustomization.
 func (l *loader) generatedOf(w fluxset.World, app fluxset.Application) lab.Generated {
 	cluster, name := lab.FluxApplicationOf(w.Home, app.Namespace, app.Name)
 	return lab.Generated{At: app.At, Application: lab.Application{Name: lab.ApplicationName(cluster, name), Addon: name, Cluster: cluster}}

@@ -13,13 +13,13 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// defaultFiles returns the default estate, to be changed.
+// defaultFiles returns an editable copy of the default estate.
 func defaultFiles(t *testing.T) fstest.MapFS {
 	t.Helper()
 	return filesOf(t, "../..")
 }
 
-// filesOf returns the estate in a folder, to be changed.
+// filesOf returns an editable copy of the estate in a folder.
 func filesOf(t *testing.T, at string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -53,7 +53,7 @@ func onFlux(t *testing.T, files fs.FS) (*lab.Estate, lab.Problems) {
 	return e, nil
 }
 
-// The default estate has the same applications, with the same charts, whichever engine brings them.
+// Both engines bring the same applications and charts.
 func TestSameApplicationsOnFlux(t *testing.T) {
 	type has struct{ name, addon, cluster, namespace, chart string }
 	applications := func(e *lab.Estate) []has {
@@ -63,7 +63,7 @@ func TestSameApplicationsOnFlux(t *testing.T) {
 			for _, c := range a.Charts {
 				h.chart += c.Name + " " + c.Version + " " + c.Repository
 				if c.At.Line == 0 {
-					t.Errorf("%s: nobody knows where version %s is written", a.Name, c.Version)
+					t.Errorf("%s: no position of version %s", a.Name, c.Version)
 				}
 			}
 			list = append(list, h)
@@ -105,70 +105,70 @@ func TestFluxProblems(t *testing.T) {
 		"no manifests": {
 			func(f fstest.MapFS) { delete(f, "addons/identity/flux/release.yaml") },
 			[]string{
-				"addons/identity/flux:1 is not there: clusters switch the addon on",
+				"addons/identity/flux:1 does not exist: clusters enable the addon",
 				"clusters/dev/cluster.yaml:8 no addon identity", "clusters/prod/cluster.yaml:9 no addon identity", "clusters/staging/cluster.yaml:8 no addon identity",
 			},
 		},
 		"stale": {
 			func(f fstest.MapFS) { replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false") },
 			[]string{
-				"clusters/dev/addons/identity/kustomization.yaml:1 is left over: nothing needs it any more: lab generate removes it",
-				"clusters/dev/flux.yaml:1 is not as lab writes it: edited by hand, or older than cluster.yaml and addons/: lab generate writes it",
+				"clusters/dev/addons/identity/kustomization.yaml:1 is left over: no longer needed: lab generate removes it",
+				"clusters/dev/flux.yaml:1 is stale: edited, or older than cluster.yaml and addons/: lab generate writes it",
 			},
 		},
-		"somebody's file": {
+		"foreign file": {
 			func(f fstest.MapFS) { f["clusters/dev/flux.yaml"].Data = []byte("# mine\n") },
-			[]string{"clusters/dev/flux.yaml:1 is not the file that lab writes there: move it away"},
+			[]string{"clusters/dev/flux.yaml:1 was not written by lab: move it away"},
 		},
 		"missing": {
 			func(f fstest.MapFS) { delete(f, "clusters/prod/addons/podinfo/kustomization.yaml") },
-			[]string{"clusters/prod/addons/podinfo/kustomization.yaml:1 is not there, and Flux needs it: lab generate writes it"},
+			[]string{"clusters/prod/addons/podinfo/kustomization.yaml:1 does not exist, but Flux needs it: lab generate writes it"},
 		},
-		"a variable that is not set": {
+		"unset variable": {
 			func(f fstest.MapFS) { replace(f, release, "on ${cloud}", "on ${cluod}") },
 			[]string{
-				release + ":25 variable cluod is not set for cluster dev: give it under spec.metadata",
+				release + ":25 variable cluod is not set for cluster dev: set it in spec.metadata",
 			},
 		},
-		"a source that is nowhere": {
+		"missing chart source": {
 			func(f fstest.MapFS) { replace(f, release, "name: charts", "name: chart") },
-			[]string{release + ":1 HelmRelease podinfo takes its chart from HelmRepository flux-system/chart, which is nowhere: write it beside the release"},
+			[]string{release + ":1 HelmRelease podinfo: chart source HelmRepository flux-system/chart does not exist: add it to the release's folder"},
 		},
 		"releases and manifests": {
 			func(f fstest.MapFS) {
 				f["addons/podinfo/flux/more.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")}
 			},
-			[]string{"addons/podinfo/flux/more.yaml:1 an addon is HelmReleases or manifests, and " + release},
+			[]string{"addons/podinfo/flux/more.yaml:1 an addon is HelmReleases or manifests, not both: " + release},
 		},
 		"no root": {
 			func(f fstest.MapFS) { delete(f, "clusters/hub/flux-system/gotk-sync.yaml") },
-			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 is not there: it holds the GitRepository"},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 does not exist: it contains Flux's first GitRepository"},
 		},
-		"a root without Kustomization": {
+		"root without Kustomization": {
 			func(f fstest.MapFS) {
 				f["clusters/hub/flux-system/gotk-sync.yaml"].Data = []byte("kind: GitRepository\n")
 			},
-			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 holds no Kustomization"},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:1 contains no Kustomization"},
 		},
-		"a source that no root knows": {
+		"unknown source": {
 			func(f fstest.MapFS) {
 				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "sourceRef: {kind: GitRepository, name: flux-system}", "sourceRef: {kind: GitRepository, name: other}")
 			},
-			[]string{"clusters/hub/flux-system/gotk-sync.yaml:29 Kustomization flux-system reads GitRepository flux-system/other, which is nowhere"},
+			[]string{"clusters/hub/flux-system/gotk-sync.yaml:29 Kustomization flux-system: source GitRepository flux-system/other does not exist"},
 		},
-		"a folder that is not there": {
+		"missing folder": {
 			func(f fstest.MapFS) {
 				replace(f, "clusters/hub/flux-system/gotk-sync.yaml", "./clusters/hub", "./clusters/hup")
 			},
 			[]string{"clusters/hup no such folder"},
 		},
-		"a chart that is not there": {
+		"missing chart folder": {
 			func(f fstest.MapFS) {
 				replace(f, "addons/identity/flux/release.yaml", "./addons/identity/chart", "./addons/identity/chrt")
 			},
 			[]string{"addons/identity/flux/release.yaml:2 no folder addons/identity/chrt in the estate"},
 		},
-		"a namespace": {
+		"engine namespace": {
 			func(f fstest.MapFS) {
 				replace(f, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, namespace: gitops}")
 			},
@@ -199,8 +199,7 @@ func replace(files fstest.MapFS, name, was, is string) {
 	files[name].Data = []byte(strings.Replace(string(files[name].Data), was, is, 1))
 }
 
-// An estate for Argo CD does not care for the files that Flux needs.
-func TestStaleFilesConcernFluxAlone(t *testing.T) {
+func TestArgoCDIgnoresStaleFluxFiles(t *testing.T) {
 	files := defaultFiles(t)
 	files["clusters/dev/flux.yaml"].Data = []byte("# mine\n")
 	if _, err := Load(files, "", "homelab"); err != nil {
@@ -208,7 +207,7 @@ func TestStaleFilesConcernFluxAlone(t *testing.T) {
 	}
 }
 
-// generated adds what lab writes for an estate.
+// generated adds the files that lab generates for Flux.
 func generated(t *testing.T, files fstest.MapFS) fstest.MapFS {
 	t.Helper()
 	e, err := Load(files, "", "homelab", Ungenerated())
@@ -225,7 +224,7 @@ func generated(t *testing.T, files fstest.MapFS) fstest.MapFS {
 	return files
 }
 
-// Every cluster has the same applications whether its own Flux brings them or the hub's, and its own root.
+// Both shapes of Flux bring the same applications.
 func TestStandalone(t *testing.T) {
 	files := defaultFiles(t)
 	replace(files, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, shape: standalone}")
@@ -252,10 +251,10 @@ func TestStandalone(t *testing.T) {
 		t.Errorf("roots %q, and of the other shape %q and %q", got, hub.RootFileOf("dev"), hub.RootFileOf("hub"))
 	}
 
-	// A root of somebody's own that leads elsewhere.
+	// A cluster's root that reads another cluster's folder.
 	files["clusters/dev/flux-system/gotk-sync.yaml"].Data = []byte(strings.Replace(string(defaultFiles(t)["clusters/hub/flux-system/gotk-sync.yaml"].Data), "./clusters/hub", "./clusters/prod", 1))
 	_, problems = onFlux(t, files)
-	if len(problems) == 0 || problems[0].File != "clusters/prod/flux.yaml" || !strings.Contains(problems[0].Message, "is of cluster prod, and clusters/dev/flux-system/gotk-sync.yaml leads to it") {
+	if len(problems) == 0 || problems[0].File != "clusters/prod/flux.yaml" || !strings.Contains(problems[0].Message, "of cluster prod is reached from clusters/dev/flux-system/gotk-sync.yaml") {
 		t.Errorf("%v", problems)
 	}
 }

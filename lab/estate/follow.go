@@ -15,13 +15,13 @@ import (
 	"homelab/lab/strict"
 )
 
-// plainApplication is an Application that is written as such.
+// plainApplication is an Application that no ApplicationSet generates.
 type plainApplication struct {
 	*appset.Template
 	file string
 	at   lab.Position
 
-	byHand string // application that leads to it, and is synced by hand; empty where all sync themselves
+	manual string // manually synced application above it, or empty
 }
 
 // tree is a folder that an Application syncs to the hub.
@@ -30,14 +30,14 @@ type tree struct {
 	dir              string          // within the repository
 	recurse          bool
 	include, exclude string
-	rendering        string // key of how it is rendered; empty for plain manifests
-	byHand           string // application that syncs it, or leads to one that does, when somebody asks for it
+	rendering        string // key of its rendering; empty for plain manifests
+	manual           string // manually synced application at or above it, or empty
 }
 
-// follow finds every ApplicationSet that the root leads to: in the folders that it syncs, and in those that Applications made on the way sync.
+// follow finds every ApplicationSet reached from the root, through folders synced by it and by Applications below it.
 func (l *loader) follow() {
 	pending := l.rootTrees()
-	followed := map[string]bool{} // sets whose Applications were looked at
+	followed := map[string]bool{} // sets whose Applications were visited
 	var seen []tree
 	for {
 		for _, t := range pending {
@@ -59,10 +59,10 @@ func (l *loader) follow() {
 			x, err := s.Expand(w)
 			if err != nil {
 				l.unsure = true
-				continue // said when the set is expanded for what it makes
+				continue // reported by expand
 			}
 			for _, app := range x.Applications {
-				pending = append(pending, l.trees(&app.Template, s.byHand)...)
+				pending = append(pending, l.trees(&app.Template, s.manual)...)
 			}
 		}
 		if len(pending) == 0 {
@@ -71,10 +71,10 @@ func (l *loader) follow() {
 	}
 }
 
-// rootTrees are what the Applications of the root sync.
+// rootTrees returns the folders synced by the root's Applications.
 func (l *loader) rootTrees() []tree {
 	var trees []tree
-	for i, doc := range l.pointed() {
+	for i, doc := range l.appliedRoot() {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch text(doc, "kind") {
 		case "AppProject":
@@ -101,13 +101,14 @@ func (l *loader) rootTrees() []tree {
 			}
 		}
 	}
-	if l.badRoot || len(l.rootDocs) == 0 { // what it should have led to is looked at all the same
+	if l.badRoot || len(l.rootDocs) == 0 { // check the addons all the same
 		trees = append(trees, tree{dir: lab.AddonsDir, recurse: true})
 	}
 	return trees
 }
 
-// trees are the folders of the estate and of mounted repositories that an Application syncs to the hub. above is the one that leads to it and is synced by hand.
+// trees returns the folders of the estate and of mounted repositories that an Application syncs to the hub. above is the
+// manually synced application above it, or empty.
 func (l *loader) trees(app *appset.Template, above string) []tree {
 	if !ToHub(l.estate, app) {
 		return nil
@@ -124,18 +125,18 @@ func (l *loader) trees(app *appset.Template, above string) []tree {
 		above = app.Metadata.Name
 	}
 	for i := range trees {
-		trees[i].byHand = above
+		trees[i].manual = above
 	}
 	return trees
 }
 
-// ToHub reports whether an Application goes to the cluster that the engine runs in.
+// ToHub reports whether an Application's destination is the hub.
 func ToHub(e *lab.Estate, app *appset.Template) bool {
 	d, hub := app.Spec.Destination, e.Hub().Name
 	return d.Server == appset.InCluster || d.Name == appset.InClusterName || d.Name != "" && d.Name == hub
 }
 
-// treeOf is the folder of an Application's source. root is where a root's Application is written, nil for others.
+// treeOf returns the folder of an Application's source, if any. root is the position of a root's Application, nil for others.
 func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.Source, root *lab.Position) []tree {
 	dir := path.Clean(source.Path)
 	if source.Chart != "" || source.Path == "" || !fs.ValidPath(dir) {
@@ -146,12 +147,12 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 		at, err := r.Of(source.TargetRevision)
 		if err != nil {
 			if l.unsure = true; root != nil {
-				l.note(*root, "what "+source.Path+" makes is not known: "+err.Error(), "lab does not wait for it")
+				l.note(*root, "unknown content of "+source.Path+": "+err.Error(), "lab does not wait for it")
 			}
 			return nil
 		}
 		r, fsys = at, at.FS
-	} else if root == nil && unserved(l.estate, source.TargetRevision) != "" {
+	} else if root == nil && missingRevision(l.estate, source.TargetRevision) != "" {
 		l.unsure = true
 		return nil
 	}
@@ -173,8 +174,8 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 	return []tree{t}
 }
 
-// Takes reports whether a source of plain manifests in dir brings a file of its repository: Argo CD matches the path from the folder on, and a star stands for
-// slashes too.
+// Takes reports whether a source of plain manifests in dir includes a file of its repository. Argo CD matches the path
+// relative to dir, and a star matches slashes too.
 func Takes(dir, file string, d appset.Directory) bool {
 	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
 	if dir == "." {
@@ -191,9 +192,9 @@ func globs(pattern, name string) bool {
 	return err == nil && g.Match(name)
 }
 
-// folder is the tree whoever syncs it.
+// folder returns the tree without its manual application.
 func (t tree) folder() tree {
-	t.byHand = ""
+	t.manual = ""
 	return t
 }
 
@@ -201,7 +202,7 @@ func (t tree) takes(file string) bool {
 	return Takes(t.dir, file, appset.Directory{Recurse: t.recurse, Include: t.include, Exclude: t.exclude})
 }
 
-// sync reads what a tree brings to the hub, and returns the trees that its Applications sync.
+// sync reads the objects of a tree, and returns the trees synced by its Applications.
 func (l *loader) sync(t tree) []tree {
 	if t.rendering != "" {
 		return l.syncRendered(t)
@@ -214,7 +215,7 @@ func (l *loader) sync(t tree) []tree {
 	_ = fs.WalkDir(fsys, t.dir, func(file string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // noted by the walk over the estate
+			return nil //nolint:nilerr // reported by walk
 		case e.IsDir():
 			if file != t.dir && !t.recurse || e.Name() == ".git" {
 				return fs.SkipDir
@@ -228,14 +229,14 @@ func (l *loader) sync(t tree) []tree {
 		}
 		file = within(t.repo, file)
 		for _, doc := range l.documentsOf(file) {
-			found = append(found, l.bring(t, file, doc)...)
+			found = append(found, l.addObject(t, file, doc)...)
 		}
 		return nil
 	})
 	return found
 }
 
-// rootIsSynced notes that the root comes from Git too: what it reads is then read by the addresses that it has there.
+// rootIsSynced records the root's addresses as written: the root is itself synced from Git.
 func (l *loader) rootIsSynced() {
 	for _, doc := range l.rootDocs {
 		app, _ := appset.ParseApplication(lab.RootFile, doc)
@@ -248,10 +249,10 @@ func (l *loader) rootIsSynced() {
 	}
 }
 
-// bring notes an object that comes to the hub, and returns the trees that it syncs.
-func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
+// addObject records an object of the hub, and returns the trees that it syncs.
+func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	kind := text(doc, "kind")
-	if l.beyondEngine(file, doc) {
+	if l.unwatched(file, doc) {
 		return nil
 	}
 	of := l.held[t.folder()]
@@ -270,17 +271,17 @@ func (l *loader) bring(t tree, file string, doc *yaml.Node) []tree {
 		app, problems := appset.ParseApplication(file, doc)
 		l.problems = append(l.problems, problems...)
 		if app != nil && l.first(file, doc) {
-			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.byHand})
-			return l.trees(app, t.byHand)
+			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.manual})
+			return l.trees(app, t.manual)
 		}
 	}
 	return nil
 }
 
-// holding is how many objects a tree holds that make Applications, or are Projects of these, and how many others.
-type holding struct{ leading, other int }
+// contents counts a tree's Argo CD objects and its other objects.
+type contents struct{ leading, other int }
 
-// leads reports whether an Application holds nothing but what makes others.
+// leads reports whether an Application contains only Argo CD objects.
 func (l *loader) leads(app *appset.Template) bool {
 	trees, leading := l.trees(app, ""), 0
 	for _, t := range trees {
@@ -298,13 +299,13 @@ func (l *loader) leads(app *appset.Template) bool {
 	return leading > 0 && folders == len(trees)
 }
 
-// foundAt is what an object is known by. Several may stand in one place: a template makes them in a loop.
+// foundAt identifies an object. Objects that a template generates in a loop share a position.
 type foundAt struct {
 	lab.Position
 	kind, name string
 }
 
-// first notes an object, and reports whether it had not been found before.
+// first records an object, and reports whether it is new.
 func (l *loader) first(file string, doc *yaml.Node) bool {
 	at := foundAt{strict.Position(file, doc), text(doc, "kind"), text(doc, "metadata", "name")}
 	if l.found[at] {
@@ -314,7 +315,7 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 	return true
 }
 
-// addSet notes an ApplicationSet that a tree brings, and the addon that it is of.
+// addSet records an ApplicationSet of a tree, and its addon.
 func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 	if !l.first(file, doc) {
 		return
@@ -331,20 +332,20 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 		addon.Positions["generators"] = strict.Position(file, at)
 	}
 	if s != nil && len(problems) == 0 {
-		l.sets = append(l.sets, set{Set: s, addon: addon.Name, byHand: t.byHand, wave: waveOf(t, file, doc)})
+		l.sets = append(l.sets, set{Set: s, addon: addon.Name, manual: t.manual, wave: waveOf(t, file, doc)})
 		addon.Reads = append(addon.Reads, reads(s)...)
 	}
 }
 
-// addonOf is the addon of a set: the one that the label is for by which the set is switched on, or else the folder that it stands in, or its own name.
+// addonOf returns the addon of a set, named by the label that its selector requires, else by its folder, else by itself.
 func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon {
 	name := text(doc, "metadata", "name")
 	if rest, ok := strings.CutPrefix(file, lab.AddonsDir+"/"); ok && strings.Contains(rest, "/") && !l.inChart(file) {
 		name, _, _ = strings.Cut(rest, "/")
 	}
 	if s != nil {
-		// A folder that clusters speak of keeps its name: what its set asks for may be misspelt.
-		if key := switchOf(s); key != "" && key != lab.AddonKey(name) && (!l.spokenOf(name) || l.spokenOf(strings.ReplaceAll(key, "_", "-"))) {
+		// A folder named in clusters keeps its name: the set's label may be misspelt.
+		if key := switchOf(s); key != "" && key != lab.AddonKey(name) && (!l.toggled(name) || l.toggled(strings.ReplaceAll(key, "_", "-"))) {
 			name = strings.ReplaceAll(key, "_", "-")
 		}
 	}
@@ -357,19 +358,19 @@ func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon 
 	return &l.estate.Addons[len(l.estate.Addons)-1]
 }
 
-// spokenOf reports whether a cluster switches an addon on or off.
-func (l *loader) spokenOf(addon string) bool {
+// toggled reports whether a cluster enables or disables an addon.
+func (l *loader) toggled(addon string) bool {
 	return slices.ContainsFunc(l.estate.Clusters, func(c lab.Cluster) bool { _, ok := c.Addons[addon]; return ok })
 }
 
-// readsLabel reports whether a set selects by a label, or a template of one reads it.
+// readsLabel reports whether a set's selector or template reads a label.
 func (l *loader) readsLabel(label string) bool {
 	return slices.ContainsFunc(l.sets, func(s set) bool {
-		return s.hears(label) || slices.ContainsFunc(s.Refs(), func(r appset.Ref) bool { return slices.Equal(r.Path, []string{"metadata", "labels", label}) })
+		return s.selectsBy(label) || slices.ContainsFunc(s.Refs(), func(r appset.Ref) bool { return slices.Equal(r.Path, []string{"metadata", "labels", label}) })
 	})
 }
 
-// switchOf is the addon whose label the first generator that asks for one asks to be "true".
+// switchOf returns the addon whose enable label the first such generator requires.
 func switchOf(s *appset.Set) string {
 	for _, selector := range s.Selectors() {
 		keys := make([]string, 0, 1)
@@ -381,7 +382,7 @@ func switchOf(s *appset.Set) string {
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			if addon, ok := strings.CutPrefix(key, lab.EnableLabel("")); ok && (set{Set: s}).hears(key) {
+			if addon, ok := strings.CutPrefix(key, lab.EnableLabel("")); ok && (set{Set: s}).selectsBy(key) {
 				return addon
 			}
 		}

@@ -62,13 +62,7 @@ func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
 	case reflect.Map:
 		r.each(n, at, func(_ string, n *yaml.Node, at string) { r.typed(n, t.Elem(), at) })
 	case reflect.Slice:
-		if n.Kind != yaml.SequenceNode {
-			r.wrong(n, at, "a list")
-			return
-		}
-		for i, c := range n.Content {
-			r.typed(c, t.Elem(), fmt.Sprintf("%s[%d]", at, i))
-		}
+		r.items(n, at, func(n *yaml.Node, at string) { r.typed(n, t.Elem(), at) })
 	default:
 		want := map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false"}[t.Kind()]
 		if want == "" {

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/render"
 )
 
-// Others are the repositories beyond the lab's own that Applications of the estate need.
+// Others returns the repositories that the estate's Applications need besides the lab's.
 func Others(e *lab.Estate) []string {
 	var list []string
 	for _, a := range e.Applications {
@@ -24,40 +24,39 @@ func Others(e *lab.Estate) []string {
 	return slices.Compact(list)
 }
 
-// Refuse is the error of an estate that should not be left incomplete; nil where nothing is left out.
+// Refuse returns the error for left-out Applications, or nil if there are none.
 func Refuse(leftOut lab.Problems) error {
 	if len(leftOut) == 0 {
 		return nil
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "the estate needs what cannot be had here, nothing was touched", Cure: "without --strict lab up leaves it out", Problems: leftOut}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out", Problems: leftOut}
 }
 
-// leftOut is why nobody waits for an Application, whatever can be had here; empty for one that is waited for. above leads to it and is synced by hand.
+// leftOut returns why lab does not wait for an Application, or "". above is the manually synced application above it.
 func (l *loader) leftOut(app *appset.Template, above string) string {
 	switch {
 	case above != "":
-		return above + " leads to it, and is synced by hand"
+		return "below " + above + ", which is synced manually"
 	case l.bringsEngine(app):
-		return "it would install an engine over the lab's"
+		return "it would replace the lab's engine"
 	case hasPlugin(app):
 		return "rendered by a plugin, which the lab's engine does not have"
 	case !app.Spec.Automated():
-		return "synced by hand: spec.syncPolicy.automated is not set"
+		return "synced manually: spec.syncPolicy.automated is not set"
 	}
 	return ""
 }
 
-// hasPlugin reports whether a source is rendered by a config management plugin, as Argo CD finds out what a source is.
+// hasPlugin reports whether Argo CD renders a source with a config management plugin.
 func hasPlugin(app *appset.Template) bool {
 	return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
 		return s.Plugin != nil && s.Kustomize == nil && s.Helm == nil && s.Directory == nil
 	})
 }
 
-// engineCharts are the charts of engines.
 var engineCharts = []string{"argo-cd", "flux2"}
 
-// bringsEngine reports whether an Application brings the chart of an engine to the hub, itself or in a chart of its own.
+// bringsEngine reports whether an Application installs an engine's chart on the hub, directly or as a dependency.
 func (l *loader) bringsEngine(app *appset.Template) bool {
 	if !ToHub(l.estate, app) {
 		return false
@@ -82,7 +81,7 @@ func (l *loader) bringsEngine(app *appset.Template) bool {
 	return false
 }
 
-// fetches adds what the engine fetches to render a folder of the estate, or of a mounted repository.
+// fetches adds the repositories that the engine fetches to render a folder.
 func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source appset.Source) {
 	if !ours || source.Chart != "" || source.Path == "" {
 		return
@@ -94,8 +93,7 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 	}
 }
 
-// leavesOut notes what is left out whatever can be had here.
-func (l *loader) leavesOut() {
+func (l *loader) noteLeftOut() {
 	names, why := map[lab.Position][]string{}, map[lab.Position]string{}
 	var order []lab.Position
 	for _, a := range l.estate.Applications {
@@ -112,7 +110,7 @@ func (l *loader) leavesOut() {
 	}
 }
 
-// LeaveOut marks the Applications that need a repository which cannot be had, notes them, and returns where each is asked for.
+// LeaveOut marks and notes the Applications that need an unreachable repository, and returns them as problems.
 func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	type cause struct {
 		at   lab.Position
@@ -127,7 +125,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			if err == nil {
 				continue
 			}
-			what := fmt.Sprintf("%s cannot be had: %v", url, err)
+			what := fmt.Sprintf("%s is unavailable: %v", url, err)
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
 			}
@@ -139,20 +137,19 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			names[c] = append(names[c], a.Name)
 		}
 	}
-	needing(e)
+	leaveOutDependents(e)
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
 	}
 	for _, p := range ps {
-		p.Cure += ", which nobody waits for"
+		p.Cure += ", which lab does not wait for"
 		e.Notes = append(e.Notes, p)
 	}
 	return ps
 }
 
-// needing leaves out what needs an application that is left out.
-func needing(e *lab.Estate) {
+func leaveOutDependents(e *lab.Estate) {
 	for again := true; again; {
 		again = false
 		for i := range e.Applications {
@@ -160,7 +157,7 @@ func needing(e *lab.Estate) {
 			for _, name := range a.Needs {
 				j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name })
 				if a.LeftOut == "" && j >= 0 && e.Applications[j].LeftOut != "" {
-					a.LeftOut, again = "it needs "+name+", which is left out", true
+					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
 		}

@@ -44,10 +44,10 @@ spec:
 		t.Errorf("others %q", got)
 	}
 	if ps := LeaveOut(e, nil); len(ps) > 0 {
-		t.Errorf("all can be had, and %v", ps)
+		t.Errorf("all reachable, but %v", ps)
 	}
 	ps := LeaveOut(e, map[string]error{"ghcr.io/kro-run/kro": errors.New("ghcr.io does not answer")})
-	if want := "addons/kro/applicationset.yaml:7:22: ghcr.io/kro-run/kro cannot be had: ghcr.io does not answer: needed by dev-kro"; len(ps) != 1 || ps[0].String() != want {
+	if want := "addons/kro/applicationset.yaml:7:22: ghcr.io/kro-run/kro is unavailable: ghcr.io does not answer: needed by dev-kro"; len(ps) != 1 || ps[0].String() != want {
 		t.Errorf("%v, want %s", ps, want)
 	}
 	for _, a := range e.Applications {
@@ -55,7 +55,7 @@ spec:
 			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
 		}
 	}
-	// A repository that is mounted, and asked for by an address that its mirror has not.
+	// A mounted repository under an address that its mirror lacks.
 	e.Repositories = []lab.Repository{{URL: "git@git.example.com:more.git", Dir: "../more"}}
 	ps = LeaveOut(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
 	if len(ps) != 1 || !strings.Contains(ps[0].String(), "no key; the mirror of ../more is served as https://git.example.com/more: needed by") {
@@ -63,7 +63,45 @@ spec:
 	}
 }
 
-// An estate that installs its own engine has one already: its Application is named, and nobody waits for it.
+// An Application without a set needs a repository once, and lab's charts have no other repository.
+func TestPlainApplicationSources(t *testing.T) {
+	const files = `
+-- clusters/dev/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: dev}
+spec: {role: spoke, environment: dev, addons: {podinfo: true}}
+-- addons/twice/applicationset.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: twice}
+spec:
+  project: default
+  destination: {name: dev, namespace: twice}
+  sources:
+    - {repoURL: https://git.example.com/more.git, path: a, targetRevision: main}
+    - {repoURL: https://git.example.com/more.git, path: b, targetRevision: main}
+    - {repoURL: http://lab-homelab-forge:3000/api/packages/lab/helm, chart: podinfo, targetRevision: 9.9.9}
+  syncPolicy: {automated: {}}
+`
+	dir, fsys := build(t, txtar.Parse([]byte(files)))
+	e, err := Load(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	i := slices.IndexFunc(e.Applications, func(g lab.Generated) bool { return g.Name == "twice" })
+	if i < 0 {
+		t.Fatalf("%+v", e.Applications)
+	}
+	if g := e.Applications[i]; !slices.Equal(g.Others, []string{"https://git.example.com/more.git"}) || len(g.Charts) != 1 || g.Charts[0].Repository != "" {
+		t.Errorf("%q, %+v", g.Others, g.Charts)
+	}
+	_, err = Load(fsys, dir, "homelab", WithCharts(func(c Chart) bool { return c.Version != "9.9.9" }))
+	if err == nil || !strings.Contains(errors.Unwrap(err).Error(), "9.9.9") {
+		t.Errorf("a version that lab lacks: %v", err)
+	}
+}
+
 func TestOwnEngineIsLeftOut(t *testing.T) {
 	const app = `apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -90,7 +128,7 @@ spec:
 		t.Fatal(errors.Unwrap(err))
 	}
 	for _, a := range e.Applications {
-		if got, want := strings.Contains(a.LeftOut, "over the lab's"), a.Name == "upstream" || a.Name == "umbrella"; got != want {
+		if got, want := strings.Contains(a.LeftOut, "replace the lab's engine"), a.Name == "upstream" || a.Name == "umbrella"; got != want {
 			t.Errorf("%s is left out: %q", a.Name, a.LeftOut)
 		}
 	}
@@ -103,9 +141,9 @@ spec:
 	}
 }
 
-// Config management plugins are sidecars of the engine's own, and lab installs none.
+// Config management plugins are sidecars of the engine, and lab installs none.
 func TestPluginIsLeftOut(t *testing.T) {
-	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: nobodys}", "",
+	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "",
 		"path: addons/shop/web, targetRevision: HEAD}", "path: addons/shop/web, targetRevision: HEAD, plugin: {name: own}}").Replace(projectEstate)
 	e, err := Load(archived(t, text), "", "test")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"homelab/lab/bridge"
 )
 
-// WithRepositories uses the mounted repositories of an earlier reading, as fsys alone does not lead to them.
+// WithRepositories uses the mounted repositories of an earlier reading, which may be outside fsys.
 func WithRepositories(mounted []lab.Repository) Option {
 	return func(l *loader) { l.mounted = mounted }
 }
@@ -51,13 +51,13 @@ func (l *loader) mount(address, folder string, at lab.Position) {
 	key := lab.RepositoryKey(address)
 	switch other, taken := l.estate.Repository(address); {
 	case !strings.Contains(strings.Trim(key, "/"), "/"):
-		l.at(at, fmt.Sprintf("%q is no address of a Git repository", address), "https://HOST/OWNER/NAME, as manifests have it")
+		l.at(at, fmt.Sprintf("%q is no address of a Git repository", address), "https://HOST/OWNER/NAME, as in manifests")
 		return
 	case folder == "":
 		l.at(at, "a repository without folder", "name the folder of your clone, relative to the estate")
 		return
 	case taken:
-		l.at(at, "the repository "+key+" a second time", "it is "+other.Dir+" already")
+		l.at(at, "a second repository "+key, "the first is "+other.Dir)
 		return
 	}
 	var err error
@@ -74,7 +74,6 @@ func (l *loader) mount(address, folder string, at lab.Position) {
 	l.estate.Repositories = append(l.estate.Repositories, r)
 }
 
-// open opens the folder of a repository.
 func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 	for _, m := range l.mounted {
 		if m.Dir == r.Dir && m.Dir != "." {
@@ -97,7 +96,7 @@ func (l *loader) open(r lab.Repository) (fs.FS, string, error) {
 		return sub, where, err
 	}
 	if l.estate.Dir == "" {
-		return nil, "", fmt.Errorf("the estate is in no folder")
+		return nil, "", fmt.Errorf("the estate is not on disk")
 	}
 	where := filepath.FromSlash(r.Dir)
 	if !filepath.IsAbs(where) {
@@ -147,7 +146,6 @@ func branchOf(r lab.Repository) string {
 	return bridge.Branch
 }
 
-// mountOf returns the mounted repository of a file.
 func (l *loader) mountOf(file string) (fs.FS, string) {
 	for _, r := range l.estate.Repositories {
 		if rel, ok := strings.CutPrefix(file, r.Dir+"/"); ok && r.Dir != "." {
@@ -173,7 +171,7 @@ func (l *loader) source(address string) (r *lab.Repository, ok bool) {
 	return r, ok
 }
 
-// served is source for what the engine reads, and records it. What is neither of HTTP nor of SSH cannot be mirrored.
+// served is source for an address that the engine reads, and records it. Only HTTP and SSH addresses can be mirrored.
 func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	if r, ok = l.source(address); !ok {
 		return nil, false
@@ -203,11 +201,11 @@ func (l *loader) served(address string) (r *lab.Repository, ok bool) {
 	return r, true
 }
 
-// world is what the estate's ApplicationSets are expanded against, side by side, with what their generators read.
+// world records the repositories read while ApplicationSets are expanded in parallel.
 type world struct {
 	appset.World
 	mu   sync.Mutex
-	read map[string]bool // addresses of repositories
+	read map[string]bool // addresses
 }
 
 func (l *loader) world() *world {
@@ -222,5 +220,4 @@ func (l *loader) world() *world {
 	return w
 }
 
-// inputs are what lab sets on every cluster of the estate.
 func (l *loader) inputs() bridge.Inputs { return bridge.InputsOf(l.estate) }

@@ -15,7 +15,7 @@ import (
 	"homelab/lab/bridge"
 )
 
-// foreignEstate is an estate beside a repository that knows nothing of lab.
+// foreignEstate is an estate next to a repository without lab's files.
 const foreignEstate = `
 -- estate/clusters/hub/cluster.yaml --
 apiVersion: lab/v1alpha1
@@ -127,7 +127,7 @@ func TestLoadMountedRepository(t *testing.T) {
 	for _, a := range e.Applications {
 		names = append(names, a.Name+" "+a.Addon)
 		if slices.Contains(a.Others, "https://github.com/acme/gitops.git") {
-			t.Errorf("%s needs a mounted repository from elsewhere: %v", a.Name, a.Others)
+			t.Errorf("%s fetches a mounted repository: %v", a.Name, a.Others)
 		}
 	}
 	slices.Sort(names)
@@ -146,7 +146,7 @@ func TestLoadMountedRepository(t *testing.T) {
 		t.Errorf("repositories %+v", e.Repositories)
 	}
 	if !r.Written {
-		t.Error("nobody saw that the address is written out")
+		t.Error("address not recorded as written")
 	}
 	dev, _ := e.Cluster("dev")
 	env, _ := e.Environment("dev")
@@ -156,7 +156,7 @@ func TestLoadMountedRepository(t *testing.T) {
 	}
 }
 
-// An address of SSH is served like one of HTTP; what it is written as is what the engine asks for.
+// SSH addresses are served too, as spelled in manifests.
 func TestLoadMountedOverSSH(t *testing.T) {
 	const other = "git@gitlab.com:acme/gitops.git"
 	for written, want := range map[string][]string{
@@ -201,8 +201,8 @@ func TestLoadBrokenMount(t *testing.T) {
 		want   string
 	}{
 		"absent":       {"https://github.com/acme/gitops.git: ../elsewhere", "folder ../elsewhere of repository https://github.com/acme/gitops.git: no such file or directory: clone it there: git clone https://github.com/acme/gitops.git ../elsewhere"},
-		"twice":        {"https://github.com/acme/gitops.git: ../gitops\n    git@github.com:acme/gitops.git: ../gitops", "the repository github.com/acme/gitops a second time: it is ../gitops already"},
-		"no address":   {"gitops: ../gitops", `"gitops" is no address of a Git repository: https://HOST/OWNER/NAME, as manifests have it`},
+		"twice":        {"https://github.com/acme/gitops.git: ../gitops\n    git@github.com:acme/gitops.git: ../gitops", "a second repository github.com/acme/gitops: the first is ../gitops"},
+		"no address":   {"gitops: ../gitops", `"gitops" is no address of a Git repository: https://HOST/OWNER/NAME, as in manifests`},
 		"no folder":    {`https://github.com/acme/gitops.git: ""`, "a repository without folder: name the folder of your clone, relative to the estate"},
 		"a file":       {"https://github.com/acme/gitops.git: addons/root.yaml", "folder addons/root.yaml of repository https://github.com/acme/gitops.git: it is a file: clone it there: git clone https://github.com/acme/gitops.git addons/root.yaml"},
 		"not a string": {"https://github.com/acme/gitops.git: [x]", "spec.repositories.https://github.com/acme/gitops.git must be text, not a list"},
@@ -225,7 +225,7 @@ func TestLoadBrokenMount(t *testing.T) {
 	}
 }
 
-// What other tools keep in the folders of clusters, environments and addons is theirs.
+// Files of other tools are ignored.
 func TestLoadForeignFolders(t *testing.T) {
 	e, err := loadForeign(t, func(dir string) {
 		for name, text := range map[string]string{
@@ -258,8 +258,8 @@ func TestLoadForeignFolders(t *testing.T) {
 	}
 }
 
-// An estate in the repository itself: a root that syncs all of it, itself and lab's documents included.
-func TestLoadRootThatSyncsItself(t *testing.T) {
+// A root that syncs its whole repository, including itself and lab's documents.
+func TestLoadSelfSyncingRoot(t *testing.T) {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"clusters/hub/cluster.yaml": "apiVersion: lab/v1alpha1\nkind: Cluster\nmetadata: {name: hub}\nspec:\n  role: hub\n  repositories: {https://github.com/acme/mono: .}\n",

@@ -13,32 +13,32 @@ import (
 	"homelab/lab/strict"
 )
 
-// waveAnnotation has Argo CD apply an object when those of smaller numbers are healthy.
+// waveAnnotation makes Argo CD apply an object after those with smaller numbers are healthy.
 const waveAnnotation = "argocd.argoproj.io/sync-wave"
 
-// wave is when Argo CD applies an ApplicationSet among others of its tree.
+// wave is the sync wave of an ApplicationSet in its tree.
 type wave struct {
 	number int
 	at     lab.Position
-	tree   tree // the zero value for objects of the root, which lab applies all at once
+	tree   tree // zero for objects of the root, which lab applies together
 }
 
 func waveOf(t tree, file string, doc *yaml.Node) wave {
 	w := wave{at: strict.Position(file, doc), tree: t.folder()}
 	if n := get(doc, "metadata", "annotations", waveAnnotation); n != nil && t != (tree{}) {
-		w.number, _ = strconv.Atoi(n.Value) // as Argo CD: what is no number is 0
+		w.number, _ = strconv.Atoi(n.Value) // like Argo CD, 0 if not a number
 		w.at = strict.Position(file, n)
 	}
 	return w
 }
 
-// order checks in which order addons start: what Flux reads of it, and that Argo CD has no other.
+// order checks the start order of addons in Flux, and that Argo CD's sync waves agree.
 func (l *loader) order() {
 	order, problems := fluxset.ReadOrder(l.fsys)
 	sets := l.sets
 	if l.isFlux() {
 		l.problems = append(l.problems, problems...)
-		l.lacking(order)
+		l.missingNeeds(order)
 		if len(order) == 0 || !l.exists(lab.RootFile) {
 			return
 		}
@@ -50,21 +50,21 @@ func (l *loader) order() {
 	l.sameOrder(order, sets)
 }
 
-// lacking finds clusters that have an addon, and not what it needs.
-func (l *loader) lacking(order fluxset.Order) {
+// missingNeeds reports clusters that have an addon but not its dependencies.
+func (l *loader) missingNeeds(order fluxset.Order) {
 	for _, c := range l.estate.Clusters {
 		for _, addon := range slices.Sorted(maps.Keys(c.Addons)) {
 			for _, n := range order[addon] {
 				if c.Addons[addon] && !c.Addons[n.Addon] && !n.Optional {
 					l.at(c.Position("spec.addons."+addon), fmt.Sprintf("addon %s needs %s (%s), which %s does not have", addon, n.Addon, n.At, c.Name),
-						fmt.Sprintf("switch %s on for the cluster, or name it in the annotation %s instead if %s can do without", n.Addon, fluxset.AfterAnnotation, addon))
+						fmt.Sprintf("enable %s for the cluster, or use annotation %s if it is optional", n.Addon, fluxset.AfterAnnotation))
 				}
 			}
 		}
 	}
 }
 
-// sameOrder finds addons that wait for another with Flux and not with Argo CD. More order than Flux needs is no problem: waves are coarse.
+// sameOrder reports addons that wait for another in Flux but not in Argo CD. The reverse is fine: waves are coarse.
 func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 	of := map[string][]wave{}
 	for _, s := range sets {
@@ -76,14 +76,14 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 		}
 		for _, n := range nearest(order, addon, of, map[string]bool{}) {
 			if waits(order, n.Addon, addon, map[string]bool{}) {
-				continue // in a ring no wave is the right one
+				continue // no wave suits a cycle
 			}
 			for _, first := range of[n.Addon] {
 				for _, then := range of[addon] {
 					if first.tree == then.tree && first.number >= then.number {
 						l.at(then.at,
-							fmt.Sprintf("Argo CD does not have %s wait for %s (wave %d, and %d at %s), as Flux does (%s)", addon, n.Addon, then.number, first.number, first.at, n.At),
-							fmt.Sprintf("a later wave in the metadata of its ApplicationSet: annotations: {%s: \"%d\"}", waveAnnotation, first.number+1))
+							fmt.Sprintf("%s does not wait for %s in Argo CD (wave %d, and %d at %s), as it does in Flux (%s)", addon, n.Addon, then.number, first.number, first.at, n.At),
+							fmt.Sprintf("use a later wave in its ApplicationSet: annotations: {%s: \"%d\"}", waveAnnotation, first.number+1))
 					}
 				}
 			}
@@ -97,14 +97,14 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 		if files := l.manifests(fluxset.Dir(a)); !with && len(files) > 0 {
 			for _, w := range of[a] {
 				if w.number != 0 {
-					l.note(w.at, fmt.Sprintf("Argo CD has addon %s in sync wave %d, and Flux starts it at once", a, w.number), "say in "+files[0]+" what it needs: spec.dependsOn of a HelmRelease")
+					l.note(w.at, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it at once", a, w.number), "declare its dependencies in "+files[0]+": spec.dependsOn of a HelmRelease")
 				}
 			}
 		}
 	}
 }
 
-// waits reports whether an addon waits for another with Flux, directly or not.
+// waits reports whether an addon waits for another in Flux, directly or not.
 func waits(order fluxset.Order, addon, other string, seen map[string]bool) bool {
 	seen[addon] = true
 	return slices.ContainsFunc(order[addon], func(n fluxset.Need) bool {
@@ -112,7 +112,7 @@ func waits(order fluxset.Order, addon, other string, seen map[string]bool) bool 
 	})
 }
 
-// nearest returns what an addon waits for with Flux, through addons that Argo CD does not have.
+// nearest returns the addons that an addon waits for in Flux, skipping those without sets.
 func nearest(order fluxset.Order, addon string, of map[string][]wave, seen map[string]bool) []fluxset.Need {
 	seen[addon] = true
 	var list []fluxset.Need

@@ -17,7 +17,7 @@ const (
 	metricsSet     = "addons/metrics-server/applicationset.yaml"
 )
 
-// depends has podinfo wait for another addon with Flux.
+// depends makes podinfo depend on another addon in Flux.
 func depends(f fstest.MapFS, on string) {
 	replace(f, podinfoRelease, "spec:\n", "spec:\n  dependsOn: [{name: "+on+"}]\n")
 }
@@ -27,12 +27,12 @@ func inWave(f fstest.MapFS, file, wave string) {
 	replace(f, file, "  namespace: argocd\n", "  namespace: argocd\n  annotations: {argocd.argoproj.io/sync-wave: \""+wave+"\"}\n")
 }
 
-// regenerate writes the files that lab generate writes, and removes those that it would.
+// regenerate updates files like lab generate.
 func regenerate(t *testing.T, files fstest.MapFS) {
 	t.Helper()
 	e, err := Load(files, "", "homelab", WithEngine(lab.EngineFlux), Ungenerated())
 	if err != nil {
-		return // what is wrong is asked for again
+		return // the caller checks problems
 	}
 	written, err := fluxset.Files(files, e.Clusters)
 	if err != nil {
@@ -51,30 +51,30 @@ func regenerate(t *testing.T, files fstest.MapFS) {
 }
 
 func TestOrder(t *testing.T) {
-	const differs = podinfoSet + ":%AT% Argo CD does not have podinfo wait for metrics-server (wave %WAVES%), as Flux does (" + podinfoRelease + ":6:15): a later wave in the metadata of its ApplicationSet: annotations: {argocd.argoproj.io/sync-wave: \"%CURE%\"}"
+	const differs = podinfoSet + ":%AT% podinfo does not wait for metrics-server in Argo CD (wave %WAVES%), as it does in Flux (" + podinfoRelease + ":6:15): use a later wave in its ApplicationSet: annotations: {argocd.argoproj.io/sync-wave: \"%CURE%\"}"
 	same := func(at, waves, cure string) string {
 		return strings.NewReplacer("%AT%", at, "%WAVES%", waves, "%CURE%", cure).Replace(differs)
 	}
 	for name, c := range map[string]struct {
 		edit   func(f fstest.MapFS)
 		both   []string // problems with either engine
-		flux   []string // with Flux alone
+		flux   []string // problems with Flux only
 		notes  []string // with Argo CD
-		ungone bool
+		noArgo bool     // skip Argo CD
 	}{
-		"none":            {edit: func(fstest.MapFS) {}},
-		"the same":        {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, podinfoSet, "1") }},
-		"before the rest": {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, metricsSet, "-1") }},
-		"more than is needed": {edit: func(f fstest.MapFS) {
+		"none":       {edit: func(fstest.MapFS) {}},
+		"same order": {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, podinfoSet, "1") }},
+		"early wave": {edit: func(f fstest.MapFS) { depends(f, "metrics-server"); inWave(f, metricsSet, "-1") }},
+		"wave without need": {edit: func(f fstest.MapFS) {
 			depends(f, "metrics-server")
 			inWave(f, metricsSet, "-1")
 			inWave(f, "addons/identity/applicationset.yaml", "1")
-		}, notes: []string{"addons/identity/applicationset.yaml:7 Argo CD has addon identity in sync wave 1, and Flux starts it at once"}},
-		"with Flux alone": {
+		}, notes: []string{"addons/identity/applicationset.yaml:7 addon identity is in sync wave 1 of Argo CD, but Flux starts it at once"}},
+		"Flux only": {
 			edit: func(f fstest.MapFS) { depends(f, "metrics-server") },
 			both: []string{same("1", "0, and 0 at "+metricsSet+":1:1", "1")},
 		},
-		"the other way": {
+		"reversed": {
 			edit: func(f fstest.MapFS) {
 				depends(f, "metrics-server")
 				inWave(f, podinfoSet, "-2")
@@ -82,7 +82,7 @@ func TestOrder(t *testing.T) {
 			},
 			both: []string{same("6", "-2, and 3 at "+metricsSet+":6:47", "4")},
 		},
-		"through one that Argo CD does not have": {
+		"through a Flux-only addon": {
 			edit: func(f fstest.MapFS) {
 				delete(f, "addons/identity/applicationset.yaml")
 				depends(f, "identity")
@@ -93,26 +93,26 @@ func TestOrder(t *testing.T) {
 					replace(f, "clusters/"+c+"/cluster.yaml", "podinfo: true", "podinfo: false")
 				}
 			},
-			flux: []string{podinfoSet + ":1 Argo CD does not have podinfo wait for metrics-server (wave 0, and 0 at " + metricsSet + ":1:1), as Flux does (addons/identity/flux/release.yaml:7:15)"},
-			// with Argo CD the addon that has no ApplicationSet is a problem of its own
-			ungone: true,
+			flux: []string{podinfoSet + ":1 podinfo does not wait for metrics-server in Argo CD (wave 0, and 0 at " + metricsSet + ":1:1), as it does in Flux (addons/identity/flux/release.yaml:7:15)"},
+			// Argo CD misses the ApplicationSet
+			noArgo: true,
 		},
-		"what a cluster lacks": {
+		"missing need": {
 			edit: func(f fstest.MapFS) {
 				replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false")
 				depends(f, "identity")
 				inWave(f, podinfoSet, "1")
 			},
-			flux: []string{"clusters/dev/cluster.yaml:8 addon podinfo needs identity (" + podinfoRelease + ":6:15), which dev does not have: switch identity on for the cluster, or name it in the annotation lab.homelab/after instead if podinfo can do without"},
+			flux: []string{"clusters/dev/cluster.yaml:8 addon podinfo needs identity (" + podinfoRelease + ":6:15), which dev does not have: enable identity for the cluster, or use annotation lab.homelab/after if it is optional"},
 		},
-		"what a cluster can do without": {
+		"missing optional need": {
 			edit: func(f fstest.MapFS) {
 				replace(f, "clusters/dev/cluster.yaml", "identity: true", "identity: false")
 				replace(f, podinfoRelease, "metadata:\n", "metadata:\n  annotations: {lab.homelab/after: identity}\n")
 				inWave(f, podinfoSet, "1")
 			},
 		},
-		"a ring and a name that nobody has": {
+		"cycle and unknown name": {
 			edit: func(f fstest.MapFS) {
 				depends(f, "identity")
 				replace(f, "addons/identity/flux/release.yaml", "spec:\n", "spec:\n  dependsOn: [{name: podinfo}, {name: certs}]\n")
@@ -120,8 +120,8 @@ func TestOrder(t *testing.T) {
 				inWave(f, "addons/identity/applicationset.yaml", "2")
 			},
 			flux: []string{
-				"addons/identity/flux/release.yaml:7 HelmRelease identity depends on certs, and no addon has a HelmRelease of that name: there are ",
-				podinfoRelease + ":6 addons wait for one another: identity needs podinfo needs identity",
+				"addons/identity/flux/release.yaml:7 HelmRelease identity depends on certs, which is not a HelmRelease of any addon: there are ",
+				podinfoRelease + ":6 dependency cycle: identity needs podinfo needs identity",
 			},
 		},
 	} {
@@ -134,7 +134,7 @@ func TestOrder(t *testing.T) {
 			e, err := Load(files, "", "homelab")
 			var failed *lab.Error
 			switch {
-			case c.ungone:
+			case c.noArgo:
 			case errors.As(err, &failed):
 				checkProblems(t, "Argo CD", failed.Problems, c.both)
 			default:

@@ -67,7 +67,7 @@ func FuzzDocuments(f *testing.F) {
 
 func TestParseBounds(t *testing.T) {
 	_, problems := strict.Parse("x.yaml", make([]byte, strict.MaxFile+1))
-	if len(problems) != 1 || !strings.Contains(problems[0].Message, "too much") {
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "too large") {
 		t.Errorf("a huge file: %v", problems)
 	}
 	if _, problems = strict.Parse("x.yaml", []byte(strings.Repeat("a: 1\n---\n", strict.MaxDocs+1))); len(problems) != 1 {

@@ -17,10 +17,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// defaultProject is the AppProject that every Argo CD has.
+// defaultProject exists in every Argo CD.
 const defaultProject = "default"
 
-// project is what an AppProject permits.
+// project holds the permissions of an AppProject.
 type project struct {
 	SourceRepos  []string `yaml:"sourceRepos"`
 	Destinations []struct {
@@ -30,16 +30,16 @@ type project struct {
 	} `yaml:"destinations"`
 }
 
-// project notes an AppProject that comes to the hub.
+// project records an AppProject of the hub.
 func (l *loader) project(doc *yaml.Node) {
 	p := &project{}
 	if spec := get(doc, "spec"); spec != nil && spec.Decode(p) != nil {
-		p = nil // which the API server has its say on
+		p = nil // left to the API server
 	}
 	l.projects[text(doc, "metadata", "name")] = p
 }
 
-// isMissing reports whether an Application of a project would be refused. Where part of what the root leads to is unknown, nobody can tell.
+// isMissing reports whether a project certainly does not exist.
 func (l *loader) isMissing(project string) bool {
 	return !l.unsure && project != "" && !l.has(project)
 }
@@ -49,12 +49,11 @@ func (l *loader) has(project string) bool {
 	return ok
 }
 
-// unruled is why Argo CD would do nothing with an Application for its project's sake: nothing that is known brings that, or it does not permit the Application.
-// Empty where it does, and where the project also denies something, which is left to Argo CD.
-func (l *loader) unruled(app *appset.Template, cluster string) string {
+// forbidden returns why an Application's project rejects it, or "". Projects with deny rules are left to Argo CD.
+func (l *loader) forbidden(app *appset.Template, cluster string) string {
 	name := cmp.Or(app.Spec.Project, defaultProject)
 	if !l.has(name) {
-		return "its project " + name + " is none that the root is known to bring"
+		return "its project " + name + " is not known to exist"
 	}
 	p := l.projects[name]
 	if p == nil {
@@ -79,14 +78,14 @@ func (l *loader) unruled(app *appset.Template, cluster string) string {
 	return ""
 }
 
-// permitsSource compares addresses whatever their protocol and suffix.
+// permitsSource compares addresses without protocol and suffix.
 func (p *project) permitsSource(address string) bool {
 	return slices.ContainsFunc(p.SourceRepos, func(pattern string) bool {
 		if pattern == "*" || strings.HasPrefix(pattern, "!") {
 			return true
 		}
 		g, err := glob.Compile(lab.RepositoryKey(pattern), '/')
-		return err != nil || g.Match(lab.RepositoryKey(address))
+		return err == nil && g.Match(lab.RepositoryKey(address)) // as argo-cd: an invalid pattern matches nothing
 	})
 }
 
@@ -102,8 +101,8 @@ func (p *project) permitsDestination(server, cluster, namespace string) bool {
 	return false
 }
 
-// MissingProjects returns the projects that Applications of an estate have, whatever is switched on, and that nothing brings. Of one whose root leads to what is
-// unknown it returns none.
+// MissingProjects returns the missing projects of an estate's Applications, with any addons enabled. It returns none if
+// unknown sources may contain them.
 func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string {
 	l := newLoader(fsys, "", name)
 	l.mounted = mounted
@@ -120,7 +119,7 @@ func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string
 	for _, app := range l.plain {
 		want(app.Spec.Project)
 	}
-	for _, clusters := range [][]lab.Cluster{l.estate.Clusters, l.potential()} {
+	for _, clusters := range [][]lab.Cluster{l.estate.Clusters, l.withAllAddons()} {
 		w := World(l.estate, clusters)
 		for _, s := range l.sets {
 			if x, err := s.Expand(w); err == nil {
@@ -133,15 +132,15 @@ func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string
 	return slices.Sorted(maps.Keys(missing))
 }
 
-// beyondEngine reports whether an object is in a namespace where the engine does not look for its kind, and notes it.
-func (l *loader) beyondEngine(file string, doc *yaml.Node) bool {
+// unwatched reports and notes an object in a namespace that the engine does not watch.
+func (l *loader) unwatched(file string, doc *yaml.Node) bool {
 	kind, ns := text(doc, "kind"), text(doc, "metadata", "namespace")
 	if !slices.Contains(rootKinds, kind) || !strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
 	}
 	if l.first(file, doc) {
-		l.note(strict.Position(file, get(doc, "metadata", "namespace")), fmt.Sprintf("%s %s is in namespace %s, and the engine looks for it in %s alone", kind, text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
-			"lab does not wait for what it makes")
+		l.note(strict.Position(file, get(doc, "metadata", "namespace")), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
+			"lab does not wait for its Applications")
 	}
 	return true
 }

@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// projectEstate is an estate with Applications of projects; %s is more of what the root syncs.
+// projectEstate is an estate with Applications of projects; %s is appended to the synced files.
 const projectEstate = `
 -- clusters/hub/cluster.yaml --
 apiVersion: lab/v1alpha1
@@ -42,7 +42,7 @@ apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: shop}
 spec:
-  generators: [{list: {elements: [{project: shops}, {project: rooted}, {project: nobodys}]}}]
+  generators: [{list: {elements: [{project: shops}, {project: rooted}, {project: absent}]}}]
   template:
     metadata: {name: 'shop-{{project}}'}
     spec:
@@ -75,18 +75,18 @@ func TestMissingProjects(t *testing.T) {
 		got = append(got, p.File+" "+p.Message)
 	}
 	want := []string{
-		`addons/shop/apps.yaml application shop-nobodys: project "nobodys" does not exist`,
+		`addons/shop/apps.yaml application shop-absent: project "absent" does not exist`,
 		`addons/shop/apps.yaml application plain: project "theirs" does not exist`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if names := MissingProjects(fsys, "test", nil); !slices.Equal(names, []string{"nobodys", "theirs"}) {
+	if names := MissingProjects(fsys, "test", nil); !slices.Equal(names, []string{"absent", "theirs"}) {
 		t.Errorf("missing: %v", names)
 	}
 }
 
-// Where a chart of a registry may bring projects, an Application of a missing one is only not waited for.
+// A remote chart may contain projects, so a missing one is not an error.
 func TestMissingProjectsUnsure(t *testing.T) {
 	fsys := archived(t, projectEstate+`-- addons/shop/projects.yaml --
 apiVersion: argoproj.io/v1alpha1
@@ -103,7 +103,7 @@ spec:
 		t.Fatal(err)
 	}
 	for _, a := range e.Applications {
-		want := map[string]string{"plain": "its project theirs is none that the root is known to bring", "shop-nobodys": "its project nobodys is none that the root is known to bring"}[a.Name]
+		want := map[string]string{"plain": "its project theirs is not known to exist", "shop-absent": "its project absent is not known to exist"}[a.Name]
 		if a.LeftOut != want {
 			t.Errorf("%s: %q", a.Name, a.LeftOut)
 		}
@@ -113,22 +113,22 @@ spec:
 	}
 }
 
-// The forge has one branch of the estate.
+// The forge has only one branch of the estate.
 func TestOwnRevision(t *testing.T) {
-	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: nobodys}", "",
+	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "",
 		"{repoURL: https://example.com/estate, path: addons/shop/web, targetRevision: HEAD}", "{repoURL: http://lab-test-forge:3000/lab/estate.git, path: addons/shop/web, targetRevision: v1}").Replace(projectEstate)
 	e, err := Load(archived(t, text), "", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range e.Applications {
-		if a.LeftOut != "the forge has the estate as branch main alone, and not v1" {
+		if a.LeftOut != "the forge has only branch main of the estate, not v1" {
 			t.Errorf("%s: %q", a.Name, a.LeftOut)
 		}
 	}
 }
 
-// What a project does not permit, Argo CD leaves alone; so does lab, and says why.
+// lab does not wait for Applications that their project forbids.
 func TestProjectRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
 		"permitted":   {"", "", ""},
@@ -138,7 +138,7 @@ func TestProjectRefuses(t *testing.T) {
 		"denies":      {"namespace: shop}]}", "namespace: '!kube-*'}]}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.NewReplacer("project: theirs", "project: shops", ", {project: nobodys}", "").Replace(projectEstate)
+			text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "").Replace(projectEstate)
 			if c.was != "" && !strings.Contains(text, c.was) {
 				t.Fatalf("no %s", c.was)
 			}
@@ -155,9 +155,9 @@ func TestProjectRefuses(t *testing.T) {
 	}
 }
 
-// A project of the estate that is called default rules the root too.
+// The estate's own project default applies to the root too.
 func TestProjectRefusesRoot(t *testing.T) {
-	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: nobodys}", "", "name: rooted, namespace: argocd}", "name: default, namespace: argocd}",
+	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "", "name: rooted, namespace: argocd}", "name: default, namespace: argocd}",
 		"{project: rooted}", "{project: shops}", "sourceRepos: ['*']", "sourceRepos: []").Replace(projectEstate)
 	text = strings.Replace(text, "{project: shops}, {project: shops}", "{project: shops}", 1)
 	_, err := Load(archived(t, text), "", "test")
@@ -168,7 +168,7 @@ func TestProjectRefusesRoot(t *testing.T) {
 	}
 }
 
-// Argo CD looks for ApplicationSets and Applications in its own namespace.
+// Argo CD only watches its own namespace.
 func TestOtherNamespace(t *testing.T) {
 	text := strings.NewReplacer("project: theirs", "project: shops", "metadata: {name: shop}", "metadata: {name: shop, namespace: team-red}").Replace(projectEstate)
 	e, err := Load(archived(t, text), "", "test")
@@ -179,7 +179,7 @@ func TestOtherNamespace(t *testing.T) {
 		t.Errorf("applications: %+v", e.Applications)
 	}
 	if !slices.ContainsFunc(e.Notes, func(p lab.Problem) bool {
-		return p.Message == "ApplicationSet shop is in namespace team-red, and the engine looks for it in argocd alone" && p.File == "addons/shop/apps.yaml" && p.Line > 0
+		return p.Message == "ApplicationSet shop is in namespace team-red, but the engine only watches argocd" && p.File == "addons/shop/apps.yaml" && p.Line > 0
 	}) {
 		t.Errorf("notes: %v", e.Notes)
 	}

@@ -42,14 +42,14 @@ func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Sourc
 			return nil
 		},
 	}}
-	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // strings, and what was decoded from JSON
+	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // cannot fail: strings and decoded JSON
 	if _, known := l.renderings[string(key)]; !known {
 		l.renderings[string(key)] = x
 	}
 	return string(key)
 }
 
-// syncRendered is sync for a chart or a kustomization. Addons are not rendered: they lead to nothing.
+// syncRendered is sync for a chart or a kustomization. Addons are not rendered: they contain no Applications.
 func (l *loader) syncRendered(t tree) []tree {
 	x := l.renderings[t.rendering]
 	if x.root == nil && x.Namespace != NamespaceOf(l.estate) && !render.Mentions(x.Source, "argoproj.io") {
@@ -59,26 +59,26 @@ func (l *loader) syncRendered(t tree) []tree {
 	if l.rendered++; l.rendered > maxRenderings || l.renderedFor > maxRendering {
 		if !l.endless {
 			l.endless = true
-			l.fail(lab.RootFile, fmt.Sprintf("leads to more than %d charts and kustomizations, or to some that take long", maxRenderings), x.Application+" of "+within(t.repo, t.dir)+" is one too many: does it end?")
+			l.fail(lab.RootFile, fmt.Sprintf("more than %d charts and kustomizations, or slow ones", maxRenderings), x.Application+" of "+within(t.repo, t.dir)+" exceeds the limit: is there a cycle?")
 		}
 		return nil
 	}
 	docs, err := render.Render(x.Source)
 	l.renderedFor += time.Since(began)
 	if err != nil {
-		l.unrendered(t, x, err)
+		l.renderFailed(t, x, err)
 		return nil
 	}
 	var found []tree
 	for _, doc := range docs {
-		found = append(found, l.bring(t, within(t.repo, doc.File), doc.Node)...)
+		found = append(found, l.addObject(t, within(t.repo, doc.File), doc.Node)...)
 	}
 	return found
 }
 
-// unrendered reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
+// renderFailed reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
 // engine, which knows the cluster.
-func (l *loader) unrendered(t tree, x rendering, err error) {
+func (l *loader) renderFailed(t tree, x rendering, err error) {
 	l.unsure = true
 	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}
 	var known *render.Error
@@ -91,11 +91,11 @@ func (l *loader) unrendered(t tree, x rendering, err error) {
 	p.Line = max(p.Line, 1)
 	switch {
 	case known != nil && known.Remote != "":
-		cure := "lab does not wait for what it makes"
+		cure := "lab does not wait for its Applications"
 		if p.Cure != "" {
 			cure += "; " + p.Cure
 		}
-		l.note(p.Position, p.Message+": what "+x.Application+" holds is known to the running engine alone", cure)
+		l.note(p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
 	case x.root != nil:
 		l.problems = append(l.problems, p)
 	default:
@@ -103,10 +103,10 @@ func (l *loader) unrendered(t tree, x rendering, err error) {
 	}
 }
 
-// unknown remarks on something that the root leads to and the files do not contain.
+// unknown notes a source whose content the files do not show.
 func (l *loader) unknown(at lab.Position, what, cure string) {
 	l.unsure = true
-	l.note(at, "what "+what+" makes is known to the running engine alone", cure)
+	l.note(at, "only the running engine knows what "+what+" generates", cure)
 }
 
 // inChart reports whether a file is a template or part of a subchart.

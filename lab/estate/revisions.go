@@ -11,9 +11,9 @@ import (
 	"homelab/lab/gitfiles"
 )
 
-// revisions are mounted repositories as they are at what is not checked out.
+// revisions are mounted repositories at revisions that are not checked out.
 type revisions struct {
-	mu    sync.Mutex // sets are expanded side by side
+	mu    sync.Mutex // sets are expanded in parallel
 	found []*lab.Repository
 }
 
@@ -29,7 +29,7 @@ func (r *revisions) add(found *lab.Repository) {
 	r.found = append(r.found, found)
 }
 
-// revisions returns how a mounted clone is read at what is not checked out. A place there is FOLDER@REVISION/FILE.
+// revisions returns a function that opens a mounted clone at another revision. Positions in it are FOLDER@REVISION/FILE.
 func (l *loader) revisions(r lab.Repository) func(string) (*lab.Repository, error) {
 	type outcome struct {
 		at  *lab.Repository
@@ -43,7 +43,7 @@ func (l *loader) revisions(r lab.Repository) func(string) (*lab.Repository, erro
 		}
 		commit, err := clone.Commit(revision)
 		if err != nil {
-			return nil, fmt.Errorf("%w: git -C %s fetch --tags origin brings what upstream has", err, r.Dir)
+			return nil, fmt.Errorf("%w: try git -C %s fetch --tags origin", err, r.Dir)
 		}
 		at := r
 		at.Dir, at.Path, at.Branch, at.Revisions = r.Dir+"@"+revision, "", revision, nil
@@ -69,7 +69,7 @@ func (l *loader) revisions(r lab.Repository) func(string) (*lab.Repository, erro
 	}
 }
 
-// tree returns the files of a source: r's at a revision, or the estate's own where r is nil.
+// tree returns the files of r at a revision, or the estate's if r is nil.
 func (l *loader) tree(r *lab.Repository, revision string) fs.FS {
 	if r == nil {
 		return l.fsys
@@ -80,14 +80,14 @@ func (l *loader) tree(r *lab.Repository, revision string) fs.FS {
 	return r.FS
 }
 
-// unread is why a source of a mounted repository cannot be read at its revision; empty where it can.
-func (l *loader) unread(address, revision string) string {
+// unreadableSource returns why a source cannot be read at its revision, or "".
+func (l *loader) unreadableSource(address, revision string) string {
 	r, ok := l.source(address)
 	switch {
 	case !ok:
 		return ""
 	case r == nil:
-		return unserved(l.estate, revision)
+		return missingRevision(l.estate, revision)
 	}
 	if _, err := r.Of(revision); err != nil {
 		return err.Error()
@@ -95,11 +95,11 @@ func (l *loader) unread(address, revision string) string {
 	return ""
 }
 
-// unserved is why the forge does not have the estate at a revision; empty where it does.
-func unserved(e *lab.Estate, revision string) string {
+// missingRevision returns why the forge does not have the estate at a revision, or "".
+func missingRevision(e *lab.Estate, revision string) string {
 	own := lab.Repository{Branch: bridge.InputsOf(e).RepoRevision}
 	if own.Has(revision) {
 		return ""
 	}
-	return fmt.Sprintf("the forge has the estate as branch %s alone, and not %s", own.Branch, revision)
+	return fmt.Sprintf("the forge has only branch %s of the estate, not %s", own.Branch, revision)
 }

@@ -15,7 +15,7 @@ import (
 	"homelab/lab/appset"
 )
 
-// revised is an estate beside a repository whose manifests ask for tags and branches of another.
+// revised is an estate and a repository whose manifests use tags and branches of another.
 const revised = `
 -- estate/clusters/hub/cluster.yaml --
 apiVersion: lab/v1alpha1
@@ -94,7 +94,7 @@ spec:
   syncPolicy: {automated: {}}
 `
 
-// layRevised lays the estate and its clones; v1.2.0 of apps has what is lost since, and its branch stable has one more app.
+// layRevised writes the estate and its clones. v1.2.0 of apps has since deleted files, its branch stable one more app.
 func layRevised(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,12 +145,12 @@ func TestLoadRevisions(t *testing.T) {
 	for _, a := range e.Applications {
 		got[a.Name] = a.LeftOut + " " + a.At.File
 	}
-	const missing = "../apps at v9 cannot be read: no branch, tag or commit v9: git -C ../apps fetch --tags origin brings what upstream has"
+	const missing = "../apps at v9 cannot be read: no branch, tag or commit v9: try git -C ../apps fetch --tags origin"
 	want := map[string]string{
-		"root": "synced by hand: spec.syncPolicy.automated is not set addons/root.yaml", "web": " ../fleet/sets/apps.yaml", "shop": " ../fleet/sets/apps.yaml", "pinned": " ../fleet/sets/apps.yaml",
+		"root": "synced manually: spec.syncPolicy.automated is not set addons/root.yaml", "web": " ../fleet/sets/apps.yaml", "shop": " ../fleet/sets/apps.yaml", "pinned": " ../fleet/sets/apps.yaml",
 		"inner": " ../apps@1.*/pinned/inner.yaml", "gone": missing + " ../fleet/sets/apps.yaml",
 	}
-	delete(want, "root") // the engine is given it
+	delete(want, "root") // applied by lab
 	for name, w := range want {
 		if got[name] != w {
 			t.Errorf("%s: %q, want %q", name, got[name], w)
@@ -160,7 +160,7 @@ func TestLoadRevisions(t *testing.T) {
 		t.Errorf("applications: %v", got)
 	}
 	if !slices.ContainsFunc(e.Notes, func(p lab.Problem) bool {
-		return p.Message == "what a git generator over https://github.com/acme/apps makes is not known: "+missing && p.File == "../fleet/sets/apps.yaml" && p.Line > 0
+		return p.Message == "unknown output of a git generator over https://github.com/acme/apps: "+missing && p.File == "../fleet/sets/apps.yaml" && p.Line > 0
 	}) {
 		t.Errorf("notes: %v", e.Notes)
 	}

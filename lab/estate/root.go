@@ -12,13 +12,12 @@ import (
 	"homelab/lab/strict"
 )
 
-// rootKinds are the kinds allowed in the app of apps; everything else comes from the folders that it syncs.
 var rootKinds = []string{"Application", "ApplicationSet", "AppProject"}
 
 // root checks the app of apps, which is applied late in a run: errors would cost minutes there.
 func (l *loader) root() {
 	if !l.exists(lab.RootFile) {
-		l.fail(lab.RootFile, "is not there", "it holds the Application that syncs "+lab.AddonsDir+"/*/applicationset.yaml; lab init DIR writes one to start from")
+		l.fail(lab.RootFile, "does not exist", "it contains the Application that syncs "+lab.AddonsDir+"/*/applicationset.yaml; lab init DIR writes a starter")
 		return
 	}
 	if !l.inside(lab.RootFile) {
@@ -39,7 +38,7 @@ func (l *loader) root() {
 		taken[kind+"/"+name] = strict.Position(lab.RootFile, doc)
 	}
 	if !leads && len(l.problems) == before {
-		l.fail(lab.RootFile, "holds no Application and no ApplicationSet", "write the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
+		l.fail(lab.RootFile, "contains no Application or ApplicationSet", "add the one that syncs "+lab.AddonsDir+"/*/applicationset.yaml")
 	}
 }
 
@@ -48,8 +47,8 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := text(doc, "kind")
 	if apiVersion := text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, "argoproj.io/") {
-		cure := "it may hold " + strings.Join(rootKinds, ", ") + "; what else there is goes into a folder that one of them syncs"
-		l.at(at, fmt.Sprintf("%q of %q is no part of an app of apps", kind, apiVersion), cure)
+		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
+		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, apiVersion), cure)
 		return false
 	}
 	if text(doc, "metadata", "name") == "" {
@@ -58,20 +57,19 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	if kind == "Application" {
 		one, several := get(doc, "spec", "source"), get(doc, "spec", "sources")
 		if (one == nil || one.Kind != yaml.MappingNode) && (several == nil || several.Kind != yaml.SequenceNode || len(several.Content) == 0) {
-			l.at(at, "spec.source is missing", "say with spec.source or spec.sources which folder it syncs")
+			l.at(at, "spec.source is missing", "set spec.source or spec.sources to the folder that it syncs")
 		}
 	}
 	return kind != "AppProject"
 }
 
-// rootProjects checks the projects of the root's Applications: what these hold is said to be missing otherwise.
 func (l *loader) rootProjects() {
 	for _, doc := range l.rootDocs {
 		if text(doc, "kind") != "Application" {
 			continue
 		}
 		if project := text(doc, "spec", "project"); l.isMissing(project) {
-			l.also(lab.Problem{
+			l.addProblem(lab.Problem{
 				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")),
 				Message:  fmt.Sprintf("application %s: project %q does not exist", text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
 			})
@@ -81,20 +79,20 @@ func (l *loader) rootProjects() {
 	}
 }
 
-// permitsRoot checks that the project of a root's Application permits it, as it is applied.
+// permitsRoot checks that the project of a root's Application permits it with its addresses in the forge.
 func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
 	for i, original := range l.rootDocs {
 		if original != doc {
 			continue
 		}
-		applied, _ := appset.ParseApplication(lab.RootFile, l.pointed()[i])
+		applied, _ := appset.ParseApplication(lab.RootFile, l.appliedRoot()[i])
 		if applied == nil {
 			return
 		}
-		if why := l.unruled(applied, l.estate.Hub().Name); why != "" {
-			l.also(lab.Problem{
+		if why := l.forbidden(applied, l.estate.Hub().Name); why != "" {
+			l.addProblem(lab.Problem{
 				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
-				Cure: "give it a project of its own in this file",
+				Cure: "give it a separate project in this file",
 			})
 		}
 	}
@@ -111,7 +109,7 @@ func (l *loader) rootNames() map[string]string {
 	return names
 }
 
-// isRoot reports whether an Application that is synced is one of the root: by its file, or as a copy that syncs the same.
+// isRoot reports whether a synced Application is in the root's file or a copy of one there.
 func (l *loader) isRoot(app plainApplication) bool {
 	if app.file == lab.RootFile {
 		return true
@@ -129,9 +127,9 @@ func (l *loader) isRoot(app plainApplication) bool {
 	return false
 }
 
-// pointed returns the root's objects as applied: references to the estate's address (that of the first Git source of
+// appliedRoot returns the root's objects as applied: references to the estate's address (that of the first Git source of
 // the first Application) and to mounted repositories are replaced by addresses in the forge.
-func (l *loader) pointed() []*yaml.Node {
+func (l *loader) appliedRoot() []*yaml.Node {
 	in := l.inputs()
 	estate, known := "", false
 	for _, doc := range l.rootDocs {

@@ -14,7 +14,7 @@ import (
 )
 
 // Each file of testdata/roots overlays the base with a variant of an estate and the expected Applications, addons and
-// remarks. UPDATE_GOLDEN=1 updates these.
+// notes. UPDATE_GOLDEN=1 updates these.
 func TestRoots(t *testing.T) {
 	cases, err := filepath.Glob("testdata/roots/*.txtar")
 	if err != nil || len(cases) < 8 {
@@ -36,7 +36,7 @@ func TestRoots(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != string(want.Data) {
-				t.Errorf("made of it:\n%s\nwant:\n%s", got, want.Data)
+				t.Errorf("got:\n%s\nwant:\n%s", got, want.Data)
 			}
 		})
 	}

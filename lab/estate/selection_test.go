@@ -47,26 +47,26 @@ func TestSelected(t *testing.T) {
 		name, generators string
 		want             []string // for prod, with label "true", dev, with "false", and hub, without
 	}{
-		{"the label", "[" + enabled + "]", []string{"prod"}},
-		{"the label and the kind of Secret", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster, enable_x: "true"}}}]`, []string{"prod"}},
-		{"an environment, too", `[clusters: {selector: {matchLabels: {enable_x: "true", environment: dev}}}]`, nil},
-		{"but for an environment", `[clusters: {selector: {matchExpressions: [{key: enable_x, operator: In, values: ["true"]}, {key: environment, operator: NotIn, values: [prod]}]}}]`, nil},
-		{"whatever the label says", `[clusters: {selector: {matchExpressions: [{key: environment, operator: Exists}]}}]`, []string{"dev", "prod"}},
+		{"label", "[" + enabled + "]", []string{"prod"}},
+		{"label and secret type", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster, enable_x: "true"}}}]`, []string{"prod"}},
+		{"label and environment", `[clusters: {selector: {matchLabels: {enable_x: "true", environment: dev}}}]`, nil},
+		{"except an environment", `[clusters: {selector: {matchExpressions: [{key: enable_x, operator: In, values: ["true"]}, {key: environment, operator: NotIn, values: [prod]}]}}]`, nil},
+		{"any environment", `[clusters: {selector: {matchExpressions: [{key: environment, operator: Exists}]}}]`, []string{"dev", "prod"}},
 		{"all", `[clusters: {}]`, []string{"dev", "hub", "prod"}},
-		{"one or the other", `[clusters: {selector: {matchLabels: {team: blue}}}, ` + enabled + `]`, []string{"dev", "prod"}},
+		{"either of two generators", `[clusters: {selector: {matchLabels: {team: blue}}}, ` + enabled + `]`, []string{"dev", "prod"}},
 		{"merged: the first generates", `[merge: {mergeKeys: [server], generators: [{` + enabled + `}, {clusters: {selector: {matchLabels: {environment: dev}}}}]}]`, []string{"prod"}},
 		{
 			"matrix with a file", `[matrix: {generators: [{clusters: {selector: {matchLabels: {enable_x: "true"}}}}, {git: {repoURL: 'http://lab-homelab-forge:3000/lab/estate.git', revision: main, files: [{path: addons/root.yaml}]}}]}]`,
 			[]string{"prod"},
 		},
-		{"judged afterwards", `[{clusters: {selector: {matchExpressions: [{key: enable_x, operator: Exists}]}}, selector: {matchLabels: {name: dev}}}]`, []string{"dev"}},
-		{"a label that Argo CD writes: the label alone", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/kubernetes-version: "1.36"}}}]`, []string{"prod"}},
+		{"selector of the generator", `[{clusters: {selector: {matchExpressions: [{key: enable_x, operator: Exists}]}}, selector: {matchLabels: {name: dev}}}]`, []string{"dev"}},
+		{"Argo CD's label: enable label decides", `[clusters: {selector: {matchLabels: {argocd.argoproj.io/kubernetes-version: "1.36"}}}]`, []string{"prod"}},
 		{
-			"by what another generator says", `[matrix: {generators: [{list: {elements: [{env: dev}]}}, {clusters: {selector: {matchLabels: {environment: '{{env}}'}, matchExpressions: [{key: enable_x, operator: Exists}]}}}]}]`,
+			"parameter of another generator", `[matrix: {generators: [{list: {elements: [{env: dev}]}}, {clusters: {selector: {matchLabels: {environment: '{{env}}'}, matchExpressions: [{key: enable_x, operator: Exists}]}}}]}]`,
 			[]string{"dev"},
 		},
-		{"pull requests: the label alone", `[pullRequest: {github: {owner: a, repo: b}}]`, []string{"prod"}},
-		{"another repository: the label alone", `[git: {repoURL: https://git.example.com/other.git, revision: main, directories: [{path: "*"}]}]`, []string{"prod"}},
+		{"pull requests: enable label decides", `[pullRequest: {github: {owner: a, repo: b}}]`, []string{"prod"}},
+		{"another repository: enable label decides", `[git: {repoURL: https://git.example.com/other.git, revision: main, directories: [{path: "*"}]}]`, []string{"prod"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, fsys := build(t, txtar.Parse(fmt.Appendf(nil, selectionEstate, tc.generators)))

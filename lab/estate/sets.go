@@ -18,27 +18,26 @@ import (
 	"homelab/lab/bridge"
 )
 
-// engineLabels begin the labels that Argo CD's own keys have. It writes some of them itself, after lab.
+// engineLabels is the prefix of Argo CD's labels, some of which it sets after lab registers a cluster.
 const engineLabels = "argocd.argoproj.io/"
 
-// secretType is the one of them that every registration carries from the start.
+// secretType is set on every registration.
 const secretType = engineLabels + "secret-type"
 
-// EngineNamespace is where the engine usually keeps ApplicationSets and Applications.
+// EngineNamespace is the engine's default namespace.
 const EngineNamespace = "argocd"
 
-// NamespaceOf is where the engine of an estate keeps them.
+// NamespaceOf returns the namespace of the estate's engine.
 func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, EngineNamespace) }
 
-// set is an ApplicationSet of an addon.
 type set struct {
 	*appset.Set
 	addon  string
-	byHand string // application that leads to it, and is synced by hand; empty where all sync themselves
+	manual string // manually synced application above it, or empty
 	wave   wave
 }
 
-// registrations are what the hub would know of clusters, in the order of their Secrets.
+// registrations returns clusters as registered in the hub, sorted by name like their Secrets.
 func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	in := bridge.InputsOf(e)
 	def, _ := e.Environment(lab.DefaultEnvironment)
@@ -53,10 +52,10 @@ func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	return list
 }
 
-// World is what the estate's ApplicationSets are expanded against.
+// World returns the inputs for expanding the estate's ApplicationSets.
 func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
-	in.Mounts = slices.Clone(in.Mounts) // read while sets are expanded side by side
+	in.Mounts = slices.Clone(in.Mounts) // sets are expanded in parallel
 	return appset.World{
 		Namespace: NamespaceOf(e),
 		Clusters:  registrations(e, clusters),
@@ -64,12 +63,12 @@ func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 			r, ok := in.Mounted(url)
 			switch {
 			case url == in.RepoURL || ok && r.Dir == ".":
-				if why := unserved(e, revision); why != "" {
+				if why := missingRevision(e, revision); why != "" {
 					return nil, &appset.AbsentError{Reason: why}
 				}
 				return e.FS, nil
 			case !ok:
-				return nil, nil // not to be had from the files alone
+				return nil, nil // not in the files
 			}
 			at, err := r.Of(revision)
 			if err != nil {
@@ -80,8 +79,8 @@ func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	}
 }
 
-// everything is a cluster with all addons switched on.
-func everything(c lab.Cluster, addons []lab.Addon) lab.Cluster {
+// allAddons returns a cluster with all addons enabled.
+func allAddons(c lab.Cluster, addons []lab.Addon) lab.Cluster {
 	c.Addons = map[string]bool{}
 	for _, a := range addons {
 		c.Addons[a.Name] = true
@@ -89,16 +88,16 @@ func everything(c lab.Cluster, addons []lab.Addon) lab.Cluster {
 	return c
 }
 
-// potential are the estate's clusters with all addons switched on.
-func (l *loader) potential() []lab.Cluster {
+// withAllAddons returns the estate's clusters with all addons enabled.
+func (l *loader) withAllAddons() []lab.Cluster {
 	list := make([]lab.Cluster, 0, len(l.estate.Clusters))
 	for _, c := range l.estate.Clusters {
-		list = append(list, everything(c, l.estate.Addons))
+		list = append(list, allAddons(c, l.estate.Addons))
 	}
 	return list
 }
 
-// selected notes for every cluster which addons' ApplicationSets pick it, where that can be known.
+// selected records for each cluster the addons whose ApplicationSets select it, if known.
 func (l *loader) selected() {
 	w := World(l.estate, l.estate.Clusters)
 	for i := range l.estate.Clusters {
@@ -125,14 +124,13 @@ func (l *loader) selected() {
 	}
 }
 
-// expand works out what the estate's ApplicationSets make: on its clusters, on them with every addon on, and on one cluster of every environment, so that
-// what an environment pins is known before a cluster is in it.
+// expand expands the estate's ApplicationSets on its clusters, as they are and with every addon enabled.
 func (l *loader) expand() {
-	actual, all := l.world(), World(l.estate, l.potential())
+	actual, all := l.world(), World(l.estate, l.withAllAddons())
 	actual.Project = func(name string) bool { return !l.isMissing(name) }
 	l.rootProjects()
-	owners := l.rootNames()    // application -> file of its set
-	known := map[string]bool{} // addon -> what its sets make is known
+	owners := l.rootNames()    // application -> file
+	known := map[string]bool{} // addons whose sets could be expanded
 	for _, s := range l.sets {
 		known[s.addon] = true
 	}
@@ -159,14 +157,14 @@ func (l *loader) expand() {
 	appset.InOrder(len(l.sets), expand, func(i int, x expanded) {
 		s := l.sets[i]
 		if x.err != nil {
-			l.unexpanded(s, x.err)
+			l.expandFailed(s, x.err)
 		}
 		if x.actual == nil {
 			known[s.addon] = false
 			return
 		}
 		for _, i := range x.actual.Invalid {
-			l.also(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+			l.addProblem(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
 		}
 		for i := range x.actual.Applications {
 			l.application(s, &x.actual.Applications[i], owners)
@@ -193,31 +191,31 @@ func (l *loader) expand() {
 		others := func(g lab.Generated) bool { return of(g) && !g.Leads }
 		a.Leads = slices.ContainsFunc(l.estate.Applications, of) && !slices.ContainsFunc(l.estate.Applications, others)
 	}
-	l.unheard(known)
+	l.unselected(known)
 }
 
-// unexpanded notes why a set makes nothing. What the running engine alone knows is no fault of the estate.
-func (l *loader) unexpanded(s set, err error) {
+// expandFailed reports why a set was not expanded. Only a note if the running engine is needed.
+func (l *loader) expandFailed(s set, err error) {
 	var unknown *appset.UnknownError
 	var fault *appset.Error
 	switch {
 	case errors.As(err, &unknown):
-		message := "what a " + unknown.What + " makes is known to the running engine alone"
+		message := "only the running engine knows what a " + unknown.What + " generates"
 		if unknown.Reason != "" {
-			message = "what a " + unknown.What + " makes is not known: " + unknown.Reason
+			message = "unknown output of a " + unknown.What + ": " + unknown.Reason
 		}
 		l.note(unknown.Position, message, "lab does not wait for it")
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
-			l.also(p)
+			l.addProblem(p)
 		}
 	default:
-		l.also(lab.Problem{Position: lab.Position{File: s.File}, Message: err.Error()})
+		l.addProblem(lab.Problem{Position: lab.Position{File: s.File}, Message: err.Error()})
 	}
 }
 
-// also notes a problem where none is known in that line: what an ApplicationSet fails for was mostly said already.
-func (l *loader) also(p lab.Problem) {
+// addProblem adds a problem unless its line already has one.
+func (l *loader) addProblem(p lab.Problem) {
 	if !slices.ContainsFunc(l.problems, func(q lab.Problem) bool { return q.File == p.File && q.Line == p.Line && (p.Line > 0 || q == p) }) {
 		l.problems = append(l.problems, p)
 	}
@@ -227,35 +225,20 @@ func observed(s set, app *appset.Application) lab.Application {
 	return lab.Application{Name: app.Metadata.Name, Addon: s.addon, Cluster: app.Cluster, Namespace: app.Spec.Destination.Namespace}
 }
 
-// application adds one that the estate asks for.
+// application adds a generated Application.
 func (l *loader) application(s set, app *appset.Application, owners map[string]string) {
 	name := app.Metadata.Name
 	if other, ok := owners[name]; ok {
 		at := app.Origins("metadata", "name")
-		l.also(lab.Problem{Position: at[0].Position, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		l.addProblem(lab.Problem{Position: at[0].Position, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
 		return
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads, g.LeftOut = l.leads(&app.Template), cmp.Or(l.leftOut(&app.Template, s.byHand), l.unruled(&app.Template, app.Cluster))
-	in := l.inputs()
-	l.strays(app)
+	g.Leads, g.LeftOut = l.leads(&app.Template), cmp.Or(l.leftOut(&app.Template, s.manual), l.forbidden(&app.Template, app.Cluster))
+	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
-		if source.Chart != "" {
-			chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: place(app, sourceField(app, i, "targetRevision")...)}
-			if source.RepoURL == in.ChartRepoURL {
-				chart.Repository = ""
-			}
-			g.Charts = append(g.Charts, chart)
-		}
-		r, ours := l.served(source.RepoURL)
-		if !ours && source.RepoURL != in.ChartRepoURL && !slices.Contains(g.Others, source.RepoURL) {
-			g.Others = append(g.Others, source.RepoURL)
-		}
-		l.fetches(&g, r, ours, source)
-		if why := l.unread(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-			g.LeftOut = cmp.Or(g.LeftOut, why)
-		}
+		r, ours := l.addSource(&g, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if ours && source.Chart == "" && source.Path != "" {
 			l.path(app, r, source, sourceField(app, i, "path"))
 		}
@@ -263,42 +246,53 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// plainApplication adds an Application that is written as such.
+// addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's.
+func (l *loader) addSource(g *lab.Generated, source appset.Source, version func() lab.Position) (r *lab.Repository, ours bool) {
+	charts := l.inputs().ChartRepoURL
+	if source.Chart != "" {
+		chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: version()}
+		if source.RepoURL == charts {
+			chart.Repository = ""
+		}
+		g.Charts = append(g.Charts, chart)
+	}
+	r, ours = l.served(source.RepoURL)
+	if !ours && source.RepoURL != charts && !slices.Contains(g.Others, source.RepoURL) {
+		g.Others = append(g.Others, source.RepoURL)
+	}
+	l.fetches(g, r, ours, source)
+	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
+		g.LeftOut = cmp.Or(g.LeftOut, why)
+	}
+	return r, ours
+}
+
+// plainApplication adds an Application that no ApplicationSet generates.
 func (l *loader) plainApplication(app plainApplication, w appset.World, owners map[string]string) {
 	name := app.Metadata.Name
 	if other, ok := owners[name]; ok && !(other == lab.RootFile && l.isRoot(app)) {
-		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
 		return
 	}
 	owners[name] = app.file
 	cluster, err := w.Destination(app.Spec.Destination)
 	if err != nil {
-		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or give one this address: spec.server"})
+		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or set its spec.server to this address"})
 		return
 	}
 	if l.isMissing(app.Spec.Project) {
-		l.also(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to what the root syncs"})
+		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
-	why := cmp.Or(l.leftOut(app.Template, app.byHand), l.unruled(app.Template, cluster))
+	why := cmp.Or(l.leftOut(app.Template, app.manual), l.forbidden(app.Template, cluster))
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}}
 	for _, source := range app.Spec.All() {
-		if source.Chart != "" {
-			g.Charts = append(g.Charts, lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: app.at})
-		}
-		r, ours := l.served(source.RepoURL)
-		if !ours && source.RepoURL != l.inputs().ChartRepoURL {
-			g.Others = append(g.Others, source.RepoURL)
-		}
-		l.fetches(&g, r, ours, source)
-		if why := l.unread(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-			g.LeftOut = cmp.Or(g.LeftOut, why)
-		}
+		l.addSource(&g, source, func() lab.Position { return app.at })
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// path checks a folder that an Application renders; r is the repository that has it, nil for the estate.
+// path checks that a folder exists in r, or in the estate if r is nil.
 func (l *loader) path(app *appset.Application, r *lab.Repository, source appset.Source, field []string) {
 	dir, origins := path.Clean(source.Path), app.Origins(field...)
 	if r != nil {
@@ -314,10 +308,10 @@ func (l *loader) path(app *appset.Application, r *lab.Repository, source appset.
 	if r != nil {
 		where = r.Dir
 	}
-	l.also(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in %s", dir, where)})
+	l.addProblem(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in %s", dir, where)})
 }
 
-// place is where the value of a field is written: what a lone parameter stands for, or else the template.
+// place returns the position of a field's value: that of a lone parameter, or else of the template.
 func place(app *appset.Application, field ...string) lab.Position {
 	origins := app.Origins(field...)
 	switch {
@@ -329,11 +323,11 @@ func place(app *appset.Application, field ...string) lab.Position {
 	return origins[0].Position
 }
 
-// unheard finds labels that are on and that no generator selects clusters by.
-func (l *loader) unheard(known map[string]bool) {
+// unselected reports enabled labels that no generator selects by.
+func (l *loader) unselected(known map[string]bool) {
 	for _, a := range l.estate.Addons {
 		label := lab.EnableLabel(a.Name)
-		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.hears(label) }) {
+		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.selectsBy(label) }) {
 			continue
 		}
 		var clusters []string
@@ -343,14 +337,14 @@ func (l *loader) unheard(known map[string]bool) {
 			}
 		}
 		if len(clusters) > 0 {
-			l.at(a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as %s should be", label, strings.Join(clusters, ", ")),
-				"ask for the label in the selector of a clusters generator, or switch the addon off under spec.addons of the clusters")
+			l.at(a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
+				"add the label to the selector of a clusters generator, or disable the addon in spec.addons of the clusters")
 		}
 	}
 }
 
-// hears reports whether a generator asks for a label, and its value "true" is what is asked.
-func (s set) hears(label string) bool {
+// selectsBy reports whether a generator's selector matches "true" for a label.
+func (s set) selectsBy(label string) bool {
 	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
 		if value, ok := selector.MatchLabels[label]; ok {
 			return value == "true"
@@ -362,7 +356,7 @@ func (s set) hears(label string) bool {
 	})
 }
 
-// selectsByEngine reports whether a generator asks for a label that the engine writes later.
+// selectsByEngine reports whether a selector uses a label that the engine sets later.
 func (s set) selectsByEngine() bool {
 	engines := func(key string) bool { return strings.HasPrefix(key, engineLabels) && key != secretType }
 	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {

@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// What the estate asks for is what its ApplicationSets make, however they name it and however many a cluster gets of one addon.
+// Applications have any name, and a cluster any number of one addon.
 func TestGenerated(t *testing.T) {
 	const files = `
 -- clusters/dev/cluster.yaml --
@@ -84,7 +84,7 @@ spec:
 	}
 	slices.Sort(more)
 	if want := []string{"hub-podinfo", "prod-podinfo", "shop-cart.hub", "shop-cart.prod", "shop-till.hub", "shop-till.prod"}; !slices.Equal(more, want) {
-		t.Errorf("possible beside them: %v, want %v", more, want)
+		t.Errorf("other possible: %v, want %v", more, want)
 	}
 	a, _ := e.Addon("podinfo")
 	if v, at := a.Version("dev"); v != "6.9.2" || at.Line == 0 || at == a.Position("version") {
@@ -95,14 +95,14 @@ spec:
 	}
 }
 
-// What only the running engine knows is reported, and not guessed.
+// Sets that only the running engine can expand are noted.
 func TestUnknownSets(t *testing.T) {
 	dir, fsys := build(t, txtar.Parse(fmt.Appendf(nil, selectionEstate, `[pullRequest: {github: {owner: a, repo: b}}]`)))
 	e, err := Load(fsys, dir, "homelab")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/x/applicationset.yaml:5:29: what a pullRequest generator makes is known to the running engine alone: lab does not wait for it" {
+	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/x/applicationset.yaml:5:29: only the running engine knows what a pullRequest generator generates: lab does not wait for it" {
 		t.Errorf("%v", e.Notes)
 	}
 	if slices.ContainsFunc(e.Applications, func(g lab.Generated) bool { return g.Addon == "x" }) {
@@ -110,19 +110,19 @@ func TestUnknownSets(t *testing.T) {
 	}
 }
 
-// What looks misspelt is a note, not a problem.
+// A probable typo is a note, not a problem.
 func TestNearMiss(t *testing.T) {
 	dir, fsys := build(t, txtar.Parse([]byte("-- clusters/dev/addons/podinof/values.yaml --\na: 1\n-- environments/dev/addons/other/values.yaml --\na: 1\n")))
 	e, err := Load(fsys, dir, "homelab")
 	if err != nil {
 		t.Fatal(errors.Unwrap(err))
 	}
-	if want := `clusters/dev/addons/podinof/values.yaml: values for an addon podinof that is not there: did you mean "podinfo"?`; len(e.Notes) != 1 || e.Notes[0].String() != want {
+	if want := `clusters/dev/addons/podinof/values.yaml: values for unknown addon podinof: did you mean "podinfo"?`; len(e.Notes) != 1 || e.Notes[0].String() != want {
 		t.Errorf("notes %v, want %s", e.Notes, want)
 	}
 }
 
-// The labels that a user writes win, whatever lab would make of them; a label that a template alone reads can be switched as an addon.
+// A user's labels override lab's, and a label read only by a template can be enabled like an addon.
 func TestKeysWin(t *testing.T) {
 	const files = `
 -- clusters/dev/cluster.yaml --
@@ -150,7 +150,7 @@ spec:
 	}
 }
 
-// The root leads to Applications that lead to others, and to sets of any name at any depth; what it does not take is reported.
+// The root reaches nested Applications, and sets of any name at any depth; unreachable sets are noted.
 func TestFollow(t *testing.T) {
 	const files = `
 -- clusters/hub/cluster.yaml --

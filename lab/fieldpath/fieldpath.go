@@ -1,4 +1,5 @@
-// Package fieldpath names a place in a JSON-like value, as a user writes it: spec.template.spec.containers[name=podinfo].image, data["a.b"], items[0].
+// Package fieldpath implements paths into JSON-like values: spec.template.spec.containers[name=podinfo].image,
+// data["a.b"], items[0].
 package fieldpath
 
 import (
@@ -7,22 +8,22 @@ import (
 	"strings"
 )
 
-// Bounds on what is parsed.
+// Limits of a path.
 const (
 	maxText  = 1024
 	maxSteps = 64
 )
 
-// Path leads from a value to one within it.
+// Path is a path into a value.
 type Path struct {
 	text  string
 	steps []step
 }
 
-// step is one of: a key of a mapping, an index into a list, or a choice among a list's elements by what they hold.
+// step is a key of a mapping, an index of a list, or a match of a list's elements.
 type step struct {
 	key    string
-	index  int // where isIndex
+	index  int // if isIndex
 	where  *Path
 	equals string
 
@@ -47,7 +48,7 @@ func Parse(text string) (Path, error) {
 		case first:
 			s.key, rest, err = word(rest)
 		default:
-			err = fmt.Errorf("%q is not expected here", rest[:1])
+			err = fmt.Errorf("unexpected %q", rest[:1])
 		}
 		if err != nil {
 			return Path{}, fmt.Errorf("path %s: %w", clip(text), err)
@@ -61,48 +62,48 @@ func Parse(text string) (Path, error) {
 
 func (p Path) String() string { return p.text }
 
-// word is a key up to the next dot or bracket.
+// word reads a key up to the next dot or bracket.
 func word(s string) (key, rest string, err error) {
 	i := strings.IndexAny(s, ".[]")
 	if i < 0 {
 		i = len(s)
 	}
 	if i == 0 {
-		return "", "", fmt.Errorf("a key is missing")
+		return "", "", fmt.Errorf("missing key")
 	}
 	return s[:i], s[i:], nil
 }
 
-// bracket is ["key"], [0] or [path=value].
+// bracket reads ["key"], [0] or [path=value].
 func bracket(s string) (step, string, error) {
 	if strings.HasPrefix(s, `["`) {
 		key, err := strconv.QuotedPrefix(s[1:])
 		if err != nil || !strings.HasPrefix(s[1+len(key):], "]") {
-			return step{}, "", fmt.Errorf(`a quoted key ends in "]`)
+			return step{}, "", fmt.Errorf(`quoted key without "]`)
 		}
 		name, err := strconv.Unquote(key)
 		return step{key: name}, s[len(key)+2:], err
 	}
 	end := strings.IndexByte(s, ']')
 	if end < 0 {
-		return step{}, "", fmt.Errorf("] is missing")
+		return step{}, "", fmt.Errorf("missing ]")
 	}
 	inner, rest := s[1:end], s[end+1:]
 	if where, value, ok := strings.Cut(inner, "="); ok {
 		if strings.Contains(where, "[") {
-			return step{}, "", fmt.Errorf("a choice names plain keys")
+			return step{}, "", fmt.Errorf("a match has plain keys")
 		}
 		p, err := Parse(where)
 		return step{where: &p, equals: value}, rest, err
 	}
 	n, err := strconv.Atoi(inner)
 	if err != nil || n < 0 {
-		return step{}, "", fmt.Errorf("[%s] is neither an index nor a choice such as [name=podinfo]", clip(inner))
+		return step{}, "", fmt.Errorf("[%s] is neither an index nor a match such as [name=podinfo]", clip(inner))
 	}
 	return step{index: n, isIndex: true}, rest, nil
 }
 
-// Get returns the value that the path leads to, and false where there is none.
+// Get returns the value at the path, and whether it exists.
 func (p Path) Get(from any) (any, bool) {
 	at := from
 	for _, s := range p.steps {
@@ -130,7 +131,7 @@ func (s step) get(from any) (any, bool) {
 	return list[i], true
 }
 
-// element is the index of a list's element that the step means.
+// element returns the index of the step's element in a list.
 func (s step) element(list []any) (int, bool) {
 	if s.isIndex {
 		return s.index, s.index < len(list)
@@ -146,12 +147,12 @@ func (s step) element(list []any) (int, bool) {
 	return 0, false
 }
 
-// Set changes the value in place: mappings on the way are made, elements of lists must be there.
+// Set sets the value in place. It creates missing mappings, but not elements of lists.
 func (p Path) Set(in map[string]any, value any) error {
 	return p.change(in, func(m map[string]any, key string) { m[key] = value }, func(list []any, i int) { list[i] = value }, true)
 }
 
-// Missing is the shortest beginning of the path that leads nowhere: what Set would make. false where the whole path leads to a value.
+// Missing returns the shortest missing prefix of the path, which Set would create, and whether there is one.
 func (p Path) Missing(from any) (Path, bool) {
 	at := from
 	for i, s := range p.steps {
@@ -164,13 +165,13 @@ func (p Path) Missing(from any) (Path, bool) {
 	return Path{}, false
 }
 
-// Remove takes the value out; what is not there is no error. An element of a list cannot be taken out.
+// Remove removes the value, if any. It cannot remove an element of a list.
 func (p Path) Remove(from map[string]any) error {
 	if _, ok := p.Get(from); !ok {
 		return nil
 	}
 	if last := p.steps[len(p.steps)-1]; last.isIndex || last.where != nil {
-		return fmt.Errorf("%s: an element of a list cannot be removed", p.text)
+		return fmt.Errorf("%s: cannot remove an element of a list", p.text)
 	}
 	return p.change(from, func(m map[string]any, key string) { delete(m, key) }, nil, false)
 }
@@ -182,7 +183,7 @@ func (p Path) change(in any, onKey func(map[string]any, string), onElement func(
 		switch v := at.(type) {
 		case map[string]any:
 			if s.isIndex || s.where != nil {
-				return fmt.Errorf("%s: there is a mapping, not a list", p.text)
+				return fmt.Errorf("%s: a mapping, not a list", p.text)
 			}
 			if last {
 				onKey(v, s.key)
@@ -191,7 +192,7 @@ func (p Path) change(in any, onKey func(map[string]any, string), onElement func(
 			next, ok := v[s.key]
 			if !ok || next == nil {
 				if !grow || p.steps[i+1].isIndex || p.steps[i+1].where != nil {
-					return fmt.Errorf("%s: there is no %s", p.text, s.key)
+					return fmt.Errorf("%s: no %s", p.text, s.key)
 				}
 				next = map[string]any{}
 				v[s.key] = next
@@ -200,7 +201,7 @@ func (p Path) change(in any, onKey func(map[string]any, string), onElement func(
 		case []any:
 			n, ok := s.element(v)
 			if !ok {
-				return fmt.Errorf("%s: the list has no such element", p.text)
+				return fmt.Errorf("%s: no such element", p.text)
 			}
 			if last {
 				onElement(v, n)
@@ -208,7 +209,7 @@ func (p Path) change(in any, onKey func(map[string]any, string), onElement func(
 			}
 			at = v[n]
 		default:
-			return fmt.Errorf("%s: there is neither a mapping nor a list", p.text)
+			return fmt.Errorf("%s: neither a mapping nor a list", p.text)
 		}
 	}
 	return nil

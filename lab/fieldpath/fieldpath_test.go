@@ -67,10 +67,10 @@ func TestGet(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, path := range []string{"", ".", "a.", "a..b", "a[", "a[x]", "a[-1]", `a["x]`, `a["x"`, "]", "a]b", "[a[0]=1]", strings.Repeat("a.", 600), strings.Repeat("a.", 80) + "a"} {
 		if p, err := Parse(path); err == nil {
-			t.Errorf("%.20q was taken as %v", path, p)
+			t.Errorf("%.20q parsed as %v", path, p)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestSetAndRemove(t *testing.T) {
 			t.Errorf("%s was set", path)
 		}
 	}
-	// What Set made for a path goes again with the shortest beginning that was missing.
+	// Removing the missing prefix undoes Set.
 	before, fresh := value(t, object), value(t, object)
 	deep, _ := Parse("spec.made.up.key")
 	made, ok := deep.Missing(fresh)
@@ -108,7 +108,7 @@ func TestSetAndRemove(t *testing.T) {
 		t.Fatal(err, ok)
 	}
 	if _, missing := deep.Missing(fresh); missing {
-		t.Error("missing still")
+		t.Error("still missing")
 	}
 	if err := made.Remove(fresh); err != nil || !reflect.DeepEqual(before, fresh) {
 		t.Errorf("%v: %v", err, fresh)
@@ -118,14 +118,14 @@ func TestSetAndRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := p.Get(v); ok {
-		t.Error("still there")
+		t.Error("not removed")
 	}
 	if err := p.Remove(v); err != nil {
-		t.Errorf("removing what is not there: %v", err)
+		t.Errorf("removing a missing value: %v", err)
 	}
 	p, _ = Parse("spec.containers[0]")
 	if err := p.Remove(v); err == nil {
-		t.Error("an element was removed")
+		t.Error("removed an element")
 	}
 }
 
@@ -142,9 +142,9 @@ func FuzzParse(f *testing.F) {
 		p.Get(m)
 		if p.Set(m, 1) == nil {
 			if v, ok := p.Get(m); !ok || v != 1 {
-				// a choice may no longer hold once what it chose by was changed
+				// setting may change what a match depends on
 				if !strings.Contains(s, "=") {
-					t.Errorf("%q: set, and then %v", s, v)
+					t.Errorf("%q: %v after Set", s, v)
 				}
 			}
 		}

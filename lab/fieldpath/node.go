@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Node follows the path in a YAML tree. It returns the node, or, where a mapping lacks a key, the last mapping that is there with the keys that it lacks.
-// found is false and missing empty where the path cannot be followed nor made.
+// Node returns the node at the path in a YAML tree, or else the last existing mapping and the missing keys. If found is
+// false and missing is empty, the path does not fit the tree.
 func (p Path) Node(root *yaml.Node) (n *yaml.Node, missing []string, found bool) {
 	n = root
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {

@@ -15,10 +15,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// Anywhere is where a root that lab made up has the estate: `lab up` points it at the forge.
+// Anywhere is the estate's address in generated roots; `lab up` replaces it by the forge's.
 const Anywhere = "https://git.example.com/lab/estate.git"
 
-// bootstrap adds the folder flux-system of a cluster to files, as `flux bootstrap` has it. What lab did not write there is left alone.
+// bootstrap adds a cluster's folder flux-system to files, like `flux bootstrap`. Foreign files are kept.
 func bootstrap(fsys fs.FS, files map[string]string, hub, cluster string) error {
 	root := lab.FluxRootFile(cluster)
 	if !foreign(fsys, root) {
@@ -39,13 +39,13 @@ func bootstrap(fsys fs.FS, files map[string]string, hub, cluster string) error {
 	return err
 }
 
-// foreign reports whether there is a file that lab did not write.
+// foreign reports whether a file exists that lab did not write.
 func foreign(fsys fs.FS, name string) bool {
 	data, err := fs.ReadFile(fsys, name)
 	return !errors.Is(err, fs.ErrNotExist) && !Marked(data)
 }
 
-// rootOf is what a cluster's Flux starts from: what the hub's does, with the cluster's folder in place of the hub's.
+// rootOf returns the root of a cluster's Flux: the hub's, for the cluster's folder.
 func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
 	file := lab.FluxRootFile(hub)
 	if !foreign(fsys, file) {
@@ -66,7 +66,7 @@ func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
 	})
 }
 
-// within moves a path from the hub's folder to a cluster's; others stay.
+// within moves a path from the hub's folder to a cluster's, and returns others unchanged.
 func within(name, hub, cluster string) string {
 	rest, ok := strings.CutPrefix(path.Clean(name)+"/", path.Join(lab.ClustersDir, hub)+"/")
 	if !ok {
@@ -75,7 +75,7 @@ func within(name, hub, cluster string) string {
 	return "./" + path.Join(lab.ClustersDir, cluster, rest)
 }
 
-// freshRoot is the root of an estate that has none, as `flux bootstrap` writes it: a repository, which `lab up` points at the forge, and the cluster's folder in it.
+// freshRoot returns a new root like that of `flux bootstrap`, with Anywhere as repository.
 func freshRoot(cluster string) ([]any, error) {
 	o := sync.MakeDefaultOptions()
 	o.URL, o.TargetPath = Anywhere, path.Join(lab.ClustersDir, cluster)
@@ -94,7 +94,7 @@ func freshRoot(cluster string) ([]any, error) {
 	})
 }
 
-// decoded returns documents as objects, whose specs change is given.
+// decoded returns documents as objects, after change of their specs.
 func decoded(file string, docs []*yaml.Node, change func(doc *yaml.Node, spec map[string]any)) ([]any, error) {
 	var objects []any
 	for _, doc := range docs {
@@ -110,7 +110,7 @@ func decoded(file string, docs []*yaml.Node, change func(doc *yaml.Node, spec ma
 	return objects, nil
 }
 
-// sourceOf is the name of the GitRepository that a root has the estate by.
+// sourceOf returns the name of the estate's GitRepository in a root.
 func sourceOf(fsys fs.FS, cluster string) string {
 	root := lab.FluxRootFile(cluster)
 	data, err := fs.ReadFile(fsys, root)

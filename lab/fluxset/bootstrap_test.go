@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// standalone has every cluster run its own Flux.
+// standalone returns files with one Flux per cluster.
 func standalone(t *testing.T, more map[string]string) (fstest.MapFS, []lab.Cluster) {
 	t.Helper()
 	fsys, clusters := files(t, more)
@@ -30,11 +30,11 @@ func TestStandaloneFiles(t *testing.T) {
 	}
 	for name, text := range want {
 		if strings.Contains(text, "kubeConfig") {
-			t.Errorf("%s leads from one cluster into another:\n%s", name, text)
+			t.Errorf("%s refers to another cluster:\n%s", name, text)
 		}
 	}
 	if text := want["clusters/hub/kustomization.yaml"]; strings.Contains(text, "prod") {
-		t.Errorf("the hub's folder leads to another cluster:\n%s", text)
+		t.Errorf("the hub's folder refers to another cluster:\n%s", text)
 	}
 	if text := want["clusters/prod/kustomization.yaml"]; !strings.HasSuffix(text, "resources:\n- flux-system\n- flux.yaml\n") {
 		t.Errorf("the spoke's folder:\n%s", text)
@@ -60,7 +60,7 @@ func TestStandaloneFiles(t *testing.T) {
 	}
 }
 
-// What `flux bootstrap` or a user wrote stays; a missing root is generated.
+// Foreign roots are kept, missing ones generated.
 func TestStandaloneRoots(t *testing.T) {
 	mine := strings.ReplaceAll(syncFile, "clusters/hub", "clusters/prod")
 	fsys, clusters := standalone(t, map[string]string{lab.FluxRootFile("prod"): mine})
@@ -70,7 +70,7 @@ func TestStandaloneRoots(t *testing.T) {
 
 	fsys, clusters = standalone(t, nil)
 	delete(fsys, lab.FluxRootFile("hub"))
-	for range 2 { // what lab made up is made up again, and not copied
+	for range 2 { // generated roots are regenerated, not copied
 		want := written(t, fsys, clusters)
 		for _, cluster := range []string{"hub", "prod"} {
 			text := want[lab.FluxRootFile(cluster)]
@@ -80,19 +80,19 @@ func TestStandaloneRoots(t *testing.T) {
 				}
 			}
 			if strings.Contains(text, "status") || strings.Contains(text, "creationTimestamp") {
-				t.Errorf("root of %s has what only a cluster knows:\n%s", cluster, text)
+				t.Errorf("root of %s has cluster state:\n%s", cluster, text)
 			}
 		}
 	}
 
 	fsys, clusters = standalone(t, map[string]string{lab.FluxRootFile("hub"): "kind: ["})
 	if want, err := Files(fsys, clusters); err == nil {
-		t.Errorf("%v, of a root that is no YAML", want)
+		t.Errorf("%v, from an invalid root", want)
 	}
 }
 
-// A lab that goes back to one Flux leaves no roots behind.
-func TestRootsLeftOver(t *testing.T) {
+// Back in shape hub, other roots are left over.
+func TestLeftOverRoots(t *testing.T) {
 	fsys, clusters := standalone(t, nil)
 	written(t, fsys, clusters)
 	clusters[0].Engine.Shape = lab.ShapeHub

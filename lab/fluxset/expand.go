@@ -17,66 +17,66 @@ import (
 	"homelab/lab/strict"
 )
 
-// How often Flux looks by itself; lab and the forge's webhook ask it to at once.
+// Flux's intervals; lab and the forge's webhook also trigger it.
 const (
 	interval = 10 * time.Minute
 	retry    = 15 * time.Second
 	timeout  = 5 * time.Minute
 )
 
-// World is what Kustomizations are expanded against.
+// World is the environment of Kustomizations.
 type World struct {
 	FS         fs.FS                                                          // the estate
-	Home       string                                                         // the cluster whose Flux has the roots; empty where one drives all
-	Vars       func(namespace, name string) map[string]string                 // data of a ConfigMap or Secret where Flux runs; nil if unknown
-	Assumed    func(Read) map[string]string                                   // what stands for the data of what is not known; nil for nothing
-	Extra      []string                                                       // controllers of image automation that Flux has
-	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository; dir is its place within the estate. *Absent if it is not ours
+	Home       string                                                         // cluster of the roots; empty if one Flux drives all
+	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
+	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
+	Extra      []string                                                       // Flux's additional controllers
+	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not ours
 }
 
-// Absent is the error of a repository, or of a revision, that is not to be had from the files.
-type Absent struct{ Why string } // empty for one that may be had elsewhere
+// Absent is the error for a repository or revision that is not in the files.
+type Absent struct{ Why string } // empty if it may be available elsewhere
 
 func (e *Absent) Error() string { return cmp.Or(e.Why, "no repository of the estate") }
 
-// Application is a Kustomization that the roots lead to.
+// Application is a Kustomization reached from the roots.
 type Application struct {
 	Namespace, Name string
-	Cluster         string // empty for one that is in no cluster's namespace
+	Cluster         string // empty outside of clusters' namespaces
 	At              lab.Position
-	Path            string // folder that it builds
+	Path            string // of the built folder
 	Releases        []Release
 	Objects         []render.Document
 	Unset           []render.Unset // variables without a value
 	Reads           []Read
 
-	Parent    string   // NAMESPACE/NAME of the Kustomization that applies it; empty for a root
-	DependsOn []string // likewise of those that have to be ready before it
-	Waits     bool     // it is ready only once what it applies is
-	Elsewhere string   // URL of its source that is not of the estate
-	LeftOut   string   // why it cannot work here, whatever can be had
+	Parent    string   // key of the Kustomization that applies it; empty for a root
+	DependsOn []string // keys
+	Waits     bool     // for its objects to be ready
+	Elsewhere string   // URL of a source outside the estate
+	LeftOut   string   // why it cannot work here
 
-	nowhere string // source that nothing applies
-	source  string // as Expansion.Sources has it
-	mounted bool   // it is of a repository beside the estate
-	patched bool   // it has patches of its own
-	decrypt bool   // it decrypts
+	missing string // missing source
+	source  string // key of Expansion.Sources
+	mounted bool   // from a mounted repository
+	patched bool   // has spec.patches
+	decrypt bool   // has spec.decryption
 }
 
-// Key is the application's namespace and name.
+// Key returns NAMESPACE/NAME.
 func (a Application) Key() string { return a.Namespace + "/" + a.Name }
 
-// Read is a ConfigMap or a Secret that an application takes values from.
+// Read is a ConfigMap or Secret that an application reads.
 type Read struct {
 	Kind, Namespace, Name string
 	At                    lab.Position
 	Optional              bool
-	Variables             bool // its keys are variables
-	Known                 bool // its data are those of the world, or of an object that is applied
+	Variables             bool // keys are variables
+	Known                 bool // data is known
 	Keys                  []ReadKey
 }
 
-// ReadKey is a key that has to be there.
+// ReadKey is a required key.
 type ReadKey struct {
 	Name string
 	At   lab.Position
@@ -86,19 +86,19 @@ type ReadKey struct {
 // Release is a HelmRelease of an application.
 type Release struct {
 	Name, TargetNamespace string
-	Chart, Version        string // of a chart repository or, where Folder is set, neither
+	Chart, Version        string // in a chart repository; empty if Folder is set
 	Folder                string // of a chart in Git
 	URL                   string // of the repository
 	Source                string // kind and name of the repository, "HelmRepository charts"
 	Revision              string // of a Git repository
-	Engine                bool   // it is one that would install an engine
+	Engine                bool   // installs an engine
 	At                    lab.Position
 	Suspended             bool
 
-	why string // its chart cannot be made here
+	why string // its chart is unavailable
 }
 
-// Expansion is what the roots lead to.
+// Expansion is everything reached from the roots.
 type Expansion struct {
 	Roots        []Application
 	Applications []Application
@@ -106,7 +106,7 @@ type Expansion struct {
 	Problems     lab.Problems
 }
 
-// Expand follows the Kustomizations in a root's file, again where one needs a source or a ConfigMap that a later one applies.
+// Expand follows the Kustomizations in a root's file, and repeats if one needs an object that a later one applies.
 func Expand(w World, file string) Expansion {
 	from, data := &origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}, made: map[string]tree{}}, map[string]map[string]string{}
 	for {
@@ -114,25 +114,24 @@ func Expand(w World, file string) Expansion {
 		x := &expander{World: w, Expansion: Expansion{Sources: from.url}, seen: map[string]bool{}, origins: from, data: data}
 		x.roots(file)
 		x.leaveOut()
-		if !x.missed() || len(data)+len(from.of) == known {
+		if !x.incomplete() || len(data)+len(from.of) == known {
 			return x.Expansion
 		}
 	}
 }
 
-// missed reports whether something needs what is known now, and was not when it was met.
-func (x *expander) missed() bool {
+// incomplete reports whether an application needs a source or data that only became known later.
+func (x *expander) incomplete() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
-		return a.nowhere != "" && x.somewhere(a.nowhere) ||
+		return a.missing != "" && x.hasSource(a.missing) ||
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
-			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.somewhere(r.Source) || x.of[r.Source] != nil) })
+			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.hasSource(r.Source) || x.of[r.Source] != nil) })
 	})
 }
 
-// somewhere reports whether something applies a source.
-func (x *expander) somewhere(source string) bool {
+func (x *expander) hasSource(source string) bool {
 	_, err := x.treeOf(source)
-	return !errors.Is(err, errNowhere)
+	return !errors.Is(err, errNoSource)
 }
 
 func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
@@ -140,7 +139,7 @@ func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 func (x *expander) roots(file string) {
 	data, err := fs.ReadFile(x.FS, file)
 	if err != nil {
-		x.fail(lab.Position{File: file, Line: 1}, "is not there", "it holds the GitRepository and the Kustomization that Flux starts from")
+		x.fail(lab.Position{File: file, Line: 1}, "does not exist", "it contains Flux's first GitRepository and Kustomization")
 		return
 	}
 	docs, problems := strict.Parse(file, data)
@@ -150,7 +149,7 @@ func (x *expander) roots(file string) {
 		roots = append(roots, render.Document{Node: doc, File: file})
 	}
 	if !slices.ContainsFunc(docs, func(n *yaml.Node) bool { return isKustomization(n) }) && len(problems) == 0 {
-		x.fail(lab.Position{File: file, Line: 1}, "holds no Kustomization", "it holds the GitRepository and the Kustomization that Flux starts from")
+		x.fail(lab.Position{File: file, Line: 1}, "contains no Kustomization", "it contains Flux's first GitRepository and Kustomization")
 	}
 	x.sources(roots)
 	for _, doc := range roots {
@@ -173,10 +172,10 @@ type expander struct {
 	Expansion
 	*origins
 	seen map[string]bool              // Kustomizations
-	data map[string]map[string]string // of ConfigMaps and Secrets that are applied, by kind, namespace and name
+	data map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
 }
 
-const maxDepth = 20 // of Kustomizations in one another
+const maxDepth = 20 // of nested Kustomizations
 
 func (x *expander) fail(at lab.Position, message, cure string) {
 	x.Problems = append(x.Problems, lab.Problem{Position: at, Message: message, Cure: cure})
@@ -190,8 +189,8 @@ func key(n *yaml.Node) string {
 	return text(n, "metadata", "namespace") + "/" + text(n, "metadata", "name")
 }
 
-// follow builds a Kustomization, and then those that it holds. It returns what it built. What is wrong below a mounted repository's root is left out: nobody here
-// can mend it.
+// follow builds a Kustomization and then those in it. Faults of a mounted repository are left out, not reported: it is not
+// ours to fix.
 func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
 	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at}
@@ -208,7 +207,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return nil
 	}
 	if depth > maxDepth {
-		x.fail(at, "Kustomizations lie deeper in one another than is followed", "")
+		x.fail(at, fmt.Sprintf("Kustomizations nest more than %d deep", maxDepth), "")
 		return nil
 	}
 	var spec map[string]any
@@ -222,12 +221,12 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	from, err := x.treeOf(source)
 	var absent *Absent
 	switch {
-	case errors.Is(err, errNowhere):
-		app.nowhere = source
-		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s reads %s, which is nowhere", app.Name, source))
+	case errors.Is(err, errNoSource):
+		app.missing = source
+		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s: source %s does not exist", app.Name, source))
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
-		app.Elsewhere = from.url // what it holds is not to be had from the files
+		app.Elsewhere = from.url // not in the files
 		return app
 	case err != nil:
 		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
@@ -235,8 +234,8 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	}
 	within := app.mounted
 	if app.mounted = from.mounted; app.mounted {
-		x.afar(app, doc.Node)
-		x.including(app)
+		x.leaveOutRemote(app, doc.Node)
+		x.leaveOutIncluding(app)
 	}
 	app.Path = from.place(text(doc.Node, "spec", "path"))
 	k := render.Kustomization{FS: from.FS, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
@@ -244,7 +243,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	var invalid *render.Error
 	switch {
 	case err != nil && within:
-		app.LeftOut = cmp.Or(app.LeftOut, "it cannot be built here: "+err.Error())
+		app.LeftOut = cmp.Or(app.LeftOut, "cannot be built: "+err.Error())
 		return app
 	case errors.As(err, &invalid):
 		p := invalid.Problem
@@ -262,7 +261,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		unset[i].At.File = from.place(unset[i].At.File)
 	}
 	app.Objects, app.Unset = objects, unset
-	if len(unset) > 0 && app.mounted { // strict, as Flux is
+	if len(unset) > 0 && app.mounted { // strict, like Flux
 		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
 	}
 	x.sources(objects)
@@ -274,11 +273,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			app.Releases = append(app.Releases, x.release(o))
 			x.valuesFrom(app, o)
 			if app.mounted {
-				x.afar(app, o.Node)
+				x.leaveOutRemote(app, o.Node)
 			}
 			r := app.Releases[len(app.Releases)-1]
 			if r.Engine && app.mounted {
-				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would install an engine over the lab's")
+				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would replace the lab's engine")
 			}
 			app.LeftOut = cmp.Or(app.LeftOut, r.why)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
@@ -321,7 +320,7 @@ func (x *expander) release(o render.Document) Release {
 			r.Folder = "."
 		}
 		var absent *Absent
-		if err != nil && !errors.Is(err, errNowhere) && (!errors.As(err, &absent) || absent.Why != "") {
+		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {
 			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
 		}
 	}

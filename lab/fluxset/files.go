@@ -1,4 +1,5 @@
-// Package fluxset is what Flux makes of an estate: the files that tell it which cluster has which addon, and the applications that follow from them. It is pure.
+// Package fluxset generates the files that assign addons to clusters for Flux, and expands Kustomizations into
+// applications. It is pure.
 package fluxset
 
 import (
@@ -17,21 +18,22 @@ import (
 	"homelab/lab/strict"
 )
 
-// Mark begins every file that lab writes for Flux.
+// Mark is the first line of every file that lab writes for Flux.
 const Mark = "# Written by lab from cluster.yaml and addons/: do not edit, lab generate writes it again.\n"
 
-// namesFile tells kustomize where a HelmRelease names ConfigMaps, so that a changed layer of values is a changed release.
+// namesFile configures kustomize to update ConfigMap names in HelmReleases, so that changed values change the release.
 const namesFile = lab.ClustersDir + "/flux-names.yaml"
 
-// Dir is the folder of an addon's manifests for Flux.
+// Dir returns the folder of an addon's manifests for Flux.
 func Dir(addon string) string { return path.Join(lab.AddonsDir, addon, "flux") }
 
-// PinFile is the patch that gives an environment's clusters another version of an addon.
+// PinFile returns the patch that pins an addon's version in an environment.
 func PinFile(addon, environment string) string {
 	return path.Join(Dir(addon), "versions", environment+".yaml")
 }
 
-// Files returns what Flux needs to find the addons of every cluster, by path. Addons without manifests for Flux are left out.
+// Files returns the files by which Flux finds the addons of every cluster, by path. Addons without manifests for Flux are
+// left out.
 func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	files := map[string]string{namesFile: Mark + nameReference}
 	order, _ := ReadOrder(fsys)
@@ -59,7 +61,7 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 				}
 			}
 			if kept {
-				app.Spec.DeletionPolicy = kustomizev1.DeletionPolicyOrphan // with its values, which the release goes on reading
+				app.Spec.DeletionPolicy = kustomizev1.DeletionPolicyOrphan // the release still reads its values
 			}
 			apps = append(apps, app)
 			text, err := kustomization(fsys, c, addon, applies)
@@ -102,7 +104,6 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 	return files, nil
 }
 
-// target is a cluster, as Flux gets at it.
 type target struct {
 	lab.Cluster
 	standalone bool   // every cluster runs its own Flux
@@ -112,7 +113,7 @@ type target struct {
 // runs reports whether Flux runs on the cluster itself.
 func (t target) runs() bool { return t.standalone || t.Role == lab.RoleHub }
 
-// addonsOf are the addons that a cluster has and that Flux has manifests of.
+// addonsOf returns a cluster's addons that have manifests for Flux.
 func addonsOf(fsys fs.FS, c lab.Cluster) []string {
 	var names []string
 	for name, on := range c.Addons {
@@ -124,7 +125,7 @@ func addonsOf(fsys fs.FS, c lab.Cluster) []string {
 	return names
 }
 
-// manifests are the files of an addon for Flux, without the versions.
+// manifests returns an addon's files for Flux, without versions.
 func manifests(fsys fs.FS, addon string) []string {
 	entries, _ := fs.ReadDir(fsys, Dir(addon))
 	var names []string
@@ -136,8 +137,8 @@ func manifests(fsys fs.FS, addon string) []string {
 	return names
 }
 
-// release reports whether an addon is a HelmRelease, which stays on the hub, and not manifests for the cluster itself, and whether it is kept where the addon is
-// switched off.
+// release reports whether an addon is a HelmRelease, applied on the hub rather than on the cluster itself, and whether it
+// is kept when the addon is disabled.
 func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 	for _, name := range manifests(fsys, addon) {
 		data, err := fs.ReadFile(fsys, name)
@@ -161,7 +162,7 @@ const up = "../../../../" // from clusters/NAME/addons/ADDON to the estate
 
 const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
 
-// folder is a kustomization.yaml, as far as lab writes one.
+// folder has the fields of a kustomization.yaml that lab writes.
 type folder struct {
 	APIVersion     string      `json:"apiVersion"`
 	Kind           string      `json:"kind"`
@@ -194,7 +195,7 @@ const nameReference = `nameReference:
     path: spec/valuesFrom/name
 `
 
-// kustomization is how an addon is on one cluster: its manifests, the version of its environment, and the layers of its values.
+// kustomization returns the kustomization of an addon on a cluster: manifests, pinned version and layers of values.
 func kustomization(fsys fs.FS, c target, addon string, release bool) (string, error) {
 	k := folder{APIVersion: kustomizeVersion, Kind: "Kustomization"}
 	own := false
@@ -233,7 +234,7 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// application is what has Flux bring an addon to a cluster.
+// application returns the Flux Kustomization of an addon on a cluster.
 func application(c target, addon string, release bool) kustomizev1.Kustomization {
 	k := kustomizev1.Kustomization{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
@@ -247,7 +248,7 @@ func application(c target, addon string, release bool) kustomizev1.Kustomization
 			Prune:         true,
 			Wait:          true,
 			PostBuild: &kustomizev1.PostBuild{
-				Substitute:     map[string]string{"quote": `"`}, // numbers that are to stay strings: ${quote}${aws_account_id}${quote}
+				Substitute:     map[string]string{"quote": `"`}, // keeps numbers strings: ${quote}${aws_account_id}${quote}
 				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: lab.FluxVariables}},
 			},
 		},
@@ -258,7 +259,7 @@ func application(c target, addon string, release bool) kustomizev1.Kustomization
 	return k
 }
 
-// documents writes a file of lab's.
+// documents formats a generated file.
 func documents(objects []any) (string, error) {
 	out := Mark
 	for i, o := range objects {
@@ -288,7 +289,7 @@ func documents(objects []any) (string, error) {
 // Marked reports whether lab wrote a file.
 func Marked(data []byte) bool { return strings.HasPrefix(string(data), Mark) }
 
-// Stale compares what lab writes with what there is, and returns a problem for each file that differs, is missing, or is left over.
+// Stale returns a problem for each generated file that differs, is missing, or is left over.
 func Stale(fsys fs.FS, clusters []lab.Cluster) (lab.Problems, error) {
 	want, err := Files(fsys, clusters)
 	if err != nil {
@@ -302,23 +303,23 @@ func Stale(fsys fs.FS, clusters []lab.Cluster) (lab.Problems, error) {
 	for name, text := range want {
 		switch have, err := fs.ReadFile(fsys, name); {
 		case err != nil:
-			add(name, "is not there, and Flux needs it", cure)
+			add(name, "does not exist, but Flux needs it", cure)
 		case string(have) == text:
 		case !Marked(have):
-			add(name, "is not the file that lab writes there", "move it away, and lab generate writes it")
+			add(name, "was not written by lab", "move it away and run lab generate")
 		default:
-			add(name, "is not as lab writes it: edited by hand, or older than cluster.yaml and addons/", cure)
+			add(name, "is stale: edited, or older than cluster.yaml and addons/", cure)
 		}
 	}
 	left, err := Left(fsys, want)
 	for _, name := range left {
-		add(name, "is left over: nothing needs it any more", "lab generate removes it")
+		add(name, "is left over: no longer needed", "lab generate removes it")
 	}
 	ps.Sort()
 	return ps, err
 }
 
-// Left returns files that lab wrote and that are no longer wanted.
+// Left returns files that lab wrote but no longer generates.
 func Left(fsys fs.FS, want map[string]string) ([]string, error) {
 	var left []string
 	for _, pattern := range []string{"clusters/*/flux.yaml", "clusters/*/kustomization.yaml", "clusters/*/addons/*/kustomization.yaml", "clusters/*/flux-system/*.yaml"} {

@@ -56,7 +56,7 @@ func files(t *testing.T, more map[string]string) (fstest.MapFS, []lab.Cluster) {
 	}
 }
 
-// written adds the files of lab's.
+// written adds the generated files.
 func written(t *testing.T, fsys fstest.MapFS, clusters []lab.Cluster) map[string]string {
 	t.Helper()
 	want, err := Files(fsys, clusters)
@@ -124,14 +124,14 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	if n := strings.Count(want["clusters/prod/flux.yaml"], "kubeConfig:"); n != 1 {
-		t.Errorf("%d Kustomizations have a kubeConfig, want that of the manifests alone", n)
+		t.Errorf("%d Kustomizations have a kubeConfig, want only that of the manifests", n)
 	}
 }
 
 func TestStale(t *testing.T) {
 	fsys, clusters := files(t, nil)
 	ps, err := Stale(fsys, clusters)
-	if err != nil || len(ps) != 8 || !strings.Contains(ps[0].Message, "is not there") {
+	if err != nil || len(ps) != 8 || !strings.Contains(ps[0].Message, "does not exist") {
 		t.Fatalf("%v, %v", ps, err)
 	}
 	written(t, fsys, clusters)
@@ -147,9 +147,9 @@ func TestStale(t *testing.T) {
 		got = append(got, p.File+" "+p.Message)
 	}
 	want := []string{
-		"clusters/hub/kustomization.yaml is not the file that lab writes there",
-		"clusters/prod/addons/quota/kustomization.yaml is left over: nothing needs it any more",
-		"clusters/prod/flux.yaml is not as lab writes it: edited by hand, or older than cluster.yaml and addons/",
+		"clusters/hub/kustomization.yaml was not written by lab",
+		"clusters/prod/addons/quota/kustomization.yaml is left over: no longer needed",
+		"clusters/prod/flux.yaml is stale: edited, or older than cluster.yaml and addons/",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
@@ -190,9 +190,9 @@ func TestExpand(t *testing.T) {
 func TestExpandProblems(t *testing.T) {
 	for name, c := range map[string]struct{ file, was, is, want string }{
 		"root":      {"clusters/hub/flux-system/gotk-sync.yaml", "./clusters/hub", "./clusters/nowhere", "no such folder"},
-		"source":    {"clusters/hub/flux-system/gotk-sync.yaml", "{kind: GitRepository, name: flux-system}}", "{kind: GitRepository, name: other}}", "which is nowhere"},
+		"source":    {"clusters/hub/flux-system/gotk-sync.yaml", "{kind: GitRepository, name: flux-system}}", "{kind: GitRepository, name: other}}", "does not exist"},
 		"manifest":  {"addons/quota/flux/quota.yaml", "metadata: {name: quota", "metadata: {name: [", ""},
-		"no object": {"clusters/hub/flux-system/gotk-sync.yaml", "kind: Kustomization", "kind: Other", "holds no Kustomization"},
+		"no object": {"clusters/hub/flux-system/gotk-sync.yaml", "kind: Kustomization", "kind: Other", "contains no Kustomization"},
 	} {
 		fsys, clusters := files(t, nil)
 		written(t, fsys, clusters)
@@ -204,4 +204,4 @@ func TestExpandProblems(t *testing.T) {
 	}
 }
 
-// The default estate has the files that lab would write.
+// The default estate's generated files are up to date.

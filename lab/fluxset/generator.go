@@ -22,21 +22,21 @@ import (
 
 const externalArtifact = "ExternalArtifact"
 
-// IsGenerator reports whether an object has source-watcher make ExternalArtifacts of sources: https://fluxcd.io/flux/components/source/artifactgenerators/
+// IsGenerator reports whether source-watcher generates ExternalArtifacts from an object: https://fluxcd.io/flux/components/source/artifactgenerators/
 func IsGenerator(n *yaml.Node) bool {
 	return text(n, "kind") == "ArtifactGenerator" && strings.HasPrefix(text(n, "apiVersion"), "source.extensions.fluxcd.io/")
 }
 
-// tree is what a source has, and where it has it from.
+// tree holds the files of a source and their origins.
 type tree struct {
 	fs.FS
 	dir     string            // of a repository; empty for the estate
-	origins map[string]string // place within the estate by path, of what is put together
+	origins map[string]string // path in the estate by path, if composed
 	url     string            // of the repository, or of the first one
-	mounted bool              // it is of a repository beside the estate
+	mounted bool              // from a mounted repository
 }
 
-// place is where a file or folder lies within the estate.
+// place returns the path of a file or folder in the estate.
 func (t tree) place(name string) string {
 	name = path.Clean(strings.TrimPrefix(path.Join("/", name), "/"))
 	for at := name; t.origins != nil; at = path.Dir(at) {
@@ -50,10 +50,9 @@ func (t tree) place(name string) string {
 	return path.Join(t.dir, name)
 }
 
-// errNowhere is the error of a source that nothing applies.
-var errNowhere = errors.New("nothing applies it")
+var errNoSource = errors.New("does not exist")
 
-// treeOf returns what a source has. The error is errNowhere, *Absent, or why it cannot be had here.
+// treeOf returns the files of a source. The error is errNoSource, *Absent, or why it is unavailable.
 func (x *expander) treeOf(source string) (tree, error) { return x.treeWithin(source, 0) }
 
 func (x *expander) treeWithin(source string, depth int) (tree, error) {
@@ -62,7 +61,7 @@ func (x *expander) treeWithin(source string, depth int) (tree, error) {
 	}
 	url, known := x.Sources[source]
 	if !known {
-		return tree{}, errNowhere
+		return tree{}, errNoSource
 	}
 	fsys, dir, err := x.Repository(url, x.revision(source))
 	if err != nil {
@@ -75,14 +74,13 @@ func (x *expander) treeWithin(source string, depth int) (tree, error) {
 	return t, nil
 }
 
-// output is an artifact that a generator makes.
 type output struct {
 	of     *yaml.Node        // the generator
 	copies []copying         // in order
 	alias  map[string]string // sources
 }
 
-// copying is a rule by which files are copied into an artifact.
+// copying is a rule for copying files into an artifact.
 type copying struct {
 	alias, from, to string
 	into            bool // to is a folder
@@ -90,27 +88,27 @@ type copying struct {
 	strategy        string
 }
 
-// generated returns what an ExternalArtifact has.
+// generated returns the files of an ExternalArtifact.
 func (x *expander) generated(source, name string, depth int) (tree, error) {
 	if known, ok := x.made[source]; ok {
 		return known, nil
 	}
 	if depth > maxDepth {
-		return tree{}, errors.New("artifacts are made of one another more often than is followed")
+		return tree{}, fmt.Errorf("artifacts nest more than %d deep", maxDepth)
 	}
 	o, err := x.outputOf(name, depth)
 	if err != nil {
 		return tree{}, err
 	}
 	if !slices.Contains(x.Extra, lab.FluxSourceWatcher) {
-		return tree{}, fmt.Errorf("ArtifactGenerator %s makes it, which takes a component of Flux that is not installed: spec.engine.componentsExtra of the hub", text(o.of, "metadata", "name"))
+		return tree{}, fmt.Errorf("ArtifactGenerator %s needs source-watcher, which is not installed: spec.engine.componentsExtra of the hub", text(o.of, "metadata", "name"))
 	}
 	files := fstest.MapFS{}
 	t := tree{FS: files, origins: map[string]string{}}
 	for _, c := range o.copies {
 		of, known := o.alias[c.alias]
 		if !known {
-			return tree{}, fmt.Errorf("there is no source @%s", c.alias)
+			return tree{}, fmt.Errorf("no source @%s", c.alias)
 		}
 		from, err := x.treeWithin(of, depth+1)
 		if t.url = cmp.Or(t.url, from.url); err != nil {
@@ -125,20 +123,20 @@ func (x *expander) generated(source, name string, depth int) (tree, error) {
 	return t, nil
 }
 
-// fromSource keeps what errors say of a repository, and names the source of others.
+// fromSource adds the source to an error, unless it may be available elsewhere.
 func fromSource(source string, err error) error {
 	var absent *Absent
 	if errors.As(err, &absent) && absent.Why == "" {
 		return err
 	}
-	if errors.Is(err, errNowhere) {
-		return fmt.Errorf("it is made of %s, which is nowhere", source)
+	if errors.Is(err, errNoSource) {
+		return fmt.Errorf("source %s does not exist", source)
 	}
 	return fmt.Errorf("%s: %w", source, err)
 }
 
-// madeOf returns the sources that one consists of: itself, or those that an artifact is made of.
-func (x *expander) madeOf(source string) []string {
+// sourcesOf returns a source and, for an artifact, those that it is copied from.
+func (x *expander) sourcesOf(source string) []string {
 	list := []string{source}
 	for i := 0; i < len(list) && i < maxDepth; i++ {
 		name, ok := strings.CutPrefix(list[i], externalArtifact+" ")
@@ -158,7 +156,7 @@ func (x *expander) madeOf(source string) []string {
 // outputOf finds the generator of an artifact, "NAMESPACE/NAME".
 func (x *expander) outputOf(name string, depth int) (output, error) {
 	namespace, name, _ := strings.Cut(name, "/")
-	failed := errNowhere
+	failed := errNoSource
 	for _, g := range x.generators {
 		if text(g, "metadata", "namespace") != namespace {
 			continue
@@ -202,7 +200,7 @@ func items(n *yaml.Node) []*yaml.Node {
 
 var capture = regexp.MustCompile(`\\\{([A-Za-z_][A-Za-z0-9_]*)\\\}`)
 
-// captured returns what a pattern, "@alias/apps/{app}", captures in the folders that it matches.
+// captured returns the captures of a pattern, "@alias/apps/{app}", in matching folders.
 func (x *expander) captured(o output, pattern string, depth int) ([]map[string]string, error) {
 	alias, pattern, _ := strings.Cut(strings.TrimPrefix(pattern, "@"), "/")
 	matches, err := regexp.Compile("^" + capture.ReplaceAllString(regexp.QuoteMeta(pattern), `(?P<$1>[^/]+)`) + "$")
@@ -211,7 +209,7 @@ func (x *expander) captured(o output, pattern string, depth int) ([]map[string]s
 	}
 	of, known := o.alias[alias]
 	if !known {
-		return nil, fmt.Errorf("there is no source @%s", alias)
+		return nil, fmt.Errorf("no source @%s", alias)
 	}
 	from, err := x.treeWithin(of, depth+1)
 	if err != nil {
@@ -234,7 +232,7 @@ func (x *expander) captured(o output, pattern string, depth int) ([]map[string]s
 	return list, err
 }
 
-// rendered replaces captures in a text, as change has them.
+// rendered replaces captures in a text, after change.
 func rendered(s string, captures map[string]string, change func(string) string) string {
 	for _, name := range slices.Sorted(maps.Keys(captures)) {
 		s = strings.ReplaceAll(s, "{"+name+"}", change(captures[name]))
@@ -248,13 +246,13 @@ func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
 	c := copying{into: strings.HasSuffix(to, "/"), strategy: text(n, "strategy")}
 	var ok bool
 	if c.alias, c.from, ok = strings.Cut(strings.TrimPrefix(from, "@"), "/"); !ok || !strings.HasPrefix(from, "@") {
-		return c, fmt.Errorf("it copies from %q, which is not @SOURCE/PATH", from)
+		return c, fmt.Errorf("cannot copy from %q: not @SOURCE/PATH", from)
 	}
 	if c.to, ok = strings.CutPrefix(to, "@artifact/"); !ok {
-		return c, fmt.Errorf("it copies to %q, which is not @artifact/PATH", to)
+		return c, fmt.Errorf("cannot copy to %q: not @artifact/PATH", to)
 	}
 	if c.strategy == "Extract" {
-		return c, fmt.Errorf("it takes what is in archives, which is not worked out: %s", from)
+		return c, fmt.Errorf("strategy Extract is not supported: %s", from)
 	}
 	c.to = path.Clean(c.to)
 	for _, e := range items(get(n, "exclude")) {
@@ -263,13 +261,13 @@ func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
 	return c, nil
 }
 
-// copy copies as cp does: a file, a folder with what is in it, or what a pattern matches.
+// copy works like cp: for a file, a folder with its content, or matches of a pattern.
 func (c copying) copy(to fstest.MapFS, origins map[string]string, from tree) error {
 	if !strings.ContainsAny(c.from, "*?[]") {
 		name := path.Clean(c.from)
 		info, err := fs.Stat(from, name)
 		if err != nil {
-			return fmt.Errorf("%s is not there", from.place(name))
+			return fmt.Errorf("%s does not exist", from.place(name))
 		}
 		if info.IsDir() {
 			return c.add(to, origins, from, name, path.Join(c.to, path.Base(name)), name)
@@ -311,7 +309,7 @@ func (c copying) copy(to fstest.MapFS, origins map[string]string, from tree) err
 	return nil
 }
 
-// add copies a file, or a folder with what is in it.
+// add copies a file or a folder with its content.
 func (c copying) add(to fstest.MapFS, origins map[string]string, from tree, name, target, base string) error {
 	return fs.WalkDir(from, name, func(at string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -334,7 +332,7 @@ func (c copying) add(to fstest.MapFS, origins map[string]string, from tree, name
 		}
 		info, err := fs.Stat(from, at)
 		if err != nil || info.IsDir() {
-			return err // a link to a folder is none of an artifact's
+			return err // artifacts contain no links to folders
 		}
 		data, err := fs.ReadFile(from, at)
 		if err != nil {
@@ -350,7 +348,8 @@ func (c copying) add(to fstest.MapFS, origins map[string]string, from tree, name
 	})
 }
 
-// excludes reports whether a file or folder is left out. Patterns are relative to the source and to base, those without a slash match names.
+// excludes reports whether a file or folder is excluded. Patterns are relative to the source or to base; without a slash
+// they match names.
 func (c copying) excludes(name, base string) bool {
 	return slices.ContainsFunc(c.exclude, func(pattern string) bool {
 		return doublestar.MatchUnvalidated(pattern, name) || doublestar.MatchUnvalidated(pattern, strings.TrimPrefix(name, base+"/")) ||
@@ -358,13 +357,13 @@ func (c copying) excludes(name, base string) bool {
 	})
 }
 
-// merged puts one document over another as Helm does values: maps by key, other values replaced.
+// merged overlays one document with another like Helm values: maps by key, other values replaced.
 func merged(under, over []byte) ([]byte, error) {
 	values, top := map[string]any{}, map[string]any{}
 	if err := errors.Join(sigsyaml.Unmarshal(under, &values), sigsyaml.Unmarshal(over, &top)); err != nil {
 		return nil, err
 	}
-	if values == nil { // of a document that is null
+	if values == nil { // a null document
 		values = top
 	} else {
 		render.Merge(values, top)

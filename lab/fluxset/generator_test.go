@@ -11,7 +11,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// artifactOf is a Kustomization of an artifact.
+// artifactOf returns a Kustomization of an artifact.
 func artifactOf(name, more string) string {
 	return "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: " + name + ", namespace: flux-system}\n" +
 		"spec: {path: ./, prune: true, interval: 1m, sourceRef: {kind: ExternalArtifact, name: " + name + "}" + more + "}\n"
@@ -26,7 +26,7 @@ func manifestOf(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\n"
 }
 
-// What source-watcher copies of a repository, in cp's manner.
+// Copying works like source-watcher's and cp's.
 func TestGenerated(t *testing.T) {
 	files := map[string]string{
 		"base/web/web.yaml": manifestOf("web"), "base/notes.md": "#", "base/test/x.yaml": manifestOf("x"),
@@ -90,7 +90,6 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// Applications whose artifacts are made of a repository: what they apply, where that lies, and why some are left out.
 func TestExpandGenerated(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml": generatorOf("  - {alias: far, kind: GitRepository, name: far}\n  - {alias: none, kind: Bucket, name: none}\n  artifacts:\n"+
@@ -124,13 +123,13 @@ func TestExpandGenerated(t *testing.T) {
 	}
 	want := map[string]string{
 		"apps": "", "team-red-live": "", "far": "elsewhere: https://example.com/far",
-		"none":    "ExternalArtifact flux-system/none: it is made of Bucket flux-system/none, which is nowhere",
+		"none":    "ExternalArtifact flux-system/none: source Bucket flux-system/none does not exist",
 		"nothing": "ExternalArtifact flux-system/nothing: nothing matches ../fleet/nothing/**",
-		"packed":  "ExternalArtifact flux-system/packed: it takes what is in archives, which is not worked out: @repo/*.tgz",
-		"typo":    "ExternalArtifact flux-system/typo: there is no source @rep",
+		"packed":  "ExternalArtifact flux-system/packed: strategy Extract is not supported: @repo/*.tgz",
+		"typo":    "ExternalArtifact flux-system/typo: no source @rep",
 		"empty":   "ExternalArtifact flux-system/empty: all that matches ../fleet/apps/base/* is excluded",
-		"lost":    "ExternalArtifact lost/lost: there is no source @gone",
-		"nowhere": "Kustomization nowhere reads ExternalArtifact flux-system/nowhere, which is nowhere",
+		"lost":    "ExternalArtifact lost/lost: no source @gone",
+		"nowhere": "Kustomization nowhere: source ExternalArtifact flux-system/nowhere does not exist",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -143,18 +142,18 @@ func TestExpandGenerated(t *testing.T) {
 	}
 	files["cluster/a.yaml"] = strings.Replace(files["cluster/a.yaml"], "{url: https://example.com/far}", "{url: https://example.com/far, secretRef: {name: key}}", 1)
 	for _, a := range expandWith(foreignRoot, files, lab.FluxSourceWatcher).Applications {
-		if a.Name == "far" && a.LeftOut != "GitRepository flux-system/far is read with Secret key, which is not here" {
+		if a.Name == "far" && a.LeftOut != "GitRepository flux-system/far needs Secret key, which is missing" {
 			t.Errorf("%q", a.LeftOut)
 		}
 	}
 	including := strings.Replace(foreignRoot, "ref: {branch: main}", "ref: {branch: main}, include: [{repository: {name: far}}]", 1)
 	for _, a := range expandWith(including, files, lab.FluxSourceWatcher).Applications {
-		if a.Name == "team-red-live" && a.LeftOut != "GitRepository flux-system/flux-system includes other repositories, which is not worked out: spec.include" {
+		if a.Name == "team-red-live" && a.LeftOut != "GitRepository flux-system/flux-system includes other repositories, which is not supported: spec.include" {
 			t.Errorf("%q", a.LeftOut)
 		}
 	}
 	for _, a := range expandWith(foreignRoot, files).Applications { // without source-watcher
-		const missing = "ArtifactGenerator parts makes it, which takes a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
+		const missing = "ArtifactGenerator parts needs source-watcher, which is not installed: spec.engine.componentsExtra of the hub"
 		if a.Name == "apps" && a.LeftOut != "ExternalArtifact flux-system/apps: "+missing {
 			t.Errorf("%s", a.LeftOut)
 		}

@@ -14,7 +14,7 @@ import (
 	"homelab/lab"
 )
 
-// Each testdata/files-NAME.txtar has the files of an estate, and under want/ those that lab writes for its clusters. UPDATE_GOLDEN=1 updates it.
+// Each testdata/files-NAME.txtar has the files of an estate, and the generated ones in want/. UPDATE_GOLDEN=1 updates it.
 func TestFilesGolden(t *testing.T) {
 	cases, err := filepath.Glob("testdata/files-*.txtar")
 	if err != nil || len(cases) < 3 {

@@ -13,16 +13,16 @@ import (
 	"homelab/lab/strict"
 )
 
-// bridgeKey is the key of the layer that knows the infrastructure.
+// bridgeKey is the key of the layer with the infrastructure's values.
 const bridgeKey = "bridge.yaml"
 
-// BridgeFile is the layer of an addon's values that is filled in with a cluster's variables, over all others. Most addons have none.
+// BridgeFile returns an addon's optional last layer of values, in which a cluster's variables are substituted.
 func BridgeFile(addon string) string { return path.Join(Dir(addon), "values", bridgeKey) }
 
 // Layer is a layer of an addon's values, last wins.
 type Layer struct{ Key, File string }
 
-// Layers are the layers of an addon's values on a cluster that Git has as they are.
+// Layers returns an addon's layers of values on a cluster, without the bridge's.
 func Layers(c lab.Cluster, addon string) []Layer {
 	values := func(dir, name string) string { return path.Join(dir, name, "addons", addon, "values.yaml") }
 	layers := []Layer{{"default.yaml", values(lab.EnvironmentsDir, lab.DefaultEnvironment)}}
@@ -34,7 +34,7 @@ func Layers(c lab.Cluster, addon string) []Layer {
 	return append(layers, Layer{"cluster.yaml", values(lab.ClustersDir, c.Name)})
 }
 
-// layers adds the ConfigMaps that an addon's HelmReleases take their values from.
+// layers adds the ConfigMaps that an addon's HelmReleases read values from.
 func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 	values := configMap{Name: addon + "-values"}
 	for _, l := range Layers(c, addon) {
@@ -52,7 +52,7 @@ func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 		k.Generator, k.Options = []configMap{values}, asIs
 		return
 	}
-	// Its name has a digest of the variables: whichever changes, there is another ConfigMap and so another release, and never one that is half of each.
+	// The name has a digest of the variables: a change creates a new ConfigMap and upgrades the release atomically.
 	bridge := configMap{Name: bridgeName(addon) + "${" + lab.FluxDigest + "}", Files: []string{bridgeKey + "=" + up + BridgeFile(addon)}, Options: map[string]any{"immutable": true}}
 	values.Options = asIs
 	k.Generator = []configMap{values, bridge}
@@ -71,7 +71,7 @@ func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 
 func bridgeName(addon string) string { return addon + "-bridge-" }
 
-// bridged checks an addon's layer with the variables filled in.
+// bridged checks an addon's bridge layer after substitution.
 func (x *expander) bridged(addon, cluster string, o render.Document) {
 	if text(o.Node, "kind") != "ConfigMap" || !strings.HasPrefix(text(o.Node, "metadata", "name"), bridgeName(addon)) || !exists(x.FS, BridgeFile(addon)) {
 		return
@@ -82,7 +82,7 @@ func (x *expander) bridged(addon, cluster string, o render.Document) {
 	}
 }
 
-// CheckBridge returns the problems of an addon's layer before variables are filled in.
+// CheckBridge checks an addon's bridge layer before substitution.
 func CheckBridge(fsys fs.FS, addon string) lab.Problems {
 	file := BridgeFile(addon)
 	data, err := fs.ReadFile(fsys, file)
@@ -92,7 +92,7 @@ func CheckBridge(fsys fs.FS, addon string) lab.Problems {
 	problems := checkLayer(file, data)
 	if found, _, err := release(fsys, addon); err == nil && !found {
 		problems = append(problems, lab.Problem{
-			Position: lab.Position{File: file, Line: 1}, Message: "no HelmRelease of addon " + addon + " takes values", Cure: "in manifests, write ${variables} where they belong",
+			Position: lab.Position{File: file, Line: 1}, Message: "addon " + addon + " has no HelmRelease to take values", Cure: "write ${variables} in its manifests",
 		})
 	}
 	return problems
@@ -101,7 +101,7 @@ func CheckBridge(fsys fs.FS, addon string) lab.Problems {
 func checkLayer(file string, data []byte) lab.Problems {
 	doc, problems := strict.ParseOne(file, data)
 	if len(problems) == 0 && doc.Kind != yaml.MappingNode {
-		problems = lab.Problems{{Position: strict.Position(file, doc), Message: "holds no values"}}
+		problems = lab.Problems{{Position: strict.Position(file, doc), Message: "contains no values"}}
 	}
 	return problems
 }

@@ -11,7 +11,7 @@ import (
 
 const shopBridge = "# what only the infrastructure knows\nregion: \"${region}\"\nzone: ${region}a\n"
 
-// A bridge layer is the last of the layers, with the variables filled in, and has another name for other variables.
+// The bridge layer is the last, has variables substituted, and its name depends on them.
 func TestBridgeLayer(t *testing.T) {
 	for name, release := range map[string]string{"after others": shop, "alone": strings.Replace(shop, "  valuesFrom:\n  - {kind: ConfigMap, name: shop-values, valuesKey: default.yaml}\n", "", 1)} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestBridgeLayer(t *testing.T) {
 								t.Errorf("%q, immutable %s", text(o.Node, "data", "bridge.yaml"), text(o.Node, "immutable"))
 							}
 						case strings.HasPrefix(name, "shop-values-") && text(o.Node, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/substitute") != "disabled":
-							t.Error("layers that are as they are get variables")
+							t.Error("variables substituted in other layers")
 						}
 					}
 					if last == "" || last != layer || names[layer] {
@@ -76,12 +76,12 @@ func TestBridgeProblems(t *testing.T) {
 		addon, text string
 		want        []string
 	}{
-		"a variable that is not set": {"shop", "a: 1\nb: ${zone}\nc: ${zone}\n", []string{"addons/shop/flux/values/bridge.yaml:2 variable zone is not set"}},
-		"a default":                  {"shop", "a: ${zone:=b}\nb: 2\n", nil},
-		"no YAML":                    {"shop", "a: [\n", []string{"addons/shop/flux/values/bridge.yaml:1 not YAML"}},
-		"no values":                  {"shop", "- a\n", []string{"addons/shop/flux/values/bridge.yaml:1 holds no values"}},
-		"no YAML with variables":     {"shop", "a: x\nb: ${odd}\n", []string{"addons/shop/flux/values/bridge.yaml:2 "}},
-		"manifests":                  {"quota", "a: 1\n", []string{"addons/quota/flux/values/bridge.yaml:1 no HelmRelease of addon quota takes values"}},
+		"unset variable":           {"shop", "a: 1\nb: ${zone}\nc: ${zone}\n", []string{"addons/shop/flux/values/bridge.yaml:2 variable zone is not set"}},
+		"a default":                {"shop", "a: ${zone:=b}\nb: 2\n", nil},
+		"no YAML":                  {"shop", "a: [\n", []string{"addons/shop/flux/values/bridge.yaml:1 not YAML"}},
+		"no values":                {"shop", "- a\n", []string{"addons/shop/flux/values/bridge.yaml:1 contains no values"}},
+		"invalid substituted YAML": {"shop", "a: x\nb: ${odd}\n", []string{"addons/shop/flux/values/bridge.yaml:2 "}},
+		"manifests":                {"quota", "a: 1\n", []string{"addons/quota/flux/values/bridge.yaml:1 addon quota has no HelmRelease to take values"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys, clusters := files(t, map[string]string{BridgeFile(c.addon): c.text})

@@ -17,14 +17,14 @@ import (
 	"homelab/lab/render"
 )
 
-// engines are the charts that would install another Flux over the lab's, or an operator that does.
+// engines are the charts that install Flux or an operator for it.
 var engines = []string{"flux2", "flux-operator", "flux-instance"}
 
 func isImage(n *yaml.Node) bool {
 	return strings.HasPrefix(text(n, "apiVersion"), "image.toolkit.fluxcd.io/")
 }
 
-// imageController is the controller of Flux that knows an object of image automation.
+// imageController returns Flux's controller for an object of image automation.
 func imageController(n *yaml.Node) string {
 	if text(n, "kind") == "ImageUpdateAutomation" {
 		return lab.FluxImageAutomation
@@ -36,7 +36,7 @@ func isOperator(n *yaml.Node) bool {
 	return strings.HasPrefix(text(n, "apiVersion"), "fluxcd.controlplane.io/")
 }
 
-// Encrypted reports whether an object, or a value that a generator took from a file, can be read with a key of SOPS alone.
+// Encrypted reports whether an object, or a value from a generator's file, is encrypted with SOPS.
 func Encrypted(n *yaml.Node) bool { return get(n, "sops") != nil || fromFiles(n) }
 
 func fromFiles(n *yaml.Node) bool {
@@ -51,7 +51,7 @@ func fromFiles(n *yaml.Node) bool {
 	return false
 }
 
-// served is the version of an object's API that Flux serves in place of the one that it is of; empty where it serves that one, or is not asked.
+// served returns the apiVersion that Flux serves instead of an object's, or "".
 func served(n *yaml.Node) string {
 	group, version, of := strings.Cut(text(n, "apiVersion"), "/")
 	if !of {
@@ -76,13 +76,13 @@ func served(n *yaml.Node) string {
 	return group + "/" + is
 }
 
-// gone are fields of former APIs that changed nothing which Flux applies, and that it does not take any more.
-var gone = map[string][]string{
+// removedFields are removed fields of old APIs, without effect on the applied objects.
+var removedFields = map[string][]string{
 	"Kustomization": {"validation"}, "GitRepository": {"gitImplementation", "accessFrom"}, "HelmRepository": {"accessFrom"}, "Bucket": {"accessFrom"}, "HelmChart": {"accessFrom"},
 }
 
-// checked is the patch with which the health checks of a Kustomization name the APIs that Flux serves.
-func checked(n *yaml.Node) string {
+// healthCheckPatch returns the patch that updates the APIs in a Kustomization's health checks.
+func healthCheckPatch(n *yaml.Node) string {
 	patch := ""
 	if checks := get(n, "spec", "healthChecks"); isKustomization(n) && checks != nil {
 		for i, check := range checks.Content {
@@ -94,33 +94,31 @@ func checked(n *yaml.Node) string {
 	return patch
 }
 
-// Deleted is the patch that leaves out what its target selects.
+// Deleted is the patch that deletes its targets.
 const Deleted = "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"
 
-// Patch is what a Kustomization is given among its patches.
+// Patch is an element of spec.patches.
 type Patch struct {
 	Target map[string]string `yaml:"target"`
 	Patch  string            `yaml:"patch"`
 
 	Why string       `yaml:"-"`
-	At  lab.Position `yaml:"-"` // of the object that it is about
+	At  lab.Position `yaml:"-"` // of the object
 }
 
-// Mending is how the Kustomizations of a repository that nobody here can change work with the lab's Flux.
+// Mending makes the Kustomizations of a mounted repository work with the lab's Flux.
 type Mending struct {
 	Patches []Patch   // of the root
 	Without []Omitted // at any depth
 }
 
-// Omitted is an object that is left out.
 type Omitted struct {
 	render.Document
 	Why string
 }
 
-// Mend returns what a root that leads to a repository beside the estate is given, so that what cannot work here does not take the rest along: objects that are
-// encrypted, of image automation, or would install Flux are left out, those of former APIs are written as Flux serves them. Patches that are of a Kustomization
-// below the root are handed down, as spec.patches of each in the one above it.
+// Mend returns the patches for a root of a mounted repository. They delete objects that are encrypted, of image automation,
+// or install Flux, and update old APIs. Patches for a Kustomization below the root are handed down in spec.patches.
 func (x Expansion) Mend(root Application) Mending {
 	var m Mending
 	m.Patches = x.mend(&m, root)
@@ -155,27 +153,27 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 		switch {
 		case Encrypted(o.Node):
 			leave(o, "encrypted")
-		case isImage(o.Node): // a draft asks for none of its controllers
+		case isImage(o.Node): // a draft enables no image controllers
 			leave(o, "of image automation")
 		case isOperator(o.Node):
 			leave(o, "of Flux Operator")
 		case text(o.Node, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
-			leave(o, "an engine over the lab's")
-		case served(o.Node) != "" || checked(o.Node) != "":
+			leave(o, "another engine")
+		case served(o.Node) != "" || healthCheckPatch(o.Node) != "":
 			group, version, _ := strings.Cut(text(o.Node, "apiVersion"), "/")
 			kind := text(o.Node, "kind")
-			patch := checked(o.Node)
-			for _, field := range gone[kind] {
+			patch := healthCheckPatch(o.Node)
+			for _, field := range removedFields[kind] {
 				if get(o.Node, "spec", field) != nil {
 					patch += "- op: remove\n  path: /spec/" + field + "\n"
 				}
 			}
 			if patch != "" {
-				add(o, target(o), patch, "of a former API")
+				add(o, target(o), patch, "of an old API")
 			}
 			if of := group + "/" + version + " " + kind; served(o.Node) != "" && !versions[of] {
 				versions[of] = true
-				add(o, map[string]string{"group": group, "version": version, "kind": kind}, "- op: replace\n  path: /apiVersion\n  value: "+served(o.Node)+"\n", version+" is not served any more")
+				add(o, map[string]string{"group": group, "version": version, "kind": kind}, "- op: replace\n  path: /apiVersion\n  value: "+served(o.Node)+"\n", version+" is no longer served")
 			}
 		}
 	}
@@ -188,14 +186,13 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 		}
 		child := x.Applications[i]
 		if more := x.mend(m, child); len(more) > 0 {
-			add(o, target(o), handedDown(child, more), "what it applies is patched in turn")
+			add(o, target(o), nestedPatch(child, more), "patches for objects below it")
 		}
 	}
 	return patches
 }
 
-// handedDown is the patch that gives a Kustomization patches.
-func handedDown(app Application, patches []Patch) string {
+func nestedPatch(app Application, patches []Patch) string {
 	type operation struct {
 		Op    string `yaml:"op"`
 		Path  string `yaml:"path"`
@@ -210,18 +207,18 @@ func handedDown(app Application, patches []Patch) string {
 		ops = append(ops, operation{"add", "/spec/patches", patches})
 	}
 	if app.decrypt && slices.ContainsFunc(patches, func(p Patch) bool { return p.Why == "encrypted" }) {
-		ops = append(ops, operation{Op: "remove", Path: "/spec/decryption"}) // it would decrypt what its generators read
+		ops = append(ops, operation{Op: "remove", Path: "/spec/decryption"}) // its generators' inputs are deleted
 	}
 	out, err := yaml.Marshal(ops)
 	if err != nil {
-		panic(err) // texts of our own
+		panic(err) // our own text
 	}
 	return string(out)
 }
 
 var hashed = regexp.MustCompile(`-[a-z0-9]{10}$`)
 
-// Name is the name by which others, and patches, know an object: what a generator makes gets its digest after them.
+// Name returns the name of an object in patches: without the digest of a generated object.
 func Name(n *yaml.Node) string {
 	name := text(n, "metadata", "name")
 	if get(n, "sops") == nil && fromFiles(n) {

@@ -55,7 +55,7 @@ metadata: {name: more, namespace: default}
 spec: {url: https://example.com/more}
 `
 
-// What cannot work here is left out at any depth, by patches that each Kustomization hands down to the next, and takes nothing along.
+// Objects that cannot work here are deleted at any depth, by patches handed down; the rest is applied.
 func TestMend(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: web, namespace: web}]"), "/v1\n", "/v1beta2\n", 1),
@@ -75,7 +75,7 @@ func TestMend(t *testing.T) {
 	for _, o := range m.Without {
 		why[o.Why]++
 	}
-	if want := map[string]int{"encrypted": 2, "of image automation": 1, "of Flux Operator": 1, "an engine over the lab's": 1}; !maps.Equal(why, want) {
+	if want := map[string]int{"encrypted": 2, "of image automation": 1, "of Flux Operator": 1, "another engine": 1}; !maps.Equal(why, want) {
 		t.Errorf("without %v", why)
 	}
 	given, err := yaml.Marshal(m.Patches)
@@ -95,13 +95,13 @@ func TestMend(t *testing.T) {
 	}
 	var kinds []string
 	if checks := get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); text(checks.Content[0], "apiVersion") != "v1" || text(checks.Content[1], "apiVersion") != "helm.toolkit.fluxcd.io/v2" {
-		t.Error("health checks of a former API")
+		t.Error("health checks of an old API")
 	}
 	for _, a := range x.Applications {
 		for _, o := range a.Objects {
 			kinds = append(kinds, a.Name+" "+o.Node.Content[1].Value+" "+key(o.Node))
 			if get(o.Node, "spec", "validation") != nil || get(o.Node, "spec", "gitImplementation") != nil || a.Name == "apps" && get(o.Node, "spec", "decryption") != nil {
-				t.Errorf("%s has what Flux does not take", key(o.Node))
+				t.Errorf("%s has a removed field", key(o.Node))
 			}
 		}
 	}
@@ -119,10 +119,10 @@ func TestMend(t *testing.T) {
 		versions += strings.Count(p.Patch, "version: v1beta2")
 	}
 	if versions != 1 {
-		t.Errorf("%d patches for one former API", versions)
+		t.Errorf("%d patches for one old API", versions)
 	}
 	if m := x.Mend(x.Roots[0]); len(m.Patches) > 0 {
-		t.Errorf("patched, and to be patched: %+v", m.Patches)
+		t.Errorf("patches of patched roots: %+v", m.Patches)
 	}
 }
 
@@ -139,7 +139,7 @@ func expandWith(root string, files map[string]string, extra ...string) Expansion
 			case url != "https://example.com/fleet":
 				return nil, "", &Absent{}
 			case revision != "main":
-				return nil, "", &Absent{Why: "it asks for " + revision}
+				return nil, "", &Absent{Why: "no " + revision}
 			}
 			return fsys, "../fleet", nil
 		},
@@ -148,7 +148,7 @@ func expandWith(root string, files map[string]string, extra ...string) Expansion
 
 const source = "apiVersion: source.toolkit.fluxcd.io/v1\n"
 
-// What a source asks for, ignores, includes and is read with.
+// Revisions, ignored files, includes and Secrets of sources.
 func TestOrigins(t *testing.T) {
 	read := func(name, kind, spec string) string {
 		return source + "kind: " + kind + "\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {" + spec + "}\n---\n" +
@@ -186,18 +186,18 @@ func TestOrigins(t *testing.T) {
 		got[a.Name] = strings.TrimSpace(is)
 	}
 	want := map[string]string{
-		"default": "GitRepository flux-system/default: it asks for master", "main": "a b", "strict": "a",
-		"whole":  "GitRepository flux-system/whole includes other repositories, which is not worked out: spec.include a b",
+		"default": "GitRepository flux-system/default: no master", "main": "a b", "strict": "a",
+		"whole":  "GitRepository flux-system/whole includes other repositories, which is not supported: spec.include a b",
 		"bucket": "https://minio.example.com/b", "opened": "https://minio.example.com/b",
-		"locked": "Bucket flux-system/locked is read with Secret minio, which is not here",
-		"far":    "Kustomization far is for the cluster that Secret other leads to, which is not here a b", "near": "a b",
+		"locked": "Bucket flux-system/locked needs Secret minio, which is missing",
+		"far":    "Kustomization far is for a remote cluster, whose Secret other is missing a b", "near": "a b",
 	}
 	if len(x.Problems) > 0 || !maps.Equal(got, want) {
 		t.Errorf("%v, got\n%q\nwant\n%q", x.Problems, got, want)
 	}
 }
 
-// A chart that a HelmChart names is that of its own source, and a Receiver reads its token.
+// A HelmChart's chart is from its own source, and a Receiver reads its token.
 func TestHelmChart(t *testing.T) {
 	x := expandForeign(map[string]string{
 		"cluster/a.yaml": kustomizationOf("apps", ""),
@@ -215,7 +215,7 @@ func TestHelmChart(t *testing.T) {
 	}
 }
 
-// An estate's own manifests of a former API are a problem, as somebody can mend them.
+// The estate's own manifests of an old API are problems.
 func TestOutdated(t *testing.T) {
 	fsys := fstest.MapFS{
 		"root.yaml":      {Data: []byte(foreignRoot)},
@@ -225,13 +225,13 @@ func TestOutdated(t *testing.T) {
 		FS: fsys, Home: "prod", Vars: func(string, string) map[string]string { return nil },
 		Repository: func(string, string) (fs.FS, string, error) { return fsys, "", nil },
 	}, "root.yaml")
-	want := "cluster/a.yaml:1: HelmRelease web is of helm.toolkit.fluxcd.io/v2beta1, which Flux does not serve any more: write helm.toolkit.fluxcd.io/v2"
+	want := "cluster/a.yaml:1: HelmRelease web is of helm.toolkit.fluxcd.io/v2beta1, which Flux no longer serves: write helm.toolkit.fluxcd.io/v2"
 	if got := x.Problems.Error(); strings.TrimSpace(got) != want {
 		t.Errorf("%q", got)
 	}
 }
 
-// What is of a cluster that is not here, of an engine or of image automation is left out with its reason.
+// Objects for remote clusters, engines and image automation are left out.
 func TestLeftOutReleases(t *testing.T) {
 	release := func(name, spec string) string {
 		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: web}\nspec: {" + spec + "}\n"
@@ -252,11 +252,11 @@ func TestLeftOutReleases(t *testing.T) {
 		}
 		return got
 	}
-	const none = " is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
+	const none = " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
 	want := map[string]string{
-		"far": "HelmRelease web is for the cluster that Secret other leads to, which is not here", "engine": "HelmRelease flux would install an engine over the lab's",
+		"far": "HelmRelease web is for a remote cluster, whose Secret other is missing", "engine": "HelmRelease flux would replace the lab's engine",
 		"policy": "ImagePolicy web" + none, "update": "ImageUpdateAutomation web" + none, "set": "ResourceSet web is of Flux Operator, which lab does not install",
-		"old": "Receiver web is of notification.toolkit.fluxcd.io/v1beta2, which Flux does not serve any more",
+		"old": "Receiver web is of notification.toolkit.fluxcd.io/v1beta2, which Flux no longer serves",
 	}
 	if got := why(); !maps.Equal(got, want) {
 		t.Errorf("%q", got)

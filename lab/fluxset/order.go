@@ -13,24 +13,24 @@ import (
 	"homelab/lab/strict"
 )
 
-// Annotations that say which addons come before one, separated by commas, on any object in its folder. HelmReleases have spec.dependsOn too, which can name
-// HelmReleases alone.
+// Annotations for an addon's dependencies, separated by commas, on any object in its folder. Unlike spec.dependsOn of a
+// HelmRelease, they are not limited to HelmReleases.
 const (
-	NeedsAnnotation = "lab.homelab/needs" // a cluster that has the one has these
-	AfterAnnotation = "lab.homelab/after" // if the cluster has these
+	NeedsAnnotation = "lab.homelab/needs" // required on the same cluster
+	AfterAnnotation = "lab.homelab/after" // if present on the cluster
 )
 
-// Need is an addon that has to be ready before another starts.
+// Need is an addon that must be ready before another starts.
 type Need struct {
 	Addon    string
-	Optional bool // a cluster may go without it
+	Optional bool // may be missing on the cluster
 	At       lab.Position
 }
 
-// Order has what each addon needs.
+// Order maps addons to their dependencies.
 type Order map[string][]Need
 
-// ReadOrder reads the order of an estate's addons from their manifests for Flux. Problems of the manifests themselves are not among the problems.
+// ReadOrder reads the order of addons from their manifests for Flux, ignoring invalid manifests.
 func ReadOrder(fsys fs.FS) (Order, lab.Problems) {
 	r := orderReader{order: Order{}, docs: map[string][]document{}, releases: map[string]string{}}
 	entries, _ := fs.ReadDir(fsys, lab.AddonsDir)
@@ -58,7 +58,6 @@ func ReadOrder(fsys fs.FS) (Order, lab.Problems) {
 	return r.order, r.problems
 }
 
-// document is an object of an addon's manifests.
 type document struct {
 	file string
 	node *yaml.Node
@@ -98,7 +97,7 @@ func (r *orderReader) add(addon string, n Need) {
 	r.order[addon] = append(r.order[addon], n)
 }
 
-// dependsOn reads a HelmRelease's own order. A release in another namespace is no addon of this cluster.
+// dependsOn reads spec.dependsOn of a HelmRelease. Releases in other namespaces are not addons of the cluster.
 func (r *orderReader) dependsOn(addon string, d document) {
 	list := get(d.node, "spec", "dependsOn")
 	if text(d.node, "kind") != "HelmRelease" || list == nil || list.Kind != yaml.SequenceNode {
@@ -114,13 +113,13 @@ func (r *orderReader) dependsOn(addon string, d document) {
 		switch {
 		case name == own:
 			r.fail(at, fmt.Sprintf("HelmRelease %s depends on itself", own), "")
-		case known && of == addon: // Flux sees to that
+		case known && of == addon: // left to Flux
 		case known:
 			r.add(addon, Need{Addon: of, At: at})
 		case r.docs[name] != nil:
-			r.fail(at, fmt.Sprintf("addon %s is no HelmRelease, and HelmRelease %s depends on it", name, own), fmt.Sprintf("say so with the annotation %s: %s", NeedsAnnotation, name))
+			r.fail(at, fmt.Sprintf("HelmRelease %s depends on addon %s, which is not a HelmRelease", own, name), fmt.Sprintf("use the annotation %s: %s", NeedsAnnotation, name))
 		default:
-			r.fail(at, fmt.Sprintf("HelmRelease %s depends on %s, and no addon has a HelmRelease of that name", own, name), didYouMean(name, slices.Collect(maps.Keys(r.releases))))
+			r.fail(at, fmt.Sprintf("HelmRelease %s depends on %s, which is not a HelmRelease of any addon", own, name), didYouMean(name, slices.Collect(maps.Keys(r.releases))))
 		}
 	}
 }
@@ -136,7 +135,7 @@ func (r *orderReader) annotated(addon string, d document, key string, optional b
 		case name == addon:
 			r.fail(at, fmt.Sprintf("addon %s needs itself", addon), "")
 		case r.docs[name] == nil:
-			r.fail(at, fmt.Sprintf("%s names %q, which is no addon with manifests for Flux", key, name), didYouMean(name, slices.Collect(maps.Keys(r.docs))))
+			r.fail(at, fmt.Sprintf("%s: %q is not an addon with manifests for Flux", key, name), didYouMean(name, slices.Collect(maps.Keys(r.docs))))
 		default:
 			r.add(addon, Need{Addon: name, Optional: optional, At: at})
 		}
@@ -151,7 +150,7 @@ func didYouMean(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// cycles reports each ring of addons once, where the last need that closes it is written.
+// cycles reports each cycle once, at the dependency that closes it.
 func (r *orderReader) cycles() {
 	const open, done = 1, 2
 	state := map[string]int{}
@@ -166,7 +165,7 @@ func (r *orderReader) cycles() {
 				visit(n.Addon)
 			case open:
 				ring := slices.Concat(path[slices.Index(path, n.Addon):], []string{n.Addon})
-				r.fail(n.At, "addons wait for one another: "+strings.Join(ring, " needs "), "take one of these needs away")
+				r.fail(n.At, "dependency cycle: "+strings.Join(ring, " needs "), "remove one of these dependencies")
 			}
 		}
 		path = path[:len(path)-1]

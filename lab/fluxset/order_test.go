@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// manifestsOf writes one HelmRelease for each addon, with lines that follow its name, or manifests where they say what kind they are.
+// manifestsOf returns a HelmRelease for each addon with the given lines, or manifests if these have a kind.
 func manifestsOf(addons map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for name, rest := range addons {
@@ -26,7 +26,7 @@ func manifestsOf(addons map[string]string) fstest.MapFS {
 func TestReadOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		addons   map[string]string
-		order    string // "addon: what it needs", "?" behind what it can do without
+		order    string // "addon: needs", "?" after optional ones
 		problems []string
 	}{
 		"none": {map[string]string{"a": ""}, "", nil},
@@ -34,7 +34,7 @@ func TestReadOrder(t *testing.T) {
 			map[string]string{"a": "", "b": "spec:\n  dependsOn: [{name: a}]\n"},
 			"b: a at addons/b/flux/release.yaml:5:15", nil,
 		},
-		"the release of an addon with another name": {
+		"renamed release": {
 			map[string]string{"a": "kind: HelmRelease\nmetadata: {name: controller}\n", "b": "spec:\n  dependsOn: [{name: controller}]\n"},
 			"b: a at addons/b/flux/release.yaml:5:15", nil,
 		},
@@ -42,11 +42,11 @@ func TestReadOrder(t *testing.T) {
 			map[string]string{"crds": "kind: CustomResourceDefinition\n", "b": "  annotations: {lab.homelab/needs: crds}\n"},
 			"b: crds at addons/b/flux/release.yaml:4:36", nil,
 		},
-		"several, one of them optional, said twice": {
+		"several, optional, duplicate": {
 			map[string]string{"a": "", "b": "", "c": "  annotations: {lab.homelab/after: 'a, b'}\nspec:\n  dependsOn: [{name: a}]\n"},
 			"c: a at addons/c/flux/release.yaml:6:15, b? at addons/c/flux/release.yaml:4:36", nil,
 		},
-		"within an addon, and in another namespace": {
+		"same addon, other namespace": {
 			map[string]string{"a": "spec: {dependsOn: [{name: a2}, {name: x, namespace: y}]}\n---\nkind: HelmRelease\nmetadata: {name: a2}\n"},
 			"", nil,
 		},
@@ -54,16 +54,16 @@ func TestReadOrder(t *testing.T) {
 			map[string]string{"karpenter": "", "b": "  annotations: {lab.homelab/needs: zzz, lab.homelab/after: karpentr}\nspec:\n  dependsOn: [{name: karpentr}, {name: b}]\n"},
 			"",
 			[]string{
-				`addons/b/flux/release.yaml:6:15: HelmRelease b depends on karpentr, and no addon has a HelmRelease of that name: did you mean "karpenter"?`,
+				`addons/b/flux/release.yaml:6:15: HelmRelease b depends on karpentr, which is not a HelmRelease of any addon: did you mean "karpenter"?`,
 				"addons/b/flux/release.yaml:6:33: HelmRelease b depends on itself",
-				`addons/b/flux/release.yaml:4:36: lab.homelab/needs names "zzz", which is no addon with manifests for Flux: there are b, karpenter`,
-				`addons/b/flux/release.yaml:4:60: lab.homelab/after names "karpentr", which is no addon with manifests for Flux: did you mean "karpenter"?`,
+				`addons/b/flux/release.yaml:4:36: lab.homelab/needs: "zzz" is not an addon with manifests for Flux: there are b, karpenter`,
+				`addons/b/flux/release.yaml:4:60: lab.homelab/after: "karpentr" is not an addon with manifests for Flux: did you mean "karpenter"?`,
 			},
 		},
-		"a release that depends on manifests": {
+		"release depends on manifests": {
 			map[string]string{"crds": "kind: CustomResourceDefinition\n", "b": "spec:\n  dependsOn: [{name: crds}]\n"},
 			"",
-			[]string{"addons/b/flux/release.yaml:5:15: addon crds is no HelmRelease, and HelmRelease b depends on it: say so with the annotation lab.homelab/needs: crds"},
+			[]string{"addons/b/flux/release.yaml:5:15: HelmRelease b depends on addon crds, which is not a HelmRelease: use the annotation lab.homelab/needs: crds"},
 		},
 		"rings": {
 			map[string]string{
@@ -75,8 +75,8 @@ func TestReadOrder(t *testing.T) {
 				"d: a at addons/d/flux/release.yaml:4:36; e: f at addons/e/flux/release.yaml:4:20; f: e at addons/f/flux/release.yaml:4:20",
 			[]string{
 				"addons/d/flux/release.yaml:4:36: addon d needs itself",
-				"addons/b/flux/release.yaml:4:20: addons wait for one another: a needs c needs b needs a: take one of these needs away",
-				"addons/f/flux/release.yaml:4:20: addons wait for one another: e needs f needs e: take one of these needs away",
+				"addons/b/flux/release.yaml:4:20: dependency cycle: a needs c needs b needs a: remove one of these dependencies",
+				"addons/f/flux/release.yaml:4:20: dependency cycle: e needs f needs e: remove one of these dependencies",
 			},
 		},
 	} {
@@ -109,7 +109,7 @@ func TestReadOrder(t *testing.T) {
 	}
 }
 
-// A cluster's Kustomizations wait for those that the cluster has.
+// Kustomizations only depend on those of the same cluster.
 func TestFilesDependOn(t *testing.T) {
 	fsys := manifestsOf(map[string]string{"crds": "kind: CustomResourceDefinition\n", "karpenter": "", "shop": "  annotations: {lab.homelab/needs: crds, lab.homelab/after: karpenter}\n"})
 	files, err := Files(fsys, []lab.Cluster{
@@ -124,7 +124,7 @@ func TestFilesDependOn(t *testing.T) {
 		"clusters/dev/flux.yaml": "  dependsOn:\n  - name: crds\n  interval:",
 	} {
 		if !strings.Contains(files[file], want) || strings.Count(files[file], "dependsOn:") != 1 {
-			t.Errorf("%s lacks %q, or has more:\n%s", file, want, files[file])
+			t.Errorf("%s: want only %q:\n%s", file, want, files[file])
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/render"
 )
 
-// conditions notes what has to be before an application is ready.
+// conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
 	app.patched, app.decrypt = get(n, "spec", "patches") != nil, get(n, "spec", "decryption") != nil
 	checks := get(n, "spec", "healthChecks")
@@ -25,20 +25,20 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 		}
 	}
 	if text(n, "spec", "suspend") == "true" {
-		app.LeftOut = "it is suspended: spec.suspend"
+		app.LeftOut = "suspended: spec.suspend"
 	}
 	if ref := get(n, "spec", "decryption", "secretRef"); ref != nil {
-		app.Reads = append(app.Reads, x.reading(Read{Kind: "Secret", Namespace: app.Namespace, Name: text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
+		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
 	}
 }
 
-// reading reports whether a Read is known.
-func (x *expander) reading(r Read) Read {
+// lookUp returns a Read with Known set.
+func (x *expander) lookUp(r Read) Read {
 	r.Known = x.dataOf(r) != nil
 	return r
 }
 
-// dataOf returns the data of what is read, nil if unknown.
+// dataOf returns the data of a Read, or nil if unknown.
 func (x *expander) dataOf(r Read) map[string]string {
 	if data := x.Vars(r.Namespace, r.Name); data != nil {
 		return data
@@ -46,7 +46,7 @@ func (x *expander) dataOf(r Read) map[string]string {
 	return x.data[r.key()]
 }
 
-// variables are what a Kustomization substitutes; nil if it does not.
+// variables returns the variables of a Kustomization, or nil without substitution.
 func (x *expander) variables(app *Application, doc render.Document) map[string]string {
 	post := get(doc.Node, "spec", "postBuild")
 	if post == nil {
@@ -55,7 +55,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	vars := map[string]string{}
 	if from := get(post, "substituteFrom"); from != nil {
 		for _, ref := range from.Content {
-			r := x.reading(Read{
+			r := x.lookUp(Read{
 				Kind: text(ref, "kind"), Namespace: app.Namespace, Name: text(ref, "name"), Optional: text(ref, "optional") == "true",
 				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
@@ -74,7 +74,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	return vars
 }
 
-// valuesFrom notes what a release takes values from.
+// valuesFrom records the ConfigMaps and Secrets that a release reads.
 func (x *expander) valuesFrom(app *Application, o render.Document) {
 	list := get(o.Node, "spec", "valuesFrom")
 	if list == nil {
@@ -82,7 +82,7 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 	}
 	for _, ref := range list.Content {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
-		r := x.reading(Read{
+		r := x.lookUp(Read{
 			Kind: text(ref, "kind"), Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), Optional: text(ref, "optional") == "true", At: at,
 			Keys: []ReadKey{{Name: cmp.Or(text(ref, "valuesKey"), "values.yaml"), At: at, Text: text(ref, "targetPath") == ""}},
 		})
@@ -90,18 +90,18 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 	}
 }
 
-// applied notes the data of what an application applies, and what it cannot apply here.
+// applied records the data of applied objects, and leaves out applications with objects that cannot work here.
 func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
 		kind := text(o.Node, "kind")
 		of := kind + " " + text(o.Node, "metadata", "name")
 		switch {
 		case Encrypted(o.Node):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and the key is not here")
+			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and its key is missing")
 		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+			app.LeftOut = cmp.Or(app.LeftOut, of+" needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case IsGenerator(o.Node) && !slices.Contains(x.Extra, lab.FluxSourceWatcher):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+			app.LeftOut = cmp.Or(app.LeftOut, of+" needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
@@ -111,7 +111,7 @@ func (x *expander) applied(app *Application) {
 		case kind == "Receiver" && strings.HasPrefix(text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
 			if ref := get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
-				app.Reads = append(app.Reads, x.reading(Read{
+				app.Reads = append(app.Reads, x.lookUp(Read{
 					Kind: "Secret", Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
 				}))
 			}
@@ -119,7 +119,6 @@ func (x *expander) applied(app *Application) {
 	}
 }
 
-// dataOf returns the data of a ConfigMap or a Secret.
 func dataOf(n *yaml.Node) map[string]string {
 	data := map[string]string{}
 	each := func(field string, value func(string) string) {
@@ -145,9 +144,9 @@ func dataOf(n *yaml.Node) map[string]string {
 	return data
 }
 
-// leaveOut has what an application takes with it left out, too: what it would apply, and what waits for it.
+// leaveOut leaves out the children and dependents of left-out applications.
 func (x *expander) leaveOut() {
-	x.locked()
+	x.leaveOutLocked()
 	why := map[string]string{}
 	for _, a := range slices.Concat(x.Roots, x.Applications) {
 		if a.LeftOut != "" {
@@ -163,11 +162,11 @@ func (x *expander) leaveOut() {
 			}
 			for _, on := range a.DependsOn {
 				if name, out := why[on]; out {
-					a.LeftOut = fmt.Sprintf("it waits for %s, which is left out", name)
+					a.LeftOut = fmt.Sprintf("depends on %s, which is left out", name)
 				}
 			}
 			if name, out := why[a.Parent]; out {
-				a.LeftOut = fmt.Sprintf("it comes with %s, which is left out", name)
+				a.LeftOut = fmt.Sprintf("part of %s, which is left out", name)
 			}
 			if a.LeftOut != "" {
 				why[a.Key()], again = a.Name, true
@@ -176,7 +175,7 @@ func (x *expander) leaveOut() {
 	}
 }
 
-// Images returns the images of the pods that an application applies as manifests, as they are named there.
+// Images returns the images in an application's manifests.
 func (a Application) Images() []string {
 	var list []string
 	for _, o := range a.Objects {

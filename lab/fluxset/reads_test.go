@@ -31,7 +31,7 @@ const substitutes = ", postBuild: {substituteFrom: [{kind: ConfigMap, name: sett
 
 func expandForeign(files map[string]string) Expansion { return expandWith(foreignRoot, files) }
 
-// What one Kustomization applies is known to those that come before it, too.
+// Objects applied by later Kustomizations are known too.
 func TestReads(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("apps", substitutes),
@@ -108,9 +108,9 @@ func TestLeftOut(t *testing.T) {
 		t.Fatal(x.Problems)
 	}
 	want := map[string]string{
-		"fine": "", "far": "", "suspended": "it is suspended: spec.suspend", "over": "it is suspended: spec.suspend", "under": "it comes with over, which is left out",
-		"vault": "Secret vault is encrypted, and the key is not here", "images": "ImagePolicy web is of a component of Flux that is not installed: spec.engine.componentsExtra of the hub",
-		"later": "it waits for vault, which is left out", "late": "it waits for later, which is left out", "pinned": "GitRepository flux-system/pinned: it asks for v1",
+		"fine": "", "far": "", "suspended": "suspended: spec.suspend", "over": "suspended: spec.suspend", "under": "part of over, which is left out",
+		"vault": "Secret vault is encrypted, and its key is missing", "images": "ImagePolicy web needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub",
+		"later": "depends on vault, which is left out", "late": "depends on later, which is left out", "pinned": "GitRepository flux-system/pinned: no v1",
 	}
 	if len(x.Applications) != len(want) {
 		t.Errorf("%d applications", len(x.Applications))
@@ -122,7 +122,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// A source may be applied by a Kustomization that comes later; one that nobody applies is left out in somebody else's repository.
+// A later Kustomization may apply a source. In a mounted repository, a missing source is left out.
 func TestSources(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("apps", "") + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: other, namespace: flux-system}\n" +
@@ -132,7 +132,7 @@ func TestSources(t *testing.T) {
 			"spec: {chart: {spec: {chart: web, sourceRef: {kind: HelmRepository, name: charts}}}}\n",
 	}
 	x := expandForeign(files)
-	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "Kustomization other reads GitRepository flux-system/other, which is nowhere" {
+	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "Kustomization other: source GitRepository flux-system/other does not exist" {
 		t.Errorf("%+v", x)
 	}
 	files["cluster/b.yaml"] = kustomizationOf("sources", "")
@@ -144,12 +144,12 @@ func TestSources(t *testing.T) {
 	}
 	files["apps/kustomization.yaml"] = "resources: [nowhere.yaml]\n"
 	x = expandForeign(files)
-	if len(x.Problems) > 0 || !strings.HasPrefix(x.Applications[0].LeftOut, "it cannot be built here: ") {
+	if len(x.Problems) > 0 || !strings.HasPrefix(x.Applications[0].LeftOut, "cannot be built: ") {
 		t.Errorf("%v, %+v", x.Problems, x.Applications)
 	}
 	files["cluster/kustomization.yaml"] = "resources: [nowhere.yaml]\n"
 	if x = expandForeign(files); len(x.Problems) != 1 {
-		t.Errorf("a root that cannot be built: %v", x.Problems)
+		t.Errorf("broken root: %v", x.Problems)
 	}
 }
 

@@ -16,17 +16,17 @@ import (
 	"homelab/lab/render"
 )
 
-// origins are the sources that are applied, by "KIND NAMESPACE/NAME".
+// origins holds the applied sources, by "KIND NAMESPACE/NAME".
 type origins struct {
 	url   map[string]string
-	of    map[string]*yaml.Node // the objects, HelmCharts among them
-	files map[string]fs.FS      // what they have of a repository
+	of    map[string]*yaml.Node // objects, including HelmCharts
+	files map[string]fs.FS      // files not ignored
 
 	generators []*yaml.Node    // ArtifactGenerators
-	made       map[string]tree // what they have made, by "ExternalArtifact NAMESPACE/NAME"
+	made       map[string]tree // artifacts
 }
 
-// sources notes the addresses of sources. A HelmChart has none.
+// sources records sources and their addresses. A HelmChart has none.
 func (x *expander) sources(objects []render.Document) {
 	for _, o := range objects {
 		if !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") && !IsGenerator(o.Node) {
@@ -34,7 +34,7 @@ func (x *expander) sources(objects []render.Document) {
 		}
 		of := text(o.Node, "kind") + " " + key(o.Node)
 		if x.of[of] != nil {
-			continue // a root is not what Git has of it
+			continue // the root's own, not the copy in Git
 		}
 		x.of[of] = o.Node
 		if IsGenerator(o.Node) {
@@ -48,11 +48,11 @@ func (x *expander) sources(objects []render.Document) {
 	}
 }
 
-// revision is what a source asks for. A GitRepository that does not say asks for Flux's default.
+// revision returns the revision of a source, by default Flux's for a GitRepository.
 func (x *expander) revision(source string) string {
 	ref := get(x.of[source], "spec", "ref")
 	versions := text(ref, "semver")
-	if _, err := semver.NewVersion(versions); err == nil { // the tag may be called otherwise, "v1.2.0"
+	if _, err := semver.NewVersion(versions); err == nil { // the tag may be "v1.2.0"
 		versions = "=" + versions
 	}
 	revision := cmp.Or(text(ref, "commit"), text(ref, "name"), versions, text(ref, "tag"), text(ref, "branch"))
@@ -62,13 +62,13 @@ func (x *expander) revision(source string) string {
 	return revision
 }
 
-// excluded are the files that source-controller leaves out of every artifact, unless a .sourceignore takes them in again:
+// excluded are the files that source-controller ignores unless a .sourceignore includes them:
 // https://fluxcd.io/flux/components/source/gitrepositories/#excluding-files
 var excluded = strings.Fields(".git/ .gitignore .gitmodules .gitattributes *.jpg *.jpeg *.gif *.png *.wmv *.flv *.tar.gz *.zip " +
 	".github/ .circleci/ .travis.yml .gitlab-ci.yml appveyor.yml .drone.yml cloudbuild.yaml codeship-services.yml codeship-steps.yml " +
 	"**/.goreleaser.yml **/.sops.yaml **/.flux.yaml")
 
-// artifact is what a source has of a repository: not what it ignores.
+// artifact returns a repository without the files that a source ignores.
 func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 	if known := x.files[source]; known != nil {
 		return known
@@ -77,7 +77,7 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 	_ = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be read says so where it is needed
+			return nil //nolint:nilerr // reported when needed
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case e.IsDir() || e.Name() != ".sourceignore":
@@ -106,7 +106,7 @@ func parsed(lines, domain []string) []gitignore.Pattern {
 	return patterns
 }
 
-// artifact is a repository without the files that a source ignores. Folders are there, as far as files are.
+// artifact is a repository without ignored files. Folders are never ignored.
 type artifact struct {
 	fs.FS
 	ignored gitignore.Matcher
@@ -142,29 +142,28 @@ func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// afar leaves out what is applied to a cluster that a Secret leads to which is not here.
-func (x *expander) afar(app *Application, n *yaml.Node) {
+// leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing.
+func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	ref := get(n, "spec", "kubeConfig", "secretRef")
 	if ref == nil {
 		return
 	}
 	r := Read{Kind: "Secret", Namespace: text(n, "metadata", "namespace"), Name: text(ref, "name")}
 	if x.dataOf(r) == nil {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for the cluster that Secret %s leads to, which is not here", text(n, "kind"), text(n, "metadata", "name"), r.Name))
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", text(n, "kind"), text(n, "metadata", "name"), r.Name))
 	}
 }
 
-// including leaves out what is put together from several repositories.
-func (x *expander) including(app *Application) {
-	for _, source := range x.madeOf(app.source) {
+func (x *expander) leaveOutIncluding(app *Application) {
+	for _, source := range x.sourcesOf(app.source) {
 		if len(items(get(x.of[source], "spec", "include"))) > 0 {
-			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not worked out: spec.include")
+			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not supported: spec.include")
 		}
 	}
 }
 
-// locked leaves out what takes something from a source that is read with a Secret which is not here.
-func (x *expander) locked() {
+// leaveOutLocked leaves out applications with a source whose Secret is missing.
+func (x *expander) leaveOutLocked() {
 	one := func(source string) string {
 		of := x.of[source]
 		ref := get(of, "spec", "secretRef")
@@ -173,16 +172,16 @@ func (x *expander) locked() {
 		}
 		var absent *Absent
 		if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
-			return "" // the mirror takes no Secret
+			return "" // the mirror needs no Secret
 		}
 		r := Read{Kind: "Secret", Namespace: text(of, "metadata", "namespace"), Name: text(ref, "name")}
 		if x.dataOf(r) != nil {
 			return ""
 		}
-		return fmt.Sprintf("%s is read with Secret %s, which is not here", source, r.Name)
+		return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
 	}
 	why := func(source string) (reason string) {
-		for _, of := range x.madeOf(source) {
+		for _, of := range x.sourcesOf(source) {
 			reason = cmp.Or(reason, one(of))
 		}
 		return reason
@@ -202,10 +201,10 @@ func (x *expander) locked() {
 	}
 }
 
-// outdated says that an object is of an API that Flux does not serve: nobody here can mend it in somebody else's repository.
+// outdated reports an object of an API that Flux does not serve, or leaves out the application if it is mounted.
 func (x *expander) outdated(app *Application, o render.Document, of string) {
 	version := text(o.Node, "apiVersion")
-	message := fmt.Sprintf("%s is of %s, which Flux does not serve any more", of, version)
+	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
 	if app.mounted {
 		app.LeftOut = cmp.Or(app.LeftOut, message)
 		return

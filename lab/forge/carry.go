@@ -21,13 +21,13 @@ import (
 // carryLimit bounds the push of a clone's other branches and tags.
 const carryLimit = 10 * time.Minute
 
-// Carried is what a mirror has of a clone's branches and tags beside the one that is checked out.
+// Carried compares a clone's branches and tags, except the checked-out branch, with its mirror's.
 type Carried struct {
 	Missing []string // to be pushed: refs/heads/NAME, refs/tags/NAME
-	Kept    []string // as the forge has them, which others moved
+	Kept    []string // moved by others, left as in the forge
 }
 
-// Carried compares the clone's branches and tags with the mirror's. A tag that differs, and a branch with commits that the clone lacks, stay as the forge has them.
+// Carried compares the clone's branches and tags with the mirror's. Different tags, and branches with commits that the clone lacks, are kept.
 func (r Remote) Carried(ctx context.Context, tree Tree) (Carried, error) {
 	c, _, err := r.carried(ctx, tree)
 	return c, err
@@ -39,7 +39,7 @@ func (r Remote) carried(ctx context.Context, tree Tree) (c Carried, specs []stri
 	}
 	clone, err := gitfiles.Open(tree.Dir)
 	if err != nil {
-		return c, nil, nil //nolint:nilerr // the estate reads none of its revisions either, and says so
+		return c, nil, nil //nolint:nilerr // the estate reports it when it reads a revision
 	}
 	refs, err := clone.References()
 	if err != nil {
@@ -57,7 +57,7 @@ func (r Remote) carried(ctx context.Context, tree Tree) (c Carried, specs []stri
 		case !there, strings.HasPrefix(ref.Name, "refs/heads/") && clone.Follows(ref.Hash, has):
 			c.Missing = append(c.Missing, ref.Name)
 			specs = append(specs, ref.From+":"+ref.Name)
-		case strings.HasPrefix(ref.Name, "refs/heads/") && clone.Follows(has, ref.Hash): // others went on from there
+		case strings.HasPrefix(ref.Name, "refs/heads/") && clone.Follows(has, ref.Hash): // others continued from there
 		default:
 			c.Kept = append(c.Kept, ref.Name)
 		}
@@ -80,8 +80,8 @@ func (r Remote) list(ctx context.Context) (map[string]string, error) {
 	return found, nil
 }
 
-// Carry pushes what Carried says is missing. It never forces: what somebody else moves meanwhile is an error. The git command does it, as it sends any history
-// in little memory; without hooks, which are for pushes of the user's own.
+// Carry pushes what is missing according to Carried, without force: a concurrent change is an error. It runs git, which sends any history with little memory, and
+// skips the user's hooks.
 func (r Remote) Carry(ctx context.Context, tree Tree) (Carried, error) {
 	c, specs, err := r.carried(ctx, tree)
 	if err != nil || len(specs) == 0 {
@@ -105,7 +105,7 @@ func (r Remote) Carry(ctx context.Context, tree Tree) (Carried, error) {
 	return c, nil
 }
 
-// credentials passes the password to git by the environment, which is its user's alone.
+// credentials returns git configuration with the password, passed in the environment, which other users cannot read.
 func (r Remote) credentials() []string {
 	basic, ok := r.Auth.(*githttp.BasicAuth)
 	if !ok {

@@ -39,7 +39,7 @@ func (b *bench) clone() Tree {
 	return Tree{FS: os.DirFS(dir), Dir: dir}
 }
 
-// carried brings a clone to the forge and compares what was missing and what was kept.
+// carry carries a clone to the forge and compares what was missing and kept.
 func (b *bench) carry(tree Tree, missing, kept string) {
 	b.t.Helper()
 	got, err := b.remote.Carry(b.t.Context(), tree)
@@ -61,18 +61,18 @@ func TestCarry(t *testing.T) {
 	b.must(err)
 	b.carry(tree, "refs/heads/fix refs/heads/release refs/tags/v1", "")
 	if b.gitIn(b.remote.URL, "rev-parse", "v1^{commit}") != b.gitIn(tree.Dir, "rev-parse", "HEAD") || b.gitIn(b.remote.URL, "cat-file", "-t", "v1") != "tag" {
-		t.Error("the tag is another one")
+		t.Error("tag differs")
 	}
 	b.carry(tree, "", "")
 
-	// A branch that went on is carried.
+	// A branch with new commits is carried.
 	b.gitIn(tree.Dir, "switch", "--quiet", "fix")
 	b.write(tree.Dir, map[string]string{"a": "2\n"})
 	b.gitIn(tree.Dir, "commit", "--quiet", "-a", "-m", "two")
 	b.gitIn(tree.Dir, "switch", "--quiet", "main")
 	b.carry(tree, "refs/heads/fix", "")
 
-	// What others committed stays: on top of the clone's branch, or beside it.
+	// Commits of others stay, whether on top of the clone's branch or diverged.
 	other := filepath.Join(t.TempDir(), "other")
 	b.gitIn(t.TempDir(), "clone", "--quiet", b.remote.URL, other)
 	for _, branch := range []string{"fix", "release"} {
@@ -94,7 +94,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// A folder that is no clone, or a shallow one, has no other revisions.
+// A folder without a clone, and a shallow clone, have no other revisions.
 func TestCarryNothing(t *testing.T) {
 	b := newBench(t)
 	tree := b.clone()

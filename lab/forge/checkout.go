@@ -48,7 +48,7 @@ func openCheckout(ctx context.Context, tree Tree) *checkout {
 			file = filepath.Join(c.dir, file)
 		}
 		if _, err := os.Lstat(file); err == nil {
-			c.refuse(doing+" is under way", "git status")
+			c.refuse(doing+" is in progress", "git status")
 			return c
 		}
 	}
@@ -116,7 +116,7 @@ func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
 		case ch.Did == Kept:
 			continue
 		case ch.Dirty:
-			c.refuse(ch.Path+" has changes that are not committed", "git add "+ch.Path+" && git commit")
+			c.refuse(ch.Path+" has uncommitted changes", "git add "+ch.Path+" && git commit")
 		}
 		paths = append(paths, ch.Path)
 	}

@@ -102,20 +102,20 @@ func TestPullDoesNotCommit(t *testing.T) {
 		spoil func(b *bench)
 		want  string // substring of the reason
 	}{
-		"uncommitted changes": {func(b *bench) { b.write(b.dir, map[string]string{"six": "0\n" + six}) }, "six has changes"},
+		"uncommitted changes": {func(b *bench) { b.write(b.dir, map[string]string{"six": "0\n" + six}) }, "six has uncommitted changes"},
 		"staged changes": {func(b *bench) {
 			b.write(b.dir, map[string]string{"six": "0\n" + six})
 			b.git(b.dir, "add", "six")
-		}, "six has changes"},
+		}, "six has uncommitted changes"},
 		"a conflict": {func(b *bench) { b.write(b.dir, map[string]string{"six": "1\n2\n3\n4\n5\nmine\n"}) }, "conflicts"},
 		"detached":   {func(b *bench) { b.git(b.dir, "checkout", "--quiet", "--detach") }, "no branch"},
-		"mid-rebase": {func(b *bench) { b.must(os.Mkdir(filepath.Join(b.dir, ".git", "rebase-merge"), 0o755)) }, "a rebase is under way"},
+		"mid-rebase": {func(b *bench) { b.must(os.Mkdir(filepath.Join(b.dir, ".git", "rebase-merge"), 0o755)) }, "a rebase is in progress"},
 		"mid-merge": {func(b *bench) {
 			b.write(b.dir, map[string]string{".git/MERGE_HEAD": b.git(b.dir, "rev-parse", "HEAD") + "\n"})
-		}, "a merge is under way"},
+		}, "a merge is in progress"},
 		"no git":         {func(b *bench) { b.t.Setenv("PATH", b.gitless()) }, "not on PATH"},
 		"a locked index": {func(b *bench) { b.write(b.dir, map[string]string{".git/index.lock": "x"}) }, "index.lock"},
-		"nobody in git": {func(b *bench) {
+		"no identity": {func(b *bench) {
 			b.git(b.dir, "config", "user.useConfigOnly", "true")
 			b.git(b.dir, "config", "--global", "--unset", "user.email")
 		}, "git commit-tree"},
@@ -192,7 +192,7 @@ func TestPullCommitsOnce(t *testing.T) {
 }
 
 // Files of a killed run are not taken for the user's changes.
-func TestPullCommitsAfterAKill(t *testing.T) {
+func TestPullCommitsAfterKill(t *testing.T) {
 	b, notes := newPullBench(t)
 	b.own("")
 	theirs := b.theirs(map[string]string{"a": "9\n", "b": "9\n"})

@@ -46,7 +46,7 @@ func (e *entry) UnmarshalText(text []byte) error {
 	}
 	mode, hash, ok := strings.Cut(string(text), " ")
 	if !ok || !plumbing.IsHash(hash) {
-		return fmt.Errorf("%q is no file of a tree", text)
+		return fmt.Errorf("%q is not a tree entry", text)
 	}
 	var err error
 	e.Hash = plumbing.NewHash(hash)
@@ -118,15 +118,15 @@ func (r Remote) settled(tree Tree) error {
 // not count: the pull will be resumed.
 func (j *journal) unresolved(tree Tree, up string) error {
 	var details []string
-	beside := false
+	aside := false
 	n := 0
 	for _, c := range j.Changes {
 		if c.Did != Conflict {
 			continue
 		}
-		if c.Beside != "" {
-			if _, err := fs.Lstat(tree.FS, c.Beside); err == nil && j.Over {
-				n, beside, details = n+1, true, append(details, c.Path+": theirs is in "+c.Beside)
+		if c.Aside != "" {
+			if _, err := fs.Lstat(tree.FS, c.Aside); err == nil && j.Over {
+				n, aside, details = n+1, true, append(details, c.Path+": theirs is in "+c.Aside)
 			}
 			continue
 		}
@@ -148,13 +148,13 @@ func (j *journal) unresolved(tree Tree, up string) error {
 	if n == 0 {
 		return nil
 	}
-	return conflictError(count(n, "file")+" not merged yet", details, beside, up)
+	return conflictError(count(n, "file")+" not merged yet", details, aside, up)
 }
 
-func conflictError(message string, details []string, beside bool, up string) *lab.Error {
+func conflictError(message string, details []string, aside bool, up string) *lab.Error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "conflict", Message: message, Cure: "edit them, then " + up, Details: details}
-	if beside {
-		e.Cure = "edit them, remove what ends in " + besideEnd + ", then " + up
+	if aside {
+		e.Cure = "edit them, remove *" + asideSuffix + ", then " + up
 	}
 	return e
 }

@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// conflicted is a working tree in which a pull left two conflicts: markers in a, and a file beside bin.
+// conflicted returns a working tree with two conflicts of a pull: markers in a, and bin.forge next to bin.
 func conflicted(t *testing.T) (*bench, *slate) {
 	t.Helper()
 	b, notes := newPullBench(t)
@@ -23,25 +23,25 @@ func conflicted(t *testing.T) (*bench, *slate) {
 	b.write(b.dir, map[string]string{"a": "2\n", "bin": "2\x00"})
 	var e *lab.Error
 	if _, err := b.pull(); !errors.As(err, &e) || e.Code != "conflict" || e.Message != "2 files could not be merged" ||
-		!slices.Equal(e.Details, []string{"a:1", "bin: theirs is in bin.forge"}) || !strings.HasPrefix(e.Cure, "edit them, remove what ends in .forge, then ") {
+		!slices.Equal(e.Details, []string{"a:1", "bin: theirs is in bin.forge"}) || !strings.HasPrefix(e.Cure, "edit them, remove *.forge, then ") {
 		t.Fatalf("%+v", err)
 	}
 	return b, notes
 }
 
-// The refusal of a push says what is left to do, and no more than that.
-func TestWhatIsLeftOfConflicts(t *testing.T) {
+// A rejected push lists exactly the remaining conflicts.
+func TestRemainingConflicts(t *testing.T) {
 	b, _ := conflicted(t)
-	const beside, edit = "edit them, remove what ends in .forge, then ", "edit them, then "
+	const aside, edit = "edit them, remove *.forge, then ", "edit them, then "
 	for _, step := range []struct {
 		do      map[string]string
 		message string
 		details []string
 		cure    string
 	}{
-		{nil, "2 files not merged yet", []string{"a:1", "bin: theirs is in bin.forge"}, beside},
-		{map[string]string{"a": "x\n<<<<<<< working tree\n=======\n>>>>>>> forge 1\n>>>>>>> forge 2\n"}, "2 files not merged yet", []string{"a:2", "a:5", "bin: theirs is in bin.forge"}, beside},
-		{map[string]string{"a": ""}, "1 file not merged yet", []string{"bin: theirs is in bin.forge"}, beside}, // it was removed, which is a way to resolve it
+		{nil, "2 files not merged yet", []string{"a:1", "bin: theirs is in bin.forge"}, aside},
+		{map[string]string{"a": "x\n<<<<<<< working tree\n=======\n>>>>>>> forge 1\n>>>>>>> forge 2\n"}, "2 files not merged yet", []string{"a:2", "a:5", "bin: theirs is in bin.forge"}, aside},
+		{map[string]string{"a": ""}, "1 file not merged yet", []string{"bin: theirs is in bin.forge"}, aside}, // resolved by removal
 		{map[string]string{"a": "0\n>>>>>>> forge 1\n", "bin.forge": ""}, "1 file not merged yet", []string{"a:2"}, edit},
 	} {
 		b.write(b.dir, step.do)
@@ -56,8 +56,8 @@ func TestWhatIsLeftOfConflicts(t *testing.T) {
 	}
 }
 
-// A folder is the same by whatever name it is reached.
-func TestConflictsOfAFolderBehindALink(t *testing.T) {
+// A folder is the same under any name.
+func TestConflictsBehindSymlink(t *testing.T) {
 	b, _ := conflicted(t)
 	link := filepath.Join(t.TempDir(), "link")
 	b.must(os.Symlink(b.dir, link))
@@ -72,15 +72,15 @@ func TestConflictsOfAFolderBehindALink(t *testing.T) {
 	}
 }
 
-// tornNotes cannot be read.
+// tornNotes are unreadable.
 type tornNotes struct{ *slate }
 
 var errTorn = errors.New("unexpected end of JSON input")
 
 func (tornNotes) LoadPull(any) error { return errTorn }
 
-// Where nobody knows whether there are conflicts, nothing is pushed, and nothing pulled.
-func TestNotesThatCannotBeRead(t *testing.T) {
+// If conflicts are unknown, nothing is pushed or pulled.
+func TestUnreadableNotes(t *testing.T) {
 	b, notes := conflicted(t)
 	held, _ := b.held()
 	before := onDisk(t, b.dir)
@@ -96,8 +96,8 @@ func TestNotesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A note that stays would refuse pushes for no reason, so it is reported.
-func TestNotesThatCannotBeDropped(t *testing.T) {
+// Notes that cannot be deleted would block pushes for no reason, so that is reported.
+func TestUndeletableNotes(t *testing.T) {
 	drop := func(v any) error {
 		if v == nil {
 			return errKilled
@@ -129,8 +129,8 @@ func TestNotesThatCannotBeDropped(t *testing.T) {
 	}
 }
 
-// What Git itself could not merge is not pushed with its markers in it, in a repository of the estate's own and in one around it.
-func TestPushInTheMiddleOfAMerge(t *testing.T) {
+// Git's own conflicts are not pushed, whether the estate is a repository or within one.
+func TestPushDuringMerge(t *testing.T) {
 	for _, in := range []string{"", "estate"} {
 		b, _ := newPullBench(t)
 		top := b.own(in)

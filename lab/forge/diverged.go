@@ -14,7 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Addresses of the commits of a story and of its undo, as in lab/scenario/live.
+// Addresses of a story's commits and of their undo, as in lab/scenario/live.
 const (
 	storyHost = "@scenario.invalid"
 	storyLab  = "lab" + storyHost

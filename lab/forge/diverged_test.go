@@ -64,12 +64,12 @@ func TestAhead(t *testing.T) {
 			b.other("theirs", map[string]string{"a": "9\n", "b": "9\n"})
 			b.other("revert", map[string]string{"a": "1\n"})
 		}, []string{"theirs"}},
-		"what was taken back in a file that was changed then": {func(b *bench) {
+		"reverted in a file changed since": {func(b *bench) {
 			b.other("wrong", map[string]string{"a": "8\n"})
 			b.other("revert", map[string]string{"a": "1\n"})
 			b.other("theirs", map[string]string{"a": "9\n"})
 		}, []string{"theirs"}},
-		"what we have already": {func(b *bench) {
+		"already ours": {func(b *bench) {
 			b.other("as ours", map[string]string{"c": "ours\n"})
 			b.other("theirs", map[string]string{"a": "9\n"})
 		}, []string{"theirs"}},
@@ -107,7 +107,7 @@ func TestAhead(t *testing.T) {
 				}
 			}
 			if !slices.Equal(named, test.want) {
-				t.Errorf("the refusal names %q, want %q", named, test.want)
+				t.Errorf("the error names %q, want %q", named, test.want)
 			}
 		})
 	}

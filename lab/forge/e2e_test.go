@@ -136,7 +136,7 @@ func TestLostPassword(t *testing.T) {
 }
 
 // The forge listens on loopback only, requires the password for changes, and does not leak it.
-func TestWhatIsOpen(t *testing.T) {
+func TestAccess(t *testing.T) {
 	const name = "e2e-o"
 	d := docker.New()
 	creds := forge.Credentials{User: "lab", Password: rand.Text()}
@@ -149,14 +149,14 @@ func TestWhatIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(out, []byte(creds.Password)) {
-		t.Error("the password stands in the container's configuration")
+		t.Error("the container's configuration contains the password")
 	}
 	if bytes.Contains(out, []byte(`"0.0.0.0"`)) {
 		t.Error("listens beyond 127.0.0.1")
 	}
 	logs, err := d.Output(t.Context(), nil, "logs", lab.ForgeName(name))
 	if err != nil || bytes.Contains(logs, []byte(creds.Password)) {
-		t.Errorf("the log holds the password, or cannot be read: %v", err)
+		t.Errorf("the log contains the password or is unreadable: %v", err)
 	}
 	s, err := g.Observe(t.Context())
 	if err != nil {
@@ -239,7 +239,7 @@ func TestTimes(t *testing.T) {
 	if err := g.Start(t.Context(), i, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	lap("started again")
+	lap("restarted")
 	dir := t.TempDir()
 	for _, f := range []string{"a", "b"} {
 		if err := os.WriteFile(filepath.Join(dir, f), []byte(f), 0o644); err != nil {

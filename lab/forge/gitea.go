@@ -171,8 +171,8 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 	var known *lab.Error
 	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // usually a branch protection rule
 		err = &lab.Error{
-			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was lost, and nothing was pushed"}, Err: err,
-			Cure: "see what forbids it: " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up",
+			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was pushed"}, Err: err,
+			Cure: "see the branch protection in " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up",
 		}
 	}
 	return res, err

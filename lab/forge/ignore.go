@@ -138,8 +138,8 @@ func commonDir(root string) string {
 // unreadable is an error, as ignored files may be keys and must not be pushed.
 func unreadable(file string, err error) error {
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "unreadable", Message: file + " cannot be read, so that ignored files are not known",
-		Cure: "make it a file that you can read", Err: err,
+		Exit: lab.ExitFailed, Code: "unreadable", Message: "cannot read " + file + " to find ignored files",
+		Cure: "make it readable", Err: err,
 	}
 }
 

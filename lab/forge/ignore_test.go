@@ -80,10 +80,10 @@ func TestIgnoreGlobalExcludes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for _, tc := range []struct{ name, config, file, xdg string }{
-		{"by default", "# nothing\n", ".config/git/ignore", ""},
-		{"by default, where XDG says", "# nothing\n", "xdg/git/ignore", filepath.Join(home, "xdg")},
+		{"default", "# nothing\n", ".config/git/ignore", ""},
+		{"default under XDG_CONFIG_HOME", "# nothing\n", "xdg/git/ignore", filepath.Join(home, "xdg")},
 		{"configured", "[core]\n\texcludesFile = ~/mine\n", "mine", ""},
-		{"configured by its whole path", "[core]\n\texcludesfile = " + filepath.Join(home, "whole") + "\n", "whole", ""},
+		{"configured with an absolute path", "[core]\n\texcludesfile = " + filepath.Join(home, "whole") + "\n", "whole", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("XDG_CONFIG_HOME", tc.xdg)

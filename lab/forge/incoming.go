@@ -23,23 +23,23 @@ import (
 const (
 	Took     = "took"     // replaced by the forge's version
 	Merged   = "merged"   // both sides' changes are merged
-	Conflict = "conflict" // has conflict markers, or the forge's file is beside it
+	Conflict = "conflict" // has conflict markers, or the forge's file is next to it
 	Kept     = "kept"     // unchanged
 )
 
-// besideEnd is the suffix of a forge file that cannot take its place.
-const besideEnd = ".forge"
+// asideSuffix is the suffix of a forge file that cannot take its place.
+const asideSuffix = ".forge"
 
 // change is what a pull does to one file.
 type change struct {
 	Path   string `json:"path"`
 	Did    string `json:"did"`
 	Note   string `json:"note,omitempty"`
-	Was    entry  `json:"was"`              // before, in the working tree
-	Theirs entry  `json:"theirs"`           // in the forge
-	Result entry  `json:"result"`           // afterwards, at the path
-	Beside string `json:"beside,omitempty"` // path of the forge's file, if not Path
-	Dirty  bool   `json:"dirty,omitempty"`  // had uncommitted changes
+	Was    entry  `json:"was"`             // before, in the working tree
+	Theirs entry  `json:"theirs"`          // in the forge
+	Result entry  `json:"result"`          // afterwards, at the path
+	Aside  string `json:"beside,omitempty"` // path of the forge's file, if not Path
+	Dirty  bool   `json:"dirty,omitempty"` // had uncommitted changes
 	text   []byte // of a merged result
 	done   bool   // by an earlier run
 }
@@ -97,7 +97,7 @@ func (in *incoming) change(p string) (change, error) {
 	none := entry{}
 	switch {
 	case theirs.Mode == filemode.Submodule:
-		c.Note = "a submodule, which lab does not bring"
+		c.Note = "submodules are not pulled"
 		return c, nil
 	case theirs == none && ours == base:
 		c.Did, c.Result, c.Note = Took, none, "removed"
@@ -217,7 +217,7 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 			return "", "", nil
 		}
 		if _, err := fs.Lstat(in.tree.FS, at+"/.git"); err == nil {
-			return at, "a repository of its own is in its place", nil
+			return at, "a nested repository is in its place", nil
 		}
 	}
 	return "", "", nil
@@ -236,16 +236,16 @@ func (in *incoming) remains(dir string) (string, error) {
 	return rest, err
 }
 
-// aside puts the forge's file beside the existing one.
+// aside writes the forge's file next to the existing one.
 func (in *incoming) aside(c change, at, why string) (change, error) {
 	c.Did, c.Note = Conflict, why
 	for n := 1; ; n++ {
-		end := besideEnd
+		end := asideSuffix
 		if n > 1 {
-			end = fmt.Sprintf("%s-%d", besideEnd, n)
+			end = fmt.Sprintf("%s-%d", asideSuffix, n)
 		}
-		c.Beside = at + end + strings.TrimPrefix(c.Path, at)
-		free, err := in.free(c.Beside, c.Theirs)
+		c.Aside = at + end + strings.TrimPrefix(c.Path, at)
+		free, err := in.free(c.Aside, c.Theirs)
 		if err != nil || free {
 			return c, err
 		}

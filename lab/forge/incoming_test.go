@@ -15,8 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// A pull says why it did with a file what is not plain.
-func TestPullSaysWhy(t *testing.T) {
+// A pull explains unobvious results.
+func TestPullNotes(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "d": "1\n", "bin": "1\x00"})
 	_, err := b.push()
@@ -39,7 +39,7 @@ func TestPullSaysWhy(t *testing.T) {
 	}
 }
 
-// failing is a folder in which one name cannot be looked at.
+// failing is a folder with one unreadable name.
 type failing struct {
 	fs.FS
 	name string
@@ -77,8 +77,8 @@ func (f failing) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(f.FS, name)
 }
 
-// What cannot be looked at is not taken for free: something may be there that nobody could bring back.
-func TestWhatCannotBeLookedAtIsNotReplaced(t *testing.T) {
+// An unreadable path does not count as free: it might hide a file.
+func TestPullUnreadablePath(t *testing.T) {
 	theirs := entry{plumbing.ComputeHash(plumbing.BlobObject, []byte("9\n")), filemode.Regular}
 	for fails, p := range map[string]string{"new": "new", "dir": "dir/new", "dir/sub": "dir", "new.forge": "new"} {
 		dir := t.TempDir()
@@ -96,13 +96,13 @@ func TestWhatCannotBeLookedAtIsNotReplaced(t *testing.T) {
 			_, err = in.change(p)
 		}
 		if !errors.Is(err, errInput) {
-			t.Errorf("%s cannot be looked at, and %s: %v", fails, p, err)
+			t.Errorf("%s unreadable, %s: %v", fails, p, err)
 		}
 	}
 }
 
-// The commits reported are those that changed what is brought, after what the working tree had.
-func TestPullTellsOfWhatItBrings(t *testing.T) {
+// A pull reports the commits that changed the pulled files and are new to the working tree.
+func TestPullReportsCommits(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.own("")
 	b.theirs(map[string]string{"b": "8\n"})
@@ -115,7 +115,7 @@ func TestPullTellsOfWhatItBrings(t *testing.T) {
 	}
 }
 
-// Of a file in a folder, and of what came by a merge, the commits that changed it are named, and no others.
+// For files in folders and merges, exactly the commits that changed them are reported.
 func TestAheadInFoldersAndMerges(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n", "d/e/f": "1\n", "d/e/g": "1\n"})
@@ -153,8 +153,8 @@ func TestAheadInFoldersAndMerges(t *testing.T) {
 	}
 }
 
-// A running scenario is reported, beside one that was taken back.
-func TestAheadOfAStoryAfterAnother(t *testing.T) {
+// A running scenario is reported, an undone one is not.
+func TestAheadOfSecondStory(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()
@@ -187,15 +187,15 @@ func TestPullCleansUp(t *testing.T) {
 	}
 }
 
-// A name that is not UTF-8 cannot be handled by everything on the way: it is named, with what to do, and a push or a pull does nothing.
-func TestNamesThatAreNotUTF8(t *testing.T) {
+// Names that are not UTF-8 are not supported everywhere: a push or a pull rejects them.
+func TestNonUTF8Names(t *testing.T) {
 	const name = "caf\xe9.yaml"
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()
 	b.must(err)
 	if err := os.WriteFile(filepath.Join(b.dir, name), []byte("x\n"), 0o600); err != nil {
-		t.Skip(err) // a file system with rules of its own
+		t.Skip(err) // the file system rejects the name
 	}
 	var e *lab.Error
 	if _, err := b.remote.Push(t.Context(), b.tree(), "up"); !errors.As(err, &e) || e.Code != "unsafe_path" || !strings.Contains(e.Message, `"caf\xe9.yaml"`) || e.Cure == "" {

@@ -15,7 +15,7 @@ import (
 	"homelab/lab/forge"
 )
 
-// What runs that were killed leave behind: a docker command that goes on by itself, and locks of a git that the server killed.
+// Killed runs leave a running docker command, and locks of a git that the server killed.
 func TestKilledRuns(t *testing.T) {
 	const name = "e2e-k"
 	d := docker.New()

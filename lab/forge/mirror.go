@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-// Mirror is a repository beside the estate, mirrored in the forge.
+// Mirror is a repository outside the estate, mirrored in the forge.
 type Mirror struct {
 	Name   string
 	Branch string // checked-out branch, the mirror's default
@@ -47,7 +47,7 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also .
 	if err != nil {
 		return PushResult{}, err
 	}
-	// A new repository is read by nobody yet, and its webhook would be called for every tag.
+	// A new repository has no readers yet, and its webhook would be called for every tag.
 	fresh, hooked := head.commit == "", false
 	if !fresh {
 		if hooked, err = other.EnsureWebhook(ctx, url, secret, also...); err != nil {

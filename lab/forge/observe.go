@@ -12,7 +12,7 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// Observe returns the state of the forge. That its API does not answer, or that it is not prepared, is no error.
+// Observe returns the state of the forge. An API that does not answer, or an unprepared forge, is not an error.
 func (g *Gitea) Observe(ctx context.Context) (State, error) {
 	s, err := g.container(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (g *Gitea) inspect(ctx context.Context) (State, docker.Container, error) {
 	c := list[0]
 	if c.Labels[lab.LabelName] != g.lab {
 		return State{}, c, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not made by lab",
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not created by lab",
 			Cure: "choose another --name, or remove it: docker rm -f " + g.name,
 		}
 	}
@@ -70,7 +70,7 @@ type tip struct{ commit, tree string }
 // errUnprepared means that the forge answers but lacks the admin or the repository: its start was interrupted.
 var errUnprepared = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet", Cure: "lab up prepares it"}
 
-// errNoRepository is errUnprepared of a forge that lets the admin in.
+// errNoRepository is errUnprepared for a forge that accepts the admin.
 var errNoRepository = fmt.Errorf("%w", errUnprepared)
 
 func (g *Gitea) head(ctx context.Context, s State) (tip, error) {

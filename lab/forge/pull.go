@@ -28,11 +28,11 @@ type PullResult struct {
 
 // PulledFile is the result for one file.
 type PulledFile struct {
-	Path   string
-	Did    string // Took, Merged, Conflict or Kept
-	Note   string // reason, if not obvious
-	Lines  []int  // line numbers of conflicts
-	Beside string // path of a forge file that could not take its place
+	Path  string
+	Did   string // Took, Merged, Conflict or Kept
+	Note  string // reason, if not obvious
+	Lines []int  // line numbers of conflicts
+	Aside string // path of a forge file that could not take its place
 }
 
 // pull is a planned pull.
@@ -44,7 +44,7 @@ type pull struct {
 }
 
 // Pull pulls commits of others into the working tree, file by file: their changes are taken, changes of both sides are
-// merged. No local change is lost: conflicts get markers, or the forge's file is written beside the local one. Then the
+// merged. No local change is lost: conflicts get markers, or the forge's file is written next to the local one. Then the
 // error has code "conflict", and pushes are rejected until they are resolved. An interrupted pull is resumed. With dry,
 // nothing is written.
 //
@@ -52,7 +52,7 @@ type pull struct {
 func (r Remote) Pull(ctx context.Context, tree Tree, dry bool) (PullResult, error) {
 	if tree.Dir == "" {
 		return PullResult{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed: there is no folder to pull into", Cure: "lab init DIR writes it out",
+			Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out",
 		}
 	}
 	begun, err := r.begun(tree, dry)
@@ -118,7 +118,7 @@ func (r Remote) begun(tree Tree, dry bool) (*journal, error) {
 	}
 	defer root.Close()
 	for _, c := range j.Changes {
-		for _, name := range []string{c.Path, c.Beside} {
+		for _, name := range []string{c.Path, c.Aside} {
 			err := root.Remove(temporary(name))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) {
 				return nil, err
@@ -157,7 +157,7 @@ func newPull(store storer.EncodedObjectStorer, tree Tree, seen history, ours fil
 	}
 	p.incoming = incoming{store: store, tree: tree, base: a.files, ours: ours, theirs: theirs, head: seen.head.Hash}
 	paths := slices.DeleteFunc(a.paths, func(path string) bool {
-		return slices.ContainsFunc(done, func(c change) bool { return c.Path == path || c.Beside == path })
+		return slices.ContainsFunc(done, func(c change) bool { return c.Path == path || c.Aside == path })
 	})
 	if p.Changes, err = p.changes(paths); err != nil {
 		return nil, err
@@ -200,8 +200,8 @@ func (j *journal) done(tree Tree) ([]change, error) {
 	var list []change
 	for _, c := range j.Changes {
 		at, want := c.Path, c.Result
-		if c.Beside != "" {
-			at, want = c.Beside, c.Theirs
+		if c.Aside != "" {
+			at, want = c.Aside, c.Theirs
 		}
 		now, err := entryOn(tree.FS, at)
 		if err != nil {
@@ -226,23 +226,23 @@ func (r Remote) end(p *pull, res PullResult) error {
 		return err
 	}
 	var details []string
-	beside := false
+	aside := false
 	for _, f := range res.Files {
 		for _, line := range f.Lines {
 			details = append(details, fmt.Sprintf("%s:%d", f.Path, line))
 		}
-		if f.Beside != "" {
-			beside, details = true, append(details, f.Path+": theirs is in "+f.Beside)
+		if f.Aside != "" {
+			aside, details = true, append(details, f.Path+": theirs is in "+f.Aside)
 		}
 	}
-	return conflictError(count(len(p.Changes), "file")+" could not be merged", details, beside, r.up())
+	return conflictError(count(len(p.Changes), "file")+" could not be merged", details, aside, r.up())
 }
 
 func (p *pull) result() PullResult {
 	res := PullResult{Commit: p.Head, Commits: summaries(p.commits)}
 	for _, c := range p.Changes {
-		f := PulledFile{Path: c.Path, Did: c.Did, Note: c.Note, Beside: c.Beside}
-		if c.Did == Conflict && c.Beside == "" {
+		f := PulledFile{Path: c.Path, Did: c.Did, Note: c.Note, Aside: c.Aside}
+		if c.Did == Conflict && c.Aside == "" {
 			text := c.text
 			if text == nil { // written by an earlier run
 				text, _ = fs.ReadFile(p.tree.FS, c.Path)

@@ -59,8 +59,8 @@ func did(res PullResult) []string {
 	var list []string
 	for _, f := range res.Files {
 		text := f.Path + " " + f.Did
-		if f.Beside != "" {
-			text += " " + f.Beside
+		if f.Aside != "" {
+			text += " " + f.Aside
 		}
 		for _, l := range f.Lines {
 			text += " :" + string(rune('0'+l))
@@ -121,7 +121,7 @@ func TestPull(t *testing.T) {
 			others: map[string]string{"new/x": "9\n"}, ours: map[string]string{"new": "2\n"}, did: []string{"new/x conflict new.forge/x"},
 			want: map[string]string{"new.forge/x": "9\n"}, conflict: true,
 		},
-		"a repository of its own in its place": {
+		"a nested repository in its place": {
 			others: map[string]string{"nested/x": "9\n"}, ignored: map[string]string{"nested/.git/HEAD": "x\n"}, did: []string{"nested/x conflict nested.forge/x"},
 			want: map[string]string{"nested.forge/x": "9\n"}, conflict: true,
 		},
@@ -217,8 +217,8 @@ func (b *bench) settles(res PullResult, notes *slate) {
 		}
 	}
 	for _, f := range res.Files {
-		if f.Beside != "" {
-			b.must(os.Remove(filepath.Join(b.dir, f.Beside)))
+		if f.Aside != "" {
+			b.must(os.Remove(filepath.Join(b.dir, f.Aside)))
 		}
 		if len(f.Lines) > 0 {
 			b.write(b.dir, map[string]string{f.Path: "resolved\n"})

@@ -28,7 +28,7 @@ type PushResult struct {
 	Commit  string   // the forge's head afterwards, 40 hex digits
 	Changed []string // changed paths, sorted
 	Pushed  bool     // false if the forge already had the working tree
-	Kept    []string // references of a mirror that differ from the clone's, and that others moved
+	Kept    []string // a mirror's references that others moved away from the clone's
 }
 
 // Push commits the working tree on top of the forge's branch. It never discards commits of others: it is rejected

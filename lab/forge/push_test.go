@@ -159,13 +159,13 @@ func TestPush(t *testing.T) {
 			if test.lost != nil {
 				var e *lab.Error
 				if !errors.As(err, &e) || e.Code != "diverged" || e.Exit != lab.ExitFailed || e.Cure != "pull" {
-					t.Fatalf("error %v, want a refusal", err)
+					t.Fatalf("error %v, want a rejection", err)
 				}
 				if text := strings.Join(e.Details, "\n"); !strings.Contains(text, "theirs (ann)") || !strings.Contains(text, "  "+test.lost[0]) {
 					t.Errorf("details %q, want the commit and %q", text, test.lost)
 				}
 				if after, _ := b.held(); !maps.Equal(after, before) {
-					t.Errorf("a refused push changed the forge: %v", after)
+					t.Errorf("a rejected push changed the forge: %v", after)
 				}
 				return
 			}
@@ -240,7 +240,7 @@ func TestPushAfterForcePush(t *testing.T) {
 	b.must(err)
 	b.must(repo.Push(&git.PushOptions{Force: true, RefSpecs: []config.RefSpec{"+refs/heads/main:refs/heads/main"}}))
 	if _, err := b.push(); err == nil {
-		t.Fatal("a push took away the file z of a rewritten branch")
+		t.Fatal("a push removed file z of a rewritten branch")
 	}
 	b.write(b.dir, map[string]string{"z": "z\n", "b": "b\n"})
 	got, err := b.push()
@@ -261,7 +261,7 @@ func TestFirstPushOntoForeignCommits(t *testing.T) {
 	b.must(bare.Storer.RemoveReference(lastRef))
 	b.write(b.dir, map[string]string{"a": "2\n"})
 	if _, err := b.push(); err == nil {
-		t.Error("overwrote commits that lab knows nothing of")
+		t.Error("overwrote unknown commits")
 	}
 }
 

@@ -35,7 +35,7 @@ type Remote struct {
 	Say    Commands
 	Now    func() time.Time
 
-	// Unlock removes the locks that a killed git left on references, and reports whether there were any; nil to leave them.
+	// Unlock removes reference locks of a killed git and reports whether there were any; may be nil.
 	Unlock func(ctx context.Context) (bool, error)
 }
 

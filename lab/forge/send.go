@@ -60,7 +60,7 @@ func (r Remote) remember(ctx context.Context, seen history, commit plumbing.Hash
 	return r.update(ctx, pack, c)
 }
 
-// update updates references atomically. References that a killed git left locked are unlocked.
+// update updates references atomically. It removes reference locks of a killed git.
 func (r Remote) update(ctx context.Context, pack []byte, commands ...*packp.Command) error {
 	err := r.tryUpdate(ctx, pack, commands)
 	if locked(err) && r.Unlock != nil {
@@ -75,7 +75,7 @@ func (r Remote) update(ctx context.Context, pack []byte, commands ...*packp.Comm
 	return nil
 }
 
-// locked reports whether the server may have failed to lock a reference. It words every failure of a transaction alike.
+// locked reports whether the server may have failed to lock a reference. All transaction failures have the same message.
 func locked(err error) bool {
 	return err != nil && slices.ContainsFunc([]string{"atomic transaction failed", "cannot lock ref", "failed to update ref"}, func(text string) bool {
 		return strings.Contains(err.Error(), text)

@@ -34,14 +34,14 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	defer cancel()
 	for tries := conflictTries; ; tries-- {
 		err := g.start(ctx, image, port, p)
-		// The docker command of a killed run goes on by itself: its container takes the name before it can be inspected.
+		// A killed run's docker command continues: its container takes the name before it can be inspected.
 		if tries == 1 || !docker.Said(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
 			return err
 		}
 	}
 }
 
-// How often, and how far apart, a container is made whose name was taken meanwhile.
+// Attempts to create a container whose name was taken meanwhile, and their interval
 const (
 	conflictTries = 20
 	conflictPause = 500 * time.Millisecond
@@ -76,7 +76,7 @@ func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	if err == nil {
 		switch {
 		case container.Paused():
-			p("letting it go on")
+			p("unpausing it")
 			err = g.docker.Unpause(ctx, g.name)
 		case !s.Running:
 			p("starting")
@@ -121,7 +121,7 @@ func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Pro
 			return err
 		}
 	}
-	p("making the container")
+	p("creating the container")
 	args := append([]string{"create", "--name", g.name, "--hostname", g.name, "--network", lab.NetworkName(g.lab)}, docker.Labels(labels)...)
 	args = append(args,
 		"--publish", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))+":"+httpPort, "--volume", g.name+":"+dataDir,
@@ -183,7 +183,7 @@ func (g *Gitea) volume(ctx context.Context) (bool, error) {
 	}
 	if strings.TrimSpace(string(out)) != g.lab {
 		return false, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "docker volume " + g.name + " exists and was not made by lab",
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "docker volume " + g.name + " exists and was not created by lab",
 			Cure: "choose another --name, or remove it: docker volume rm " + g.name,
 		}
 	}
@@ -262,12 +262,12 @@ func (g *Gitea) startError(ctx context.Context, how string, err error) error {
 	defer cancel()
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Err: err,
-		Cure: "docker logs " + g.name + " tells more; lab diagnose collects it, and lab up tries again",
+		Cure: "docker logs " + g.name + " shows details; lab diagnose collects them; lab up retries",
 	}
 	if out, lerr := g.docker.Output(ctx, nil, "logs", "--tail", "5", g.name); lerr == nil && len(out) > 0 {
 		e.Details = strings.Split(strings.TrimSpace(string(out)), "\n")
 	}
-	e.Details = append(e.Details, "what it holds is kept in the docker volume "+g.name)
+	e.Details = append(e.Details, "its data is kept in the docker volume "+g.name)
 	return e
 }
 

@@ -37,8 +37,8 @@ type entry struct {
 // files maps slash-separated paths to entries.
 type files map[string]entry
 
-// read stores all files that Git would commit as blobs. Ignored are files by .gitignore and .git/info/exclude, those of
-// an enclosing repository included, and nested repositories. Line ends are kept.
+// read stores all files that Git would commit as blobs. It skips files ignored by .gitignore and .git/info/exclude, including those of an enclosing repository, and
+// nested repositories. Line endings are kept.
 func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
 	patterns, base, err := t.outerPatterns()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unlockScript removes the locks of references in the repository $1 and prints them, once no git works there. The server kills git when its client is gone,
-// and git removes its locks on SIGTERM, not on SIGKILL.
+// unlockScript removes the locks of references in the repository $1 and prints them, once no git runs there. The server kills git when its client is gone, and git
+// removes its locks on SIGTERM, not on SIGKILL.
 const unlockScript = `cd "$1" || exit
 for i in $(seq 50); do
   busy=
@@ -18,14 +18,14 @@ for i in $(seq 50); do
   [ -n "$busy" ] || break
   sleep 0.2
 done
-[ -z "$busy" ] || { echo "git is still at work: process ${busy#/proc/}" >&2; exit 1; }
+[ -z "$busy" ] || { echo "git is still running: process ${busy#/proc/}" >&2; exit 1; }
 find refs packed-refs.lock HEAD.lock -name '*.lock' -print -delete 2>/dev/null
 true`
 
 // unlockTimeout bounds the script, which waits for 10 s.
 const unlockTimeout = 30 * time.Second
 
-// unlock removes the locks that a killed git left on the repository's references, and reports whether there were any.
+// unlock removes reference locks of a killed git and reports whether there were any.
 func (g *Gitea) unlock(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
 	defer cancel()

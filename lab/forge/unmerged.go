@@ -11,8 +11,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// unmerged returns an error for files that Git, in the middle of a merge or a rebase, left with its markers: a push would give them to every cluster. A file that
-// was edited since needs no git add.
+// unmerged returns an error for files with conflict markers during Git's own merge or rebase: a push would deliver them to every cluster. An edited file needs no
+// git add.
 func (t Tree) unmerged(up string) error {
 	var details []string
 	n := 0
@@ -35,7 +35,7 @@ func (t Tree) unmerged(up string) error {
 	return conflictError(count(n, "file")+" not merged yet", details, false, up)
 }
 
-// unmergedPaths returns the estate's files that are unmerged in the index of its repository; none if that cannot be read.
+// unmergedPaths returns the estate's files that are unmerged in the index of its repository, if readable.
 func (t Tree) unmergedPaths() []string {
 	top := t.repository()
 	if top == "" {
@@ -66,7 +66,7 @@ func (t Tree) unmergedPaths() []string {
 	return slices.Compact(names) // sorted, one entry for each side
 }
 
-// markersIn returns the line numbers, from 1, at which Git's conflicts begin.
+// markersIn returns the line numbers, from 1, of the starts of Git's conflicts.
 func markersIn(text string) []int {
 	var found []int
 	for i, line := range slices.Collect(strings.Lines(text)) {

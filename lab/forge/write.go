@@ -36,12 +36,12 @@ func (in *incoming) write(changes []change) error {
 }
 
 func (in *incoming) apply(root *os.Root, c change) error {
-	if c.Beside != "" {
+	if c.Aside != "" {
 		text, err := in.content(c.Theirs)
 		if err != nil {
 			return err
 		}
-		return replace(root, c.Beside, c.Theirs, text)
+		return replace(root, c.Aside, c.Theirs, text)
 	}
 	if c.Result == c.Was {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A pull that cannot write a file says so, is not over, and nothing is pushed until it is.
-func TestPullThatCannotWrite(t *testing.T) {
+// A failed pull reports the error and stays incomplete, and nothing is pushed until it is completed.
+func TestPullWriteError(t *testing.T) {
 	for _, name := range []string{"a", "bin.forge", "new"} {
 		b, notes := newPullBench(t)
 		b.write(b.dir, map[string]string{"a": "1\n", "bin": "1\x00"})
@@ -21,7 +21,7 @@ func TestPullThatCannotWrite(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if notes.data == nil {
-			t.Errorf("%s: no note is left", name)
+			t.Errorf("%s: no journal", name)
 		}
 		if _, err := b.push(); !coded(err, "conflict") {
 			t.Errorf("%s: pushed meanwhile: %v", name, err)
@@ -36,8 +36,8 @@ func TestPullThatCannotWrite(t *testing.T) {
 	}
 }
 
-// With its last file a folder goes, and those above it that held nothing else; any other stays.
-func TestPullLeavesNoEmptyFolders(t *testing.T) {
+// Empty folders are removed, including parents; others stay.
+func TestPullRemovesEmptyFolders(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"d/e/f": "1\n", "d/g/h": "1\n", "x/y/z": "1\n", "k": "1\n"})
 	_, err := b.push()
@@ -47,13 +47,13 @@ func TestPullLeavesNoEmptyFolders(t *testing.T) {
 	b.must(err)
 	for name, want := range map[string]bool{"d": true, "d/g": true, "d/e": false, "x": false} {
 		if _, err := os.Stat(filepath.Join(b.dir, name)); (err == nil) != want {
-			t.Errorf("%s is there: %t", name, err == nil)
+			t.Errorf("%s exists: %t", name, err == nil)
 		}
 	}
 }
 
-// What somebody saves between the look and the write is not written over, nor removed.
-func TestPullSeesWhatIsSavedMeanwhile(t *testing.T) {
+// Files saved during a pull are neither overwritten nor removed.
+func TestPullConcurrentSave(t *testing.T) {
 	for name, theirs := range map[string]string{"changed": "9\n", "removed": ""} {
 		b, _ := newPullBench(t)
 		b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n"})
@@ -77,8 +77,8 @@ func TestPullSeesWhatIsSavedMeanwhile(t *testing.T) {
 	}
 }
 
-// A program that others add can be run here.
-func TestPullOfANewProgram(t *testing.T) {
+// Executables of others are pulled as such.
+func TestPullExecutable(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	_, err := b.push()

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Command is a run of the git command line, so that the user's own settings count.
+// Command is a run of git with the user's own settings.
 type Command struct {
 	Dir    string // empty for none
 	Limit  time.Duration
-	Env    []string // beside the process's own
+	Env    []string // in addition to the process's
 	Config []string // "key=value"
 	Stdin  []byte
 }
 
-// Run returns what git printed, without the newline at the end. An error is git's own line that says why.
+// Run returns git's output without the trailing newline. An error contains git's own message.
 func (c Command) Run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("git %s took longer than %s", args[0], c.Limit))
 	defer cancel()
@@ -34,7 +34,7 @@ func (c Command) Run(ctx context.Context, args ...string) (string, error) {
 		all = append(all, "-c", setting)
 	}
 	cmd := exec.CommandContext(ctx, "git", append(all, args...)...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { // of a hook that lab may run in
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { // drop those of a hook that lab may run in
 		name, _, _ := strings.Cut(e, "=")
 		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}, name)
 	})

@@ -16,7 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Files returns the files of a commit. Symbolic links are followed within the repository, as os.Root does; a submodule is an empty folder.
+// Files returns the files of a commit. Symbolic links are followed within the repository, like os.Root; a submodule is an
+// empty folder.
 func (c *Clone) Files(commit string) (fs.FS, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +59,6 @@ func modeOf(m filemode.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// treeFS is the tree of a commit.
 type treeFS struct {
 	clone *Clone
 	nodes map[string]*node // by path
@@ -71,10 +71,10 @@ type node struct {
 	children []*node
 }
 
-// maxLinks is how many symbolic links a path may have, as in Linux.
+// maxLinks limits the symbolic links in a path, as in Linux.
 const maxLinks = 40
 
-// find returns the node of a path, links followed; of the last one only if that is asked for.
+// find returns the node of a path. It follows symbolic links, in the last element only if last is set.
 func (t *treeFS) find(op, name string, last bool) (*node, string, error) {
 	if !fs.ValidPath(name) {
 		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -104,7 +104,6 @@ func (t *treeFS) find(op, name string, last bool) (*node, string, error) {
 	return t.nodes[at], at, nil
 }
 
-// content reads a blob.
 func (t *treeFS) content(n *node) ([]byte, error) {
 	t.clone.mu.Lock()
 	defer t.clone.mu.Unlock()
@@ -135,7 +134,7 @@ func (t *treeFS) Open(name string) (fs.File, error) {
 	return &file{info: info{name: path.Base(name), mode: n.mode, size: int64(len(data))}, Reader: bytes.NewReader(data)}, nil
 }
 
-// Stat reads no content of a folder.
+// Stat does not list folders.
 func (t *treeFS) Stat(name string) (fs.FileInfo, error) {
 	n, _, err := t.find("stat", name, true)
 	if err != nil {
@@ -164,7 +163,7 @@ func (t *treeFS) ReadLink(name string) (string, error) {
 	return string(target), err
 }
 
-// info describes a node; the size of a blob needs its object.
+// info describes a node. Only a blob's object has its size.
 func (t *treeFS) info(n *node, name string) info {
 	i := info{name: name, mode: n.mode}
 	if !n.mode.IsDir() {

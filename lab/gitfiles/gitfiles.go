@@ -1,4 +1,4 @@
-// Package gitfiles reads a clone's references, and its files at any of them. It writes nothing.
+// Package gitfiles reads references and files of a clone. It is read-only.
 package gitfiles
 
 import (
@@ -19,21 +19,22 @@ import (
 // Clone is a Git repository, on disk or in memory.
 type Clone struct {
 	repo *git.Repository
-	mu   sync.Mutex // go-git's storage is for one reader at a time
+	mu   sync.Mutex // go-git's storage is not safe for concurrent use
 }
 
-// Open opens the clone whose root is dir, a linked work tree or a submodule too. One that is shallow is refused: what it lacks, no server would take from it.
+// Open opens the clone with root dir, possibly a linked work tree or submodule. A shallow clone is an error: it cannot be
+// pushed.
 func Open(dir string) (*Clone, error) {
 	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if errors.Is(err, git.ErrRepositoryNotExists) {
-		return nil, errors.New("it is no Git repository")
+		return nil, errors.New("not a Git repository")
 	}
 	if err != nil {
 		return nil, err
 	}
 	shallow, err := repo.Storer.Shallow()
 	if err == nil && len(shallow) > 0 {
-		err = errors.New("the clone is shallow: git fetch --unshallow --tags makes it whole")
+		err = errors.New("the clone is shallow: run git fetch --unshallow --tags")
 	}
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Open(dir string) (*Clone, error) {
 	return &Clone{repo: repo}, nil
 }
 
-// Of returns a repository that is open already.
+// Of wraps an open repository.
 func Of(repo *git.Repository) *Clone { return &Clone{repo: repo} }
 
 // Prefixes of references.
@@ -51,14 +52,15 @@ const (
 	origin = "refs/remotes/origin/"
 )
 
-// Reference is a branch or a tag of a clone, as its upstream has it.
+// Reference is a branch or tag of a clone, named as upstream.
 type Reference struct {
 	Name string // refs/heads/NAME or refs/tags/NAME
-	From string // in the clone: a branch that is there as origin's alone is refs/remotes/origin/NAME
+	From string // in the clone: refs/remotes/origin/NAME for a branch of origin only
 	Hash string // of a commit, or of an annotated tag
 }
 
-// References returns the clone's branches and tags, sorted by name. Branches that only origin has are among them: a fresh clone has one branch of its own.
+// References returns the clone's branches and tags, sorted by name. It includes branches of origin: a fresh clone has only
+// one local branch.
 func (c *Clone) References() ([]Reference, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +76,7 @@ func (c *Clone) References() ([]Reference, error) {
 			name = heads + branch
 		}
 		if ref.Type() != plumbing.HashReference || !strings.HasPrefix(name, heads) && !strings.HasPrefix(name, tags) {
-			return nil // origin/HEAD is a symbolic one
+			return nil // origin/HEAD is symbolic
 		}
 		if _, own := found[name]; !own || from == name {
 			found[name] = Reference{Name: name, From: from, Hash: ref.Hash().String()}
@@ -87,10 +89,10 @@ func (c *Clone) References() ([]Reference, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b Reference) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// commitHash is a commit's hash, maybe abbreviated.
+// commitHash matches a hash, possibly abbreviated.
 var commitHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// Commit resolves a revision as Argo CD does: a branch, a tag, a constraint that the newest tag meets, or a commit.
+// Commit resolves a revision like Argo CD: a branch, a tag, a version constraint, or a commit.
 func (c *Clone) Commit(revision string) (string, error) {
 	refs, err := c.References()
 	if err != nil {
@@ -112,7 +114,7 @@ func (c *Clone) Commit(revision string) (string, error) {
 	return "", fmt.Errorf("no branch, tag or commit %s", revision)
 }
 
-// newest returns the tag with the highest version that meets a constraint.
+// newest returns the tag with the highest version that satisfies a constraint.
 func newest(refs []Reference, constraint string) (best Reference, ok bool) {
 	if _, err := semver.NewVersion(constraint); err == nil {
 		return best, false
@@ -165,7 +167,6 @@ func (c *Clone) Follows(commit, other string) bool {
 	return err == nil && is
 }
 
-// tree returns the tree of a commit.
 func (c *Clone) tree(commit string) (*object.Tree, error) {
 	o, err := c.repo.CommitObject(plumbing.NewHash(commit))
 	if err != nil {

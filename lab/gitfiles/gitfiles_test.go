@@ -12,7 +12,6 @@ import (
 	"homelab/lab/gitfiles"
 )
 
-// git runs git in dir, with an identity of the test's own.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@lab.invalid"}, args...)...)
@@ -128,7 +127,7 @@ func TestFollows(t *testing.T) {
 	}
 	first, last := git(t, dir, "rev-parse", "v1.0.0"), git(t, dir, "rev-parse", "origin/release/1")
 	if !clone.Follows(last, first) || clone.Follows(first, last) || clone.Follows(last, strings.Repeat("1", 40)) {
-		t.Error("the history is not as it was made")
+		t.Error("wrong history")
 	}
 }
 
@@ -193,13 +192,13 @@ func TestLinks(t *testing.T) {
 	for _, name := range []string{"out/x", "out", "round", "root", "none", "../base"} {
 		if f, err := fsys.Open(name); err == nil {
 			f.Close()
-			t.Errorf("%s was opened", name)
+			t.Errorf("opened %s", name)
 		}
 	}
 }
 
 func TestOpenFolder(t *testing.T) {
-	if _, err := gitfiles.Open(t.TempDir()); err == nil || err.Error() != "it is no Git repository" {
+	if _, err := gitfiles.Open(t.TempDir()); err == nil || err.Error() != "not a Git repository" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package interrupt hears the Ctrl-C after the first, which ended a context, and outlives readers that go away.
+// Package interrupt handles a second Ctrl-C, and output that nobody reads.
 package interrupt
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Second is closed by the interrupt that comes after the one that ended ctx: what is being put back is given up then. done ends the listening.
+// Second returns a channel that is closed by the first interrupt after ctx ended. done stops the listening.
 func Second(ctx context.Context) (again <-chan struct{}, done func()) {
 	second, over := make(chan struct{}), make(chan struct{})
 	detach := context.AfterFunc(ctx, func() {
@@ -27,7 +27,7 @@ func Second(ctx context.Context) (again <-chan struct{}, done func()) {
 	}
 }
 
-// Outlive keeps the program going when nobody reads what it prints any more, as in lab up |& head, until done is called: what it changes is not left half done.
+// Outlive ignores SIGPIPE until done is called, so that a change completes though its reader is gone, as in lab up |& head.
 func Outlive() (done func()) {
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)

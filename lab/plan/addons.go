@@ -21,7 +21,7 @@ func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab
 	case len(o.Strayed) > 0:
 		s.Action, s.Reason = lab.ActionRepair, summary(o.Strayed)
 	case len(o.Behind) > 0:
-		s.Action, s.Reason = lab.ActionRepair, "not yet compared again: "+summary(o.Behind)
+		s.Action, s.Reason = lab.ActionRepair, "not yet refreshed: "+summary(o.Behind)
 	case len(waiting) > 0:
 		s.Action, s.Reason = lab.ActionRepair, "not in sync: "+summary(waiting)
 	default:

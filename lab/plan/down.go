@@ -16,8 +16,8 @@ type Standing struct {
 	Abandon  []string // attached clusters to leave unchanged
 }
 
-// Down returns the steps that take down a lab. First the engine removes what it installed in attached clusters, and these are released, while the hub still
-// exists: a run that fails before that has lost nothing.
+// Down returns the steps that take down a lab. While the hub still exists, the engine removes its objects from attached
+// clusters, and these are released.
 func Down(o Standing) []lab.Step {
 	var steps []lab.Step
 	var all []string
@@ -27,7 +27,7 @@ func Down(o Standing) []lab.Step {
 	}
 	var withdrawn []string
 	if attached := Attached(o); len(attached) > 0 {
-		remove(KindEngine, KindEngine, "", "takes back what it brought to "+strings.Join(attached, ", "), nil)
+		remove(KindEngine, KindEngine, "", "removes its objects from "+strings.Join(attached, ", "), nil)
 		withdrawn = []string{KindEngine}
 	}
 	names := slices.Sorted(maps.Keys(o.Clusters))
@@ -37,9 +37,9 @@ func Down(o Standing) []lab.Step {
 			continue
 		}
 		if slices.Contains(o.Abandon, name) {
-			remove(id(KindCluster, name), KindCluster, name, "abandoned as it is", nil)
+			remove(id(KindCluster, name), KindCluster, name, "abandoned unchanged", nil)
 		} else {
-			remove(id(KindCluster, name), KindCluster, name, "released, and lives on", withdrawn)
+			remove(id(KindCluster, name), KindCluster, name, "released, keeps running", withdrawn)
 		}
 		released = append(released, id(KindCluster, name))
 	}

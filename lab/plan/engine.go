@@ -14,13 +14,12 @@ func engineStep(d Desired, o Observed, hub string) lab.Step {
 	return s
 }
 
-// engineAction returns what an engine of which something is known needs.
 func engineAction(seen Engine, inputs string) (lab.Action, string) {
 	switch {
 	case !seen.Installed:
 		return lab.ActionCreate, "absent"
 	case seen.Status != "deployed":
-		return lab.ActionRepair, "its release is " + seen.Status
+		return lab.ActionRepair, "release is " + seen.Status
 	case seen.Inputs != inputs:
 		return lab.ActionUpdate, "chart or values changed"
 	case !seen.Ready:
@@ -29,7 +28,8 @@ func engineAction(seen Engine, inputs string) (lab.Action, string) {
 	return lab.ActionNone, "runs"
 }
 
-// spokeEngineSteps are for spokes that run an engine of their own. A cluster that outlives the lab gets its engine after the hub, which takes it back.
+// spokeEngineSteps returns the steps for spokes' own engines. An attached cluster gets its engine after the hub, which
+// later removes it.
 func spokeEngineSteps(d Desired, o Observed, hub string, before []lab.Step) []lab.Step {
 	var steps []lab.Step
 	for _, c := range d.Clusters {
@@ -41,8 +41,8 @@ func spokeEngineSteps(d Desired, o Observed, hub string, before []lab.Step) []la
 			s.Needs = append(s.Needs, KindEngine)
 		}
 		switch seen, known := o.Engines[c.Name]; {
-		case made(before, id(KindCluster, c.Name)):
-			s.Action, s.Reason = lab.ActionCreate, "the cluster is made"
+		case creates(before, id(KindCluster, c.Name)):
+			s.Action, s.Reason = lab.ActionCreate, "the cluster is created"
 		case !known:
 			s.Action, s.Reason = lab.ActionRepair, "the cluster "+unreachableReason(o.Clusters[c.Name])
 		default:
@@ -53,8 +53,8 @@ func spokeEngineSteps(d Desired, o Observed, hub string, before []lab.Step) []la
 	return steps
 }
 
-// made reports whether a step creates or recreates its cluster.
-func made(steps []lab.Step, id string) bool {
+// creates reports whether a step creates or recreates its cluster.
+func creates(steps []lab.Step, id string) bool {
 	for _, s := range steps {
 		if s.ID == id {
 			return s.Action == lab.ActionCreate || s.Action == lab.ActionRecreate
@@ -63,7 +63,8 @@ func made(steps []lab.Step, id string) bool {
 	return false
 }
 
-// withoutEngine is what is observed once the former engine is gone. It may be of the same type, and what is seen of the one is the other's.
+// withoutEngine returns the state after the former engine is removed. Its observed state must not count for a new one of
+// the same type.
 func withoutEngine(d Desired, o Observed) Observed {
 	o.Engine, o.Engines, o.Bridge, o.Registered = Engine{}, map[string]Engine{}, nil, nil
 	o.Root, o.Applications, o.Strayed, o.Behind = false, nil, nil, nil
@@ -73,11 +74,11 @@ func withoutEngine(d Desired, o Observed) Observed {
 	return o
 }
 
-// retireStep removes the former engine once all clusters run: what it applied there is to lose its traces.
+// retireStep removes the former engine once all clusters run, as it removes its metadata from objects there.
 func retireStep(o Observed, before []lab.Step) lab.Step {
 	s := lab.Step{
-		ID: KindRetire, Kind: KindRetire, Action: lab.ActionDelete, Reason: o.Former + " makes way; what it applied stays",
-		Loses: o.Former + ": its settings, its history, its objects; what it applied stays",
+		ID: KindRetire, Kind: KindRetire, Action: lab.ActionDelete, Reason: o.Former + " is replaced; its applied objects remain",
+		Loses: o.Former + ": its settings, its history, its own objects; applied objects remain",
 	}
 	for _, b := range before {
 		if b.Kind == KindCluster {

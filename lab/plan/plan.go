@@ -17,14 +17,14 @@ const (
 	KindNetwork   = "network"
 	KindForge     = "forge"
 	KindCluster   = "cluster"
-	KindRetire    = "retire" // the engine that another replaces
+	KindRetire    = "retire" // the replaced engine
 	KindEngine    = "engine"
 	KindEstate    = "estate"
 	KindBridge    = "bridge"
 	KindAddons    = "addons"
 )
 
-// Desired is the desired state. Digests are of inputs, which are known before anything is built.
+// Desired is the desired state. Digests are of inputs, known in advance.
 type Desired struct {
 	Clusters  []Cluster // hub first
 	Forge     string    // digest of the forge's inputs
@@ -41,7 +41,7 @@ type Cluster struct {
 	Role   lab.Role
 	Inputs string   // digest of its inputs
 	Images []string // digests of the images that it should hold
-	Engine string   // of a spoke's own engine, as Desired.Engine is of the hub's; empty where the hub's drives it
+	Engine string   // like Desired.Engine, for a spoke's own engine; else empty
 
 	Attached bool // run by someone else
 }
@@ -55,13 +55,13 @@ type Observed struct {
 	Forge        Forge
 	Clusters     map[string]lab.ClusterState
 	Hub          bool   // the hub answered
-	Former       string // title of the engine that is replaced; empty for none
+	Former       string // title of the replaced engine, or empty
 	Engine       Engine
-	Engines      map[string]Engine   // spokes' own; those of clusters that did not answer are absent
+	Engines      map[string]Engine   // spokes' own; unreachable clusters are absent
 	Bridge       map[string][]string // cluster -> differences of its registration; unregistered clusters are absent
 	Registered   []string            // clusters registered on the hub
 	Estate       []string            // differences between forge and working tree, including charts and webhook
-	Root         bool                // the root application is as wanted
+	Root         bool                // the root application is up to date
 	Applications []lab.Application
 	Strayed      []string // descriptions of missing or modified parts of the root application and its repositories
 	Behind       []string // applications compared with an older commit than the forge's head, or with a former cluster
@@ -148,7 +148,7 @@ func imagesStep(o Observed) lab.Step {
 }
 
 func networkStep(o Observed) lab.Step {
-	s := lab.Step{ID: KindNetwork, Kind: KindNetwork, Action: lab.ActionNone, Reason: "as it was"}
+	s := lab.Step{ID: KindNetwork, Kind: KindNetwork, Action: lab.ActionNone, Reason: "unchanged"}
 	if !o.Network {
 		s.Action, s.Reason = lab.ActionCreate, "absent"
 	}
@@ -159,17 +159,17 @@ func forgeStep(d Desired, o Observed) lab.Step {
 	s := lab.Step{ID: KindForge, Kind: KindForge, Needs: []string{KindNetwork}}
 	switch {
 	case !o.Forge.Exists && o.Forge.Lost:
-		s.Action, s.Reason = lab.ActionCreate, "its volume is gone"
+		s.Action, s.Reason = lab.ActionCreate, "volume is gone"
 	case !o.Forge.Exists:
 		s.Action, s.Reason = lab.ActionCreate, "absent"
 	case !o.Forge.Running:
 		s.Action, s.Reason = lab.ActionRepair, "stopped"
 	case o.Forge.Inputs != d.Forge:
-		s.Action, s.Reason = lab.ActionUpdate, "its image or settings changed"
+		s.Action, s.Reason = lab.ActionUpdate, "image or settings changed"
 	case !o.Forge.Answers:
-		s.Action, s.Reason = lab.ActionRepair, "it does not answer"
+		s.Action, s.Reason = lab.ActionRepair, "does not answer"
 	case !o.Forge.Prepared:
-		s.Action, s.Reason = lab.ActionRepair, "it was not prepared"
+		s.Action, s.Reason = lab.ActionRepair, "not prepared"
 	default:
 		s.Action, s.Reason = lab.ActionNone, "runs"
 	}
@@ -189,9 +189,9 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	case seen.Attached != c.Attached:
 		recreate(ReasonProvider)
 	case slices.Contains(d.Recreate, c.Name):
-		recreate("asked for")
+		recreate("requested")
 	case seen.Made == lab.MadeHalf:
-		s.Action, s.Reason = lab.ActionRepair, "a run that did not end left it half made"
+		s.Action, s.Reason = lab.ActionRepair, "half created by an unfinished run"
 	case seen.Made == lab.MadeWhole && seen.Inputs != c.Inputs && !c.Attached:
 		recreate(ReasonRemake)
 	case !seen.Running:
@@ -199,13 +199,13 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 	case !seen.Answers:
 		s.Action, s.Reason = lab.ActionRepair, seen.Fault
 	case seen.Made == lab.MadeUnknown:
-		s.Action, s.Reason = lab.ActionRepair, "it bears no mark, and is kept"
+		s.Action, s.Reason = lab.ActionRepair, "unmarked, so kept"
 	case seen.Gone > 0:
 		s.Action, s.Reason = lab.ActionRepair, fmt.Sprintf("%d of %d nodes are gone", seen.Gone, seen.Gone+len(seen.Nodes))
 	case !seen.Ready:
 		s.Action, s.Reason = lab.ActionRepair, "not ready"
 	case !seen.Marked:
-		s.Action, s.Reason = lab.ActionRepair, "a run ended before all of its marks were written"
+		s.Action, s.Reason = lab.ActionRepair, "marks missing from an unfinished run"
 	case !containsAll(seen.Images, c.Images):
 		s.Action, s.Reason = lab.ActionUpdate, "images changed"
 	default:
@@ -219,7 +219,7 @@ func containsAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
-// ReasonProvider is the reason of a cluster step that cannot be carried out: a cluster cannot change its provider.
+// ReasonProvider is the reason of an impossible step: a cluster cannot change its provider.
 const ReasonProvider = "spec.provider changed"
 
 // ReasonRemake is the reason of a cluster step that requires recreation by kind.
@@ -243,7 +243,7 @@ func hubStep(o Observed, hub, kind, cluster string, needs ...string) (s lab.Step
 		s.ID = id(kind, cluster)
 	}
 	if o.newHub {
-		s.Action, s.Reason = lab.ActionCreate, "the hub is made again"
+		s.Action, s.Reason = lab.ActionCreate, "the hub is recreated"
 		return s, true
 	}
 	if c := o.Clusters[hub]; c.Exists && !o.Hub {
@@ -257,7 +257,7 @@ func hubStep(o Observed, hub, kind, cluster string, needs ...string) (s lab.Step
 func unreachableReason(c lab.ClusterState) string {
 	switch {
 	case c.Made == lab.MadeHalf:
-		return "was half made"
+		return "was half created"
 	case !c.Running:
 		return "is " + c.Fault
 	}
@@ -274,7 +274,7 @@ func estateStep(o Observed, before []lab.Step) lab.Step {
 	case len(o.Estate) > 0:
 		s.Action, s.Reason = lab.ActionUpdate, summary(o.Estate)
 	default:
-		s.Action, s.Reason = lab.ActionNone, "as the working tree"
+		s.Action, s.Reason = lab.ActionNone, "matches the working tree"
 	}
 	return s
 }
@@ -294,7 +294,7 @@ func bridgeStep(c Cluster, o Observed, hub string, before []lab.Step) lab.Step {
 	case len(diff) > 0:
 		s.Action, s.Reason = lab.ActionUpdate, summary(diff)
 	default:
-		s.Action, s.Reason = lab.ActionNone, "as it was"
+		s.Action, s.Reason = lab.ActionNone, "unchanged"
 	}
 	return s
 }
@@ -307,7 +307,7 @@ func leftSteps(d Desired, o Observed, hub string) []lab.Step {
 		if !d.Prune {
 			if exists {
 				steps = append(steps, lab.Step{
-					ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionNone, Reason: "left the estate, and is kept: lab up --prune removes it",
+					ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionNone, Reason: "left the estate, kept: lab up --prune removes it",
 				})
 			}
 			continue
@@ -323,7 +323,7 @@ func leftSteps(d Desired, o Observed, hub string) []lab.Step {
 		}
 		s := lab.Step{ID: id(KindCluster, name), Kind: KindCluster, Cluster: name, Action: lab.ActionDelete, Reason: "left the estate", Loses: lossOf(name)}
 		if o.Clusters[name].Attached {
-			s.Reason, s.Loses = "left the estate, and is released", "what lab brought to cluster "+name
+			s.Reason, s.Loses = "left the estate, released", "lab's objects in cluster "+name
 		}
 		if registered {
 			s.Needs = []string{forget.ID}

@@ -53,7 +53,6 @@ func edit(o *Observed, cluster string, change func(*lab.ClusterState)) {
 	o.Clusters[cluster] = c
 }
 
-// makeSilent makes a complete cluster's API unresponsive.
 func makeSilent(c *lab.ClusterState) {
 	c.Answers, c.Ready, c.Kubernetes, c.Images, c.Fault = false, false, "", nil, "its API does not answer"
 }
@@ -62,7 +61,6 @@ func hubUnknown(o *Observed) {
 	o.Hub, o.Engine, o.Bridge, o.Registered, o.Applications, o.Root = false, Engine{}, nil, nil, nil, false
 }
 
-// standalone gives every spoke an engine of its own.
 func standalone(d *Desired, o *Observed) {
 	o.Engines = map[string]Engine{}
 	for i, c := range d.Clusters {
@@ -251,7 +249,7 @@ func TestBuildOrder(t *testing.T) {
 		for _, s := range Build(d, o) {
 			for _, need := range s.Needs {
 				if !slices.Contains(seen, need) {
-					t.Errorf("%s: %s needs %s, which does not come before it", name, s.ID, need)
+					t.Errorf("%s: %s needs %s, which does not precede it", name, s.ID, need)
 				}
 			}
 			seen = append(seen, s.ID)
@@ -259,7 +257,8 @@ func TestBuildOrder(t *testing.T) {
 	}
 }
 
-// Without a flag a plan deletes nothing, and recreates only what lab's record proves to be half created, or what the caller refuses (spec.kind changed).
+// Without flags a plan deletes nothing, and only recreates clusters recorded as half created, or with spec.kind changed,
+// which the caller rejects.
 func TestBuildKeepsClusters(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		for _, running := range []bool{false, true} {

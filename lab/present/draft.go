@@ -8,7 +8,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// Draft is how an estate beside repositories was made; nothing for nil.
+// Draft converts a draft, or nil to nothing.
 func Draft(d *draft.Draft) ui.DraftInfo {
 	if d == nil {
 		return ui.DraftInfo{}

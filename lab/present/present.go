@@ -1,4 +1,4 @@
-// Package present puts what the core and the adapters know into the terms of lab/ui, as its contract and its screens have them. It prints nothing.
+// Package present converts results of the core and the adapters to the types of lab/ui. It prints nothing.
 package present
 
 import (
@@ -20,7 +20,7 @@ import (
 	"homelab/lab/workspace"
 )
 
-// Status is how a lab stands, with what a reader may do about it.
+// Status converts the state of a lab, with commands to act on it.
 func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	res := ui.Status{
 		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
@@ -34,7 +34,7 @@ func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	return res
 }
 
-// Credentials open the services of a lab: the engine, if it has a UI, then the forge.
+// Credentials returns the credentials of the engine, if it has a UI, and the forge.
 func Credentials(l *up.Lab) []ui.Credential {
 	var list []ui.Credential
 	if l.Definition.UI {
@@ -43,7 +43,7 @@ func Credentials(l *up.Lab) []ui.Credential {
 	return append(list, ui.Credential{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword})
 }
 
-// Summary is the last screen of a run that changed something.
+// Summary returns the last screen of a run with changes.
 func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, stories []string) ui.Summary {
 	times := map[string]time.Duration{}
 	for i, s := range out.Result.Steps {
@@ -65,14 +65,14 @@ func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, s
 	return s
 }
 
-// Origin says in a word or two where images come from; supply.Supply.Why says at length.
+// Origin briefly describes where images come from; supply.Supply.Why has the details.
 func Origin(o lab.Origin) string {
 	return map[lab.Origin]string{
-		lab.OriginEngine: "images at hand", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
+		lab.OriginEngine: "local images", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
 	}[o]
 }
 
-// Report is what the checks of the machine found.
+// Report converts the results of the machine's checks.
 func Report(report doctor.Report) []ui.Row {
 	symbols := map[doctor.Status]ui.Symbol{
 		doctor.StatusOK: ui.SymbolOK, doctor.StatusWarn: ui.SymbolWarning, doctor.StatusFail: ui.SymbolFailed, doctor.StatusSkip: ui.SymbolWaiting,
@@ -89,18 +89,18 @@ func Bundle(items []supply.Item) ui.BundleResult {
 	var res ui.BundleResult
 	for _, i := range items {
 		res.Items = append(res.Items, ui.BundleItem{
-			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.AtHand,
+			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.Present,
 		})
 	}
 	return res
 }
 
-// Snapshot is one that is whole.
+// Snapshot converts a complete snapshot.
 func Snapshot(o snapshot.Snapshot) ui.Snapshot {
 	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes, Pruned: o.Pruned}
 }
 
-// Snapshots are those of a lab.
+// Snapshots lists a lab's snapshots.
 func Snapshots(labName string, list []snapshot.Snapshot) ui.SnapshotListResult {
 	res := ui.SnapshotListResult{Lab: labName}
 	for _, o := range list {
@@ -109,7 +109,7 @@ func Snapshots(labName string, list []snapshot.Snapshot) ui.SnapshotListResult {
 	return res
 }
 
-// Kubeconfigs are a value for KUBECONFIG, and what it is made of.
+// Kubeconfigs returns a value for KUBECONFIG and its parts.
 func Kubeconfigs(labName string, files []cluster.Kubeconfig) ui.KubeconfigResult {
 	info := ui.KubeconfigResult{Lab: labName}
 	var paths []string
@@ -121,7 +121,7 @@ func Kubeconfigs(labName string, files []cluster.Kubeconfig) ui.KubeconfigResult
 	return info
 }
 
-// Log is the forge's commits.
+// Log lists the forge's commits.
 func Log(commits []forge.Commit) ui.LogResult {
 	var res ui.LogResult
 	for _, k := range commits {
@@ -130,16 +130,16 @@ func Log(commits []forge.Commit) ui.LogResult {
 	return res
 }
 
-// Pull is what a pull did.
+// Pull converts the result of a pull.
 func Pull(res forge.PullResult, dry bool) ui.PullResult {
 	out := ui.PullResult{Commit: res.Commit, DryRun: dry, Commits: Log(res.Commits).Commits, Committed: res.Committed, Reason: res.Reason, Next: res.Next}
 	for _, f := range res.Files {
-		out.Files = append(out.Files, ui.PullFile{Path: f.Path, Did: f.Did, Note: f.Note, Lines: f.Lines, Beside: f.Beside})
+		out.Files = append(out.Files, ui.PullFile{Path: f.Path, Did: f.Did, Note: f.Note, Lines: f.Lines, Beside: f.Aside})
 	}
 	return out
 }
 
-// Promotion is a promotion before it is written.
+// Promotion converts a planned promotion.
 func Promotion(p promote.Promotion) ui.PromoteResult {
 	return ui.PromoteResult{
 		Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.Edits[0].File, Files: slices.Sorted(maps.Keys(p.Changed())),
@@ -147,14 +147,14 @@ func Promotion(p promote.Promotion) ui.PromoteResult {
 	}
 }
 
-// Down is what became of a lab's things, with what there is to say of those that stay.
+// Down converts a removal, with notes about remaining parts.
 func Down(ws *workspace.Workspace, r up.Removal) (ui.DownResult, []string) {
 	var notes []string
 	for _, s := range r.Stays {
 		notes = append(notes, "left behind: "+s)
 	}
 	if len(r.Kept) > 0 {
-		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+r.Kept[0])+" begins with it, "+ws.Command("lab down --snapshots")+" removes")
+		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+r.Kept[0])+" restores it, "+ws.Command("lab down --snapshots")+" removes it")
 	}
 	return ui.DownResult{Lab: ws.Name, Removed: r.Removed, Kept: r.Kept, Stays: r.Stays}, notes
 }

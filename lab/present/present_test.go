@@ -29,7 +29,7 @@ func same(t *testing.T, got, want any) {
 	}
 }
 
-func TestStatusSaysWhatToDo(t *testing.T) {
+func TestStatusAndSummary(t *testing.T) {
 	l := &up.Lab{
 		Definition: engine.Definition{Type: "argocd", Title: "argo cd", UI: true}, Ports: state.Ports{Engine: 8080, Forge: 3000},
 		Creds: state.Credentials{EngineUser: "admin", EnginePassword: "p", ForgeUser: "lab", ForgePassword: "q"}, Estate: &lab.Estate{Addons: []lab.Addon{{Name: "podinfo"}}},
@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 	taken := time.Date(2026, 11, 22, 16, 14, 41, 5, time.UTC)
 	same(t, Report(doctor.Report{Checks: []doctor.Check{{Title: "docker", Status: doctor.StatusWarn, Found: "old", Cure: "update it"}}}),
 		[]ui.Row{{Symbol: ui.SymbolWarning, Title: "docker", Text: "old", Cure: "update it"}})
-	same(t, Bundle([]supply.Item{{Kind: supply.KindImage, Name: "node", Size: 7, Origin: lab.OriginSource, AtHand: true}}),
+	same(t, Bundle([]supply.Item{{Kind: supply.KindImage, Name: "node", Size: 7, Origin: lab.OriginSource, Present: true}}),
 		ui.BundleResult{Items: []ui.BundleItem{{Kind: "image", Name: "node", Bytes: 7, Origin: "source", AtHand: true}}})
 	same(t, Snapshots("demo", []snapshot.Snapshot{{Name: "ready", Taken: taken, Contents: snapshot.Contents{Clusters: map[string][]string{"hub": nil, "dev": nil}}}}),
 		ui.SnapshotListResult{Lab: "demo", Snapshots: []ui.Snapshot{{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}}}})
@@ -80,7 +80,7 @@ func TestSteps(t *testing.T) {
 		"passed":      {scenario.StepResult{Verdict: scenario.Passed}, ui.SymbolOK, nil},
 		"unmet":       {scenario.StepResult{Verdict: scenario.Failed, Unmet: unmet}, ui.SymbolFailed, seen},
 		"broken":      {scenario.StepResult{Verdict: scenario.Broken, Error: "e"}, ui.SymbolFailed, []ui.Entry{{Name: "error", Text: "e"}}},
-		"interrupted": {scenario.StepResult{Verdict: scenario.Interrupted}, ui.SymbolWarning, []ui.Entry{{Text: "interrupted; the lab is put back"}}},
+		"interrupted": {scenario.StepResult{Verdict: scenario.Interrupted}, ui.SymbolWarning, []ui.Entry{{Text: "interrupted; restoring the lab"}}},
 		"left":        {scenario.StepResult{Verdict: scenario.Interrupted, Verb: leave, Unmet: unmet}, ui.SymbolWarning, seen},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestSteps(t *testing.T) {
 		})
 	}
 	same(t, ToPutBack(scenario.StepResult{Number: 4, Back: []string{"git main"}}, 0),
-		ui.StoryLine{Number: 4, Title: "ctrl-c again leaves what is not put back yet", Symbol: ui.SymbolWaiting, Detail: []ui.Entry{{Name: "to do", Text: "git main"}}})
+		ui.StoryLine{Number: 4, Title: "ctrl-c again skips the remaining restores", Symbol: ui.SymbolWaiting, Detail: []ui.Entry{{Name: "to do", Text: "git main"}}})
 	same(t, Verdict(&scenario.Result{Verdict: scenario.Skipped, Reason: "no spoke"}, ""), "skipped: no spoke")
 	r := &scenario.Result{Scenario: "drift", Verdict: scenario.Failed, Took: 2 * time.Second, Reason: "r"}
 	same(t, Verdict(r, "/p"), "failed in "+ui.Duration(r.Took)+": r   timeline: /p")

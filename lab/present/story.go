@@ -19,7 +19,7 @@ func Scenarios(list []*scenario.Scenario) ui.ScenarioList {
 	return out
 }
 
-// Scenario is a story, step by step.
+// Scenario converts a story and its steps.
 func Scenario(one *scenario.Scenario) ui.ScenarioShow {
 	out := ui.ScenarioShow{
 		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: one.Requires.Engine, Clusters: one.Requires.Clusters,
@@ -32,10 +32,10 @@ func Scenario(one *scenario.Scenario) ui.ScenarioShow {
 	return out
 }
 
-// leave is the verb of the last step of every story.
+// leave is the verb of every story's last step.
 const leave = "leave"
 
-// Step is a step of a story that begins or has ended, since the story's beginning.
+// Step converts a step that starts or has ended, since after the story's start.
 func Step(r scenario.StepResult, since time.Duration) ui.StoryLine {
 	l := ui.StoryLine{Number: r.Number, Title: r.Title, Took: r.Took, Since: since}
 	switch {
@@ -45,7 +45,7 @@ func Step(r scenario.StepResult, since time.Duration) ui.StoryLine {
 	case r.Verdict == scenario.Interrupted:
 		l.Symbol = ui.SymbolWarning
 		if r.Verb != leave {
-			l.Detail = []ui.Entry{{Name: "", Text: "interrupted; the lab is put back"}}
+			l.Detail = []ui.Entry{{Name: "", Text: "interrupted; restoring the lab"}}
 		} else if r.Unmet != nil {
 			l.Detail = failure(r)
 		}
@@ -56,17 +56,17 @@ func Step(r scenario.StepResult, since time.Duration) ui.StoryLine {
 	return l
 }
 
-// ToPutBack says of a step that begins after an interrupt what the next one would leave.
+// ToPutBack lists what a second interrupt would leave unrestored.
 func ToPutBack(r scenario.StepResult, since time.Duration) ui.StoryLine {
 	l := Step(r, since)
-	l.Title, l.Symbol = "ctrl-c again leaves what is not put back yet", ui.SymbolWaiting
+	l.Title, l.Symbol = "ctrl-c again skips the remaining restores", ui.SymbolWaiting
 	for _, what := range r.Back {
 		l.Detail = append(l.Detail, ui.Entry{Name: "to do", Text: what})
 	}
 	return l
 }
 
-// failure says what a step expected, and what was seen instead.
+// failure returns the expected and the observed state of a failed step.
 func failure(r scenario.StepResult) []ui.Entry {
 	if r.Unmet == nil {
 		return []ui.Entry{{Name: "error", Text: r.Error}}
@@ -82,7 +82,7 @@ func failure(r scenario.StepResult) []ui.Entry {
 	return list
 }
 
-// Verdict is the last line of a story; page is where its timeline is, empty where it has none.
+// Verdict returns the last line of a story; page is its timeline, or empty.
 func Verdict(r *scenario.Result, page string) string {
 	line := fmt.Sprintf("%s in %s", r.Verdict, ui.Duration(r.Took))
 	switch {
@@ -97,7 +97,7 @@ func Verdict(r *scenario.Result, page string) string {
 	return line
 }
 
-// Run is a series as the contract has it.
+// Run converts a series.
 func Run(labName string, played series.Outcome) ui.ScenarioRun {
 	out := ui.ScenarioRun{Lab: labName, Seconds: ui.Seconds(played.Took), Verdict: string(scenario.WorstVerdict(played.Results))}
 	for i, r := range played.Results {

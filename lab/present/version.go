@@ -7,7 +7,7 @@ import (
 	"homelab/lab/ui"
 )
 
-// Version is that of the program, and of what it carries.
+// Version returns the versions of the program and of its parts.
 func Version() ui.VersionResult {
 	v := ui.VersionResult{Version: "dev", Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

@@ -22,22 +22,22 @@ import (
 type Promotion struct {
 	Addon, From, To string
 	Was, Version    string // pinned version of To before and after
-	Edits           []Edit // the one for the lab's engine first
+	Edits           []Edit // the lab's engine first
 	Notes           []string
 }
 
 // Edit is a change of one file.
 type Edit struct {
-	Engine        lab.EngineType // that reads the file
-	File          string         // path within the estate
+	Engine        lab.EngineType // reader of the file
+	File          string         // path in the estate
 	Was           string         // version before
 	Before, After []byte
 }
 
 func (e Edit) changes() bool { return string(e.Before) != string(e.After) }
 
-// Plan computes a promotion without writing it. An addon's pin for the other engine, where the estate holds one, is changed too; where that cannot be, a note
-// says why. Errors are *lab.Error.
+// Plan computes a promotion without writing it. It also changes a pin for the other engine, or adds a note why it cannot.
+// Errors are *lab.Error.
 func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	a, ok := est.Addon(addon)
 	if !ok {
@@ -48,7 +48,7 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 	}
 	version, _ := a.Version(from)
 	if version == "" {
-		return Promotion{}, refuse(fmt.Sprintf("%s pins no version in %s", addon, a.File), "an addon whose chart is in the estate is the same in every environment")
+		return Promotion{}, refuse(fmt.Sprintf("%s pins no version in %s", addon, a.File), "an addon with its chart in the estate is the same in every environment")
 	}
 	p := Promotion{Addon: addon, From: from, To: to, Version: version}
 	engine, other := est.Hub().Engine.Type, lab.EngineFlux
@@ -79,27 +79,26 @@ func Plan(est *lab.Estate, addon, from, to string) (Promotion, error) {
 
 func orNone(version string) string { return cmp.Or(version, "no version") }
 
-// edit changes the pin of an addon as an engine has it.
 func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Edit, error) {
 	pin, own := a.Positions[key(p.To)]
 	if !own {
 		_, at := a.Version(p.From)
-		cure := fmt.Sprintf("give it one in the generators of %s, as environment %s has at line %d", a.File, p.From, at.Line)
+		cure := fmt.Sprintf("pin one in the generators of %s, like environment %s in line %d", a.File, p.From, at.Line)
 		if engine == lab.EngineFlux {
-			cure = fmt.Sprintf("give it one as environment %s has at %s, and run lab generate", p.From, at)
+			cure = fmt.Sprintf("pin one like environment %s at %s, and run lab generate", p.From, at)
 		}
-		return Edit{}, refuse(fmt.Sprintf("%s has no version of its own in environment %s", a.Name, p.To), cure)
+		return Edit{}, refuse(fmt.Sprintf("%s has no pinned version in environment %s", a.Name, p.To), cure)
 	}
 	if r, mounted := repositoryOf(est, pin.File); mounted {
-		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s is in the repository %s, at %s, which lab does not write to", a.Name, p.To, r.URL, pin),
+		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s is in repository %s, at %s, which lab does not write to", a.Name, p.To, r.URL, pin),
 			"set it to "+p.Version+" there, and run lab up; or commit it to the mirror: lab git url "+r.Name)
 	}
 	if pin.Column == 0 {
-		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes out of a template, at %s", a.Name, p.To, pin), "change it by hand, where the template takes it from")
+		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes from a template, at %s", a.Name, p.To, pin), "change the template's input by hand")
 	}
 	for _, env := range slices.Sorted(maps.Keys(a.Versions)) {
 		if env != p.To && a.Positions[key(env)] == pin {
-			return Edit{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", p.To, env, a.Name, pin), "give "+p.To+" a version of its own there")
+			return Edit{}, refuse(fmt.Sprintf("%s and %s share one version of %s, at %s", p.To, env, a.Name, pin), "pin a separate version for "+p.To+" there")
 		}
 	}
 	e := Edit{Engine: engine, File: pin.File, Was: a.Versions[p.To]}
@@ -139,12 +138,12 @@ func checkOrder(est *lab.Estate, from, to string) error {
 	for _, name := range []string{from, to} {
 		env, ok := est.Environment(name)
 		if !ok || name == lab.DefaultEnvironment {
-			return refuse(fmt.Sprintf("%q is no environment to promote between", name), oneOf(environmentNames(est)))
+			return refuse(fmt.Sprintf("%q is not an environment to promote between", name), oneOf(environmentNames(est)))
 		}
 		orders[name] = env.Order
 	}
 	if from == to {
-		return refuse("from "+from+" to "+to+" is no promotion", oneOf(environmentNames(est)))
+		return refuse("cannot promote from "+from+" to "+to, oneOf(environmentNames(est)))
 	}
 	if orders[from] >= orders[to] {
 		return refuse(fmt.Sprintf("promotion goes upwards: %s has order %d, %s has %d", from, orders[from], to, orders[to]),
@@ -183,7 +182,7 @@ func environmentNames(est *lab.Estate) []string {
 // Changes reports whether any file is changed.
 func (p Promotion) Changes() bool { return slices.ContainsFunc(p.Edits, Edit.changes) }
 
-// Changed returns what changed files hold afterwards, by path.
+// Changed returns the new content of changed files, by path.
 func (p Promotion) Changed() map[string][]byte {
 	files := map[string][]byte{}
 	for _, e := range p.Edits {
@@ -198,9 +197,9 @@ func (p Promotion) Changed() map[string][]byte {
 func (p Promotion) Summary() string {
 	switch {
 	case !p.Changes():
-		return fmt.Sprintf("%s: %s is at %s already, as %s", p.To, p.Addon, p.Version, p.From)
+		return fmt.Sprintf("%s: %s is already at %s, like %s", p.To, p.Addon, p.Version, p.From)
 	case !p.Edits[0].changes():
-		return fmt.Sprintf("%s: %s is at %s already, as %s, and now for %s too", p.To, p.Addon, p.Version, p.From, p.Edits[1].Engine.Title())
+		return fmt.Sprintf("%s: %s is already at %s, like %s, now for %s too", p.To, p.Addon, p.Version, p.From, p.Edits[1].Engine.Title())
 	}
 	return fmt.Sprintf("%s: %s %s -> %s", p.To, p.Addon, p.Was, p.Version)
 }
@@ -232,7 +231,7 @@ func Diff(file string, before, after []byte) string {
 	return text
 }
 
-// lines splits a file; difflib.SplitLines has one more line than there is.
+// lines splits a file; difflib.SplitLines adds a line.
 func lines(data []byte) []string {
 	return slices.Collect(strings.Lines(strings.TrimSuffix(string(data), "\n") + "\n"))
 }
@@ -253,7 +252,7 @@ func (p Promotion) Write(dir string) error {
 			return fmt.Errorf("promote %s: %w", p.Addon, err)
 		}
 		if string(now) != string(e.Before) {
-			return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: e.File + " was changed meanwhile", Cure: "run it again"}
+			return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: e.File + " has changed meanwhile", Cure: "run it again"}
 		}
 	}
 	if err := p.replace(root); err != nil {
@@ -262,7 +261,7 @@ func (p Promotion) Write(dir string) error {
 	return nil
 }
 
-// replace writes all files beside those that they replace first, so that a full disk changes none.
+// replace writes all temporary files first, so that a full disk changes nothing.
 func (p Promotion) replace(root *os.Root) (err error) {
 	defer func() {
 		for _, e := range p.Edits {
@@ -290,7 +289,6 @@ func (p Promotion) replace(root *os.Root) (err error) {
 
 func (e Edit) temporary() string { return e.File + ".lab-promote" }
 
-// write writes the new text beside the file.
 func (e Edit) write(root *os.Root) error {
 	info, err := root.Stat(e.File)
 	if err != nil {
@@ -304,7 +302,7 @@ func (e Edit) write(root *os.Root) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Standing describes how the version does in From: ", as dev runs it (healthy)"; empty if nothing runs there.
+// Standing describes the state of the version in From: ", as dev runs it (healthy)"; empty if nothing runs there.
 func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
 	for _, c := range est.Clusters {
 		if c.Environment != p.From || !c.Has(p.Addon) {

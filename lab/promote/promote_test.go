@@ -95,7 +95,7 @@ func TestPromote(t *testing.T) {
 		}
 	}
 	p, err = Plan(again, "podinfo", "dev", "staging")
-	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is at 6.9.2 already, as dev" {
+	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is already at 6.9.2, like dev" {
 		t.Errorf("again: %v, %q", err, p.Summary())
 	}
 	for _, pattern := range []string{"*", "flux/*", "flux/versions/*"} {
@@ -116,14 +116,14 @@ func TestWriteConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Write(est.Dir); err == nil {
-		t.Error("an edit was written over")
+		t.Error("overwrote an edit")
 	}
 	if now, err := os.ReadFile(filepath.Join(est.Dir, p.Edits[0].File)); err != nil || string(now) != string(p.Edits[0].Before) {
-		t.Errorf("half of a promotion was written: %v", err)
+		t.Errorf("partly written: %v", err)
 	}
 }
 
-// Whichever engine runs, the pins of both are changed; where the other's cannot be, a note says so.
+// The pins of both engines are changed; a note tells if the other's cannot be.
 func TestPromoteForOtherEngine(t *testing.T) {
 	const set, pin = "addons/podinfo/applicationset.yaml", "addons/podinfo/flux/versions/staging.yaml"
 	for name, c := range map[string]struct {
@@ -135,13 +135,13 @@ func TestPromoteForOtherEngine(t *testing.T) {
 		summary string
 		notes   []string
 	}{
-		"with Flux": {engine: lab.EngineFlux, file: set, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2"},
-		"with Flux, comments": {
+		"Flux": {engine: lab.EngineFlux, file: set, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2"},
+		"Flux, comments": {
 			engine: lab.EngineFlux, file: pin, replace: []string{"version: 6.7.0", "version: 6.7.0 # as prod"}, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
 		},
 		"no pin for Flux": {
 			engine: lab.EngineArgoCD, file: set, remove: pin, changed: []string{set}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
-			notes: []string{"not changed for Flux: podinfo has no version of its own in environment staging; give it one as environment dev has at addons/podinfo/flux/versions/dev.yaml:7:16, and run lab generate"},
+			notes: []string{"not changed for Flux: podinfo has no pinned version in environment staging; pin one like environment dev at addons/podinfo/flux/versions/dev.yaml:7:16, and run lab generate"},
 		},
 		"nothing for Flux": {engine: lab.EngineArgoCD, file: set, remove: "addons/podinfo/flux", changed: []string{set}, summary: "staging: podinfo 6.7.0 -> 6.9.2"},
 		"nothing for Argo CD": {
@@ -156,15 +156,15 @@ func TestPromoteForOtherEngine(t *testing.T) {
               selector: {matchLabels: {environment: prod}}
               values: {addonChartVersion: 6.7.0}
 `, ""},
-			notes: []string{"not changed for Argo CD: staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43; give staging a version of its own there"},
+			notes: []string{"not changed for Argo CD: staging and prod share one version of podinfo, at addons/podinfo/applicationset.yaml:25:43; pin a separate version for staging there"},
 		},
-		"another in dev and staging": {
+		"other versions in Flux": {
 			engine: lab.EngineArgoCD, file: pin, replace: []string{"6.7.0", "6.6.0"}, changed: []string{set, pin}, summary: "staging: podinfo 6.7.0 -> 6.9.2",
 			notes: []string{"for Flux, staging had podinfo 6.6.0"},
 		},
-		"promoted for one": {
+		"promoted for Argo CD only": {
 			engine: lab.EngineArgoCD, file: set, replace: []string{"environment: staging}}\n              values: {addonChartVersion: 6.7.0", "environment: staging}}\n              values: {addonChartVersion: 6.9.2"},
-			changed: []string{pin}, summary: "staging: podinfo is at 6.9.2 already, as dev, and now for Flux too", notes: []string{"for Flux, staging had podinfo 6.7.0"},
+			changed: []string{pin}, summary: "staging: podinfo is already at 6.9.2, like dev, now for Flux too", notes: []string{"for Flux, staging had podinfo 6.7.0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestPromoteForOtherEngine(t *testing.T) {
 				t.Errorf("%s\nnotes (-want +got):\n%s", p.Summary(), diff)
 			}
 			if len(c.replace) > 0 && strings.Contains(c.replace[1], "#") && !strings.Contains(string(p.Changed()[c.file]), "version: 6.9.2 # as prod") {
-				t.Errorf("a comment is lost:\n%s", p.Changed()[c.file])
+				t.Errorf("comment is lost:\n%s", p.Changed()[c.file])
 			}
 		})
 	}
@@ -202,15 +202,15 @@ func TestPlanErrors(t *testing.T) {
 		want            string
 	}{
 		"downwards":      {"podinfo", "prod", "dev", nil, "promotion goes upwards: prod has order 3, dev has 1"},
-		"itself":         {"podinfo", "dev", "dev", nil, "from dev to dev is no promotion"},
-		"no environment": {"podinfo", "dev", "stagin", nil, `"stagin" is no environment to promote between`},
-		"default":        {"podinfo", "default", "dev", nil, `"default" is no environment to promote between`},
+		"itself":         {"podinfo", "dev", "dev", nil, "cannot promote from dev to dev"},
+		"no environment": {"podinfo", "dev", "stagin", nil, `"stagin" is not an environment to promote between`},
+		"default":        {"podinfo", "default", "dev", nil, `"default" is not an environment to promote between`},
 		"no addon":       {"podinf", "dev", "prod", nil, "the estate has no addon podinf"},
 		"no version":     {"identity", "dev", "prod", nil, "identity pins no version in addons/identity/applicationset.yaml"},
 		"no own pin": {"podinfo", "dev", "staging", []string{`          - clusters:
               selector: {matchLabels: {environment: staging}}
               values: {addonChartVersion: 6.7.0}
-`, ""}, "podinfo has no version of its own in environment staging"},
+`, ""}, "podinfo has no pinned version in environment staging"},
 		"shared pin": {
 			"podinfo", "dev", "staging",
 			[]string{`          - clusters:
@@ -232,7 +232,7 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-// The version may not come from a template.
+// A version from a template is rejected.
 func TestPlanTemplatedVersion(t *testing.T) {
 	est := load(t)
 	a, _ := est.Addon("podinfo")
@@ -241,7 +241,7 @@ func TestPlanTemplatedVersion(t *testing.T) {
 	a.Positions["version.prod"] = pin
 	_, err := Plan(est, "podinfo", "dev", "prod")
 	var e *lab.Error
-	if !errors.As(err, &e) || !strings.HasPrefix(e.Message, "the version of podinfo in prod comes out of a template, at addons/podinfo/applicationset.yaml:") {
+	if !errors.As(err, &e) || !strings.HasPrefix(e.Message, "the version of podinfo in prod comes from a template, at addons/podinfo/applicationset.yaml:") {
 		t.Errorf("%v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestPlanEqualOrder(t *testing.T) {
 	}
 }
 
-func TestWriteStaysInTheEstate(t *testing.T) {
+func TestWriteFollowsNoLink(t *testing.T) {
 	est := load(t)
 	p, err := Plan(est, "podinfo", "dev", "staging")
 	if err != nil {
@@ -297,7 +297,7 @@ func TestWriteStaysInTheEstate(t *testing.T) {
 	}
 }
 
-// A promotion of two files of which one cannot be written changes neither, and leaves nothing beside them.
+// If one of two files cannot be written, neither is changed, and no temporary file remains.
 func TestWriteAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	p := Promotion{Addon: "podinfo", Was: "1", Version: "2", Edits: []Edit{
@@ -332,7 +332,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	requireText("2\n")
 }
 
-// A version that stands in a mounted repository is not lab's to write.
+// lab does not write to mounted repositories.
 func TestPromoteMounted(t *testing.T) {
 	est := load(t)
 	i := slices.IndexFunc(est.Addons, func(a lab.Addon) bool { return a.Name == "podinfo" })

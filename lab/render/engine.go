@@ -33,9 +33,9 @@ type engine struct {
 const maxNested = 1000
 
 var (
-	errEndless = errors.New("templates take too long: do they end?")
-	errHuge    = fmt.Errorf("templates make more than %d MiB", maxOutput>>20)
-	errNested  = fmt.Errorf("templates call one another more than %d deep", maxNested)
+	errEndless = errors.New("templates take too long: is there an endless loop?")
+	errHuge    = fmt.Errorf("templates write more than %d MiB", maxOutput>>20)
+	errNested  = fmt.Errorf("templates nest more than %d deep", maxNested)
 )
 
 // tplName is the name of templates passed to tpl.
@@ -47,7 +47,6 @@ type output struct {
 	lines      []int // line in the file for each line of text; nil if identical
 }
 
-// templateError is an error in a template, with its position.
 type templateError struct {
 	file    string
 	line    int

@@ -26,12 +26,13 @@ type Kustomization struct {
 	Path string         // a folder in FS
 	Spec map[string]any // of the Kustomization; its build options are honoured
 
-	// Variables are those of spec.postBuild; nil for none, so that nothing is substituted.
+	// Variables are those of spec.postBuild; nil disables substitution.
 	Variables map[string]string
 }
 
-// Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files beside the folder may be taken in. It also
-// returns the variables that are neither known nor have a default, which the controller replaces by nothing. Its errors are *Error.
+// Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files outside the
+// folder may be included. It also returns unset variables without a default, which the controller replaces by "". Its
+// errors are *Error.
 func (k Kustomization) Build() ([]Document, []Unset, error) {
 	dir := path.Clean(strings.TrimPrefix(path.Join("/", k.Path), "/"))
 	if !fs.ValidPath(dir) {
@@ -72,7 +73,7 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	return docs, unset, nil
 }
 
-// manifestsIn lists the manifests of a folder without a kustomization, relative to it, and the folders in it that have one.
+// manifestsIn lists the manifests of a folder without a kustomization, and its folders with one, relative to it.
 func manifestsIn(fsys fs.FS, dir string) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
@@ -132,10 +133,10 @@ func (k Kustomization) edit(to map[string]any) error {
 	return nil
 }
 
-// noSubstitution is the label or annotation that keeps an object from substitution.
+// noSubstitution is the label or annotation that disables substitution in an object.
 const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 
-// substitute replaces the variables of an object, and returns those that are not set. files are those that it may have been made of.
+// substitute replaces the variables of an object, and returns the unset ones. files are its possible sources.
 func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Unset, error) {
 	for _, of := range []string{"labels", "annotations"} {
 		if scalar(doc.Node, "metadata", of, noSubstitution) == "disabled" {
@@ -156,7 +157,7 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 	}
 	docs, problems := strict.Parse(doc.File, []byte(after))
 	if len(problems) > 0 || len(docs) != 1 {
-		return nil, failed(doc.File, fmt.Errorf("%s %s is no manifest after substitution: %s", scalar(doc.Node, "kind"), scalar(doc.Node, "metadata", "name"), problems.Error()))
+		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", scalar(doc.Node, "kind"), scalar(doc.Node, "metadata", "name"), problems.Error()))
 	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
@@ -167,15 +168,15 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 type Unset struct {
 	Name        string
 	At          lab.Position
-	Kind, Field string // of the object, and the key under which it stands
-	Text        string // that it is a part of
+	Kind, Field string // of the object, and the containing key
+	Text        string // containing text
 }
 
-// Problem is what is wrong with it in an estate.
+// Problem returns the variable as a problem of an estate.
 func (u Unset) Problem() lab.Problem {
 	return lab.Problem{
 		Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
-		Cure: "give it under spec.metadata of the cluster or its environment, or a default: ${" + u.Name + ":=value}",
+		Cure: "set it in spec.metadata of the cluster or its environment, or give a default: ${" + u.Name + ":=value}",
 	}
 }
 
@@ -202,7 +203,7 @@ func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	return list
 }
 
-// written returns where a variable stands: in the object's own file, in the one that a generator took the whole value from, or in a patch.
+// written returns the position of a variable: in the object's file, in a generator's input, or in a patch.
 func written(doc Document, n *yaml.Node, variable string, files map[string][]byte) lab.Position {
 	at := lab.Position{File: doc.File, Line: n.Line}
 	in := func(file string, from, lines int) (lab.Position, bool) {
@@ -232,7 +233,7 @@ func written(doc Document, n *yaml.Node, variable string, files map[string][]byt
 	return at
 }
 
-// Variables returns the names that a text cannot do without: those of ${name} without a default.
+// Variables returns the names of variables without a default, as in ${name}.
 func Variables(text string) []string {
 	var names []string
 	for range strings.Count(text, "${") {
@@ -244,7 +245,7 @@ func Variables(text string) []string {
 		if err == nil || last == "" || slices.Contains(names, last) {
 			break
 		}
-		names = append(names, last) // at which evaluation ended
+		names = append(names, last) // evaluation stopped here
 	}
 	return names
 }

@@ -65,7 +65,7 @@ func TestBuildVariables(t *testing.T) {
 		t.Errorf("%v", unset)
 	}
 	if got := scalar(docs[1].Node, "data", "region"); got != "${region}" {
-		t.Errorf("substitution is disabled, and region is %q", got)
+		t.Errorf("substitution is disabled, but region is %q", got)
 	}
 	docs, unset, err = Kustomization{FS: fsys, Path: "a"}.Build()
 	if err != nil || len(unset) != 0 || scalar(docs[0].Node, "data", "region") != "${region}" {
@@ -78,8 +78,8 @@ func TestBuildVariables(t *testing.T) {
 	}
 }
 
-// A whole repository: folders that begin with a dot are folders, and a variable stands where it is written, in a block or in a patch.
-func TestBuildWhole(t *testing.T) {
+// A whole repository: hidden folders are read, and variables in blocks and patches have positions.
+func TestBuildRepository(t *testing.T) {
 	docs, _, err := Kustomization{FS: repositoryOf(map[string]string{".hidden/a.yaml": named("a")})}.Build()
 	if err != nil || len(docs) != 1 || docs[0].File != ".hidden/a.yaml" {
 		t.Errorf("%v, %v", docs, err)

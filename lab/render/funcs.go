@@ -290,7 +290,7 @@ func fits(v reflect.Value, left *int, depth int) bool {
 	return true
 }
 
-// files is .Files: the files of a chart beside its templates.
+// files is .Files: a chart's files other than templates.
 type files map[string][]byte
 
 func filesOf(c *chart.Chart) files {

@@ -154,7 +154,7 @@ func (s Source) values(o appset.Helm, b *budget) (map[string]any, error) {
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, &Error{Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "is not there, and " + cmp.Or(s.Application, s.Path) + " has it as a value file",
+				Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
 				Cure: "write it, or set helm.ignoreMissingValueFiles",
 			}}
 		case err != nil:
@@ -244,7 +244,7 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 			return fsys, rest, nil
 		}
 		if !strings.HasPrefix(ref, "$ARGOCD_") {
-			return nil, "", remote(at, name, "takes values from "+name+", and the repository of "+ref+" is not at hand")
+			return nil, "", remote(at, name, "takes values from "+name+", but the repository of "+ref+" is unavailable")
 		}
 	}
 	name = s.substitute(name)

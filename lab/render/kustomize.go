@@ -24,7 +24,7 @@ func (s Source) kustomize() ([]Document, error) {
 	r := newRepository(s.FS)
 	file := kustomizationIn(s.FS, s.Path)
 	if file == "" {
-		return nil, failed(s.Path, errors.New("holds no kustomization.yaml"))
+		return nil, failed(s.Path, errors.New("contains no kustomization.yaml"))
 	}
 	edit := func(k map[string]any) error {
 		if o := s.Source.Kustomize; o != nil {
@@ -141,7 +141,7 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 func place(n, from *yaml.Node) {
 	n.Line, n.Column = from.Line, from.Column
 	if n.Kind != from.Kind || n.Value != from.Value {
-		n.Column = 0 // it has another column there
+		n.Column = 0 // differs in the source
 	}
 	for i, c := range n.Content {
 		origin := &yaml.Node{Line: from.Line}
@@ -262,7 +262,7 @@ func add(k map[string]any, field string, pairs map[string]string, force bool) er
 	}
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		if _, there := have[key]; there && !force {
-			return fmt.Errorf("%s: %s is there already, and the Application does not force it", field, key)
+			return fmt.Errorf("%s: %s exists, and the Application does not force it", field, key)
 		}
 		have[key] = pairs[key]
 	}

@@ -19,10 +19,10 @@ import (
 // maxDepth limits the nesting of folders; it ends symlink loops.
 const maxDepth = 40
 
-// budget is what may still be read.
+// budget is the remaining limit of reads.
 type budget struct{ files, bytes int }
 
-var errTooMuch = fmt.Errorf("more than %d files or %d MiB is too much to render", maxFiles, maxBytes>>20)
+var errTooMuch = fmt.Errorf("more than %d files or %d MiB, too much to render", maxFiles, maxBytes>>20)
 
 func (b *budget) read(fsys fs.FS, name string) ([]byte, error) {
 	if b.files--; b.files < 0 {
@@ -34,7 +34,7 @@ func (b *budget) read(fsys fs.FS, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", name))
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(b.bytes)+1))
 	if err != nil {
@@ -76,8 +76,8 @@ func (s Source) chart(b *budget) (*chart.Chart, error) {
 	if len(missing) > 0 {
 		return nil, &Error{
 			Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", which " + path.Join(s.Path, "charts") + " does not hold",
-				Cure: "helm dependency build " + s.Path + " brings it there",
+				Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", missing in " + path.Join(s.Path, "charts"),
+				Cure: "helm dependency build " + s.Path,
 			},
 			Remote: strings.Join(where, ", "),
 		}
@@ -117,7 +117,7 @@ func loadChart(fsys fs.FS, dir string, b *budget) (*chart.Chart, error) {
 // chartFiles reads the files below dir/rel that are not ignored. Like Helm, it follows symlinks.
 func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *budget, files *[]*loader.BufferedFile) error {
 	if strings.Count(rel, "/") > maxDepth {
-		return fmt.Errorf("folders lie deeper than %d in one another", maxDepth)
+		return fmt.Errorf("folders nest more than %d deep", maxDepth)
 	}
 	entries, err := fs.ReadDir(fsys, path.Join(dir, rel))
 	if err != nil {

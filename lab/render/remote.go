@@ -23,8 +23,8 @@ type scanner struct {
 	*repository
 	bases int
 	taken func(data []byte) // called for every file that is included
-	fetch func(url string)  // called for every remote input, which is an error where nil
-	loose bool              // files beside the kustomization's folder may be taken in
+	fetch func(url string)  // called for every remote input; if nil, these are errors
+	loose bool              // allow files outside the kustomization's folder
 }
 
 // remote is the error of a remote input, if it is one.
@@ -47,7 +47,7 @@ var (
 // folder scans the kustomization of a folder.
 func (s *scanner) folder(dir string, open []string) error {
 	if s.bases++; s.bases > maxBases {
-		return failed(dir, fmt.Errorf("is built of more than %d kustomizations", maxBases))
+		return failed(dir, fmt.Errorf("consists of more than %d kustomizations", maxBases))
 	}
 	for _, name := range kustomizations {
 		file := path.Join(dir, name)
@@ -94,7 +94,7 @@ func Mentions(s Source, word string) bool {
 	}
 	_ = fs.WalkDir(s.FS, s.Path, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil //nolint:nilerr // what is wrong with it is for Render to say
+			return nil //nolint:nilerr // Render reports it
 		}
 		if data, err := b.read(s.FS, name); err == nil {
 			has(data)
@@ -107,8 +107,8 @@ func Mentions(s Source, word string) bool {
 	return found
 }
 
-// Fetches returns the repositories and files beyond its own repository that a source's rendering needs: dependencies of a chart that it does not hold, and remote
-// inputs of a kustomization.
+// Fetches returns the addresses that rendering a source fetches: missing dependencies of a chart, and remote inputs of a
+// kustomization.
 func Fetches(s Source) []string {
 	s.Path = path.Clean(s.Path)
 	if !fs.ValidPath(s.Path) {
@@ -139,7 +139,7 @@ func Fetches(s Source) []string {
 	return urls
 }
 
-// chartRepository is that of the first chart that a kustomization inflates.
+// chartRepository returns the repository of a kustomization's first chart.
 func chartRepository(charts *yaml.Node) string {
 	for _, c := range charts.Content {
 		if repo := scalar(c, "repo"); repo != "" {
@@ -180,7 +180,7 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 		case kustomization && slices.Contains(charts, key) && s.fetch != nil:
 			s.fetch(chartRepository(value))
 		case kustomization && slices.Contains(charts, key) && len(value.Content) > 0:
-			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD does with kustomize.buildOptions: --enable-helm alone")
+			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD only does with kustomize.buildOptions: --enable-helm")
 		case slices.Contains(names, key):
 			err = s.named(file, value)
 		default:
@@ -198,7 +198,7 @@ func (s *scanner) named(file string, n *yaml.Node) error {
 	for _, c := range append(slices.Clone(n.Content), n) {
 		_, name, found := strings.Cut(c.Value, "=")
 		if c.Kind == yaml.ScalarNode && (fetched(c.Value) || found && fetched(name)) {
-			if err := s.remote(strict.Position(file, c), c.Value, "takes in "+c.Value); err != nil {
+			if err := s.remote(strict.Position(file, c), c.Value, "includes "+c.Value); err != nil {
 				return err
 			}
 		}
@@ -225,17 +225,17 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				err = s.file(file, []byte(entry), open, false)
 			}
 		case cloned(entry): // even if there is a folder of that name
-			err = s.remote(at, entry, "takes in "+entry)
+			err = s.remote(at, entry, "includes "+entry)
 		case s.IsDir(local):
 			if slices.ContainsFunc(open, func(o string) bool { return local == "." || o == local || strings.HasPrefix(o, local+"/") }) {
-				err = &Error{Problem: lab.Problem{Position: at, Message: entry + " is built of this, or holds it: it would not end"}}
+				err = &Error{Problem: lab.Problem{Position: at, Message: entry + " includes this kustomization: a cycle"}}
 			} else {
 				err = s.folder(local, open)
 			}
 		case s.Exists(local):
 			if dir := path.Dir(file); !s.loose && dir != "." && !strings.HasPrefix(local, dir+"/") {
 				err = &Error{Problem: lab.Problem{
-					Position: at, Message: entry + " lies outside of the kustomization's folder, which kustomize refuses", Cure: "give its folder a kustomization.yaml and take that in",
+					Position: at, Message: entry + " is outside the kustomization's folder, which kustomize rejects", Cure: "add a kustomization.yaml to its folder and include that",
 				}}
 			} else if plugin || s.taken != nil {
 				data, readErr := s.ReadFile(local)
@@ -247,7 +247,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				}
 			}
 		default:
-			err = &Error{Problem: lab.Problem{Position: at, Message: local + " is not there"}}
+			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}}
 		}
 		if err != nil {
 			return err

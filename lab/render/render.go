@@ -1,5 +1,5 @@
 // Package render renders manifests like Argo CD's repo-server: Helm charts and kustomizations. It only reads the given
-// fs.FS. What would need network access is an Error that names it, and so is what exceeds a limit.
+// fs.FS. Remote inputs and exceeded limits are an Error.
 package render
 
 import (
@@ -32,7 +32,7 @@ const (
 	Plain     Type = "Directory" // plain manifests; not rendered here
 	Helm      Type = "Helm"
 	Kustomize Type = "Kustomize"
-	Plugin    Type = "Plugin" // runs beside the repo-server, so its output cannot be known
+	Plugin    Type = "Plugin" // a sidecar of the repo-server, so its output is unknown
 )
 
 // Source is a folder with the rendering options of an Application.
@@ -83,7 +83,6 @@ func oneLine(s string) string {
 	return s
 }
 
-// kustomizations are the file names of kustomizations.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // TypeOf returns the type of a source: the Application's, or else detected from the folder.
@@ -169,7 +168,7 @@ func documents(file, text string, lines []int) ([]Document, error) {
 		if len(nodes) == 0 && len(problems) > 0 { // Argo CD tolerates duplicate keys
 			p := problems[0]
 			if p.Line += line; lines != nil {
-				p.Line, p.Column, p.Message = lineOf(lines, p.Line), 0, "renders to what is "+p.Message
+				p.Line, p.Column, p.Message = lineOf(lines, p.Line), 0, "rendered output: "+p.Message
 			}
 			return nil, &Error{Problem: p}
 		}

@@ -22,7 +22,7 @@ import (
 	"homelab/lab/appset"
 )
 
-var update = flag.Bool("update", false, "rewrite what the cases of testdata render to")
+var update = flag.Bool("update", false, "update the expected output in testdata")
 
 // Each file of testdata is a case: source.yaml, a repository, and the expected output.
 func TestRender(t *testing.T) {
@@ -68,7 +68,7 @@ func TestRender(t *testing.T) {
 				return
 			}
 			if d := cmp.Diff(string(want.Data), got); d != "" {
-				t.Errorf("(-update rewrites the case)\n%s", d)
+				t.Errorf("(-update updates the case)\n%s", d)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func dumpDocuments(t *testing.T, s Source) string {
 		}
 		fmt.Fprintf(&b, "\n%s", text)
 		if name := field(d.Node, "metadata", "name"); name != nil && name.Line > 0 {
-			fmt.Fprintf(&b, "(its name stands in line %d)\n", name.Line)
+			fmt.Fprintf(&b, "(name in line %d)\n", name.Line)
 		}
 	}
 	return b.String()
@@ -127,29 +127,29 @@ func chartOf(files map[string]string) Source {
 // Unbounded templates fail fast.
 func TestHostileCharts(t *testing.T) {
 	for name, template := range map[string]string{
-		"a tpl of itself":                `{{ tpl .Values.loop . }}`,
-		"an include of itself":           `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
-		"a template of itself":           `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
-		"a pair of templates":            `{{ define "a" }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ template "a" . }}{{ end }}{{ include "a" . }}`,
-		"a range over a number":          `{{ range 9000000000000 }}{{ end }}`,
-		"ranges in ranges":               `{{ range until 100000 }}{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}{{ end }}`,
-		"until of much":                  `{{ until 9000000000 | len }}`,
-		"untilStep of much":              `{{ untilStep 0 900000000000 1 | len }}`,
-		"seq of much":                    `{{ seq 9000000000 | len }}`,
-		"repeat of much":                 `{{ repeat 9000000000 "x" | len }}`,
-		"indent of much":                 `{{ indent 9000000000 "x" | len }}`,
-		"random of much":                 `{{ randAlphaNum 1900000000 | len }}`,
-		"replace that multiplies":        `{{ $s := repeat 2000000 "x" }}{{ replace "x" $s $s | len }}`,
-		"join that multiplies":           `{{ $s := repeat 2000000 "x" }}{{ join $s (until 100000) | len }}`,
-		"a text that doubles":            `{{ $s := "xx" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ len $s }}`,
-		"a list that doubles":            `{{ $s := list 1 }}{{ range until 60 }}{{ $s = concat $s $s }}{{ end }}{{ len $s }}`,
-		"a map that doubles":             `{{ $s := dict "a" "b" }}{{ range until 60 }}{{ $s = dict "a" $s "b" $s }}{{ end }}{{ toYaml $s | len }}`,
-		"a map in itself":                `{{ $s := dict }}{{ $s = set $s "a" $s }}{{ toYaml $s | len }}`,
+		"recursive tpl":                  `{{ tpl .Values.loop . }}`,
+		"recursive include":              `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+		"recursive template":             `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
+		"mutually recursive templates":   `{{ define "a" }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ template "a" . }}{{ end }}{{ include "a" . }}`,
+		"range over a number":            `{{ range 9000000000000 }}{{ end }}`,
+		"nested ranges":                  `{{ range until 100000 }}{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}{{ end }}`,
+		"large until":                    `{{ until 9000000000 | len }}`,
+		"large untilStep":                `{{ untilStep 0 900000000000 1 | len }}`,
+		"large seq":                      `{{ seq 9000000000 | len }}`,
+		"large repeat":                   `{{ repeat 9000000000 "x" | len }}`,
+		"large indent":                   `{{ indent 9000000000 "x" | len }}`,
+		"large random":                   `{{ randAlphaNum 1900000000 | len }}`,
+		"amplifying replace":             `{{ $s := repeat 2000000 "x" }}{{ replace "x" $s $s | len }}`,
+		"amplifying join":                `{{ $s := repeat 2000000 "x" }}{{ join $s (until 100000) | len }}`,
+		"doubling text":                  `{{ $s := "xx" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ len $s }}`,
+		"doubling list":                  `{{ $s := list 1 }}{{ range until 60 }}{{ $s = concat $s $s }}{{ end }}{{ len $s }}`,
+		"doubling map":                   `{{ $s := dict "a" "b" }}{{ range until 60 }}{{ $s = dict "a" $s "b" $s }}{{ end }}{{ toYaml $s | len }}`,
+		"recursive map":                  `{{ $s := dict }}{{ $s = set $s "a" $s }}{{ toYaml $s | len }}`,
 		"many large values":              `{{ $d := dict }}{{ range until 100000 }}{{ $_ := set (dict) "a" (repeat 4000000 "x") }}{{ end }}`,
-		"output without end":             `{{ range until 1000000 }}{{ repeat 1000000 "x" }}{{ end }}`,
-		"a function that panics":         `{{ repeat -1 "x" }}{{ index (list 1) 7 }}`,
-		"an index out of range":          `{{ substr 5 1 "abc" }}`,
-		"a template that is not one":     `{{ if }}`,
+		"endless output":                 `{{ range until 1000000 }}{{ repeat 1000000 "x" }}{{ end }}`,
+		"panicking function":             `{{ repeat -1 "x" }}{{ index (list 1) 7 }}`,
+		"index out of range":             `{{ substr 5 1 "abc" }}`,
+		"invalid template":               `{{ if }}`,
 		"output that is not YAML":        "a: [\n",
 		"aliases that make much of some": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n",
 	} {
@@ -183,8 +183,8 @@ func TestTooManyFiles(t *testing.T) {
 	}
 }
 
-// Helm's own engine renders the same.
-func TestHelmAgrees(t *testing.T) {
+// The output equals that of Helm's engine.
+func TestMatchesHelm(t *testing.T) {
 	cases, err := filepath.Glob("testdata/helm/*.txtar")
 	if err != nil {
 		t.Fatal(err)

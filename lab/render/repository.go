@@ -22,7 +22,7 @@ type repository struct {
 	read   map[string][]byte
 }
 
-var errReadOnly = errors.New("the repository is only read")
+var errReadOnly = errors.New("the repository is read-only")
 
 func within(name string) string {
 	if name = strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/"); name == "" {

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// Steps that are always played are so after one that failed, and their own failure is one of the story.
+// Always steps are played after a failed step, and their failures count.
 func TestAlways(t *testing.T) {
 	const spec = "  steps:\n    - {title: fails, expect: {object: {" + podinfo + "}, absent: true, within: 1s}}\n    - {title: not played, wait: {for: 1s}}\n" +
 		"  always:\n    - {title: looks, wait: {for: 1s}}\n    - {title: misses, expect: {object: {" + podinfo + "}, absent: true, within: 1s}}\n    - {title: goes on, wait: {for: 1s}}\n"
@@ -39,12 +39,12 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// stray is an engine that does not follow the forge any more.
+// stray is an engine that no longer follows the forge.
 type stray struct{ *scenariotest.Engine }
 
 func (stray) Follow(context.Context, string, []string) error { return errors.New("no sync since") }
 
-func TestEngineThatStrays(t *testing.T) {
+func TestStrayEngine(t *testing.T) {
 	stage(t, "  steps:\n    - {title: four, commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}}\n", nil, func(b *bench) {
 		b.player.World.Engine = stray{b.Engine}
 		r := b.play()
@@ -54,7 +54,7 @@ func TestEngineThatStrays(t *testing.T) {
 	})
 }
 
-// A cluster that only an addon is required of has to answer, too.
+// A cluster required only for an addon must answer, too.
 func TestRequiredAddonUnreachable(t *testing.T) {
 	stage(t, "  requires: {addons: {podinfo: [prod]}}\n  steps:\n    - {title: never, pause: {cluster: dev}}\n", nil, func(b *bench) {
 		b.player.World.Clusters = down{b.Clusters, "prod"}

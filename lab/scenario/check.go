@@ -37,7 +37,7 @@ func (c *Checker) Has(field string) bool {
 // Step checks that id is the id of an earlier step.
 func (c *Checker) Step(field, id string) {
 	if id != "" && !c.loader.ids[id] {
-		c.Fail(field, fmt.Sprintf("no earlier step has the id %q", id), "")
+		c.Fail(field, fmt.Sprintf("no earlier step has id %q", id), "")
 	}
 }
 
@@ -57,7 +57,7 @@ const maxFiles = 8 << 20 // bytes of all files of a step
 func (c *Checker) Local(field, name string) {
 	data, err := Local(c.loader.files, name)
 	if err != nil {
-		c.Fail(field, err.Error(), "a file beside the scenario, named from its folder")
+		c.Fail(field, err.Error(), "a file in the scenario's folder")
 		return
 	}
 	if c.total += len(data); c.total > maxFiles {
@@ -90,11 +90,11 @@ func InEstate(name string) error {
 	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):
 		return fmt.Errorf("%q leaves the estate", name)
 	case len(name) > 512:
-		return fmt.Errorf("a path of %d characters", len(name))
+		return fmt.Errorf("path of %d characters is too long", len(name))
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.EqualFold(part, ".git") {
-			return fmt.Errorf("%q is Git's own", path.Clean(name))
+			return fmt.Errorf("%q is reserved by Git", path.Clean(name))
 		}
 	}
 	return nil

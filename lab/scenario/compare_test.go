@@ -12,7 +12,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-func TestPassedStoryIsCompared(t *testing.T) {
+func TestPassedStoryCompared(t *testing.T) {
 	theirs := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs", "namespace": "podinfo"}, "data": map[string]any{"a": "b"},
 	}}

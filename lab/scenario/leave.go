@@ -32,7 +32,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	if len(left) > 0 {
 		p.result.Left = left
 		r.Verdict = Failed
-		r.Unmet = &Unmet{Expected: restoredTitle, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up makes the lab follow its estate again")}
+		r.Unmet = &Unmet{Expected: restoredTitle, LastSeen: left[0], Notes: append(left[1:len(left):len(left)], "lab up restores the lab's estate")}
 	}
 	switch {
 	case ctx.Err() != nil: // second interrupt
@@ -68,7 +68,7 @@ func (p *playing) undo(ctx context.Context) []string {
 // compare waits for the engine to converge and returns the differences to the snapshot.
 func (p *playing) compare(ctx context.Context) []string {
 	if ctx.Err() != nil {
-		return []string{"not compared with how it was: " + context.Cause(ctx).Error()}
+		return []string{"not compared: " + context.Cause(ctx).Error()}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,7 +139,7 @@ func (p *playing) remind(ctx context.Context) {
 func (p *playing) missing() string {
 	need := p.scenario.Requires
 	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
-		return fmt.Sprintf("it is for %s, and the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
+		return fmt.Sprintf("it needs %s, but the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
 	}
 	for _, name := range slices.Concat(need.Clusters, imageClusters(need)) {
 		if _, ok := p.world.Estate.Cluster(name); !ok {
@@ -173,7 +173,7 @@ func (p *playing) answer(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("cluster %s does not answer, last seen: %v", name, err), Cure: "lab up mends it",
+				Exit: lab.ExitFailed, Code: "no_cluster", Message: fmt.Sprintf("cluster %s does not answer, last seen: %v", name, err), Cure: "lab up repairs it",
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 		return err
 	}
 	if !out.Met {
-		return fmt.Errorf("%w: the lab is not at rest, %s", errTimeUp, out.Seen)
+		return fmt.Errorf("%w: the lab is not settled, %s", errTimeUp, out.Seen)
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (p *playing) notes(ctx context.Context, s Subject) []string {
 	return notes
 }
 
-// notHealing says why drift stays, with file and line in the forge where that is known.
+// notHealing explains why drift stays, with file and line in the forge if known.
 func (p *playing) notHealing(ctx context.Context, addon string) string {
 	field, text := "spec.template.spec.syncPolicy.automated.selfHeal", "selfHeal: false"
 	if p.world.Engines == lab.EngineFlux {

@@ -40,13 +40,13 @@ type metadata struct {
 
 type spec struct {
 	Title    string         `yaml:"title" need:"true" doc:"the story in one line, lower case, no full stop"`
-	Teaches  string         `yaml:"teaches" need:"true" doc:"what one takes home, in a sentence"`
-	Requires Requires       `yaml:"requires" doc:"what the lab must have; where it has not, the scenario is skipped and says so"`
-	Timeout  time.Duration  `yaml:"timeout" max:"1h" doc:"for all steps together; 10m when left out"`
+	Teaches  string         `yaml:"teaches" need:"true" doc:"the lesson, in a sentence"`
+	Requires Requires       `yaml:"requires" doc:"what the lab must have; otherwise the scenario is skipped"`
+	Timeout  time.Duration  `yaml:"timeout" max:"1h" doc:"of all steps together; default 10m"`
 	Vars     map[string]any `yaml:"vars" doc:"variables: text, numbers, true or false; used as ${name}"`
-	Engines  variants       `yaml:"engines" doc:"what the story has otherwise with an engine"`
-	Steps    []rawStep      `yaml:"steps" need:"true" doc:"what happens, in order; ends at the first step that fails"`
-	Always   []rawStep      `yaml:"always" doc:"played after the steps, however they ended"`
+	Engines  variants       `yaml:"engines" doc:"what differs with an engine"`
+	Steps    []rawStep      `yaml:"steps" need:"true" doc:"played in order, until one fails"`
+	Always   []rawStep      `yaml:"always" doc:"played after the steps, even if one failed"`
 }
 
 // rawStep keeps a step's node for its verb.
@@ -60,9 +60,9 @@ func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node
 
 // header is the part of a step that all verbs share.
 type header struct {
-	ID     string   `yaml:"id" doc:"a name for other steps to speak of: since"`
-	Title  string   `yaml:"title" need:"true" doc:"what a user would read aloud"`
-	Engine []string `yaml:"engine" enum:"argocd,flux" doc:"engines that the step is for; with others the story has no such step. all when left out"`
+	ID     string   `yaml:"id" doc:"a name for references of other steps: since"`
+	Title  string   `yaml:"title" need:"true" doc:"what happens, for users"`
+	Engine []string `yaml:"engine" enum:"argocd,flux" doc:"engines that the step is for; default all"`
 }
 
 // List returns the sorted names of an estate's scenarios.
@@ -142,10 +142,10 @@ func readRegular(fsys fs.FS, name string) ([]byte, error) {
 			return nil, plainError(err)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return nil, fmt.Errorf("%s is a link, which a scenario may not have", at)
+			return nil, fmt.Errorf("%s is a link, which is not allowed", at)
 		}
 		if at == name && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is no file", at)
+			return nil, fmt.Errorf("%s is not a file", at)
 		}
 	}
 	f, err := fsys.Open(name)
@@ -178,12 +178,12 @@ type loader struct {
 	files  fs.FS
 	reader *strict.Reader
 
-	engines []lab.EngineType     // that the story is for
-	alone   map[lab.Problem]bool // of steps that not every engine has
+	engines []lab.EngineType     // of the story
+	alone   map[lab.Problem]bool // of steps that are not for every engine
 	plan
 }
 
-// builtins are the predefined variables, beside engineVariable of each required cluster.
+// builtins are the predefined variables, in addition to engineVariable of each required cluster.
 func builtins() []string { return []string{"lab", "scenario", "commit"} }
 
 func (l *loader) read(root *yaml.Node, name string) *Scenario {
@@ -192,14 +192,14 @@ func (l *loader) read(root *yaml.Node, name string) *Scenario {
 	l.reader.Decode(root, &doc, "")
 	l.reader.Unfilled = true
 	if doc.Metadata.Name != "" && doc.Metadata.Name != name {
-		l.reader.FailAt("metadata.name", fmt.Sprintf("the name is %q and the folder %q", doc.Metadata.Name, name), "call both the same")
+		l.reader.FailAt("metadata.name", fmt.Sprintf("name %q differs from folder %q", doc.Metadata.Name, name), "use the same name")
 	}
 	s := &Scenario{
 		Name: name, File: l.file, Title: doc.Spec.Title, Teaches: doc.Spec.Teaches, Requires: doc.Spec.Requires,
 		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, own: doc.Spec.Engines.vars(), Files: l.files,
 	}
 	if len(doc.Spec.Steps)+len(doc.Spec.Always) > maxSteps {
-		l.reader.FailAt("spec.steps", fmt.Sprintf("more than %d steps", maxSteps), "tell two stories")
+		l.reader.FailAt("spec.steps", fmt.Sprintf("more than %d steps", maxSteps), "split the story")
 		return s
 	}
 	l.plans(s, doc.Spec)
@@ -228,7 +228,7 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 			l.reader.Unknown(key, append([]string{"title", "id", "engine"}, names...))
 			misspelt = true
 		case step.node != nil:
-			l.reader.Fail(key, fmt.Sprintf("a step does one thing, this does %s and %s", step.Verb, key.Value), "make it two steps")
+			l.reader.Fail(key, fmt.Sprintf("a step has one verb, this has %s and %s", step.Verb, key.Value), "split the step")
 		default:
 			step.Verb, step.verb, step.node = key.Value, l.verbs[at], value
 		}
@@ -237,7 +237,7 @@ func (l *loader) step(raw rawStep) (Step, bool) {
 		return step, false
 	}
 	if step.node == nil && !misspelt {
-		l.reader.Fail(raw.node, "a step that does nothing", "give it one of "+strings.Join(names, ", "))
+		l.reader.Fail(raw.node, "step without a verb", "add one of "+strings.Join(names, ", "))
 	}
 	if step.node == nil {
 		return step, false
@@ -253,14 +253,14 @@ func (l *loader) header(step *Step, node *yaml.Node) {
 	step.ID, step.Title, step.Engines = h.ID, h.Title, h.Engine
 	for i, engine := range h.Engine {
 		if !slices.Contains(l.engines, lab.EngineType(engine)) && slices.Contains(engineTypes(), lab.EngineType(engine)) {
-			l.reader.FailAt(fmt.Sprintf("%s.engine[%d]", step.path, i), "the story is not for "+engine, "spec.requires.engine says which engines it is for")
+			l.reader.FailAt(fmt.Sprintf("%s.engine[%d]", step.path, i), "the story excludes "+engine, "add it to spec.requires.engine")
 		}
 	}
 	if h.ID == "" || !step.isFor(l.engine) {
 		return
 	}
 	if l.ids[h.ID] {
-		l.reader.FailAt(step.path+".id", fmt.Sprintf("a second step %q", h.ID), "")
+		l.reader.FailAt(step.path+".id", fmt.Sprintf("duplicate id %q", h.ID), "")
 	}
 	l.ids[h.ID] = true
 }
@@ -275,7 +275,7 @@ func (l *loader) action(step *Step) {
 		if best := strict.Closest(name, slices.Sorted(maps.Keys(l.known))); best != "" {
 			cure = fmt.Sprintf("did you mean ${%s}?", best)
 		} else if cluster, ok := strings.CutPrefix(name, enginePrefix); ok {
-			cure = "name " + cluster + " under spec.requires.clusters"
+			cure = "add " + cluster + " to spec.requires.clusters"
 		}
 		l.reader.Fail(at, fmt.Sprintf("no variable ${%s}", name), cure)
 	})
@@ -283,7 +283,7 @@ func (l *loader) action(step *Step) {
 	before := len(l.reader.Problems)
 	l.reader.Decode(step.node, step.Action, below)
 	if strict.IsNull(step.node) {
-		l.reader.Fail(step.node, step.Verb+" says nothing", "")
+		l.reader.Fail(step.node, step.Verb+" is empty", "")
 	}
 	if len(l.reader.Problems) == before {
 		step.Action.Check(&Checker{loader: l, path: below})
@@ -313,7 +313,7 @@ func (s Step) filled(vars map[string]any, lenient bool) (Action, error) {
 	r.Unfilled = lenient
 	r.Decode(node, action, "")
 	if len(r.Problems) > 0 {
-		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: fmt.Sprintf("step %d, with its variables put in", s.Number), Problems: r.Problems}
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_scenario", Message: fmt.Sprintf("step %d, after expansion of its variables", s.Number), Problems: r.Problems}
 	}
 	return action, nil
 }

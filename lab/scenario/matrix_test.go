@@ -187,10 +187,10 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 		fail("%d of %d steps are reported", len(r.Steps), want)
 	}
 	if wrong.again && wrong.back != nil && len(r.Left) < len(back) {
-		fail("what is left is not named: %q", back)
+		fail("remaining changes are not named: %q", back)
 	}
 	if wrong.spare != "" && strings.Contains(strings.Join(r.Left, "\n"), wrong.spare) {
-		fail("what could be put back is left")
+		fail("restorable changes remain")
 	}
 	// The fault is lifted and the lab converges. What differs then must be listed.
 	forgeOpen(f)

@@ -140,7 +140,7 @@ func happened(u *unstructured.Unstructured) time.Time {
 }
 
 func (o *observer) record(u *unstructured.Unstructured, gone bool) {
-	if len(u.GetManagedFields()) > 0 { // large and never asked for
+	if len(u.GetManagedFields()) > 0 { // large and never needed
 		u = u.DeepCopy()
 		u.SetManagedFields(nil)
 	}

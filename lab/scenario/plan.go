@@ -11,14 +11,14 @@ import (
 	"homelab/lab"
 )
 
-// variants are what a story has otherwise with an engine.
+// variants are the differences of a story between engines.
 type variants struct {
 	ArgoCD variant `yaml:"argocd"`
 	Flux   variant `yaml:"flux"`
 }
 
 type variant struct {
-	Vars map[string]any `yaml:"vars" doc:"variables that spec.vars lacks, or that are another with this engine"`
+	Vars map[string]any `yaml:"vars" doc:"variables for this engine, which override spec.vars"`
 }
 
 func engineTypes() []lab.EngineType { return []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} }
@@ -27,7 +27,7 @@ func (v variants) vars() map[lab.EngineType]map[string]any {
 	return map[lab.EngineType]map[string]any{lab.EngineArgoCD: v.ArgoCD.Vars, lab.EngineFlux: v.Flux.Vars}
 }
 
-// For returns the story as it is played with an engine: without the steps of others, with the engine's own variables. Steps keep their numbers.
+// For returns the story for an engine: without the steps of others, and with the engine's variables. Steps keep their numbers.
 func (s *Scenario) For(engine lab.EngineType) *Scenario {
 	own := *s
 	others := func(step Step) bool { return !step.isFor(engine) }
@@ -47,7 +47,7 @@ func (s Step) isFor(engine lab.EngineType) bool {
 	return len(s.Engines) == 0 || slices.Contains(s.Engines, string(engine))
 }
 
-// plan is what was read so far of the story with one engine.
+// plan is the state of reading the story for one engine.
 type plan struct {
 	engine lab.EngineType
 	ids    map[string]bool
@@ -55,7 +55,7 @@ type plan struct {
 	values map[string]any  // of the story and of the engine
 }
 
-// plans reads the story once for each of its engines: a step may speak of what earlier steps of the same engine have set.
+// plans reads the story once per engine: a step may use what earlier steps of the same engine set.
 func (l *loader) plans(s *Scenario, doc spec) {
 	for _, engine := range engineTypes() {
 		if len(s.Requires.Engine) == 0 || slices.Contains(s.Requires.Engine, string(engine)) {
@@ -116,12 +116,12 @@ func (l *loader) checkVars(path string, vars map[string]any) {
 			l.reader.FailAt(at, name+" "+why, "")
 		}
 		if s, ok := vars[name].(string); ok && reference.MatchString(s) {
-			l.reader.FailAt(at, "a variable cannot be made of others", "write it where it is used")
+			l.reader.FailAt(at, "a variable cannot contain others", "write it where it is used")
 		}
 	}
 }
 
-// steps reads those of the engine, by number.
+// steps reads the engine's steps into to, by number.
 func (l *loader) steps(raw []rawStep, before int, to map[int]Step) {
 	for i, r := range raw {
 		if r.node == nil {
@@ -141,7 +141,7 @@ func (l *loader) steps(raw []rawStep, before int, to map[int]Step) {
 	}
 }
 
-// whole checks what no step alone can tell: a story needs steps, and must not wait longer than its timeout.
+// whole checks the story as a whole: it needs steps, and must not wait longer than its timeout.
 func (l *loader) whole(s *Scenario, last int, steps map[int]Step) {
 	any, total := false, time.Duration(0)
 	for _, n := range slices.Sorted(maps.Keys(steps)) {
@@ -165,12 +165,12 @@ func (l *loader) whole(s *Scenario, last int, steps map[int]Step) {
 	}
 }
 
-// misfits are the values of a step that the story's variables make wrong.
+// misfits returns the values that the story's variables make invalid.
 func (s Step) misfits(vars map[string]any) lab.Problems {
 	_, err := s.filled(vars, true)
 	var e *lab.Error
 	if !errors.As(err, &e) {
-		return nil // too long, which is reported when it is played
+		return nil // too long, which is reported at run time
 	}
 	return e.Problems
 }

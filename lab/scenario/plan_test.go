@@ -37,7 +37,7 @@ const twoEngines = `  vars: {replicas: 3}
       wait: {for: 1s}
 `
 
-// A lab plays the steps of its engine, with the engine's variables; the steps keep their numbers.
+// A lab plays the steps of its engine, with the engine's variables. Steps keep their numbers.
 func TestPlaysOnEngine(t *testing.T) {
 	for on, want := range map[lab.EngineType][]string{
 		lab.EngineArgoCD: {"1 labelled", "3 scaled", "4 followed", "6 the lab is as it was"},
@@ -66,7 +66,7 @@ func TestPlaysOnEngine(t *testing.T) {
 	}
 }
 
-// A step of another engine is one that the story does not have there.
+// A step of another engine cannot be selected.
 func TestStepOfOtherEngine(t *testing.T) {
 	files := scenariotest.Files(t, root(), map[string]string{"scenarios/test/scenario.yaml": head + twoEngines})
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestStepOfOtherEngine(t *testing.T) {
 	})
 }
 
-// ${engine.NAME} is where the engine of a cluster runs.
+// ${engine.NAME} is the cluster where the engine of a cluster runs.
 func TestEngineVariable(t *testing.T) {
 	const spec = `  requires: {clusters: [prod]}
   steps:

@@ -16,9 +16,9 @@ import (
 const (
 	settleTimeout   = 90 * time.Second // before a story: the lab may just have come up
 	alwaysWithin    = 2 * time.Minute
-	undoTimeout     = 3 * time.Minute  // all undos together, but those of an engine
+	undoTimeout     = 3 * time.Minute  // all undos together, except that of an engine
 	undoEachTimeout = 30 * time.Second // one undo
-	switchTimeout   = 10 * time.Minute // that of an engine
+	switchTimeout   = 10 * time.Minute // undo of an engine
 	queryTimeout    = 30 * time.Second // one query of state that is not watched
 	restoreTimeout  = 2 * time.Minute  // the engine's convergence after the undos
 )
@@ -57,13 +57,13 @@ func (p Player) Has(s *Scenario) error {
 		}
 	}
 	if p.Only > 0 && p.Only < p.From {
-		return usage(fmt.Sprintf("step %d is none of those from %d on", p.Only, p.From))
+		return usage(fmt.Sprintf("step %d precedes step %d", p.Only, p.From))
 	}
 	return nil
 }
 
 // errTimeUp is the cause of a context when the story's timeout has passed.
-var errTimeUp = errors.New("the time of the story is up")
+var errTimeUp = errors.New("the story timed out")
 
 // givenUp is the cause of a context when restoring is interrupted.
 type givenUp struct{}
@@ -203,14 +203,14 @@ func (p *playing) facets(s Subject, a Action) {
 	}
 }
 
-// locate sets the variables that say where engines run.
+// locate sets the variables with the clusters of engines.
 func (p *playing) locate() {
 	for _, c := range p.world.Estate.Clusters {
 		p.vars[engineVariable(c.Name)] = p.world.engineOf(c.Name)
 	}
 }
 
-// switchTo replaces the lab's engine, and follows the new one.
+// switchTo replaces the lab's engine and follows the new one.
 func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
 	w, err := p.world.Switch(ctx, to)
 	if err != nil {
@@ -244,7 +244,7 @@ func unnamed(s Subject) bool {
 
 func (s *Scenario) all() []Step { return slices.Concat(s.Steps, s.Always) }
 
-// last is the number of the last step.
+// last returns the number of the last step.
 func (s *Scenario) last() int {
 	if all := s.all(); len(all) > 0 {
 		return all[len(all)-1].Number

@@ -183,7 +183,7 @@ func TestStays(t *testing.T) {
 
 func TestSkipped(t *testing.T) {
 	for requires, why := range map[string]string{
-		"engine: [flux]":                   "it is for flux, and the lab runs argocd",
+		"engine: [flux]":                   "it needs flux, but the lab runs argocd",
 		"clusters: [dev, moon]":            "the lab has no cluster moon",
 		"addons: {podinfo: [hub]}":         "cluster hub does not have the addon podinfo",
 		"addons: {identity: [dev, other]}": "cluster other does not have the addon identity",

@@ -14,7 +14,7 @@ func object(version string) State {
 	return State{Known: true, Object: map[string]any{"metadata": map[string]any{"resourceVersion": version}}}
 }
 
-// A watch that lags behind the story's own change shows what was before it.
+// Observations from before the story's own change are ignored.
 func TestObservationsBeforeOwnChange(t *testing.T) {
 	at := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestObservationsBeforeOwnChange(t *testing.T) {
 	}
 }
 
-// A log that grew too long drops its beginning, and what it said holds.
+// A long log drops its beginning but keeps the state.
 func TestLongLog(t *testing.T) {
 	r := newRecorder(t.Context(), World{}, time.Now())
 	defer r.Close()
@@ -64,7 +64,7 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// Events are recorded once, however often they are listed, and those from before the story never.
+// Events are recorded once, and those from before the story never.
 func TestEventsListedAgain(t *testing.T) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	r := newRecorder(t.Context(), World{}, began)
@@ -79,7 +79,7 @@ func TestEventsListedAgain(t *testing.T) {
 	for range 3 {
 		o.recordAll(list)
 	}
-	list.Items = append(list.Items, event("late", began.Add(-time.Second))) // was not there when the story began
+	list.Items = append(list.Items, event("late", began.Add(-time.Second))) // listed late, but from before the story
 	o.recordAll(list)
 	var names []string
 	for _, seen := range r.log {
@@ -92,7 +92,7 @@ func TestEventsListedAgain(t *testing.T) {
 	}
 }
 
-// What is compared is left as it is: it is compared again.
+// Comparing does not modify the objects.
 func TestWithoutAllocatedCopies(t *testing.T) {
 	port := map[string]any{"port": int64(80), "nodePort": int64(30080)}
 	service := map[string]any{"kind": "Service", "spec": map[string]any{"clusterIP": "10.96.0.1", "ports": []any{port, "odd"}}}
@@ -124,7 +124,7 @@ func TestObjectListed(t *testing.T) {
 	}
 }
 
-// A subject that is lost says why, and says it once.
+// A lost subject has a reason, recorded once.
 func TestLose(t *testing.T) {
 	at := Subject{Cluster: "dev", APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}
 	r := newRecorder(t.Context(), World{}, time.Now())
@@ -155,7 +155,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// What controllers and appliers keep in an object is no difference; what else is in its metadata is.
+// Bookkeeping of controllers and appliers is no difference; other metadata is.
 func TestEssence(t *testing.T) {
 	meta := func(annotations map[string]any, finalizers ...any) map[string]any {
 		return map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": "a", "annotations": annotations, "finalizers": finalizers}, "status": map[string]any{"n": len(annotations)}}
@@ -180,7 +180,7 @@ func TestEssence(t *testing.T) {
 	}
 }
 
-// Before its step is played, a variable that is not set yet stays as it is written.
+// Lenient expansion keeps unset variables.
 func TestLenientExpansion(t *testing.T) {
 	f := filler{vars: map[string]any{"a": 1, "f": 0.5, "t": true}, lenient: true, left: maxStepText}
 	const text = "${a} ${f} ${t} ${later} $${a}"

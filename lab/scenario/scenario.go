@@ -31,20 +31,20 @@ type Scenario struct {
 
 // Requires are the requirements on the lab.
 type Requires struct {
-	Engine   []string            `yaml:"engine" enum:"argocd,flux" doc:"engines that the story is for; any when left out"`
-	Clusters []string            `yaml:"clusters" doc:"clusters that must be there and answer"`
+	Engine   []string            `yaml:"engine" enum:"argocd,flux" doc:"engines that the story is for; default any"`
+	Clusters []string            `yaml:"clusters" doc:"clusters that must exist and answer"`
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
-	Images   map[string][]string `yaml:"images" doc:"image, as lab bundle ls names it -> clusters that get it before the first step"`
+	Images   map[string][]string `yaml:"images" doc:"image, as listed by lab bundle ls -> clusters to load it into before the first step"`
 }
 
 // Step is one step of a story.
 type Step struct {
-	Number  int // from 1, always steps included, and those of other engines
+	Number  int // from 1, including always steps and those of other engines
 	ID      string
 	Title   string   // title for users
-	Engines []string // that have it; none for all
+	Engines []string // engines that the step is for; none means all
 	Verb    string
-	Action  Action // with variables not expanded
+	Action  Action // with unexpanded variables
 	At      lab.Position
 
 	verb Verb
@@ -52,7 +52,7 @@ type Step struct {
 	path string
 }
 
-// Verb is a kind of step. Package verb has them all.
+// Verb is a kind of step.
 type Verb struct {
 	Name string        // the key in the file
 	Doc  string        // one line for the documentation

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what is generated")
 
 var schemaFile = filepath.Join("..", "..", "scenarios", "schema.json")
 
-func TestSchemaIsUpToDate(t *testing.T) {
+func TestSchemaUpToDate(t *testing.T) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -43,7 +43,7 @@ func TestSchemaIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(have), b.String()); diff != "" {
-		t.Errorf("%s is not what the types say (go test -update writes it):\n%s", schemaFile, diff)
+		t.Errorf("%s is outdated (go test -update writes it):\n%s", schemaFile, diff)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestStoriesMatchSchema(t *testing.T) {
 	}
 }
 
-func TestSchemaRefuses(t *testing.T) {
+func TestSchemaRejects(t *testing.T) {
 	s := schema(t)
 	const head = "apiVersion: lab/v1alpha1\nkind: Scenario\nmetadata: {name: x}\nspec:\n  title: t\n  teaches: t\n  steps:\n    - "
 	if err := s.Validate(instance(t, "f", []byte(head+"{title: t, wait: {for: 1s}}\n"))); err != nil {
@@ -125,7 +125,7 @@ func TestDocument(t *testing.T) {
 	before, rest, ok := strings.Cut(string(doc), begin)
 	have, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatal("no marks for the table of verbs")
+		t.Fatal("no markers for the table of verbs")
 	}
 	want := verbTable(t)
 	if *update {

@@ -95,7 +95,7 @@ func (s *snapshot) keepApplications(v View) {
 func (s *snapshot) changed(v View, head string) []string {
 	var lines []string
 	for _, subject := range sortedSubjects(s.unseen) {
-		lines = append(lines, subject.String()+" was not seen before, so it is not known how it was")
+		lines = append(lines, subject.String()+" has no recorded state to compare with")
 	}
 	for _, subject := range sortedSubjects(s.objects) {
 		state := v.State(subject)
@@ -138,9 +138,9 @@ func (s *snapshot) applicationChanged(subject Subject, state State, head string)
 	case was.Heals != is.Heals:
 		return fmt.Sprintf("%s: self-heal %t -> %t", subject, was.Heals, is.Heals)
 	case was.Definition != is.Definition:
-		return subject.String() + " is defined otherwise"
+		return subject.String() + " has another definition"
 	case head != "" && was.Revision == s.head && is.Revision != head:
-		return fmt.Sprintf("%s is at commit %s, and the forge at %s", subject, is.Revision[:min(7, len(is.Revision))], head[:min(7, len(head))])
+		return fmt.Sprintf("%s is at commit %s, the forge at %s", subject, is.Revision[:min(7, len(is.Revision))], head[:min(7, len(head))])
 	case was.Converged() && !is.Converged():
 		return fmt.Sprintf("%s is %s and %s", subject, SyncWord(is.Sync), HealthWord(is.Health))
 	}
@@ -166,7 +166,7 @@ func (s *snapshot) askedChanged(now *snapshot) []string {
 		case !ok:
 			lines = append(lines, "branch "+name+" is gone from the forge")
 		case tree != s.branches[name]:
-			lines = append(lines, "branch "+name+" of the forge holds other files than before")
+			lines = append(lines, "branch "+name+" of the forge has other files than before")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(now.branches)) {

@@ -73,7 +73,7 @@ func unchanged(t *testing.T, l *scenariotest.Lab) {
 	t.Helper()
 	log := l.Forge.Log(scenario.Branch)
 	if first, last := log[0], log[len(log)-1]; first.Tree() != last.Tree() {
-		t.Errorf("the forge holds other files than before: %d commits, the last %q", len(log), last.Message)
+		t.Errorf("the forge has other files than before: %d commits, the last %q", len(log), last.Message)
 	}
 	if branches, err := l.Forge.Branches(t.Context()); err != nil || len(branches) != 1 {
 		t.Errorf("branches: %v, %v", branches, err)

@@ -43,9 +43,9 @@ func (s Subject) String() string {
 // ObjectRef names an object in a cluster.
 type ObjectRef struct {
 	Cluster    string `yaml:"cluster" need:"true" doc:"name of the cluster in the estate"`
-	APIVersion string `yaml:"apiVersion" doc:"v1 when left out"`
+	APIVersion string `yaml:"apiVersion" doc:"default v1"`
 	Kind       string `yaml:"kind" need:"true" doc:"Deployment, ConfigMap, ..."`
-	Namespace  string `yaml:"namespace" doc:"left out for objects that are in none"`
+	Namespace  string `yaml:"namespace" doc:"omitted for cluster-scoped objects"`
 	Name       string `yaml:"name" need:"true"`
 }
 

@@ -21,7 +21,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// The timeline has each lane's states in order, objects with the fields that the story is about.
+// The timeline has each lane's states in order, for objects the fields that the story uses.
 func TestTimeline(t *testing.T) {
 	stage(t, `
   steps:
@@ -61,7 +61,7 @@ func TestTimeline(t *testing.T) {
 		}
 		for i, m := range r.Marks {
 			if next := i + 1; next < len(r.Marks) && m.State != "event" && m.Lane == r.Marks[next].Lane && m.Text == r.Marks[next].Text {
-				t.Errorf("%+v stands twice", m)
+				t.Errorf("duplicate %+v", m)
 			}
 		}
 		if !slices.IsSortedFunc(r.Marks, func(a, b scenario.Mark) int {
@@ -75,7 +75,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// What will be undone is reported first, the last change first.
+// Pending undos are reported, the last change first.
 func TestLeaveReports(t *testing.T) {
 	stage(t, `
   steps:
@@ -95,7 +95,7 @@ func TestLeaveReports(t *testing.T) {
 	})
 }
 
-// A state that came and went before a cluster fell silent was there.
+// A short-lived state from before a cluster's silence counts.
 func TestShortLivedStateBeforeSilence(t *testing.T) {
 	stage(t, `
   steps:
@@ -119,7 +119,7 @@ func TestShortLivedStateBeforeSilence(t *testing.T) {
 	})
 }
 
-// How long the last state has stood counts from its change, whatever else of the object changes.
+// The age of the last state counts from its change, whatever else changes in the object.
 func TestUnchanged(t *testing.T) {
 	stage(t, `
   steps:
@@ -145,8 +145,8 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// What others changed is reported beside what is put back.
-func TestRestoreBesideForeignChanges(t *testing.T) {
+// Changes of others are reported, other changes restored.
+func TestRestoreReportsForeignChanges(t *testing.T) {
 	const prod, dev = "clusters/prod/addons/podinfo/values.yaml", "environments/dev/addons/podinfo/values.yaml"
 	stage(t, `
   steps:
@@ -175,7 +175,7 @@ func TestRestoreBesideForeignChanges(t *testing.T) {
 	})
 }
 
-// Registrations are compared, too, and one that cannot be read at the end is no pass.
+// Registrations are compared, too; an unreadable one is a failure.
 func TestRegistrationCompared(t *testing.T) {
 	x := "x"
 	for name, c := range map[string]struct {
@@ -203,7 +203,7 @@ func TestRegistrationCompared(t *testing.T) {
 	}
 }
 
-// forgetful is an engine whose registrations cannot be read at some time.
+// forgetful is an engine with temporarily unreadable registrations.
 type forgetful struct {
 	*scenariotest.Engine
 	fails atomic.Bool
@@ -216,7 +216,7 @@ func (e *forgetful) Registration(ctx context.Context, cluster string) (scenario.
 	return e.Engine.Registration(ctx, cluster)
 }
 
-// An expectation that is interrupted is not met.
+// An interrupted expectation is not met.
 func TestInterruptDuringExpectation(t *testing.T) {
 	stage(t, "  steps:\n    - {title: never, expect: {object: {"+podinfo+"}, has: {spec.replicas: 99}, within: 5m}}\n", nil, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.t.Context())
@@ -229,7 +229,7 @@ func TestInterruptDuringExpectation(t *testing.T) {
 	})
 }
 
-// Events from before the story stay so when its watch is started again.
+// Events from before the story stay ignored when the watch restarts.
 func TestEventsBeforeStory(t *testing.T) {
 	stage(t, `
   steps:
@@ -245,7 +245,7 @@ func TestEventsBeforeStory(t *testing.T) {
 	})
 }
 
-// Several things that are reported one after another were all reported.
+// Consecutive events satisfy an expectation of several.
 func TestSeveralEvents(t *testing.T) {
 	stage(t, `
   steps:
@@ -261,7 +261,7 @@ func TestSeveralEvents(t *testing.T) {
 	})
 }
 
-// report makes an event of a pod. It may be called from other goroutines, so it must not end the test.
+// report creates an event of a pod. It may be called from other goroutines, so it must not end the test.
 func (b *bench) report(name, reason string) {
 	b.t.Helper()
 	c, err := b.Clusters.Client("prod")
@@ -281,8 +281,8 @@ func (b *bench) report(name, reason string) {
 	}
 }
 
-// What is met once its time is up is late, though it is met when it is looked at.
-func TestLateForItsDeadline(t *testing.T) {
+// A state that is met after the deadline is late, even if it is met when checked.
+func TestMetAfterDeadline(t *testing.T) {
 	stage(t, `
   steps:
     - id: edit
@@ -340,7 +340,7 @@ func TestForbiddingCluster(t *testing.T) {
 	})
 }
 
-// Limits are what is allowed still.
+// Limits are inclusive.
 func TestLimits(t *testing.T) {
 	files := fstest.MapFS{"most": {Data: make([]byte, strict.MaxFile)}, "more": {Data: make([]byte, strict.MaxFile+1)}}
 	if data, err := scenario.Local(files, "most"); err != nil || len(data) != strict.MaxFile {
@@ -364,7 +364,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a paused hub's engine showed is unknown because of the pause, until it is seen again.
+// A paused hub's engine is unknown because of the pause, until it is seen again.
 func TestPausedHub(t *testing.T) {
 	stage(t, `
   steps:

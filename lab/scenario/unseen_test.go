@@ -133,7 +133,7 @@ func TestChangesBetweenWatches(t *testing.T) {
 }
 
 // An invalid path is not an absent field.
-func TestInvalidPathIsNotAbsent(t *testing.T) {
+func TestInvalidPathNotAbsent(t *testing.T) {
 	stage(t, `
   vars: {path: "spec[", }
   steps:

@@ -197,7 +197,7 @@ func (r *Recorder) replaced(by Engine) {
 	r.startOver(Applications(), "its engine was replaced")
 }
 
-// startOver marks subjects of a watch as unknown, and restarts it.
+// startOver marks a watch's subjects as unknown and restarts it.
 func (r *Recorder) startOver(s Subject, why string) {
 	r.mu.Lock()
 	w, ok := r.watched[s]
@@ -212,7 +212,7 @@ func (r *Recorder) startOver(s Subject, why string) {
 	}
 }
 
-var errStartOver = errors.New("it is looked at again")
+var errStartOver = errors.New("the watch is restarted")
 
 // complete records that all applications were reported: lost ones not seen again are gone.
 func (r *Recorder) complete() {

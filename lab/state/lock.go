@@ -50,12 +50,12 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 		holder, _ := os.ReadFile(file)
 		return nil, &lab.Error{
 			Exit: lab.ExitFailed, Code: "locked", Message: fmt.Sprintf("lab %s is being changed by another lab command (process %s)", d.Lab, strings.TrimSpace(string(holder))),
-			Cure: "wait until it ends, or end it",
+			Cure: "wait for it, or stop it",
 		}
 	}
 }
 
-// current reports whether a lock is on the file that others will lock.
+// current reports whether a lock is on the file that others would lock.
 func current(l *flock.Flock, file string) bool {
 	locked, err := l.Stat()
 	if err != nil {

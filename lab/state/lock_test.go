@@ -14,7 +14,7 @@ import (
 	"homelab/lab"
 )
 
-func TestLockIsExclusive(t *testing.T) {
+func TestLockExclusive(t *testing.T) {
 	d := open(t)
 	unlock, err := d.Lock(t.Context())
 	if err != nil {
@@ -32,10 +32,10 @@ func TestLockIsExclusive(t *testing.T) {
 	again()
 }
 
-// A command that waited for lab down locks the file that others will, not the one that is gone.
-func TestLockOfARemovedFolder(t *testing.T) { synctest.Test(t, lockOfARemovedFolder) }
+// A command that waited for lab down locks the new file, not the removed one.
+func TestLockOfRemovedFolder(t *testing.T) { synctest.Test(t, lockOfRemovedFolder) }
 
-func lockOfARemovedFolder(t *testing.T) {
+func lockOfRemovedFolder(t *testing.T) {
 	d := open(t)
 	down, err := d.Lock(t.Context())
 	if err != nil {
@@ -43,7 +43,7 @@ func lockOfARemovedFolder(t *testing.T) {
 	}
 	waiting := make(chan error, 1)
 	go func() { _, err := d.Lock(context.WithoutCancel(t.Context())); waiting <- err }()
-	synctest.Wait() // it has opened the file that goes
+	synctest.Wait() // it has opened the file to be removed
 	if err := d.Remove(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func lockOfARemovedFolder(t *testing.T) {
 	}
 }
 
-// A lock on a file that lab down removed is none.
+// A lock on a removed file does not count.
 func TestCurrent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	l := flock.New(file)
@@ -69,10 +69,10 @@ func TestCurrent(t *testing.T) {
 	}
 	defer func() { _ = l.Unlock() }()
 	if err := os.Remove(file); err != nil || current(l, file) {
-		t.Errorf("of a file that is gone: %v", err)
+		t.Errorf("removed file: %v", err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil || current(l, file) {
-		t.Errorf("of another file: %v", err)
+		t.Errorf("replaced file: %v", err)
 	}
 }
 

@@ -19,8 +19,8 @@ func (d *Dir) LoadPull(into any) error {
 		return nil
 	}
 	var e *lab.Error
-	if errors.As(err, &e) && e.Code == CodeGarbled { // only the user knows what it said
-		e.Cure = "it says what lab git pull left to merge: see to " + `"<<<<<<<"` + " and *.forge in the estate, then rm " + filepath.Join(d.Path, pullFile)
+	if errors.As(err, &e) && e.Code == CodeGarbled { // only the user knows its content
+		e.Cure = "it lists what lab git pull left to merge: resolve " + `"<<<<<<<"` + " and *.forge in the estate, then rm " + filepath.Join(d.Path, pullFile)
 	}
 	return err
 }

@@ -14,13 +14,13 @@ func TestPull(t *testing.T) {
 	d := &Dir{Lab: "x", Path: filepath.Join(t.TempDir(), "x")}
 	got := "as it was"
 	if err := d.LoadPull(&got); err != nil || got != "as it was" {
-		t.Errorf("nothing kept, and read %q, %v", got, err)
+		t.Errorf("without a file:  %q, %v", got, err)
 	}
 	if err := d.SavePull(nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(d.Path); err == nil {
-		t.Error("the folder was made for nothing")
+		t.Error("the folder was created")
 	}
 	if err := d.SavePull("kept"); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestPull(t *testing.T) {
 	}
 	got = "as it was"
 	if err := d.LoadPull(&got); err != nil || got != "as it was" {
-		t.Errorf("forgotten, and read %q, %v", got, err)
+		t.Errorf("after delete:  %q, %v", got, err)
 	}
 }
 

@@ -28,7 +28,7 @@ func (d *Dir) Restoring() string {
 	return r.Snapshot
 }
 
-// SaveRestoring records the begin of a restore or, with an empty name, its end.
+// SaveRestoring records the start of a restore or, with an empty name, its end.
 func (d *Dir) SaveRestoring(snapshot string) error {
 	if snapshot != "" {
 		return d.write(restoringFile, restoring{Snapshot: snapshot})
@@ -39,7 +39,7 @@ func (d *Dir) SaveRestoring(snapshot string) error {
 	return nil
 }
 
-// withoutAttached leaves out the files of clusters that are attached, or were when they were exported.
+// withoutAttached drops the files of clusters that are attached, or were when exported.
 func withoutAttached(files map[string][]byte, attached []string) map[string][]byte {
 	list := slices.Clone(attached)
 	for name, data := range files {
@@ -60,7 +60,7 @@ func withoutAttached(files map[string][]byte, attached []string) map[string][]by
 	return rest
 }
 
-// removeExcept removes a file, or the files of a folder but for those of some clusters.
+// removeExcept removes a file, or a folder except for the files of some clusters.
 func (d *Dir) removeExcept(name string, clusters []string) error {
 	dir := filepath.Join(d.Path, name)
 	info, err := os.Lstat(dir)
@@ -85,7 +85,7 @@ func (d *Dir) removeExcept(name string, clusters []string) error {
 	return nil
 }
 
-// kept are the files and folders that belong in a snapshot. Others are about the estate or a single run.
+// kept are the files and folders of a snapshot. Others are about the estate or a single run.
 var kept = []string{recordFile, credentialsFile, forgeFile, clustersDir, kubeconfigsDir}
 
 // Export reads the files of a snapshot, by slash-separated path.
@@ -119,7 +119,7 @@ func exportable(within, name string) bool {
 	return within == name || slices.Contains([]string{".json", ".yaml"}, filepath.Ext(name)) && strings.Count(name, ".") == 1
 }
 
-// Import replaces the state with exported files. Which clusters are attached is a fact of the world, which no snapshot brings back: theirs stay as they are.
+// Import replaces the state with exported files, except for attached clusters: a snapshot cannot restore them.
 func (d *Dir) Import(files map[string][]byte) error {
 	attached, err := d.Attached()
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Dir) Import(files map[string][]byte) error {
 	}
 	for name, data := range files {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return fmt.Errorf("state: %q is no file of a lab", name)
+			return fmt.Errorf("state: %q is not a file of a lab", name)
 		}
 		if err := d.put(filepath.FromSlash(name), data); err != nil {
 			return err

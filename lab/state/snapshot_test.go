@@ -44,7 +44,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("imported %v, %v", slices.Sorted(maps.Keys(again)), err)
 	}
 	if text, err := os.ReadFile(filepath.Join(d.Path, "pull.json")); err != nil || string(text) != "second" {
-		t.Errorf("the note of a pull is %q, %v", text, err)
+		t.Errorf("state of the pull: %q, %v", text, err)
 	}
 	if info, err := os.Stat(filepath.Join(d.Path, "credentials.json")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -66,8 +66,8 @@ func TestRestoring(t *testing.T) {
 	}
 }
 
-// Which clusters are attached is no part of the past: one that was attached since stays so, one that was released stays released.
-func TestImportLeavesAttachedClusters(t *testing.T) {
+// Import keeps the clusters that are attached now, and only those.
+func TestImportKeepsAttachedClusters(t *testing.T) {
 	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
 	attach := func(name string) {
 		t.Helper()

@@ -90,7 +90,7 @@ const (
 	credentialsFile = "credentials.json"
 )
 
-// format is that of the record. A lab that knows an older one would drop what it does not know.
+// format is the version of the record. An older lab would drop the fields that it does not know.
 const format = 1
 
 // Record is the persistent configuration of a lab.
@@ -114,7 +114,7 @@ type Docker struct {
 	Address string `json:"address"` // as the docker command had it
 }
 
-// NamespaceOf returns the namespace of an engine of the record, empty for the default.
+// NamespaceOf returns the namespace of a recorded engine, empty for the default.
 func (r Record) NamespaceOf(t lab.EngineType) string {
 	if r.Former.Engine == t {
 		return r.Former.Namespace
@@ -125,7 +125,7 @@ func (r Record) NamespaceOf(t lab.EngineType) string {
 	return ""
 }
 
-// Former is an engine that Record.Engine replaces, as long as anything of it is left.
+// Former is the engine that Record.Engine replaces, until it is fully removed.
 type Former struct {
 	Engine    lab.EngineType `json:"engine"`
 	Shape     lab.Shape      `json:"shape,omitempty"`
@@ -203,7 +203,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 	return c, d.write(credentialsFile, c)
 }
 
-// whole reports whether nothing is missing. Nobody could log in to a forge that was given an empty password.
+// whole reports whether no field is empty. Nobody could log in to a forge with an empty password.
 func (c Credentials) whole() bool {
 	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
 }
@@ -261,7 +261,7 @@ func (d *Dir) read(name string, into any) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("state: %w", err)
-	case err != nil: // it is there: what it says is unknown, not absent
+	case err != nil: // it exists: its content is unknown
 		return &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot read " + file, Cure: "make it a file that you can read: chown, chmod", Err: err}
 	}
 	if err := json.Unmarshal(data, into); err != nil {
@@ -273,7 +273,7 @@ func (d *Dir) read(name string, into any) error {
 func (d *Dir) garbled(name string, err error) *lab.Error {
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: CodeGarbled, Message: "state file " + filepath.Join(d.Path, name) + " cannot be read",
-		Cure: "lab up keeps a copy and writes it again; nothing is lost", Err: err,
+		Cure: "lab up keeps a copy and recreates it", Err: err,
 	}
 }
 
@@ -314,9 +314,9 @@ func writeError(file string, err error) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "state", Message: "cannot write " + file, Err: err}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		e.Cure = "free space there, then run the command again: it goes on where it ended"
+		e.Cure = "free space there, then run the command again: it resumes"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		e.Cure = "make the folder one that you can write to, then run the command again"
+		e.Cure = "make the folder writable, then run the command again"
 	}
 	return e
 }

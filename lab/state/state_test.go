@@ -27,7 +27,7 @@ func open(t *testing.T) *Dir {
 func TestOpenCreatesNothing(t *testing.T) {
 	d := open(t)
 	if d.Exists() {
-		t.Error("a lab that was never made exists")
+		t.Error("exists")
 	}
 	if _, err := os.Stat(d.Path); !os.IsNotExist(err) {
 		t.Errorf("stat %s: %v, want not exist", d.Path, err)
@@ -52,7 +52,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("Remove: %v, exists %v", err, d.Exists())
 	}
 	if _, err := os.Stat(filepath.Dir(d.Path)); !os.IsNotExist(err) {
-		t.Errorf("the folder above is left over: %v", err)
+		t.Errorf("the parent folder remains: %v", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestBrokenRecord(t *testing.T) {
 	}
 }
 
-// What is there and cannot be read is not absent, and the printed cure works.
+// An unreadable file is not a missing one, and the printed cure works.
 func TestUnreadableFiles(t *testing.T) {
 	for name, read := range map[string]func(*Dir) error{
 		recordFile:      func(d *Dir) error { _, err := d.Load(); return err },
@@ -117,7 +117,7 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-func TestCredentialsWithoutAPasswordAreGarbled(t *testing.T) {
+func TestCredentialsWithoutPassword(t *testing.T) {
 	for _, text := range []string{"{}", "null", `{"forgeUser":"lab","argocdUser":"admin"}`} {
 		d := open(t)
 		if err := errors.Join(d.Create(), os.WriteFile(filepath.Join(d.Path, credentialsFile), []byte(text), 0o600)); err != nil {
@@ -136,7 +136,7 @@ func TestCredentialsWithoutAPasswordAreGarbled(t *testing.T) {
 	}
 }
 
-func TestARecordOfANewerLabIsLeftAlone(t *testing.T) {
+func TestNewerRecord(t *testing.T) {
 	d := open(t)
 	const text = `{"format": 2, "lab": "demo", "engine": "other"}`
 	if err := errors.Join(d.Create(), os.WriteFile(filepath.Join(d.Path, recordFile), []byte(text), 0o600)); err != nil {
@@ -151,7 +151,7 @@ func TestARecordOfANewerLabIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestFolderThatCannotBeWritten(t *testing.T) {
+func TestUnwritableFolder(t *testing.T) {
 	for _, err := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC} {
 		var e *lab.Error
 		if got := writeError("file", err); !errors.As(got, &e) || e.Cure == "" || !errors.Is(got, err) {
@@ -159,7 +159,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		}
 	}
 	d := open(t)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(d.Path), 0o700), os.WriteFile(d.Path, nil, 0o600)); err != nil { // a file in the folder's place
+	if err := errors.Join(os.MkdirAll(filepath.Dir(d.Path), 0o700), os.WriteFile(d.Path, nil, 0o600)); err != nil { // a file in place of the folder
 		t.Fatal(err)
 	}
 	var e *lab.Error

@@ -13,36 +13,37 @@ import (
 	"homelab/lab"
 )
 
-// Reader decodes one document into Go types: what it does not know, or what has the wrong type, is a problem with its place. It goes on after a problem.
+// Reader decodes one document into Go types. Unknown keys and wrong types are problems with positions, after which it
+// continues.
 //
-// Fields are described by tags: yaml:"key" (or ",inline"), need:"true" for a key that must be there, enum:"a,b" for a word out of a few, max:"10m" for the
-// longest span of time or max:"100" for the greatest number, and doc:"..." for the schema.
+// Field tags are yaml:"key" (or ",inline"), need:"true" for a required key, enum:"a,b", max:"10m" for a duration or
+// max:"100" for a number, and doc:"..." for the schema.
 type Reader struct {
 	File     string
 	Problems lab.Problems
-	At       map[string]lab.Position // path of a value -> where it stands
-	Unfilled bool                    // a span may be a ${variable}, which leaves it 0
+	At       map[string]lab.Position // by path
+	Unfilled bool                    // a duration may be a ${variable}, decoded as 0
 }
 
 // NewReader returns a reader for a file.
 func NewReader(file string) *Reader { return &Reader{File: file, At: map[string]lab.Position{}} }
 
-// Custom is a type that reads itself.
+// Custom is a type that decodes itself.
 type Custom interface {
 	ReadYAML(r *Reader, n *yaml.Node, path string)
 }
 
-// Fail notes a problem at a node.
+// Fail adds a problem at a node.
 func (r *Reader) Fail(n *yaml.Node, message, cure string) {
 	r.Problems = append(r.Problems, lab.Problem{Position: Position(r.File, n), Message: message, Cure: cure})
 }
 
-// FailAt notes a problem at the value under a path, or at the nearest thing above it that is written.
+// FailAt adds a problem at Position(path).
 func (r *Reader) FailAt(path, message, cure string) {
 	r.Problems = append(r.Problems, lab.Problem{Position: r.Position(path), Message: message, Cure: cure})
 }
 
-// Position is where the value under a path stands, or the nearest thing above it that is written.
+// Position returns the position of the value at a path, or of its nearest existing parent.
 func (r *Reader) Position(path string) lab.Position {
 	for {
 		if at, ok := r.At[path]; ok {
@@ -56,12 +57,11 @@ func (r *Reader) Position(path string) lab.Position {
 	}
 }
 
-// Decode reads n into the value that into points at.
+// Decode decodes n into the value that into points to.
 func (r *Reader) Decode(n *yaml.Node, into any, path string) {
 	r.value(n, reflect.ValueOf(into).Elem(), field{}, path)
 }
 
-// field is what the tags of a struct's field say of its value.
 type field struct {
 	key  string
 	need bool
@@ -81,7 +81,7 @@ func fieldOf(f reflect.StructField) (field, bool) {
 
 func (r *Reader) value(n *yaml.Node, to reflect.Value, f field, path string) {
 	if IsNull(n) && to.Kind() != reflect.Interface {
-		return // a key without a value is as if it were not there
+		return // a key without a value counts as missing
 	}
 	r.At[path] = Position(r.File, n)
 	if c, ok := to.Addr().Interface().(Custom); ok {
@@ -137,7 +137,7 @@ func (r *Reader) mapping(n *yaml.Node, to reflect.Value, path string) {
 	}
 }
 
-// holder is the mapping that lacks a key, or what stands behind the key if that is nothing.
+// holder returns the key without a value, or else the mapping that lacks it.
 func holder(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -147,7 +147,7 @@ func holder(n *yaml.Node, key string) *yaml.Node {
 	return n
 }
 
-// collect visits the fields of a struct, those of inlined ones too.
+// collect visits the fields of a struct and of its inlined structs.
 func collect(v reflect.Value, visit func(field, reflect.Value)) {
 	for i := range v.NumField() {
 		f, inline := fieldOf(v.Type().Field(i))
@@ -160,7 +160,7 @@ func collect(v reflect.Value, visit func(field, reflect.Value)) {
 	}
 }
 
-// Unknown notes a key that is none of those known.
+// Unknown adds a problem for an unknown key.
 func (r *Reader) Unknown(key *yaml.Node, known []string) {
 	cure := "known: " + strings.Join(known, ", ")
 	if best := Closest(key.Value, known); best != "" {
@@ -236,7 +236,7 @@ func (r *Reader) word(n *yaml.Node, f field, path string) {
 	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, clip(n.Value)), Choose(n.Value, f.enum))
 }
 
-// Choose is the cure of a word that is none of those that may be: the nearest, or all, "a, b or c".
+// Choose returns the cure for an invalid word: the nearest valid one, or all, "a, b or c".
 func Choose(word string, words []string) string {
 	if best := Closest(word, words); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
@@ -254,7 +254,7 @@ func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
 	}
 	d, err := time.ParseDuration(n.Value)
 	if err != nil {
-		r.wrong(n, path, "a span of time, as 30s or 2m")
+		r.wrong(n, path, "a duration such as 30s or 2m")
 		return
 	}
 	most, _ := time.ParseDuration(f.max)
@@ -268,7 +268,7 @@ func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
 func wanted(t reflect.Type) string {
 	switch {
 	case t == spanType:
-		return "a span of time, as 30s or 2m"
+		return "a duration such as 30s or 2m"
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Bool:
@@ -288,7 +288,7 @@ func (r *Reader) wrong(n *yaml.Node, path, want string) {
 	r.Fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, KindOf(n)), cure)
 }
 
-// Plain is a node as JSON would have it: string, bool, int64, float64, nil, []any, map[string]any. A date stays the text that was written.
+// Plain decodes a node to string, bool, int64, float64, nil, []any or map[string]any. A date remains a string.
 func (r *Reader) Plain(n *yaml.Node, path string) (any, bool) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -320,7 +320,7 @@ func (r *Reader) Plain(n *yaml.Node, path string) (any, bool) {
 	return v, true
 }
 
-// Scalar is the value of a scalar node.
+// Scalar decodes a scalar node.
 func Scalar(n *yaml.Node) (any, error) {
 	switch n.Tag {
 	case "!!null":
@@ -339,7 +339,7 @@ func Scalar(n *yaml.Node) (any, error) {
 	return n.Value, nil
 }
 
-// Join is a path with a key below it.
+// Join appends a key to a path.
 func Join(path, key string) string {
 	if path == "" {
 		return key
@@ -347,7 +347,7 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// clip keeps a value that is quoted in a message short.
+// clip shortens a value for a message.
 func clip(s string) string {
 	const most = 80
 	if r := []rune(s); len(r) > most {

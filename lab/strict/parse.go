@@ -1,4 +1,4 @@
-// Package strict reads YAML that people write: documents with bounds on what they may hold, and types whose every misspelling is a problem with its place.
+// Package strict reads handwritten YAML within bounds, and decodes it with every mistake reported at its position.
 package strict
 
 import (
@@ -15,20 +15,21 @@ import (
 	"homelab/lab"
 )
 
-// Bounds on what a file may hold, so that a hostile or broken one costs nothing.
+// Limits of a file, which may be hostile or broken.
 const (
 	MaxFile  = 1 << 20 // bytes
-	MaxNodes = 50_000  // after aliases are written out
+	MaxNodes = 50_000  // with aliases expanded
 	MaxDepth = 100
 	MaxDocs  = 100
 )
 
-// Parse reads every document of a YAML file, with aliases and merge keys written out and duplicate keys found. Empty documents are left out.
+// Parse reads the documents of a YAML file, expands aliases and merge keys, and reports duplicate keys. It omits empty
+// documents.
 func Parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	p := parser{file: file, left: MaxNodes, open: map[*yaml.Node]bool{}}
 	if len(data) > MaxFile {
 		return nil, lab.Problems{{
-			Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too much for a file that is read", len(data)),
+			Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too large", len(data)),
 			Cure: fmt.Sprintf("at most %d", MaxFile),
 		}}
 	}
@@ -58,7 +59,7 @@ func Parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	return docs, p.problems
 }
 
-// ParseOne reads a file that holds one document.
+// ParseOne reads a file with one document.
 func ParseOne(file string, data []byte) (*yaml.Node, lab.Problems) {
 	docs, problems := Parse(file, data)
 	switch {
@@ -67,12 +68,12 @@ func ParseOne(file string, data []byte) (*yaml.Node, lab.Problems) {
 	case len(docs) == 0:
 		return nil, lab.Problems{{Position: lab.Position{File: file}, Message: "is empty"}}
 	case len(docs) > 1:
-		return nil, lab.Problems{{Position: Position(file, docs[1]), Message: "a second document in one file", Cure: "one file holds one"}}
+		return nil, lab.Problems{{Position: Position(file, docs[1]), Message: "a second document", Cure: "one per file"}}
 	}
 	return docs[0], nil
 }
 
-// syntax is the problem of a file that is not YAML. The library has the line only in its message, and not always the same line.
+// syntax returns the problem of invalid YAML. The library's message has the line, in various forms.
 func syntax(file string, data []byte, err error) lab.Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -87,7 +88,7 @@ func syntax(file string, data []byte, err error) lab.Problem {
 	case regexp.MustCompile(`expected (<stream-start>|<document start>|node content|key|'-' indicator|',' or)`).MatchString(message):
 		line++ // errors of the parser, unlike the scanner's, count from 0 (parser.fail in the library's decode.go)
 	case strings.Contains(message, "tab character"):
-		for i := line - 1; i < len(lines); i++ { // the line told is where the scanner began
+		for i := line - 1; i < len(lines); i++ { // the scanner's start
 			if bytes.Contains(lines[i][:len(lines[i])-len(bytes.TrimLeft(lines[i], " \t"))], []byte("\t")) {
 				line = i + 1
 				break
@@ -99,8 +100,8 @@ func syntax(file string, data []byte, err error) lab.Problem {
 
 type parser struct {
 	file     string
-	left     int                 // nodes that may still be made
-	open     map[*yaml.Node]bool // anchors that are being written out
+	left     int                 // remaining nodes
+	open     map[*yaml.Node]bool // anchors being expanded
 	problems lab.Problems
 }
 
@@ -108,11 +109,11 @@ func (p *parser) fail(n *yaml.Node, message, cure string) {
 	p.problems = append(p.problems, lab.Problem{Position: Position(p.file, n), Message: message, Cure: cure})
 }
 
-// expand copies a tree with aliases and merge keys written out. It returns nil, and notes why once, when that exceeds the bounds.
+// expand copies a tree with aliases and merge keys expanded. Beyond the limits it returns nil and reports it once.
 func (p *parser) expand(n *yaml.Node, depth int) *yaml.Node {
 	if p.left--; p.left < 0 {
 		if p.left == -1 {
-			p.fail(n, fmt.Sprintf("more than %d values, aliases written out", MaxNodes), "")
+			p.fail(n, fmt.Sprintf("more than %d values, with aliases expanded", MaxNodes), "")
 		}
 		return nil
 	}
@@ -124,7 +125,7 @@ func (p *parser) expand(n *yaml.Node, depth int) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		if p.open[n.Alias] {
 			p.left = -1
-			p.fail(n, fmt.Sprintf("anchor %q holds itself", n.Value), "")
+			p.fail(n, fmt.Sprintf("anchor %q contains itself", n.Value), "")
 			return nil
 		}
 		return p.expand(n.Alias, depth+1)
@@ -157,7 +158,7 @@ func (p *parser) expandMapping(n, out *yaml.Node, depth int) *yaml.Node {
 			key = key.Alias
 		}
 		if key.Kind != yaml.ScalarNode {
-			p.fail(key, "a key that is not a word", "")
+			p.fail(key, "a key that is not a scalar", "")
 			continue
 		}
 		if key.Tag == "!!merge" {
@@ -165,13 +166,13 @@ func (p *parser) expandMapping(n, out *yaml.Node, depth int) *yaml.Node {
 			continue
 		}
 		if first := seen[key.Value]; first != nil {
-			p.fail(key, fmt.Sprintf("key %q stands here twice", key.Value), fmt.Sprintf("first in line %d", first.Line))
+			p.fail(key, fmt.Sprintf("duplicate key %q", key.Value), fmt.Sprintf("first in line %d", first.Line))
 			continue
 		}
 		seen[key.Value] = key
 		out.Content = append(out.Content, key, value)
 	}
-	for _, m := range merged { // what is written beside << wins over what it brings
+	for _, m := range merged { // other keys override those of <<
 		maps := []*yaml.Node{m}
 		if m.Kind == yaml.SequenceNode {
 			maps = m.Content
@@ -192,7 +193,7 @@ func (p *parser) expandMapping(n, out *yaml.Node, depth int) *yaml.Node {
 	return out
 }
 
-// Position is where a node stands.
+// Position returns the position of a node.
 func Position(file string, n *yaml.Node) lab.Position {
 	return lab.Position{File: file, Line: n.Line, Column: n.Column}
 }

@@ -4,12 +4,12 @@ import (
 	"reflect"
 )
 
-// Describer is a type with a schema of its own.
+// Describer is a type with its own schema.
 type Describer interface {
 	JSONSchema() map[string]any
 }
 
-// Schema is the JSON Schema (draft 2020-12) of what a Reader takes for a type.
+// Schema returns the JSON Schema (draft 2020-12) of a type decoded by a Reader.
 func Schema(t reflect.Type) map[string]any { return schema(t, field{}) }
 
 func schema(t reflect.Type, f field) map[string]any {

@@ -54,11 +54,11 @@ func TestDecode(t *testing.T) {
 		t.Errorf("list[0].word is at %s", at)
 	}
 	if at := r.Position("texts.none.at.all").String(); at != "f.yaml:6:8" {
-		t.Errorf("the nearest place is %s", at)
+		t.Errorf("nearest position is %s", at)
 	}
 }
 
-func TestDecodeTellsEveryProblem(t *testing.T) {
+func TestDecodeProblems(t *testing.T) {
 	_, r := read(t, `nam: a
 count: 11
 on: maybe
@@ -82,7 +82,7 @@ f.yaml:8:5: unknown key "wrod": did you mean "word"?
 f.yaml:9:7: word must be text, not a number: write it in quotes: "5"`
 	sorted := strings.Split(got.Error(), "\n")
 	if sorted[0] > sorted[1] {
-		sorted[0], sorted[1] = sorted[1], sorted[0] // two at one place
+		sorted[0], sorted[1] = sorted[1], sorted[0] // same position
 	}
 	want = strings.Replace(want, `did you mean "one"?`, "one or two", 1)
 	if diff := cmp.Diff(want, strings.Join(sorted, "\n")); diff != "" {
@@ -90,7 +90,7 @@ f.yaml:9:7: word must be text, not a number: write it in quotes: "5"`
 	}
 }
 
-func TestParseIsBounded(t *testing.T) {
+func TestParseLimits(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 10) + "]\n"

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Closest is the word nearest to what was written, if it is near enough to be a slip.
+// Closest returns the known word nearest to a probable typo, or "".
 func Closest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -20,7 +20,7 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to add, drop, change or swap (Damerau-Levenshtein, adjacent swaps).
+// distance returns the Damerau-Levenshtein distance with adjacent swaps.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -45,7 +45,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// KindOf is what a user calls what they wrote.
+// KindOf returns the kind of a node in a user's words.
 func KindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

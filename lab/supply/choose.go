@@ -16,7 +16,7 @@ func (s *Supply) Choose(ctx context.Context, names []string) ([]Item, error) {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(items, func(i Item) bool { return i.Name == name }) {
-			return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no image or chart is called %q", name), Cure: "lab bundle ls"}
+			return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no image or chart %q", name), Cure: "lab bundle ls"}
 		}
 	}
 	return slices.DeleteFunc(items, func(i Item) bool { return !slices.Contains(names, i.Name) }), nil

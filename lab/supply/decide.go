@@ -69,7 +69,7 @@ func (s *Supply) auto(ctx context.Context, possible func() error) error {
 	if err := possible(); err != nil {
 		return &lab.Error{
 			Exit: lab.ExitFailed, Code: "no_images", Message: "no registry answers: " + answer.Why,
-			Cure: "check the network, or use --images bundle=FILE with an archive that `lab bundle save` made elsewhere", Err: err,
+			Cure: "check the network, or use --images bundle=FILE with an archive that `lab bundle save` created elsewhere", Err: err,
 		}
 	}
 	s.useSource()
@@ -106,5 +106,5 @@ func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 		return false, err
 	}
 	node, ok := s.find(KindImage, nodeComponent, "")
-	return ok && node.AtHand, nil
+	return ok && node.Present, nil
 }

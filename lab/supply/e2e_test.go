@@ -46,8 +46,8 @@ func TestSupply(t *testing.T) {
 	}
 	for _, i := range want {
 		t.Logf("%s %s: %s, %d MB, %.0f s", i.Kind, i.Title(), i.Ref, i.Size>>20, i.Seconds)
-		if !i.AtHand {
-			t.Errorf("%s %s is not at hand after it was saved", i.Kind, i.Title())
+		if !i.Present {
+			t.Errorf("%s %s is missing after Save", i.Kind, i.Title())
 		}
 		if i.Kind == supply.KindChart {
 			got, err := to.Chart(t.Context(), i.Name, i.Version, say)

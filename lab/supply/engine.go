@@ -8,10 +8,10 @@ import (
 	"homelab/lab"
 )
 
-// engineCharts are the charts of engines. What they need is of no use to a lab with another engine.
+// engineCharts are the charts of engines, which labs with another engine do not need.
 var engineCharts = map[string]lab.EngineType{"argo-cd": lab.EngineArgoCD, "flux2": lab.EngineFlux}
 
-// Engine is the only engine that an item is for; empty for all.
+// Engine returns the only engine that needs an item, or "".
 func (s *Supply) Engine(i Item) lab.EngineType {
 	if i.Kind == KindChart {
 		return engineCharts[i.Name]
@@ -30,7 +30,7 @@ func (s *Supply) Engine(i Item) lab.EngineType {
 	return only
 }
 
-// optional reports whether an item is for estates that ask for it alone.
+// optional reports whether an item is only for estates that request it.
 func (s *Supply) optional(i Item) bool {
 	names := []string{i.Name}
 	if i.Kind == KindChart {
@@ -42,10 +42,10 @@ func (s *Supply) optional(i Item) bool {
 	})
 }
 
-// needed leaves out what only another engine than the one asked for needs, and what no estate here has asked for yet.
+// needed drops the items of other engines, and optional ones that no estate here has requested yet.
 func (s *Supply) needed(items []Item) []Item {
 	return slices.DeleteFunc(items, func(i Item) bool {
 		of := s.Engine(i)
-		return of != "" && of != cmp.Or(s.options.Engine, lab.EngineArgoCD) || !i.AtHand && s.optional(i)
+		return of != "" && of != cmp.Or(s.options.Engine, lab.EngineArgoCD) || !i.Present && s.optional(i)
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"homelab/lab/supply/source"
 )
 
-// Half a bundle is none: it is neither loaded, nor what is taken from then on.
-func TestHalfABundleIsNotLoaded(t *testing.T) {
+// A partially loaded bundle is neither used nor remembered.
+func TestPartialBundle(t *testing.T) {
 	g := makeGoods(t)
 	file := save(t, g)
 	whole, err := os.ReadFile(file)
@@ -38,8 +38,8 @@ func TestHalfABundleIsNotLoaded(t *testing.T) {
 	}
 }
 
-// A bundle that was loaded and cannot be read any more is an error: to be without it would be another lab.
-func TestLoadedBundleThatCannotBeRead(t *testing.T) {
+// A loaded bundle that became unreadable is an error: other origins would change the lab.
+func TestUnreadableLoadedBundle(t *testing.T) {
 	o := Options{CacheDir: t.TempDir()}
 	if _, err := Load(t.Context(), o, save(t, makeGoods(t)), nil); err != nil {
 		t.Fatal(err)
@@ -62,8 +62,8 @@ func TestLoadedBundleThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What auto takes and cannot write down would be another thing the next time.
-func TestDecisionThatCannotBeWritten(t *testing.T) {
+// A decision that cannot be saved would not be repeated.
+func TestUnwritableDecision(t *testing.T) {
 	for name, mirror := range map[string]string{"a registry": host(publish(t, makeGoods(t))), "source": "127.0.0.1:1"} {
 		s, err := newSupply(Options{CacheDir: t.TempDir(), Mirror: mirror})
 		if err != nil {
@@ -78,7 +78,7 @@ func TestDecisionThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Where nobody answers and nothing can be built, the error names what does not answer, and the way by which no network is needed.
+// Without any origin, the error names the unreachable host, and a cure that needs no network.
 func TestAutoWithNothing(t *testing.T) {
 	s, err := newSupply(Options{CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
 	if err != nil {
@@ -94,8 +94,8 @@ func TestAutoWithNothing(t *testing.T) {
 	}
 }
 
-// Why says by whom images come, and auto why by them.
-func TestWhyNamesTheMirror(t *testing.T) {
+// Why names the mirror and, in mode auto, the reason.
+func TestWhyMirror(t *testing.T) {
 	mirror := host(publish(t, makeGoods(t)))
 	for mode, more := range map[Mode]bool{ModeRegistry: false, ModeAuto: true} {
 		s := open(t, Options{Mode: mode, Mirror: mirror, CacheDir: t.TempDir()})
@@ -112,8 +112,8 @@ func TestWhyNamesTheMirror(t *testing.T) {
 	}
 }
 
-// With one image a bundle is unpacked whole; of a registry each is asked for.
-func TestWhatIsAtHandAfterOneImage(t *testing.T) {
+// One image unpacks a whole bundle; a registry serves each image separately.
+func TestPresentAfterOneImage(t *testing.T) {
 	g := makeGoods(t)
 	mirror := host(publish(t, g))
 	for origin, o := range map[lab.Origin]Options{
@@ -126,27 +126,27 @@ func TestWhatIsAtHandAfterOneImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := origin == lab.OriginBundle
-		if !s.AtHand("node", "", "") || s.AtHand("redis", "", "") != all || s.AtHand("", "podinfo", "6.9.2") != all || s.AtHand("front", "", "") {
-			t.Errorf("%s: redis %t, chart %t, front %t", origin, s.AtHand("redis", "", ""), s.AtHand("", "podinfo", "6.9.2"), s.AtHand("front", "", ""))
+		if !s.Present("node", "", "") || s.Present("redis", "", "") != all || s.Present("", "podinfo", "6.9.2") != all || s.Present("front", "", "") {
+			t.Errorf("%s: redis %t, chart %t, front %t", origin, s.Present("redis", "", ""), s.Present("", "podinfo", "6.9.2"), s.Present("front", "", ""))
 		}
 		if i, _ := s.find(KindImage, "node", ""); i.Digest != img.Digest || i.Size != img.Size || i.Size == 0 || i.Origin != origin {
-			t.Errorf("%s: noted is %+v, brought was %+v", origin, i, img)
+			t.Errorf("%s: listed %+v, fetched %+v", origin, i, img)
 		}
 		c, err := s.Chart(t.Context(), "podinfo", "6.9.2", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i, _ := s.find(KindChart, "podinfo", "6.9.2"); i.Digest != c.Digest || i.Size != fileSize(c.Archive) || i.Size == 0 || i.Origin != origin || !i.AtHand {
-			t.Errorf("%s: noted is %+v, brought was %+v", origin, i, c)
+		if i, _ := s.find(KindChart, "podinfo", "6.9.2"); i.Digest != c.Digest || i.Size != fileSize(c.Archive) || i.Size == 0 || i.Origin != origin || !i.Present {
+			t.Errorf("%s: listed %+v, fetched %+v", origin, i, c)
 		}
 		again := open(t, o)
-		if i, _ := again.find(KindChart, "podinfo", "6.9.2"); !i.AtHand || i.Digest != c.Digest || i.Size != fileSize(c.Archive) {
-			t.Errorf("%s: the next run finds %+v", origin, i)
+		if i, _ := again.find(KindChart, "podinfo", "6.9.2"); !i.Present || i.Digest != c.Digest || i.Size != fileSize(c.Archive) {
+			t.Errorf("%s: next run: %+v", origin, i)
 		}
 	}
 }
 
-// A compiler is needed while anything but lab's own, for which Go alone does, is still to be built.
+// A compiler is needed unless only lab's own images, which need just Go, are to be built.
 func TestBuilds(t *testing.T) {
 	dir := t.TempDir()
 	recipes, err := source.Builtin()
@@ -161,29 +161,29 @@ func TestBuilds(t *testing.T) {
 	}
 	fillSource(t, dir, names[1:]...)
 	if s := open(t, Options{Mode: ModeSource, CacheDir: dir}); !s.Builds() {
-		t.Errorf("without %s nothing is built", names[0])
+		t.Errorf("nothing to build without %s", names[0])
 	}
 }
 
-// A bundle that cannot be written is an error, and so is one of something that there is not.
-func TestSaveThatFails(t *testing.T) {
+// Unwritable bundles and missing items are errors.
+func TestSaveErrors(t *testing.T) {
 	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, makeGoods(t))), CacheDir: t.TempDir()})
 	fillSource(t, s.options.CacheDir, "front")
 	if err := s.Save(t.Context(), filepath.Join(t.TempDir(), "none", "lab.tar.zst"), func(string) {}); err == nil {
-		t.Error("saved into a folder that is not there")
+		t.Error("saved into a missing folder")
 	}
 	b := open(t, Options{Mode: Mode("bundle=" + save(t, makeGoods(t))), CacheDir: t.TempDir()})
 	var e *lab.Error
 	if _, err := b.Image(t.Context(), "gitea", nil); !errors.As(err, &e) || e.Code != "not_in_bundle" || e.Cure == "" {
 		t.Errorf("%v", err)
 	}
-	if b.AtHand("node", "", "") {
-		t.Error("a bundle was unpacked for what it does not hold")
+	if b.Present("node", "", "") {
+		t.Error("a bundle was unpacked for a missing item")
 	}
 }
 
-// A host is asked once, however many repositories are there.
-func TestUnreachableAsksOnce(t *testing.T) {
+// A host is contacted once for all its repositories.
+func TestUnreachableSameHost(t *testing.T) {
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer s.Close()

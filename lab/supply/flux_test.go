@@ -10,7 +10,7 @@ import (
 	"homelab/lab/supply/chart"
 )
 
-// What no estate has asked for is in no list of everything, until it is there.
+// Optional items are only listed once present.
 func TestOptional(t *testing.T) {
 	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
 	items, err := s.List(t.Context())
@@ -30,15 +30,15 @@ func TestOptional(t *testing.T) {
 		t.Errorf("%d listed and %d needed", all, needed)
 	}
 	for i := range items {
-		items[i].AtHand = true
+		items[i].Present = true
 	}
 	if needed := count(s.needed(items)); needed != 2 {
-		t.Errorf("%d needed when they are at hand", needed)
+		t.Errorf("%d needed when present", needed)
 	}
 }
 
-// What the chart runs unless told otherwise is what the recipes build.
-func TestFluxChartNamesTheImages(t *testing.T) {
+// The chart's default images are those of the recipes.
+func TestFluxChartImages(t *testing.T) {
 	s := open(t, Options{Mode: ModeSource, CacheDir: t.TempDir()})
 	var want []string
 	for _, name := range s.ImagesOf("flux2", "") {

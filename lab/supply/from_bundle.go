@@ -152,8 +152,8 @@ func (b *fromBundle) Chart(ctx context.Context, name, version string, p lab.Prog
 
 func (b *fromBundle) missing(what string) error {
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "not_in_bundle", Message: "the bundle does not hold " + what,
-		Cure: "make one that does with `lab bundle save`, or use --images registry or source",
+		Exit: lab.ExitFailed, Code: "not_in_bundle", Message: "the bundle lacks " + what,
+		Cure: "create one with `lab bundle save`, or use --images registry or source",
 	}
 }
 
@@ -165,13 +165,13 @@ func (b *fromBundle) Items(context.Context) ([]Item, error) {
 	var items []Item
 	for _, i := range b.contents.Images {
 		items = append(items, Item{
-			Kind: KindImage, Name: i.Name, Version: tag(i.Ref), Ref: i.Ref, Key: i.Digest, Digest: i.Digest, Size: i.Size(), Origin: lab.OriginBundle, AtHand: ok,
+			Kind: KindImage, Name: i.Name, Version: tag(i.Ref), Ref: i.Ref, Key: i.Digest, Digest: i.Digest, Size: i.Size(), Origin: lab.OriginBundle, Present: ok,
 		})
 	}
 	for _, c := range b.contents.Charts {
 		items = append(items, Item{
 			Kind: KindChart, Name: c.Name, Version: c.Version, Ref: c.Name + "-" + c.Version, Key: c.Digest, Digest: c.Digest, Size: c.Size,
-			Origin: lab.OriginBundle, AtHand: ok,
+			Origin: lab.OriginBundle, Present: ok,
 		})
 	}
 	return items, nil

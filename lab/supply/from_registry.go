@@ -31,7 +31,7 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 	for _, pin := range pins.Images {
 		i := Item{Kind: KindImage, Name: pin.Name, Version: tag(pin.Ref), Ref: pin.Ref, Key: pin.Ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
 		if img, ok := f.registry.HasImage(pin); ok {
-			i.Digest, i.Size, i.AtHand = img.Digest, img.Size, true
+			i.Digest, i.Size, i.Present = img.Digest, img.Size, true
 		}
 		items = append(items, i)
 	}
@@ -39,7 +39,7 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 		ref := pin.Name + "-" + pin.Version
 		i := Item{Kind: KindChart, Name: pin.Name, Version: pin.Version, Ref: ref, Key: ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
 		if c, ok := f.registry.HasChart(pin); ok {
-			i.Digest, i.Size, i.AtHand = c.Digest, fileSize(c.Archive), true
+			i.Digest, i.Size, i.Present = c.Digest, fileSize(c.Archive), true
 		}
 		items = append(items, i)
 	}

@@ -37,7 +37,7 @@ func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
 	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
 }
 
-// keepCharts is how many versions of a chart stay in the store.
+// keepCharts is the number of versions of a chart kept in the store.
 const keepCharts = 4
 
 func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error) {
@@ -49,7 +49,7 @@ func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Prog
 	made := false
 	e, err := f.store.Make(ctx, entry, key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
 		made = true
-		p("making chart " + r.Name + " " + r.Version)
+		p("building chart " + r.Name + " " + r.Version)
 		src, err := chart.Download(ctx, r)
 		if err != nil {
 			return store.Meta{}, err
@@ -90,7 +90,7 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		}
 		i := Item{
 			Kind: KindImage, Name: c.Name, Version: c.Version, Ref: m.Ref, Key: m.Key, Digest: m.Entry.Digest, Size: m.Entry.Size,
-			Origin: cmp.Or(m.Entry.Origin, lab.OriginSource), AtHand: m.AtHand,
+			Origin: cmp.Or(m.Entry.Origin, lab.OriginSource), Present: m.Present,
 		}
 		i.Seconds = seconds(byName, c, map[string]bool{})
 		items = append(items, i)
@@ -107,7 +107,7 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		}
 		items = append(items, Item{
 			Kind: KindChart, Name: r.Name, Version: r.Version, Ref: r.Name + "-" + r.Version, Key: key, Digest: e.Digest, Size: e.Size,
-			Origin: lab.OriginSource, AtHand: ok, Seconds: e.Seconds,
+			Origin: lab.OriginSource, Present: ok, Seconds: e.Seconds,
 		})
 	}
 	return items, nil
@@ -120,7 +120,7 @@ func seconds(all map[string]source.Item, c *source.Component, counted map[string
 	}
 	counted[c.Name] = true
 	took := float64(c.Seconds)
-	if m := all[c.Name]; m.AtHand {
+	if m := all[c.Name]; m.Present {
 		took = m.Entry.Seconds
 	}
 	for _, need := range c.Needs() {

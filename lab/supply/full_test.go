@@ -36,7 +36,7 @@ func fill(t *testing.T, dir string) (room func()) {
 func wantNoSpace(t *testing.T, what string, err error, dir string) {
 	t.Helper()
 	var e *lab.Error
-	if !errors.As(err, &e) || e.Code != "no_space" || e.Exit != lab.ExitFailed || !strings.Contains(e.Message, dir) || !strings.Contains(e.Cure, "room") {
+	if !errors.As(err, &e) || e.Code != "no_space" || e.Exit != lab.ExitFailed || !strings.Contains(e.Message, dir) || !strings.Contains(e.Cure, "free space") {
 		t.Errorf("%s: got %v, want one that names %s and the cure", what, err, dir)
 	}
 }
@@ -55,11 +55,11 @@ func TestFullDisk(t *testing.T) {
 	_, err = s.Chart(t.Context(), "podinfo", "6.9.2", nil)
 	wantNoSpace(t, "chart", err, dir)
 	wantNoSpace(t, "decision", s.remember(decision{Origin: lab.OriginSource}), dir)
-	if again := open(t, o); again.AtHand("node", "", "") || again.AtHand("", "podinfo", "6.9.2") {
-		t.Error("what had no room is said to be at hand")
+	if again := open(t, o); again.Present("node", "", "") || again.Present("", "podinfo", "6.9.2") {
+		t.Error("incomplete item is present")
 	}
 	if _, ok := s.remembered(); ok {
-		t.Error("half a decision is believed")
+		t.Error("partial decision is used")
 	}
 	room()
 	contract(t, open(t, o), g, lab.OriginRegistry)
@@ -90,7 +90,7 @@ func TestFullDiskBundle(t *testing.T) {
 	to := filepath.Join(dir, "lab.tar.zst")
 	wantNoSpace(t, "save", archive.Save(t.Context(), to, g.images, g.charts, nil), dir)
 	if _, err := os.Stat(to); err == nil {
-		t.Error("half a bundle was saved")
+		t.Error("partial bundle was saved")
 	}
 	room()
 	o := Options{CacheDir: filepath.Join(dir, "cache")}

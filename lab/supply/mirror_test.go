@@ -153,11 +153,11 @@ func TestQueriesOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Close()
-	if !s.AtHand("node", "", "") || s.AtHand("redis", "", "") || !s.HasChart("podinfo", "6.9.2") || s.Ref("redis") == "" || s.Key("redis") == "" {
-		t.Error("what was listed is not known any more")
+	if !s.Present("node", "", "") || s.Present("redis", "", "") || !s.HasChart("podinfo", "6.9.2") || s.Ref("redis") == "" || s.Key("redis") == "" {
+		t.Error("listed item is unknown")
 	}
 	items, err := s.List(t.Context())
-	if err != nil || len(items) != 5 || !items[0].AtHand || items[1].AtHand {
+	if err != nil || len(items) != 5 || !items[0].Present || items[1].Present {
 		t.Errorf("%+v, %v", items, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// In every mode, lab's own image is built locally, or taken from elsewhere if it is of this version.
+// In every mode, lab's own image is built locally, unless another origin has this version.
 func TestOwnImageInEveryMode(t *testing.T) {
 	other := makeGoods(t)
 	other.images = append(other.images, makeImage(t, "front", "lab/front:v1-ofanother"))
@@ -24,8 +24,8 @@ func TestOwnImageInEveryMode(t *testing.T) {
 			t.Run(mode+" with "+name, func(t *testing.T) {
 				o.CacheDir = t.TempDir()
 				s := open(t, o)
-				if s.AtHand("front", "", "") || !strings.HasPrefix(s.Ref("front"), "lab/front:v1-") || s.Key("front") == "" {
-					t.Errorf("before: at hand is %v, ref %q, key %q", s.AtHand("front", "", ""), s.Ref("front"), s.Key("front"))
+				if s.Present("front", "", "") || !strings.HasPrefix(s.Ref("front"), "lab/front:v1-") || s.Key("front") == "" {
+					t.Errorf("before: present %v, ref %q, key %q", s.Present("front", "", ""), s.Ref("front"), s.Key("front"))
 				}
 				key := s.Key("front")
 				own := fillSource(t, o.CacheDir, "front").images[0]
@@ -33,11 +33,11 @@ func TestOwnImageInEveryMode(t *testing.T) {
 				if err != nil || img.Ref != own.Ref || img.Digest != own.Digest || img.Origin != lab.OriginSource {
 					t.Errorf("got %+v, %v; want %+v", img, err, own)
 				}
-				if !s.AtHand("front", "", "") || s.Key("front") != key || s.Ref("front") != own.Ref {
-					t.Error("not at hand after it was brought there")
+				if !s.Present("front", "", "") || s.Key("front") != key || s.Ref("front") != own.Ref {
+					t.Error("missing after Image")
 				}
-				if s.Origin() == lab.OriginBundle && s.AtHand("node", "", "") {
-					t.Error("what is built here is said to unpack a bundle")
+				if s.Origin() == lab.OriginBundle && s.Present("node", "", "") {
+					t.Error("own image unpacked the bundle")
 				}
 			})
 		}

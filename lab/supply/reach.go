@@ -74,7 +74,7 @@ func hostOf(repository string) (scheme, host string) {
 }
 
 // errSSH is the reason for SSH addresses, whether their host answers or not.
-var errSSH = errors.New("lab gives the engine no SSH key")
+var errSSH = errors.New("lab does not provide the engine with SSH keys")
 
 func reach(ctx context.Context, scheme, host string) error {
 	if scheme == "ssh" {
@@ -93,7 +93,7 @@ func reach(ctx context.Context, scheme, host string) error {
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s says nothing", host)
+		return fmt.Errorf("%s sends nothing", host)
 	}
 	return fmt.Errorf("%s does not answer", host)
 }

@@ -58,7 +58,7 @@ type Item struct {
 	Digest  string // if present or pinned
 	Size    int64  // bytes, if present
 	Origin  lab.Origin
-	AtHand  bool
+	Present bool
 	Seconds float64 // source: total build time, measured or estimated; else 0
 }
 
@@ -171,7 +171,7 @@ func (s *Supply) Origin() lab.Origin { return s.origin }
 func (s *Supply) Builds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.AtHand && !s.recipes.Own(i.Name) })
+	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.Present && !s.recipes.Own(i.Name) })
 }
 
 // Image fetches or builds a component's image. Builds that `lab up` needs earlier go first.
@@ -208,10 +208,10 @@ func (s *Supply) brought(kind Kind, name, version string, note func(*Item)) {
 	}
 	for i := range s.items {
 		if s.items[at].Origin == lab.OriginBundle && s.items[i].Origin == lab.OriginBundle {
-			s.items[i].AtHand = true
+			s.items[i].Present = true
 		}
 	}
-	s.items[at].AtHand = true
+	s.items[at].Present = true
 	note(&s.items[at])
 }
 
@@ -265,14 +265,14 @@ func (s *Supply) find(kind Kind, name, version string) (Item, bool) {
 	return s.items[i], true
 }
 
-// AtHand reports whether an image, or else a chart, needs neither network nor build.
-func (s *Supply) AtHand(image, chart, version string) bool {
+// Present reports whether an image, or else a chart, needs neither network nor build.
+func (s *Supply) Present(image, chart, version string) bool {
 	if image != "" {
 		i, ok := s.find(KindImage, image, "")
-		return ok && i.AtHand
+		return ok && i.Present
 	}
 	i, ok := s.find(KindChart, chart, version)
-	return ok && i.AtHand
+	return ok && i.Present
 }
 
 // Ref returns the name of a component's image, or "".
@@ -308,7 +308,7 @@ func (s *Supply) HasChart(chart, version string) bool {
 // ImagesOf returns the components whose images a chart's pods run.
 func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.ImagesOf(chart, version) }
 
-// ByRef returns the component of an image as manifests name it; empty for those that lab does not have.
+// ByRef returns the component of an image reference in manifests, or "".
 func (s *Supply) ByRef(ref string) string { return s.recipes.ByRef(ref) }
 
 // Load unpacks an archive and returns a supply from it. From now on, mode auto uses it. It makes no requests.

@@ -131,7 +131,7 @@ func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
 	t.Helper()
 	for _, img := range want.images {
 		if s.Ref(img.Name) != img.Ref {
-			t.Errorf("%s is known as %s before it is asked for, want %s", img.Name, s.Ref(img.Name), img.Ref)
+			t.Errorf("%s has ref %s before Image, want %s", img.Name, s.Ref(img.Name), img.Ref)
 		}
 		key := s.Key(img.Name)
 		got, err := s.Image(t.Context(), img.Name, nil)
@@ -146,10 +146,10 @@ func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
 			t.Fatalf("%s: %v", img.Name, err)
 		}
 		if digest, err := read.ConfigName(); err != nil || digest.String() != img.Digest {
-			t.Errorf("%s: the archive holds %s, %v", img.Name, digest, err)
+			t.Errorf("%s: the archive contains %s, %v", img.Name, digest, err)
 		}
-		if !s.AtHand(img.Name, "", "") {
-			t.Errorf("%s is not at hand after it was brought there", img.Name)
+		if !s.Present(img.Name, "", "") {
+			t.Errorf("%s is missing after Image", img.Name)
 		}
 		if key == "" || s.Key(img.Name) != key {
 			t.Errorf("%s: key %q became %q", img.Name, key, s.Key(img.Name))
@@ -164,24 +164,24 @@ func contract(t *testing.T, s *Supply, want goods, origin lab.Origin) {
 		if err != nil || got.Name != c.Name || got.Version != c.Version || got.Digest != c.Digest || got.Origin != origin || len(data) == 0 {
 			t.Errorf("got %+v (%v), want %+v from %s", got, err, c, origin)
 		}
-		if !s.AtHand("", c.Name, c.Version) || !s.HasChart(c.Name, c.Version) || !s.HasChart(c.Name, "") {
-			t.Errorf("chart %s %s is not at hand after it was brought there", c.Name, c.Version)
+		if !s.Present("", c.Name, c.Version) || !s.HasChart(c.Name, c.Version) || !s.HasChart(c.Name, "") {
+			t.Errorf("chart %s %s is missing after Chart", c.Name, c.Version)
 		}
 	}
-	if s.HasChart("podinfo", "0.0.1") || s.AtHand("nothing", "", "") {
-		t.Error("what is nowhere is said to be there")
+	if s.HasChart("podinfo", "0.0.1") || s.Present("nothing", "", "") {
+		t.Error("unknown item is present")
 	}
 	var labErr *lab.Error
 	if _, err := s.Chart(t.Context(), "podinfo", "0.0.1", nil); !errors.As(err, &labErr) || labErr.Cure == "" {
-		t.Errorf("a chart that is not there: %v, want an error with a cure", err)
+		t.Errorf("unknown chart: %v, want an error with a cure", err)
 	}
 }
 
 func TestContractBundle(t *testing.T) {
 	g := makeGoods(t)
 	s := open(t, Options{Mode: Mode("bundle=" + save(t, g)), CacheDir: t.TempDir()})
-	if s.AtHand("node", "", "") {
-		t.Error("at hand before it was unpacked")
+	if s.Present("node", "", "") {
+		t.Error("present before it was unpacked")
 	}
 	contract(t, s, g, lab.OriginBundle)
 	if s.Builds() {
@@ -192,8 +192,8 @@ func TestContractBundle(t *testing.T) {
 func TestContractRegistry(t *testing.T) {
 	g := makeGoods(t)
 	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
-	if s.AtHand("node", "", "") {
-		t.Error("at hand before it was pulled")
+	if s.Present("node", "", "") {
+		t.Error("present before it was pulled")
 	}
 	contract(t, s, g, lab.OriginRegistry)
 }
@@ -262,7 +262,7 @@ func TestModes(t *testing.T) {
 		_, err := Open(t.Context(), Options{Mode: mode, CacheDir: t.TempDir(), Mirror: "127.0.0.1:1"})
 		var labErr *lab.Error
 		exit := lab.ExitInvalid
-		if code == "registry" { // valid, but nobody answers
+		if code == "registry" { // valid, but unreachable
 			exit = lab.ExitFailed
 		}
 		if got := errors.As(err, &labErr); got != (code != "") || got && (labErr.Code != code || labErr.Exit != exit) {
@@ -280,7 +280,7 @@ func TestListOrderAndSourceItems(t *testing.T) {
 	var names []string
 	for _, i := range items {
 		names = append(names, i.Title())
-		if i.Key == "" || i.Ref == "" || i.Version == "" || i.AtHand || i.Kind == KindImage && i.Seconds == 0 {
+		if i.Key == "" || i.Ref == "" || i.Version == "" || i.Present || i.Kind == KindImage && i.Seconds == 0 {
 			t.Errorf("%+v", i)
 		}
 	}
@@ -308,13 +308,13 @@ func TestAutoRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := open(t, o); again.Origin() != lab.OriginRegistry || again.Why() != s.Why() {
-		t.Errorf("the second time %s: %s", again.Origin(), again.Why())
+		t.Errorf("second time %s: %s", again.Origin(), again.Why())
 	}
 }
 
 func TestAutoSource(t *testing.T) {
 	if source.Possible() != nil {
-		t.Skip("nothing is built here")
+		t.Skip("needs Linux")
 	}
 	server := publish(t, makeGoods(t))
 	mirror := host(server)
@@ -383,7 +383,7 @@ func BenchmarkOpenAndAsk(b *testing.B) {
 	for b.Loop() {
 		s := open(b, Options{Mode: ModeSource, CacheDir: dir})
 		for range 30 {
-			s.AtHand("node", "", "")
+			s.Present("node", "", "")
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// texts are two versions of one text of few different lines, so that many ways lead from one to the other.
+// texts returns two versions of a text with few distinct lines, and so with many possible diffs.
 func texts(r *rand.Rand) (a, b []string) {
 	line := func() string { return string(rune('a'+r.IntN(4))) + "\n" }
 	for range r.IntN(12) {
@@ -26,7 +26,7 @@ func texts(r *rand.Rand) (a, b []string) {
 	return a, append(b, slices.Repeat([]string{line()}, r.IntN(2))...)
 }
 
-// shortest is how many lines have to go or to come at least, by the plain and slow way.
+// shortest returns the length of the shortest diff, by dynamic programming.
 func shortest(a, b []string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -45,8 +45,8 @@ func shortest(a, b []string) int {
 	return row[len(b)]
 }
 
-// The changes that are found lead from one text to the other, do not touch one another, and are as few as can be.
-func TestChangesAreExactAndFew(t *testing.T) {
+// A diff is correct, has separate hunks, and is minimal.
+func TestDiff(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		a, b := texts(r)
@@ -60,13 +60,13 @@ func TestChangesAreExactAndFew(t *testing.T) {
 			pos, size = h.aEnd, size+h.aEnd-h.a+h.bEnd-h.b
 		}
 		if out = append(out, a[pos:]...); !slices.Equal(out, b) || size != shortest(a, b) {
-			t.Fatalf("%q to %q: %q by %d lines, %d would do", a, b, out, size, shortest(a, b))
+			t.Fatalf("%q to %q: %q with %d lines, want %d", a, b, out, size, shortest(a, b))
 		}
 	}
 }
 
-// Texts that have nothing in common are not compared for ever: they differ as a whole.
-func TestChangesBeyondMeasure(t *testing.T) {
+// Texts beyond maxDiff differ as a whole.
+func TestDiffLimit(t *testing.T) {
 	var a, b []string
 	for i := range maxDiff {
 		a, b = append(a, fmt.Sprintf("a%d\n", i)), append(b, fmt.Sprintf("b%d\n", i))
@@ -77,8 +77,8 @@ func TestChangesBeyondMeasure(t *testing.T) {
 	}
 }
 
-// What both sides changed apart from one another is all taken, wherever the lines have moved to, and whichever side is whose.
-func TestMergeApart(t *testing.T) {
+// Separate changes of both sides are combined, symmetrically.
+func TestMergeSeparate(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		var base, ours, theirs, both strings.Builder
@@ -86,7 +86,7 @@ func TestMergeApart(t *testing.T) {
 			line := fmt.Sprintf("line %d\n", i)
 			base.WriteString(line)
 			changed := line
-			if i%2 == 1 { // between two changes a line stays
+			if i%2 == 1 { // an unchanged line between changes
 				changed = []string{"", line + "more\n", "more\n" + line, "another\n", line, line}[r.IntN(6)]
 			}
 			both.WriteString(changed)
@@ -104,8 +104,8 @@ func TestMergeApart(t *testing.T) {
 	}
 }
 
-// A conflict is as narrow as possible, and the lines of one side are never changed by what is done with them.
-func TestConflictIsNarrow(t *testing.T) {
+// Conflicts are narrow, and input lines are not modified.
+func TestTrim(t *testing.T) {
 	head, x, y, tail := trim([]string{"a", "b", "c", "e", "f"}, []string{"a", "b", "d", "f"})
 	if !slices.Equal(head, []string{"a", "b"}) || !slices.Equal(x, []string{"c", "e"}) || !slices.Equal(y, []string{"d"}) || !slices.Equal(tail, []string{"f"}) {
 		t.Errorf("%q %q %q %q", head, x, y, tail)
@@ -115,6 +115,6 @@ func TestConflictIsNarrow(t *testing.T) {
 		t.Errorf("%q of %q", got, lines)
 	}
 	if !Binary(append(slices.Repeat([]byte("a"), 7999), 0)) || Binary(append(slices.Repeat([]byte("a"), 8000), 0)) || Binary(nil) {
-		t.Error("as Git decides it, the first 8000 bytes count")
+		t.Error("only the first 8000 bytes count, as in Git")
 	}
 }

@@ -45,7 +45,7 @@ func Merge(base, ours, theirs, label string) (string, int) {
 	return out.String(), conflicts
 }
 
-// lines splits a text into lines with their line ends, which the last may lack.
+// lines splits a text after line ends.
 func lines(text string) []string { return slices.Collect(strings.Lines(text)) }
 
 func write(out *strings.Builder, lines []string) {

@@ -15,16 +15,16 @@ func TestMerge(t *testing.T) {
 		want               string
 		conflicts          int
 	}{
-		"both sides, apart":     {base, "one\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n5\nsix\n", "one\n2\n3\n4\n5\nsix\n", 0},
+		"separate":              {base, "one\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n5\nsix\n", "one\n2\n3\n4\n5\nsix\n", 0},
 		"inserted and removed":  {base, "0\n1\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n6\n", "0\n1\n2\n3\n4\n6\n", 0},
-		"alike":                 {base, "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\n6\n", 0},
-		"alike, and one more":   {base, "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\ny\n", "1\n2\nx\n4\n5\ny\n", 0},
+		"identical":             {base, "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\n6\n", 0},
+		"identical and another": {base, "1\n2\nx\n4\n5\n6\n", "1\n2\nx\n4\n5\ny\n", "1\n2\nx\n4\n5\ny\n", 0},
 		"no newline at the end": {"1\n2\n3", "0\n1\n2\n3", "1\n2\n3\n", "0\n1\n2\n3\n", 0},
-		"the same line": {
+		"same line": {
 			base, "1\n2\nours\n4\n5\n6\n", "1\n2\ntheirs\n4\n5\n6\n",
 			"1\n2\n<<<<<<< working tree\nours\n=======\ntheirs\n>>>>>>> forge abc1234\n4\n5\n6\n", 1,
 		},
-		"lines that touch": {
+		"adjacent lines": {
 			base, "1\n2\nours\n4\n5\n6\n", "1\n2\n3\ntheirs\n5\n6\n",
 			"1\n2\n<<<<<<< working tree\nours\n4\n=======\n3\ntheirs\n>>>>>>> forge abc1234\n5\n6\n", 1,
 		},
@@ -36,7 +36,7 @@ func TestMerge(t *testing.T) {
 			"", "same\nours\nend\n", "same\ntheirs\nend\n",
 			"same\n<<<<<<< working tree\nours\n=======\ntheirs\n>>>>>>> forge abc1234\nend\n", 1,
 		},
-		"a conflict without newline": {
+		"conflict without newline": {
 			"1", "2", "3", "<<<<<<< working tree\n2\n=======\n3\n>>>>>>> forge abc1234\n", 1,
 		},
 		"CRLF": {
@@ -49,13 +49,12 @@ func TestMerge(t *testing.T) {
 				t.Errorf("%d conflicts, want %d, in\n%s\nwant\n%s", n, test.conflicts, got, test.want)
 			}
 			if out, clean := gitMerge(t, test.base, test.ours, test.theirs); clean != (n == 0) || clean && out != got {
-				t.Errorf("git itself: clean %t\n%s", clean, out)
+				t.Errorf("git: clean %t\n%s", clean, out)
 			}
 		})
 	}
 }
 
-// gitMerge runs git merge-file.
 func gitMerge(t *testing.T, base, ours, theirs string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +77,7 @@ func FuzzMerge3(f *testing.F) {
 	f.Add("", "x", "\r\n\n")
 	f.Fuzz(func(t *testing.T, base, x, y string) {
 		for _, text := range []*string{&base, &x, &y} {
-			if len(*text)%2 == 0 { // few distinct lines merge more interestingly
+			if len(*text)%2 == 0 { // few distinct lines
 				*text = strings.Join(strings.Split(*text, ""), "\n")
 			}
 		}

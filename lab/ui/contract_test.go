@@ -83,7 +83,7 @@ func contract() map[string]any {
 				{Path: "clusters/dev/cluster.yaml", Did: "merged"},
 				{Path: "environments/dev/addons/podinfo/values.yaml", Did: "kept", Note: "changed here, removed in the forge"},
 			},
-			Reason: "clusters/dev/cluster.yaml has changes that are not committed", Next: "git add clusters/dev/cluster.yaml && git commit",
+			Reason: "clusters/dev/cluster.yaml has uncommitted changes", Next: "git add clusters/dev/cluster.yaml && git commit",
 		},
 		"url": URLResult{"http://127.0.0.1:3000/lab/estate.git"},
 		"kubeconfig": KubeconfigResult{"homelab", kubeconfigs + "/hub.yaml:" + kubeconfigs + "/dev.yaml", []KubeconfigFile{

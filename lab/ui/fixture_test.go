@@ -151,7 +151,7 @@ func timeoutError() error {
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "timeout",
 		Message: "1 of 11 applications is not healthy after 5m 0s",
-		Cure:    "what is up stays up. once mended, run lab up again; lab diagnose writes everything worth reading to a file",
+		Cure:    "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
 		Details: []string{
 			"prod-podinfo   Degraded   deployment podinfo: 0 of 2 ready",
 			"               pod podinfo-6c9f-x2x: ImagePullBackOff, ghcr.io/stefanprodan/podinfo:9.9.9 not found",

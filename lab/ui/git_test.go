@@ -30,7 +30,7 @@ func TestPulled(t *testing.T) {
 `
 	committed, refused := brought, brought
 	committed.Committed = commit
-	refused.Reason, refused.Next = "a has changes that are not committed", "git add a && git commit"
+	refused.Reason, refused.Next = "a has uncommitted changes", "git add a && git commit"
 	for name, c := range map[string]struct {
 		res  PullResult
 		dry  bool
@@ -40,7 +40,7 @@ func TestPulled(t *testing.T) {
 		"into a folder": {brought, false, files},
 		"dry":           {brought, true, files + "dry run: nothing was written\n"},
 		"committed":     {committed, false, files + "committed 0123456\n"},
-		"not committed": {refused, false, files + "not committed: a has changes that are not committed\n  git add a && git commit\n"},
+		"not committed": {refused, false, files + "not committed: a has uncommitted changes\n  git add a && git commit\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, narration bytes.Buffer

@@ -326,7 +326,7 @@ type partial struct {
 	expected []string
 }
 
-func (*partial) AtHand(image, _, _ string) bool    { return image != "redis" }
+func (*partial) Present(image, _, _ string) bool   { return image != "redis" }
 func (*partial) HasChart(_, version string) bool   { return version != "6.7.0" }
 func (s *partial) Expect(images ...string) error   { s.expected = images; return nil }
 func (*partial) ImagesOf(chart, _ string) []string { return []string{chart} }

@@ -173,8 +173,8 @@ func TestLeaving(t *testing.T) {
 	s := attachedLab(t)
 	steps, err := (&process{stage: s}).lab().Leaving(context.Background(), up.DownOptions{})
 	must(t, err)
-	want := `delete   engine           takes back what it brought to edge
-delete   cluster/edge     released, and lives on   (after engine)
+	want := `delete   engine           removes its objects from edge
+delete   cluster/edge     released, keeps running   (after engine)
 delete   cluster/dev      removed   (after cluster/edge)
 delete   cluster/hub      removed   (after cluster/edge)
 delete   cluster/prod     removed   (after cluster/edge)

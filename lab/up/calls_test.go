@@ -338,7 +338,7 @@ func (s *calledSupply) Expect(names ...string) error {
 	return s.p.call("supply.expect", func() error { return s.supply.Expect(names...) })
 }
 
-func (s *calledSupply) AtHand(image, chart, version string) bool {
+func (s *calledSupply) Present(image, chart, version string) bool {
 	if image == "" {
 		image = chart + " " + version
 	}

@@ -22,7 +22,7 @@ func (r *run) doImages(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 		return apply.Outcome{}, err
 	}
 	for _, n := range needs {
-		if r.Supply.AtHand(n.image, n.chart, n.version) {
+		if r.Supply.Present(n.image, n.chart, n.version) {
 			continue
 		}
 		origin, err := r.get(ctx, n, p)
@@ -45,7 +45,7 @@ func (r *run) get(ctx context.Context, n need, p lab.Progress) (lab.Origin, erro
 
 // image waits until an image is available. Its build progress is shown by the images step only.
 func (r *run) image(ctx context.Context, name string, p lab.Progress) (lab.Image, error) {
-	if !r.Supply.AtHand(name, "", "") {
+	if !r.Supply.Present(name, "", "") {
 		p("waiting for image " + name)
 	}
 	return r.Supply.Image(ctx, name, silent)

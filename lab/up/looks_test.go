@@ -107,7 +107,7 @@ func TestRevokedRegistration(t *testing.T) {
 	p := failing(s, "clusters.rest-config dev")
 	seen, err := p.lab().Observe(t.Context(), up.Options{})
 	must(t, err)
-	if len(seen.Bridge["dev"]) > 0 || !slices.Equal(seen.Bridge["prod"], []string{"its token is not known there"}) || slices.Contains(p.calls, "engine.admits dev") {
+	if len(seen.Bridge["dev"]) > 0 || !slices.Equal(seen.Bridge["prod"], []string{"its token is unknown there"}) || slices.Contains(p.calls, "engine.admits dev") {
 		t.Errorf("%q, calls %q", seen.Bridge, p.calls)
 	}
 	for name, want := range map[string]bool{"engine.admits prod": true, "engine.admits hub": false} {

@@ -86,7 +86,7 @@ func (l *Lab) supplied(clusters []lab.Cluster) (int, []string) {
 	have := 0
 	var missing []string
 	for _, n := range l.needs(clusters) {
-		if l.Supply.AtHand(n.image, n.chart, n.version) {
+		if l.Supply.Present(n.image, n.chart, n.version) {
 			have++
 		} else {
 			missing = append(missing, n.String())
@@ -167,7 +167,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 func (l *Lab) chartsAtHand(ctx context.Context) ([]lab.Chart, error) {
 	var charts []lab.Chart
 	for _, n := range l.addonCharts() {
-		if !l.Supply.AtHand("", n.chart, n.version) {
+		if !l.Supply.Present("", n.chart, n.version) {
 			continue
 		}
 		chart, err := l.Supply.Chart(ctx, n.chart, n.version, silent)

@@ -173,7 +173,7 @@ func (supply) Chart(_ context.Context, name, version string, _ lab.Progress) (la
 }
 func (supply) Expect(...string) error            { return nil }
 func (supply) Left() time.Duration               { return 0 }
-func (supply) AtHand(_, _, _ string) bool        { return true }
+func (supply) Present(_, _, _ string) bool       { return true }
 func (supply) Ref(image string) string           { return "example.org/" + image + ":1" }
 func (supply) Key(image string) string           { return image }
 func (supply) Version(string) string             { return "v1.36.3" }

@@ -117,7 +117,7 @@ type Supply interface {
 
 // Catalogue describes images and charts without fetching them.
 type Catalogue interface {
-	AtHand(image, chart, version string) bool
+	Present(image, chart, version string) bool
 	Ref(image string) string
 	Key(image string) string
 	Version(image string) string

@@ -262,11 +262,11 @@ func TestRegistrationThroughFront(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if !serves(heard.root, "dev.example.com") || serves(heard.root, "demo-prod-control-plane") {
-		t.Errorf("the front serves %+v", heard.root.Beside)
+		t.Errorf("the front serves %+v", heard.root.Extra)
 	}
 }
 
 // serves reports whether a front stands beside the root for an address.
 func serves(root engine.Root, address string) bool {
-	return slices.ContainsFunc(root.Beside, func(o *unstructured.Unstructured) bool { return strings.Contains(fmt.Sprint(o.Object), address) })
+	return slices.ContainsFunc(root.Extra, func(o *unstructured.Unstructured) bool { return strings.Contains(fmt.Sprint(o.Object), address) })
 }

@@ -69,7 +69,7 @@ func (l *Lab) imageKeys(c lab.Cluster) []string {
 
 // forgeInputs returns the digest of the forge's inputs, or observed if its image is not available locally.
 func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
-	if !l.Supply.AtHand(imageGitea, "", "") {
+	if !l.Supply.Present(imageGitea, "", "") {
 		return observed
 	}
 	img, err := l.Supply.Image(ctx, imageGitea, silent)
@@ -82,7 +82,7 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 // engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.
 func (l *Lab) engineInputs(ctx context.Context, c lab.Cluster, observed string) string {
 	n := l.engineChart()
-	if !l.Supply.AtHand("", n.chart, n.version) {
+	if !l.Supply.Present("", n.chart, n.version) {
 		return observed
 	}
 	chart, err := l.Supply.Chart(ctx, n.chart, n.version, silent)
@@ -346,7 +346,7 @@ func (l *Lab) root() (engine.Root, error) {
 	}
 	root := engine.Root{Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
 	if l.needsFront() {
-		root.Beside, err = front.Objects(l.front())
+		root.Extra, err = front.Objects(l.front())
 	}
 	return root, err
 }

@@ -11,20 +11,20 @@ import (
 	"homelab/lab/estate"
 )
 
-// BuiltinName is the name of a lab of the built-in estate.
+// BuiltinName is the lab name of the built-in estate.
 const BuiltinName = "homelab"
 
-// Files is where the files of an estate are.
+// Files locates the files of an estate.
 type Files struct {
 	Dir  string // empty for the built-in estate
 	FS   fs.FS
-	Name string // of a lab of it
+	Name string // of its lab
 
-	nobody string // why the built-in estate may not be taken by itself; empty where it may, or is not what this is
+	doubt string // why the built-in estate needs --builtin; empty if it does not
 }
 
-// Find finds the estate: the folder asked for, else the nearest one around the working folder, else the built-in one. Within a Git repository, or in a folder
-// that holds something else, the built-in one is not what anyone meant: that is noted, for commands that would build it.
+// Find finds the estate: the given folder, else the nearest enclosing one, else the built-in one. Within a Git repository or a folder with other content, the
+// built-in one is probably not meant, which is noted for commands that would build it.
 func Find(dir string, builtin fs.FS) (Files, error) {
 	if dir != "" {
 		return named(dir, builtin)
@@ -38,20 +38,20 @@ func Find(dir string, builtin fs.FS) (Files, error) {
 			return onDisk(at)
 		}
 		own := Files{FS: builtin, Name: BuiltinName}
-		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil { // a repository's root is as far as an estate reaches
-			own.nobody = "no estate in " + at + ": it has no folder " + lab.ClustersDir
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil { // an estate does not reach beyond its repository
+			own.doubt = "no estate in " + at + ": no folder " + lab.ClustersDir
 			return own, nil
 		}
 		if filepath.Dir(at) == at {
 			if !vacant(wd) {
-				own.nobody = "no estate in " + wd + ": it has no folder " + lab.ClustersDir
+				own.doubt = "no estate in " + wd + ": no folder " + lab.ClustersDir
 			}
 			return own, nil
 		}
 	}
 }
 
-// named is the estate in a folder that was asked for.
+// named returns the estate in a given folder.
 func named(dir string, builtin fs.FS) (Files, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,16 +60,16 @@ func named(dir string, builtin fs.FS) (Files, error) {
 	none := Files{FS: builtin, Name: estate.DefaultName(abs)}
 	switch fi, err := os.Stat(abs); {
 	case err != nil || !fi.IsDir():
-		none.nobody = "the estate " + dir + " is no folder that can be read"
+		none.doubt = "cannot read estate folder " + dir
 		return none, nil
 	case !isEstate(abs):
-		none.nobody = "no estate in " + dir + ": it has no folder " + lab.ClustersDir
+		none.doubt = "no estate in " + dir + ": no folder " + lab.ClustersDir
 		return none, nil
 	}
 	return onDisk(abs)
 }
 
-// Folders names the folders within one of the estate's, and none where it cannot be read.
+// Folders returns the names of the folders in a folder of the estate.
 func (f Files) Folders(dir string) []string {
 	entries, err := fs.ReadDir(f.FS, dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func isEstate(dir string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// vacant reports whether nobody would look for an estate in a folder: it is empty, or somebody's home.
+// vacant reports whether a folder is empty or the user's home.
 func vacant(dir string) bool {
 	if home, err := os.UserHomeDir(); err == nil && sameFolder(dir, home) {
 		return true
@@ -98,7 +98,7 @@ func vacant(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// onDisk is an estate in a folder; links that lead out of it are not followed.
+// onDisk returns the estate in a folder. Links out of it are not followed.
 func onDisk(dir string) (Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -14,15 +14,14 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// Generated is what became of the files that Flux needs.
+// Generated lists the changed files.
 type Generated struct{ Written, Removed []string }
 
-// Generate writes the files with which Flux finds every cluster's addons, and removes those that nothing needs any more. A file that lab did not write is
-// never replaced.
+// Generate writes the files that Flux needs to find each cluster's addons, and removes obsolete ones. It never replaces a file that lab did not write.
 func (w *Workspace) Generate() (Generated, error) {
 	var done Generated
 	if w.Estate.Dir == "" {
-		return done, &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate cannot be written to", Cure: "lab init DIR writes it out"}
+		return done, &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
 	}
 	est, err := w.Load(estate.WithEngine(lab.EngineFlux), estate.Ungenerated())
 	if err != nil {
@@ -39,7 +38,7 @@ func (w *Workspace) Generate() (Generated, error) {
 		case err != nil:
 			ps = append(ps, lab.Problem{Position: lab.Position{File: name}, Message: err.Error()})
 		default:
-			ps = append(ps, lab.Problem{Position: lab.Position{File: name, Line: 1}, Message: "is not lab's, and lab has a file to write there", Cure: "move it away"})
+			ps = append(ps, lab.Problem{Position: lab.Position{File: name, Line: 1}, Message: "was not written by lab, but lab needs this path", Cure: "move it away"})
 		}
 	}
 	if len(ps) > 0 {

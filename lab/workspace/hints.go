@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// Command is a command line about this lab, as a user would type it here.
+// Command returns a command line about this lab, as typed here.
 func (w *Workspace) Command(line string) string {
 	if w.builtin && strings.HasPrefix(line, "lab up") {
 		line += " --builtin"
@@ -23,7 +23,7 @@ func (w *Workspace) Command(line string) string {
 	return line + " --name " + w.Name
 }
 
-// OnEstate is one that also is about the estate.
+// OnEstate is like Command for commands that also take the estate.
 func (w *Workspace) OnEstate(line string) string {
 	if w.named == "" {
 		return w.Command(line)
@@ -35,7 +35,7 @@ func (w *Workspace) OnEstate(line string) string {
 	return line
 }
 
-// ToEdit is a file of the estate as a user would name it here.
+// ToEdit returns the path of an estate file, relative to the working folder if below it.
 func (w *Workspace) ToEdit(file string) string {
 	file = filepath.Join(w.Estate.Dir, filepath.FromSlash(file))
 	wd, err := os.Getwd()
@@ -48,13 +48,13 @@ func (w *Workspace) ToEdit(file string) string {
 	return file
 }
 
-// Next is what a user may want to try on an estate whose lab is up: a layer of values to edit, a story to play.
+// Next suggests what to try on a running lab: values to edit, a scenario to run.
 func (w *Workspace) Next(est *lab.Estate, stories []string) string {
 	var ideas []string
 	for _, e := range slices.SortedFunc(slices.Values(est.Environments), func(a, b lab.Environment) int { return cmp.Compare(a.Order, b.Order) }) {
 		values, err := fs.Glob(est.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
 		if err == nil && len(values) > 0 && e.Order > 0 {
-			if w.Estate.Dir == "" { // a folder called like the lab is that lab's estate
+			if w.Estate.Dir == "" { // a folder named like the lab is its estate
 				ideas = append(ideas, "lab init "+w.Name+" && cd "+w.Name+", edit "+values[0]+" and run lab up")
 			} else {
 				ideas = append(ideas, "edit "+w.ToEdit(values[0])+" and run "+w.OnEstate("lab up"))

@@ -8,7 +8,7 @@ import (
 	"homelab/lab/bridge"
 )
 
-// Served is the forge's name of a repository, by its name or its address: of the estate's where none is given.
+// Served returns the forge's name of a repository, given its name or address, by default the estate's.
 func (w *Workspace) Served(repository string) (string, error) {
 	if repository == "" || repository == bridge.Estate {
 		return bridge.Estate, nil

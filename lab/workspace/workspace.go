@@ -1,4 +1,4 @@
-// Package workspace finds the lab and the estate of a command line, checks that they belong together, and says how the next command line names them.
+// Package workspace finds the lab and the estate of a command line and checks that they belong together.
 package workspace
 
 import (
@@ -16,37 +16,37 @@ import (
 	"homelab/lab/state"
 )
 
-// Options is what a command line says of the lab and the estate that it is about.
+// Options are the parts of a command line that select the lab and the estate.
 type Options struct {
-	Name     string         // of the lab; empty for the estate's
-	Estate   string         // folder; empty for the one around the working folder
-	Builtin  bool           // the built-in estate, whatever the working folder holds
+	Name     string         // of the lab; default: the estate's
+	Estate   string         // folder; default: the one enclosing the working folder
+	Builtin  bool           // use the built-in estate
 	Embedded fs.FS          // the built-in estate
-	Engine   lab.EngineType // asked for; empty for the lab's, or the estate's
-	// Around is what the environment says in place of Name and Estate.
+	Engine   lab.EngineType // requested; default: the lab's, else the estate's
+	// AroundName and AroundEstate are the environment's values for Name and Estate.
 	AroundName, AroundEstate string
 }
 
-// Workspace is one lab, as a command sees it.
+// Workspace is a lab with its estate.
 type Workspace struct {
 	Name   string
 	Dir    *state.Dir
 	Record state.Record
 	Estate Files
 
-	Engine lab.EngineType // asked for, now or when the lab was made; empty for the estate's
+	Engine lab.EngineType // requested, now or on creation; default: the estate's
 
-	here   string // lab that a command is about here when nothing names another
-	given  bool   // the lab was named, by the command line or the environment
-	named  string // folder of the estate, where the command line names it
-	around string // lab that the environment names
+	here   string // default lab of commands here
+	given  bool   // the lab was named, on the command line or by the environment
+	named  string // folder of the estate on the command line
+	around string // lab named by the environment
 
-	doubt   string // why the estate is not taken for what the working folder is about; empty where there is no doubt
-	builtin bool   // the built-in estate was asked for where it would not be taken by itself
-	garbled error  // the lab's record is there and cannot be read
+	doubt   string // why the estate may be the wrong one; empty if certain
+	builtin bool   // the built-in estate was requested where it is not the default
+	garbled error  // error of an unreadable record
 }
 
-// Open finds the lab and the estate that a command is about. It reads, and makes nothing.
+// Open finds the lab and the estate of a command. It changes nothing.
 func Open(o Options) (*Workspace, error) {
 	src, err := Find(o.Estate, o.Embedded)
 	if err != nil {
@@ -75,12 +75,12 @@ func Open(o Options) (*Workspace, error) {
 	return w, w.origin(o)
 }
 
-// origin settles which estate a lab is about where the working folder has none: one that is up is about the estate that it came from.
+// origin settles the estate of a lab where the working folder has none: an existing lab keeps the estate that it was created from.
 func (w *Workspace) origin(o Options) error {
-	w.doubt = w.Estate.nobody
+	w.doubt = w.Estate.doubt
 	if o.Builtin {
 		if o.Estate != "" {
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "both --builtin and an estate's folder", Cure: "one of them"}
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--builtin excludes an estate folder", Cure: "use one of them"}
 		}
 		w.Estate, w.builtin, w.doubt = Files{FS: o.Embedded, Name: BuiltinName}, w.doubt != "", ""
 		return nil
@@ -91,7 +91,7 @@ func (w *Workspace) origin(o Options) error {
 	switch from := w.Record.Estate; {
 	case from == "":
 	case !isEstate(from):
-		w.doubt = fmt.Sprintf("lab %s was made from %s, which has no folder %s", w.Name, from, lab.ClustersDir)
+		w.doubt = fmt.Sprintf("lab %s was created from %s, which has no folder %s", w.Name, from, lab.ClustersDir)
 		return nil
 	default:
 		var err error
@@ -105,13 +105,13 @@ func (w *Workspace) origin(o Options) error {
 	return nil
 }
 
-// garbled reports whether a state file is there and is no valid document.
+// garbled reports whether err is about a state file with invalid content.
 func garbled(err error) bool {
 	var e *lab.Error
 	return errors.As(err, &e) && e.Code == state.CodeGarbled
 }
 
-// Existing is Open for a command that needs a lab that was brought up.
+// Existing is like Open for a command that needs an existing lab.
 func Existing(o Options) (*Workspace, error) {
 	w, err := Open(o)
 	if err != nil {
@@ -123,15 +123,15 @@ func Existing(o Options) (*Workspace, error) {
 	if w.Dir.Exists() {
 		return w, nil
 	}
-	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("there is no lab %q", w.Name), Cure: "lab up makes it"}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("no lab %q", w.Name), Cure: "lab up creates it"}
 	if others, err := state.List(); err == nil && len(others) > 0 {
 		e.Cure += "; there are: " + strings.Join(others, ", ") + " (--name)"
 	}
 	return nil, e
 }
 
-// Beside is a lab of the same estate under another name.
-func (w *Workspace) Beside(name string) (*Workspace, error) {
+// Sibling returns a lab of the same estate under another name.
+func (w *Workspace) Sibling(name string) (*Workspace, error) {
 	dir, err := state.Open(name)
 	if err != nil {
 		return nil, err
@@ -149,18 +149,18 @@ func (w *Workspace) WithFiles(files fs.FS) *Workspace {
 	return &other
 }
 
-// HasEstate refuses to take another estate for that of a folder which has none.
+// HasEstate returns an error if the estate may be the wrong one.
 func (w *Workspace) HasEstate() error {
 	if w.doubt == "" {
 		return nil
 	}
 	return &lab.Error{
 		Exit: lab.ExitInvalid, Code: "no_estate", Message: w.doubt, Details: []string{"nothing was touched"},
-		Cure: "lab init DIR writes one to a folder, -C DIR names one, lab up --builtin takes the built-in one",
+		Cure: "lab init DIR creates one, -C DIR selects one, lab up --builtin uses the built-in one",
 	}
 }
 
-// Ours refuses to let a lab follow another estate than the one that it was made from. The built-in estate may go on in a folder, as lab init writes it.
+// Ours returns an error if the lab was created from another estate. The built-in estate may continue in a folder.
 func (w *Workspace) Ours() error {
 	if err := w.HasEstate(); err != nil {
 		return err
@@ -169,29 +169,29 @@ func (w *Workspace) Ours() error {
 		return nil
 	}
 	e := w.otherEstate()
-	e.Cure = "another lab: --name NAME; or, where the estate has moved: " + w.OnEstate("lab up --adopt")
+	e.Cure = "--name NAME for another lab; if the estate has moved: " + w.OnEstate("lab up --adopt")
 	return e
 }
 
 func (w *Workspace) otherEstate() *lab.Error {
 	return &lab.Error{
-		Exit: lab.ExitInvalid, Code: "other_estate", Message: "lab " + w.Name + " was made from another estate, nothing was touched",
-		Details: []string{"it was made from  " + w.Record.Estate, "this is           " + cmp.Or(w.Estate.Dir, "the built-in estate")},
+		Exit: lab.ExitInvalid, Code: "other_estate", Message: "lab " + w.Name + " was created from another estate, nothing was touched",
+		Details: []string{"created from  " + w.Record.Estate, "this estate   " + cmp.Or(w.Estate.Dir, "the built-in estate")},
 	}
 }
 
-// Editable refuses the built-in estate, whose files nobody can change.
+// Editable returns an error for the built-in estate.
 func (w *Workspace) Editable() error {
 	if w.Estate.Dir != "" {
 		return nil
 	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate cannot be changed", Cure: "lab init DIR writes it out"}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "embedded", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
 }
 
-// Readable refuses a lab whose record cannot be read.
+// Readable returns an error if the lab's record is unreadable.
 func (w *Workspace) Readable() error { return w.garbled }
 
-// Followed reports whether the estate is in a folder that is known to be the lab's.
+// Followed reports whether the estate is a folder known to be the lab's.
 func (w *Workspace) Followed() bool { return w.Estate.Dir != "" && w.doubt == "" }
 
 // Load reads and checks the estate.
@@ -212,24 +212,24 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 		env, _ := est.Environment(c.Environment)
 		return env.Order
 	}
-	// as a user reads them: the hub, then the spokes in the order of promotion
+	// in display order: the hub, then the spokes in promotion order
 	slices.SortStableFunc(est.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
 	return est, nil
 }
 
-// ToMake counts the clusters that are still to be made: those of a lab that was up hold their memory already.
-func (w *Workspace) ToMake(est *lab.Estate) int {
+// ToCreate counts the clusters that need memory: those of an existing lab have theirs.
+func (w *Workspace) ToCreate(est *lab.Estate) int {
 	if w.Record.Engine != "" {
 		return 0
 	}
 	return len(est.Clusters)
 }
 
-// SetAside puts state files that cannot be read out of the way, so that a run goes on as after their loss.
+// SetAside renames unreadable state files, so that a run treats them as lost.
 func (w *Workspace) SetAside(p lab.Progress) error {
 	files, err := w.Dir.SetAside()
 	for _, f := range files {
-		p("cannot be read, and kept aside: " + f)
+		p("unreadable, kept as " + f)
 	}
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (w *Workspace) SetAside(p lab.Progress) error {
 	return nil
 }
 
-// Spare refuses to have snapshots removed that find does not find, or without which the lab is lost: a restore of one has not ended.
+// Spare returns an error if a snapshot does not exist or is needed to complete a restore.
 func (w *Workspace) Spare(names []string, find func(name string) error) error {
 	for _, name := range names {
 		if err := find(name); err != nil {
@@ -248,15 +248,15 @@ func (w *Workspace) Spare(names []string, find func(name string) error) error {
 		}
 		if name == w.Dir.Restoring() {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "restoring", Message: "a restore of snapshot " + name + " has not ended: without it the lab is lost",
-				Cure: w.Command("lab up") + " goes on with it",
+				Exit: lab.ExitFailed, Code: "restoring", Message: "snapshot " + name + " is needed: its restore is incomplete",
+				Cure: w.Command("lab up") + " resumes it",
 			}
 		}
 	}
 	return nil
 }
 
-// Locked runs do while no other command changes this lab.
+// Locked calls do with the lab locked.
 func (w *Workspace) Locked(ctx context.Context, do func(context.Context) error) error {
 	unlock, err := w.Dir.Lock(ctx)
 	if err != nil {
@@ -270,7 +270,7 @@ func (w *Workspace) Locked(ctx context.Context, do func(context.Context) error) 
 	return do(ctx)
 }
 
-// unchanged refuses to go on from a record that another command has changed since it was read, before it held the lock.
+// unchanged returns an error if the record was changed between its reading and the locking.
 func (w *Workspace) unchanged() error {
 	now, err := w.Dir.Load()
 	switch {
@@ -287,26 +287,26 @@ func (w *Workspace) unchanged() error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: "lab " + w.Name + " was changed by another lab command, nothing was touched", Cure: "run this one again"}
 }
 
-// Emptied is Locked for a command that takes away what the lab is: a lab that was made from another estate which is still there has to be named.
-func (w *Workspace) Emptied(ctx context.Context, do func(context.Context) error) error {
+// LockedToDelete is like Locked for a command that deletes the lab's content: a lab of another existing estate must be named explicitly.
+func (w *Workspace) LockedToDelete(ctx context.Context, do func(context.Context) error) error {
 	if err := w.meant(); err != nil {
 		return err
 	}
 	return w.Locked(ctx, do)
 }
 
-// meant refuses a lab that is known by the name of a folder alone, and not by its own.
+// meant returns an error if only the folder's name selects the lab, which has another existing estate.
 func (w *Workspace) meant() error {
 	if w.given || w.Estate.Dir == "" || w.Record.Estate == "" || sameFolder(w.Record.Estate, w.Estate.Dir) || !isEstate(w.Record.Estate) {
 		return nil
 	}
 	e := w.otherEstate()
-	e.Cure = "to mean that one all the same: --name " + w.Name
+	e.Cure = "to select it anyway: --name " + w.Name
 	return e
 }
 
-// Held is Locked for a command that a lab which is down may be the object of: the folder that the lock needs goes again.
-func (w *Workspace) Held(ctx context.Context, do func(context.Context) error) error {
+// LockedOrDown is like LockedToDelete for a lab that may be down, which leaves no folder.
+func (w *Workspace) LockedOrDown(ctx context.Context, do func(context.Context) error) error {
 	if err := w.meant(); err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (w *Workspace) Held(ctx context.Context, do func(context.Context) error) er
 	return w.Locked(ctx, func(ctx context.Context) error {
 		err := do(ctx)
 		if !w.Dir.Exists() && w.Dir.Restoring() == "" {
-			_ = w.Dir.Remove() // what is left there holds nothing
+			_ = w.Dir.Remove() // only the lock remains
 		}
 		return err
 	})

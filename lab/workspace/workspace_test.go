@@ -13,7 +13,7 @@ import (
 	"homelab/lab/state"
 )
 
-// home gives a test folders of its own for state and cache, and a working folder.
+// home sets up folders for home, state, cache and work.
 func home(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func code(err error) string {
 	return ""
 }
 
-func TestEstateAroundNamesTheLab(t *testing.T) {
+func TestEnclosingEstateNamesLab(t *testing.T) {
 	wd := home(t)
 	below := filepath.Join(wd, "clusters")
 	t.Chdir(below)
@@ -54,7 +54,7 @@ func TestEstateAroundNamesTheLab(t *testing.T) {
 	}
 }
 
-func TestAFolderWithoutEstateIsDoubted(t *testing.T) {
+func TestFolderWithoutEstate(t *testing.T) {
 	home(t)
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("file", nil, 0o644); err != nil {
@@ -73,7 +73,7 @@ func TestAFolderWithoutEstateIsDoubted(t *testing.T) {
 	}
 }
 
-func TestALabKeepsItsEstate(t *testing.T) {
+func TestLabKeepsEstate(t *testing.T) {
 	wd := home(t)
 	dir, err := state.Open("demo")
 	if err != nil {
@@ -93,13 +93,13 @@ func TestALabKeepsItsEstate(t *testing.T) {
 	if err != nil || code(w.Ours()) != "other_estate" {
 		t.Errorf("%+v, %v", w, err)
 	}
-	t.Chdir(t.TempDir()) // an empty folder: the lab's own estate is meant
+	t.Chdir(t.TempDir()) // empty: the lab's own estate
 	if w, err := Open(Options{Name: "demo"}); err != nil || w.Estate.Dir != wd {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
 
-func TestAGarbledRecordIsSetAside(t *testing.T) {
+func TestSetAsideRecord(t *testing.T) {
 	home(t)
 	dir, err := state.Open("demo")
 	if err != nil {
@@ -121,14 +121,14 @@ func TestAGarbledRecordIsSetAside(t *testing.T) {
 	}
 }
 
-func TestHeldLeavesNoFolderOfALabThatIsDown(t *testing.T) {
+func TestLockedOrDownRemovesFolder(t *testing.T) {
 	home(t)
 	w, err := Open(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	failed := errors.New("failed")
-	if err := w.Held(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
+	if err := w.LockedOrDown(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(w.Dir.Path); !errors.Is(err, os.ErrNotExist) {
@@ -136,8 +136,8 @@ func TestHeldLeavesNoFolderOfALabThatIsDown(t *testing.T) {
 	}
 }
 
-// What was read before the lock was held may be of a lab that is gone by now.
-func TestLockedRefusesAStaleRecord(t *testing.T) {
+// The lab may be deleted between the reading and the locking.
+func TestLockedStaleRecord(t *testing.T) {
 	wd := home(t)
 	dir, err := state.Open("demo")
 	if err != nil {
@@ -168,7 +168,7 @@ func TestLockedRefusesAStaleRecord(t *testing.T) {
 		did := 0
 		do := func(context.Context) error { did++; return nil }
 		if err := w.Locked(t.Context(), do); err != nil || did != 1 {
-			t.Errorf("before it is %s: %v", name, err)
+			t.Errorf("before %s: %v", name, err)
 		}
 		if err := change(); err != nil {
 			t.Fatal(err)
@@ -183,8 +183,8 @@ func TestLockedRefusesAStaleRecord(t *testing.T) {
 	}
 }
 
-// Two folders of one name: what takes a lab away in one of them does not mean the other's, unless it is named.
-func TestALabOfAnotherFolderIsNotTakenAway(t *testing.T) {
+// In a folder of the same name, another estate's lab must be named to be deleted.
+func TestDeleteLabOfOtherFolder(t *testing.T) {
 	wd := home(t)
 	other := filepath.Join(t.TempDir(), "demo")
 	dir, err := state.Open("demo")
@@ -197,29 +197,29 @@ func TestALabOfAnotherFolderIsNotTakenAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, take := range []func(context.Context, func(context.Context) error) error{w.Emptied, w.Held} {
+	for _, take := range []func(context.Context, func(context.Context) error) error{w.LockedToDelete, w.LockedOrDown} {
 		var e *lab.Error
-		if err := take(t.Context(), do); !errors.As(err, &e) || e.Code != "other_estate" || did > 0 || len(e.Details) != 2 || e.Cure != "to mean that one all the same: --name demo" {
+		if err := take(t.Context(), do); !errors.As(err, &e) || e.Code != "other_estate" || did > 0 || len(e.Details) != 2 || e.Cure != "to select it anyway: --name demo" {
 			t.Errorf("%v", err)
 		}
 	}
 	named, err := Open(Options{Name: "demo"})
-	if err := errors.Join(err, named.Emptied(t.Context(), do), named.Held(t.Context(), do)); err != nil || did != 2 {
+	if err := errors.Join(err, named.LockedToDelete(t.Context(), do), named.LockedOrDown(t.Context(), do)); err != nil || did != 2 {
 		t.Errorf("%v", err)
 	}
 	t.Chdir(other)
 	its, err := Open(Options{})
-	if err := errors.Join(err, its.Emptied(t.Context(), do)); err != nil || did != 3 {
+	if err := errors.Join(err, its.LockedToDelete(t.Context(), do)); err != nil || did != 3 {
 		t.Errorf("%v", err)
 	}
 	t.Chdir(wd)
-	if err := errors.Join(os.RemoveAll(other), w.Emptied(t.Context(), do)); err != nil || did != 4 { // it has moved here
+	if err := errors.Join(os.RemoveAll(other), w.LockedToDelete(t.Context(), do)); err != nil || did != 4 { // it has moved
 		t.Errorf("%v", err)
 	}
 }
 
-// What is being changed is not left half done when nobody reads on.
-func TestLockedOutlivesItsReader(t *testing.T) {
+// A change completes though its reader is gone.
+func TestLockedOutlivesReader(t *testing.T) {
 	const mark = "LAB_TEST_DONE"
 	if done := os.Getenv(mark); done != "" {
 		w, err := Open(Options{Name: "demo"})
@@ -228,7 +228,7 @@ func TestLockedOutlivesItsReader(t *testing.T) {
 		}
 		_ = w.Locked(t.Context(), func(context.Context) error {
 			for range 3 {
-				_, _ = os.Stdout.WriteString("going on\n")
+				_, _ = os.Stdout.WriteString("continuing\n")
 			}
 			return os.WriteFile(done, nil, 0o600)
 		})
@@ -245,15 +245,15 @@ func TestLockedOutlivesItsReader(t *testing.T) {
 	}
 	defer to.Close()
 	done := filepath.Join(t.TempDir(), "done")
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestLockedOutlivesItsReader$")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestLockedOutlivesReader$")
 	cmd.Env, cmd.Stdout = append(os.Environ(), mark+"="+done), to
 	_ = cmd.Run() // the test itself ends with a write
 	if _, err := os.Stat(done); err != nil {
-		t.Error("it ended with its reader")
+		t.Error("ended with its reader")
 	}
 }
 
-func TestSpareWhatALabNeeds(t *testing.T) {
+func TestSpare(t *testing.T) {
 	home(t)
 	w, err := Open(Options{})
 	if err != nil {
@@ -280,7 +280,7 @@ func TestSpareWhatALabNeeds(t *testing.T) {
 	}
 }
 
-func TestFoldersOfAnEstate(t *testing.T) {
+func TestFolders(t *testing.T) {
 	f := Files{FS: fstest.MapFS{"clusters/dev/cluster.yaml": {}, "clusters/.git/x": {}, "clusters/README.md": {}}}
 	if got := f.Folders("clusters"); len(got) != 1 || got[0] != "dev" {
 		t.Errorf("%q", got)

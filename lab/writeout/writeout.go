@@ -11,7 +11,7 @@ import (
 	"homelab/lab"
 )
 
-const gitignore = `# what a lab keeps beside its estate stays out of Git, and so out of the lab's forge
+const gitignore = `# lab state: kept out of Git, and so out of the forge
 .env
 *.kubeconfig
 .task/
@@ -28,9 +28,9 @@ func Estate(fsys fs.FS, dir string) (err error) {
 	there := err == nil
 	switch {
 	case there && len(entries) > 0:
-		return occupied(dir, "it holds "+entries[0].Name())
+		return occupied(dir, "it contains "+entries[0].Name())
 	case !there && !errors.Is(err, fs.ErrNotExist):
-		return occupied(dir, "it cannot be read as a folder")
+		return occupied(dir, "it is not a readable folder")
 	}
 	// An empty folder is kept and filled, as it may be a shell's working directory (lab init .); a missing one is
 	// created by a rename.

@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// denying is a source with a file that cannot be read.
+// denying is a source with an unreadable file.
 type denying struct{ fs.FS }
 
 func (d denying) Open(name string) (fs.File, error) {
@@ -33,7 +33,7 @@ func TestEstate(t *testing.T) {
 	}
 	for _, file := range []string{"main.go", "lab", "go.mod", ".git"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is no part of an estate: %v", file, err)
+			t.Errorf("%s is not part of an estate: %v", file, err)
 		}
 	}
 	var failed *lab.Error
@@ -50,7 +50,7 @@ func TestEstate(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 5 {
-		t.Errorf("an empty folder now holds %v, %v", entries, err)
+		t.Errorf("an empty folder now contains %v, %v", entries, err)
 	}
 
 	// An incomplete read writes nothing.

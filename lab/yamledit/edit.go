@@ -1,4 +1,4 @@
-// Package yamledit changes one value in a YAML file and leaves every other byte as a user wrote it: comments, order, quotes and layout.
+// Package yamledit changes one value in a YAML file and preserves all else: comments, order, quotes and layout.
 package yamledit
 
 import (
@@ -15,8 +15,8 @@ import (
 	"homelab/lab/strict"
 )
 
-// Set returns data with the value under a path changed, or added where the mapping that should hold it is there. Whatever the edit, the result is read again and
-// must differ in that value alone; a file where that cannot be had (block scalars, aliases on the way) is refused.
+// Set returns data with the value at a path changed, or added to an existing mapping. The result is parsed to verify that
+// nothing else differs; files where that is impossible (block scalars, aliases) are an error.
 func Set(data []byte, at fieldpath.Path, value any) ([]byte, error) {
 	root, before, err := read(data)
 	if err != nil {
@@ -24,7 +24,7 @@ func Set(data []byte, at fieldpath.Path, value any) ([]byte, error) {
 	}
 	want, ok := clone(before).(map[string]any)
 	if !ok {
-		return nil, errors.New("the document is no mapping")
+		return nil, errors.New("the document is not a mapping")
 	}
 	if err := at.Set(want, normal(value)); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func Set(data []byte, at fieldpath.Path, value any) ([]byte, error) {
 	return out, nil
 }
 
-// ReplaceScalar returns data with the scalar that starts at line and column (from 1) replaced by a text, in the quotes that it had.
+// ReplaceScalar returns data with the scalar at line and column (from 1) replaced by text, in the same quotes.
 func ReplaceScalar(data []byte, line, column int, text string) ([]byte, error) {
 	root, before, err := read(data)
 	if err != nil {
@@ -70,7 +70,7 @@ func ReplaceScalar(data []byte, line, column int, text string) ([]byte, error) {
 	return out, verify(out, want)
 }
 
-// Line is where the value under a path stands, from 1, and 0 where there is none.
+// Line returns the line of the value at a path, from 1, or 0 if there is none.
 func Line(data []byte, at fieldpath.Path) int {
 	root, _, err := read(data)
 	if err != nil {
@@ -82,9 +82,9 @@ func Line(data []byte, at fieldpath.Path) int {
 	return 0
 }
 
-var errShape = errors.New("the file cannot be edited in place here")
+var errShape = errors.New("cannot be edited in place")
 
-// read parses a file of one document. Aliases are refused: an edit at one place would be one at several.
+// read parses a file of one document. Aliases are an error: an edit would change several values.
 func read(data []byte) (*yaml.Node, any, error) {
 	expanded, problems := strict.ParseOne("", data) // bounds, duplicate keys
 	if len(problems) > 0 {
@@ -134,7 +134,7 @@ func (e *editor) set(at fieldpath.Path, value any) ([]byte, error) {
 	return e.insert(n, missing, value)
 }
 
-// scalar writes a value over a scalar, in its quotes where it is a text.
+// scalar replaces a scalar, keeping the quotes of a string.
 func (e *editor) scalar(n *yaml.Node, value any) ([]byte, error) {
 	from, to, err := e.extent(n)
 	if err != nil {
@@ -152,7 +152,7 @@ func (e *editor) scalar(n *yaml.Node, value any) ([]byte, error) {
 	return e.splice(from, to, text), nil
 }
 
-// replace writes a value over a collection, or after a key that has none.
+// replace replaces a collection or a missing value.
 func (e *editor) replace(n *yaml.Node, text string) ([]byte, error) {
 	key := keyOf(e.root, n)
 	if n.Style&yaml.FlowStyle != 0 || n.Kind == yaml.ScalarNode && !strict.IsNull(n) {
@@ -176,7 +176,7 @@ func (e *editor) replace(n *yaml.Node, text string) ([]byte, error) {
 		}
 		return e.splice(colon+1, to, " "+text), nil
 	}
-	// A block below its key: the value goes beside the key, and the block's lines go.
+	// A block: the value goes on the key's line, and the block's lines are removed.
 	first := n.Line
 	if first == key.Line {
 		return nil, errShape
@@ -185,7 +185,6 @@ func (e *editor) replace(n *yaml.Node, text string) ([]byte, error) {
 	return append(out[:colon+1:colon+1], append([]byte(" "+text), out[colon+1:]...)...), nil
 }
 
-// insert adds keys to a mapping.
 func (e *editor) insert(n *yaml.Node, keys []string, value any) ([]byte, error) {
 	if n.Style&yaml.FlowStyle != 0 {
 		from, _, err := e.extent(n)
@@ -222,7 +221,7 @@ func (e *editor) insert(n *yaml.Node, keys []string, value any) ([]byte, error) 
 	return e.splice(at, at, b.String()), nil
 }
 
-// blockEnd is the last line of the block whose first line is given and whose keys or dashes stand in a column: blank lines and comments after it are not its.
+// blockEnd returns the last line of a block with its keys or dashes in column, without trailing blank lines and comments.
 func (e *editor) blockEnd(first, column int) int {
 	lines := bytes.Split(e.data, []byte("\n"))
 	last := first
@@ -239,7 +238,7 @@ func (e *editor) blockEnd(first, column int) int {
 	return last
 }
 
-// extent is where a node's text begins and ends.
+// extent returns the start and end of a node's text.
 func (e *editor) extent(n *yaml.Node) (from, to int, err error) {
 	from = e.offset(n.Line, n.Column)
 	rest := e.data[from:]
@@ -250,7 +249,7 @@ func (e *editor) extent(n *yaml.Node) (from, to int, err error) {
 		to = closing(rest)
 	case n.Kind == yaml.ScalarNode:
 		if !bytes.HasPrefix(rest, []byte(n.Value)) {
-			return 0, 0, errShape // over several lines
+			return 0, 0, errShape // multi-line
 		}
 		return from, from + len(n.Value), nil
 	default:
@@ -262,7 +261,7 @@ func (e *editor) extent(n *yaml.Node) (from, to int, err error) {
 	return from, from + to, nil
 }
 
-// closing is the length of the quoted text or bracketed collection that s begins with; 0 where it does not end.
+// closing returns the length of the quoted string or flow collection at the start of s, or 0 if it does not end.
 func closing(s []byte) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -312,7 +311,7 @@ func quote(s []byte) int {
 	return 0
 }
 
-// offset is the byte at which a line's column begins; columns count characters.
+// offset returns the byte offset of a column, which counts characters.
 func (e *editor) offset(line, column int) int {
 	at := 0
 	for range line - 1 {
@@ -339,7 +338,6 @@ func (e *editor) splice(from, to int, text string) []byte {
 	return append(out, e.data[to:]...)
 }
 
-// find is the scalar that starts at a place.
 func find(n *yaml.Node, line, column int) *yaml.Node {
 	if n.Kind == yaml.ScalarNode && n.Line == line && n.Column == column {
 		return n
@@ -352,7 +350,6 @@ func find(n *yaml.Node, line, column int) *yaml.Node {
 	return nil
 }
 
-// keyOf is the key that a value stands behind.
 func keyOf(in, value *yaml.Node) *yaml.Node {
 	for i, c := range in.Content {
 		if c == value && in.Kind == yaml.MappingNode && i%2 == 1 {

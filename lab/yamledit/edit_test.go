@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Each archive holds a file before ("in"), the edits, one "path = value" a line, and the file after ("out"); "error" holds what is said instead.
+// Each archive has a file ("in"), edits, one "path = value" per line, and the result ("out") or "error".
 func TestSet(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(cases) == 0 {
@@ -86,7 +86,7 @@ func TestReplaceScalar(t *testing.T) {
 		}
 	}
 	if _, err := ReplaceScalar([]byte(in), 2, 7, "x"); err == nil {
-		t.Error("replaced what is not there")
+		t.Error("replaced a missing scalar")
 	}
 }
 

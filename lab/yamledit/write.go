@@ -21,7 +21,7 @@ func isScalar(value any) bool {
 	return true
 }
 
-// flow writes a value on one line, texts without quotes where they stay texts so.
+// flow formats a value on one line, with strings unquoted if possible.
 func flow(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -31,7 +31,7 @@ func flow(value any) string {
 	case float64:
 		s := strconv.FormatFloat(v, 'g', -1, 64)
 		if !strings.ContainsAny(s, ".eIN") {
-			s += ".0" // or it would be read as a whole number
+			s += ".0" // not an integer
 		}
 		return s
 	case map[string]any:
@@ -50,7 +50,7 @@ func flow(value any) string {
 	return fmt.Sprint(value)
 }
 
-// text is plain where YAML reads it back as the same text, within brackets too, and quoted otherwise.
+// text returns s unquoted if YAML reads the same string, even in brackets, or else quoted.
 func text(s string) string {
 	if s == "" || strings.ContainsAny(s, "\n\r#") {
 		return quoted(s)
@@ -62,7 +62,7 @@ func text(s string) string {
 	return quoted(s)
 }
 
-// quoted is a JSON string, which is YAML as well.
+// quoted returns a JSON string, which is valid YAML.
 func quoted(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -73,7 +73,7 @@ func quoted(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// normal gives whole numbers the type that reading gives them.
+// normal converts integers to int64, like parsing.
 func normal(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

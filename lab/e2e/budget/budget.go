@@ -1,4 +1,4 @@
-// Package budget shares out the time of a CI run among its tests: what has to run runs, and the rest waits for the next run where time is short.
+// Package budget divides the time of a CI run among its tests: mandatory ones always run, others wait for the next run if time is short.
 package budget
 
 import (
@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// Test is one of the long tail.
+// Test is an optional test.
 type Test struct {
 	Name  string
-	Quiet time.Duration // what it takes on the machine that estimates were made on, with nothing beside it
+	Quiet time.Duration // duration on the machine of the estimates, without other load
 }
 
-// Budget is what is left of a run. The zero value has no end and leaves nothing out.
+// Budget is the remaining time of a run. The zero value is unlimited.
 type Budget struct {
-	Ends    time.Time     // when the run has to be over
-	Reserve time.Duration // quiet, for what comes after the tests
-	Due     []Test        // left out of the last run, so that they go first
+	Ends    time.Time     // deadline of the run
+	Reserve time.Duration // time for later stages, on a quiet machine
+	Due     []Test        // skipped by the last run, so they go first
 
-	spent, quiet time.Duration // what was measured, and what it takes on a quiet machine
+	spent, quiet time.Duration // measured duration, and the estimates of the same tests
 	left         []Test
 }
 
-// settled is how much has to be measured before the pace is believed.
+// settled is the duration to measure before the pace is used.
 const settled = 30 * time.Second
 
-// Pace is how many times slower than estimated this machine has been so far; 1 while that is not known.
+// Pace returns how many times slower than estimated this machine has been so far; 1 if unknown.
 func (b *Budget) Pace() float64 {
 	if b.quiet < settled {
 		return 1
@@ -38,13 +38,13 @@ func (b *Budget) Pace() float64 {
 	return float64(b.spent) / float64(b.quiet)
 }
 
-// Done notes what a test took.
+// Done records the duration of a test.
 func (b *Budget) Done(t Test, took time.Duration) {
 	b.spent += took
 	b.quiet += t.Quiet
 }
 
-// Take reports whether there is time for a test at now, and if not, how much is lacking. One that ran last time lets those that are due go first.
+// Take reports whether there is time for a test at now, and otherwise the lacking time. Tests that ran last time yield to due ones.
 func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 	if b.Ends.IsZero() {
 		return true, 0
@@ -65,10 +65,10 @@ func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 	return false, lacks
 }
 
-// Left are the tests that there was no time for, and those that were due and were not come to.
+// Left returns the skipped tests, and due ones that were not reached.
 func (b *Budget) Left() []Test { return append(slices.Clone(b.left), b.Due...) }
 
-// Write writes tests as Read reads them: a line each, seconds and name.
+// Write writes tests for Read: a line each, seconds and name.
 func Write(w io.Writer, tests []Test) error {
 	for _, t := range tests {
 		if _, err := fmt.Fprintf(w, "%.0f %s\n", t.Quiet.Seconds(), t.Name); err != nil {
@@ -78,7 +78,7 @@ func Write(w io.Writer, tests []Test) error {
 	return nil
 }
 
-// Read reads tests. A line that says nothing is left out: another version may have written it.
+// Read reads tests. Invalid lines are ignored: another version may have written them.
 func Read(r io.Reader) ([]Test, error) {
 	var tests []Test
 	lines := bufio.NewScanner(r)

@@ -14,9 +14,9 @@ func TestBudget(t *testing.T) {
 	tests := []Test{{"faults", 10 * minute}, {"kill", 5 * minute}, {"story", 2 * minute}}
 	for _, tc := range []struct {
 		name    string
-		minutes int // that remain
+		minutes int // remaining
 		due     []Test
-		up      time.Duration // what the first test took
+		up      time.Duration // duration of the first test
 		runs    string
 		left    string
 	}{
@@ -24,9 +24,9 @@ func TestBudget(t *testing.T) {
 		{"short of time", 14, nil, minute, "faults story", "kill"},
 		{"on a slow machine", 20, nil, 2 * minute, "kill story", "faults"},
 		{"on a fast machine", 8, nil, minute / 4, "faults kill story", ""},
-		{"what was left out goes first", 14, []Test{tests[1]}, minute, "kill story", "faults"},
-		{"and is left out again where it must", 2, []Test{tests[1]}, minute, "", "faults kill story"},
-		{"what was due and is gone stays due", 20, []Test{{"old", minute}}, minute, "faults kill story", "old"},
+		{"skipped tests go first", 14, []Test{tests[1]}, minute, "kill story", "faults"},
+		{"skipped again", 2, []Test{tests[1]}, minute, "", "faults kill story"},
+		{"missing due test stays due", 20, []Test{{"old", minute}}, minute, "faults kill story", "old"},
 		{"no time at all", 0, nil, minute, "", "faults kill story"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestNoEndLeavesNothingOut(t *testing.T) {
+func TestUnlimited(t *testing.T) {
 	var b Budget
 	if ok, _ := b.Take(Test{"all", 1000 * time.Hour}, time.Now()); !ok || len(b.Left()) > 0 {
 		t.Error("left out without an end")

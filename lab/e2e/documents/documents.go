@@ -1,4 +1,4 @@
-// Package documents finds the commands that README.md and docs/ show, for the tests that run them.
+// Package documents finds the commands in README.md and docs/, for the tests that run them.
 package documents
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Elsewhere maps documented commands to the tests that run them, as they remove the lab or need a machine of their own.
+// Elsewhere maps documented commands to the tests that run them, as they remove the lab or need their own machine.
 var Elsewhere = map[string]string{
 	"lab up":                                 "TestDefaultEstate/up_again_does_nothing",
 	"lab up --fix":                           "TestDefaultEstate/up",
@@ -43,7 +43,7 @@ var Elsewhere = map[string]string{
 // commandIn matches `lab ...` in code spans and lines of code blocks.
 var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
 
-// Commands returns what README.md and docs/*.md below root show, sorted, alternatives expanded: those that run on any lab, and those of Elsewhere as they are written.
+// Commands returns the commands in README.md and docs/*.md below root, sorted, with alternatives expanded: those that run on any lab, and those in Elsewhere verbatim.
 func Commands(root string) (here, elsewhere []string, err error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {

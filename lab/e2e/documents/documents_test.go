@@ -12,7 +12,7 @@ import (
 	"homelab/lab/e2e/documents"
 )
 
-// TestCommands checks, without a lab, that every command in the documents exists with its flags, and that no line of Elsewhere has become superfluous.
+// TestCommands checks, without a lab, that every documented command exists with its flags, and that no line of Elsewhere is obsolete.
 func TestCommands(t *testing.T) {
 	here, elsewhere, err := documents.Commands(filepath.Join("..", "..", ".."))
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Admits asks a spoke whether it admits Argo CD by the credentials of its registration, and returns why not; empty if it does, or if it is not registered.
-// spoke leads into the cluster from here. It changes nothing.
+// Admits reports why a spoke rejects Argo CD's registered credentials, or "" if it accepts them or is not registered. spoke reaches the cluster from here.
 func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := a.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
@@ -19,11 +18,11 @@ func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config)
 	}
 	var config clusterConfig
 	if err := json.Unmarshal([]byte(kube.SecretField(have, "config")), &config); err != nil || credentialsSince(have).IsZero() {
-		return "its credentials are half written", nil
+		return "its credentials are incomplete", nil
 	}
 	why, err := kube.Refusal(ctx, a.connect, spoke, kube.Credential{Token: config.BearerToken, CA: config.TLS.CAData})
 	if err != nil {
-		return "", fmt.Errorf("cluster %s: whether it lets the engine in: %w", cluster, err)
+		return "", fmt.Errorf("cluster %s: check credentials: %w", cluster, err)
 	}
 	return why, nil
 }

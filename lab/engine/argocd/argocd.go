@@ -28,7 +28,7 @@ const (
 	releaseName = "argocd"
 
 	readyWithin  = 5 * time.Minute  // Argo CD serves 20 s after its objects exist; a slow registry takes its time
-	removeWithin = 90 * time.Second // cascaded deletion of one cluster's applications
+	removeWithin = 90 * time.Second // cascading deletion of one cluster's applications
 )
 
 var (
@@ -55,7 +55,7 @@ type ArgoCD struct {
 	names        aliases
 }
 
-// releaser keeps a Helm release.
+// releaser manages a Helm release.
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
@@ -94,7 +94,7 @@ func New(labName string, hub *rest.Config, options ...Option) (*ArgoCD, error) {
 	return a, nil
 }
 
-// Observe looks at the engine and at the clusters that it knows. It changes nothing. While its namespace is being removed, nothing of it counts as there.
+// Observe observes the engine and its registrations. In a terminating namespace, nothing counts as installed.
 func (a *ArgoCD) Observe(ctx context.Context) (engine.State, error) {
 	if seen, err := kube.ObserveNamespace(ctx, a.hub.Dynamic, a.namespace); seen != kube.There || err != nil {
 		return engine.State{}, err

@@ -100,7 +100,7 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	}
 	line := fmt.Sprintf("%d of %d in sync and healthy", max(total-bad, 0), total)
 	if len(pending) == 0 {
-		return line + ", asking argo cd to look again"
+		return line + ", requesting a refresh"
 	}
 	first := pending[0]
 	first.Reason = words.Clip(first.Reason, max(words.Width-len(line)-len(first.Application)-len(", : "), words.Width/3))

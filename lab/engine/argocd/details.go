@@ -35,7 +35,7 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "not_converged",
 		Message: headline(v, want, pending, waited),
-		Cure:    "what is up stays up. once mended, run lab up again; lab diagnose writes everything worth reading to a file",
+		Cure:    "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
 		Err:     watch,
 		Details: words.Table(rows),
 	}

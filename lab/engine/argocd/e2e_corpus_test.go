@@ -34,7 +34,7 @@ import (
 )
 
 var (
-	record = flag.Bool("record", false, "write what the controller makes of the corpus, instead of comparing it")
+	record = flag.Bool("record", false, "record the controller's results instead of comparing them")
 	every  = flag.Int("every", 1, "play every nth case")
 )
 

@@ -171,7 +171,7 @@ func post(t *testing.T, server, forge, before, after string) {
 	}
 }
 
-// TestInstallGoesOn repairs an interrupted install, and then finds nothing to do.
+// TestInstallGoesOn completes an interrupted install, and then finds nothing to do.
 func TestInstallGoesOn(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	e, chart, values := newEngine(t, w)

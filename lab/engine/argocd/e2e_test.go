@@ -41,7 +41,7 @@ func newEngine(t *testing.T, w *enginetest.World) (*argocd.ArgoCD, lab.Chart, ma
 
 const webhookSecret = "hush"
 
-func TestArgoCDKeepsTheContract(t *testing.T) {
+func TestArgoCDContract(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	e, chart, values := newEngine(t, w)
 	revision := w.Commit(t, map[string]string{

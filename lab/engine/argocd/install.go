@@ -47,7 +47,7 @@ func (a *ArgoCD) Install(ctx context.Context, chart lab.Chart, values map[string
 		}
 		res.Changed = res.Changed || project
 		if password || slices.ContainsFunc(res.Replaced, readAtStart) {
-			p("argo cd: starting it again, as it reads its settings at start")
+			p("argo cd: restarting to reload its settings")
 			if err := a.restart(ctx, res.Workloads); err != nil {
 				return res.Changed, err
 			}

@@ -79,7 +79,7 @@ func TestInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err := a.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "server-x has the token of a ServiceAccount that is gone" {
+	if s, err := a.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "server-x has the token of a deleted ServiceAccount" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := hub.Typed.CoreV1().Pods(Namespace).Delete(t.Context(), "argocd-server-x", metav1.DeleteOptions{}); err != nil {

@@ -166,7 +166,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 	case a.terminating():
 		return "is being removed", true
 	case slices.Contains(want.Gone, a.Metadata.Name):
-		return "is no longer wanted, and still there", true
+		return "is no longer wanted but still exists", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):
 		return cmp.Or(a.message(), "is being compared"), true
 	case a.Status.Sync.Status != "Synced" || !a.healthy():

@@ -54,7 +54,7 @@ func TestWithdrawDestinations(t *testing.T) {
 		if left := hub.names(t, applications); len(left) != 0 {
 			t.Errorf("left on the hub: %q", left)
 		}
-		if len(progress) == 0 || progress[0] != "taking the ApplicationSets away" {
+		if len(progress) == 0 || progress[0] != "deleting the ApplicationSets" {
 			t.Errorf("progress %q", progress)
 		}
 	})

@@ -17,14 +17,14 @@ import (
 // silent discards progress.
 func silent(string) {}
 
-// ensureNamespace makes a namespace if absent. In Argo CD's own, if it is being removed, nobody is left to finish what Applications and projects have finalizers
-// for, so those are taken off; what they brought stays in the clusters, and is taken over by the Argo CD to come.
+// ensureNamespace creates a namespace if absent. If Argo CD's own is terminating, it removes the finalizers that no controller handles any more; the synced
+// objects stay in the clusters and are adopted by the next Argo CD.
 func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name string, p lab.Progress) error {
 	n := kube.Namespace{Name: name, Labels: a.labels("engine")}
 	if name == a.namespace {
 		n.Leaving = func(ctx context.Context) error {
 			for _, k := range rootKinds {
-				if err := a.letGo(ctx, k.resource); err != nil {
+				if err := a.dropTerminating(ctx, k.resource); err != nil {
 					return err
 				}
 			}
@@ -34,8 +34,8 @@ func (a *ArgoCD) ensureNamespace(ctx context.Context, in dynamic.Interface, name
 	return n.Ensure(ctx, in, p)
 }
 
-// letGo takes the finalizers off those of Argo CD's objects of a kind that are being removed.
-func (a *ArgoCD) letGo(ctx context.Context, r schema.GroupVersionResource) error {
+// dropTerminating removes the finalizers of a kind's terminating objects.
+func (a *ArgoCD) dropTerminating(ctx context.Context, r schema.GroupVersionResource) error {
 	list, err := a.hub.Dynamic.Resource(r).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the kind is not installed

@@ -48,7 +48,7 @@ func TestInstallRemovedNamespace(t *testing.T) {
 		if hub.Get(t, namespaces, "", Namespace).GetDeletionTimestamp() != nil {
 			t.Error("namespace was not recreated")
 		}
-		if !slices.ContainsFunc(progress, func(l string) bool { return strings.Contains(l, "somebody removed") }) {
+		if !slices.ContainsFunc(progress, func(l string) bool { return strings.Contains(l, "waiting for the removal") }) {
 			t.Errorf("progress %q", progress)
 		}
 	})

@@ -176,9 +176,9 @@ func (n *nudger) refreshSets(ctx context.Context, v view) (bool, error) {
 	return due, nil
 }
 
-// unstick handles Applications that have not changed for unmoved. Once per wait it has Argo CD read their cluster again, as the button "Invalidate cache" of
-// its web page does, and then refreshes them. Argo CD's cache of a cluster may contain deleted objects: if the cache is dropped while it is being filled, two
-// of gitops-engine's processEvents keep running and share subsequent events, so that one restores what the other removed. An Application's deletion then takes
+// unstick handles Applications that have not changed for unmoved. Once per wait it has Argo CD reread their cluster, like the button "Invalidate cache" of its
+// web UI, and then refreshes them. Argo CD's cache of a cluster may contain deleted objects: if the cache is dropped while it is being filled, two of
+// gitops-engine's processEvents keep running and share subsequent events, so that one restores what the other removed. An Application's deletion then takes
 // until the next full resync of the cluster, by default ten minutes.
 func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 	if n.predatesRequest(v) {

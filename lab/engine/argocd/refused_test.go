@@ -34,11 +34,11 @@ data: {url: aHR0cDovL29sZA==}
 
 // A failure of any request fails the operation: nothing unknown is reported as done or absent.
 func TestRequestErrors(t *testing.T) {
-	beside := &unstructured.Unstructured{Object: map[string]any{
+	extra := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.BesidePart}},
+		"metadata": map[string]any{"name": "front", "namespace": Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart}},
 	}}
-	root := engine.Root{Manifest: []byte(rootManifest), Beside: []*unstructured.Unstructured{beside}}
+	root := engine.Root{Manifest: []byte(rootManifest), Extra: []*unstructured.Unstructured{extra}}
 	repos := []engine.Repository{{Name: "estate", Type: "git", URL: "http://forge/estate.git"}}
 	for name, c := range map[string]struct {
 		manifests []string // the hub's
@@ -110,7 +110,7 @@ func TestRequestErrors(t *testing.T) {
 					} else {
 						s.Refuse(request, errOverloaded)
 					}
-					// Typed clients have reactors of their own.
+					// Typed clients have their own reactors.
 					for at, f := range map[string]*cluster{"hub": h, "spoke": s} {
 						f.Typed.PrependReactor("*", "*", func(act clienttesting.Action) (bool, runtime.Object, error) {
 							return at == where && act.GetVerb()+" "+act.GetResource().Resource == request, nil, errOverloaded

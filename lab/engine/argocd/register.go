@@ -31,8 +31,8 @@ func (a *ArgoCD) access() kube.Access {
 	return kube.Access{Account: "argocd-manager", Labels: a.labels(registration)}
 }
 
-// Register registers a cluster with Argo CD and describes what that changed, nothing if it was up to date. spoke leads into the cluster; nil for the hub
-// itself. It works before Argo CD is installed, so that clusters and engine can be made side by side.
+// Register registers a cluster with Argo CD and describes the changes. spoke reaches the cluster; nil for the hub itself. It works before Argo CD is installed,
+// so that clusters and engine can be created concurrently.
 func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := a.register(ctx, reg, spoke)
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *ArgoCD) Register(ctx context.Context, reg lab.Registration, spoke *rest
 }
 
 func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
-	as, mended := entry{}, false
+	as, repaired := entry{}, false
 	if spoke != nil {
 		c, err := a.connect(spoke)
 		if err != nil {
@@ -63,7 +63,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 			}
 			as.config.ProxyURL, as.config.TLS.ServerName = reg.Proxy, at.Hostname()
 		}
-		mended = made
+		repaired = made
 	}
 	if err := a.ensureNamespace(ctx, a.hub.Dynamic, a.namespace, silent); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 		return nil, err
 	case have == nil:
 		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as, true)
-	case mended || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
+	case repaired || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
 		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as, false)
 	}
 	as.since = credentialsSince(have)
@@ -84,7 +84,7 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 	}
 	lines := engine.Diff(reg, a.registered(before))
 	if len(lines) == 0 {
-		lines = []string{"registration mended"}
+		lines = []string{"registration repaired"}
 	}
 	return lines, nil
 }

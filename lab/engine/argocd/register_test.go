@@ -137,10 +137,10 @@ func TestRegisterNewCredentials(t *testing.T) {
 }
 
 // A registration written by an interrupted run or an older lab lacks the second step.
-func TestRegisterHalfWritten(t *testing.T) {
+func TestRegisterIncomplete(t *testing.T) {
 	a, hub, _ := registered(t)
 	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{sinceAnnotation: nil}}})
-	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are half written" {
+	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are incomplete" {
 		t.Errorf("%q, %v", why, err)
 	}
 	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
@@ -159,9 +159,9 @@ func TestAdmits(t *testing.T) {
 		fails   bool
 	}{
 		"accepted":          {allowed: true},
-		"unknown token":     {err: apierrors.NewUnauthorized("who"), want: "its token is not known there"},
+		"unknown token":     {err: apierrors.NewUnauthorized("who"), want: "its token is unknown there"},
 		"no rights":         {want: "its account has no rights there"},
-		"other certificate": {err: &url.Error{Op: "Post", URL: "https://prod", Err: &tls.CertificateVerificationError{Err: errors.New("x509")}}, want: "its certificate is of another cluster"},
+		"other certificate": {err: &url.Error{Op: "Post", URL: "https://prod", Err: &tls.CertificateVerificationError{Err: errors.New("x509")}}, want: "its certificate is another cluster's"},
 		"unreachable":       {err: errors.New("connection refused"), fails: true},
 		"review forbidden":  {err: apierrors.NewForbidden(secrets.GroupResource(), "", nil), want: "its account has no rights there"},
 	} {

@@ -14,17 +14,17 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// traces are Argo CD's in the objects that its Applications apply. The last applied configuration, which it compares with, has them too.
+// traces are Argo CD's traces in synced objects. The last applied configuration, which it compares with, contains them, too.
 var traces = kube.Traces{
 	Annotations: []string{"argocd.argoproj.io/tracking-id"},
-	Beside:      []string{"kubectl.kubernetes.io/last-applied-configuration"},
+	Shared:      []string{"kubectl.kubernetes.io/last-applied-configuration"},
 	Managers:    []string{"argocd-controller"},
 }
 
-// definitions are Argo CD's own; others of its group are of Rollouts, Workflows and Events.
+// definitions are Argo CD's CRDs. Others in its group belong to Rollouts, Workflows and Events.
 var definitions = []string{"applications.argoproj.io", "applicationsets.argoproj.io", "appprojects.argoproj.io"}
 
-// Retire removes Argo CD; see engine.Retirer. The namespaces that its Applications made are noted in the spokes, as for their end.
+// Retire removes Argo CD; see engine.Retirer. Namespaces created for Applications are noted in the spokes, for their removal.
 func (a *ArgoCD) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
 	v, err := a.readView(ctx)
 	if err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {

@@ -35,7 +35,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 		return false, fmt.Errorf("root application: %w", err)
 	}
 	kept := map[string]bool{}
-	applied, err := a.beside().Apply(ctx, root.Beside)
+	applied, err := a.extras().Apply(ctx, root.Extra)
 	if err != nil {
 		return applied, err
 	}
@@ -82,11 +82,11 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	beside, err := a.beside().Strayed(ctx, root.Beside)
+	extra, err := a.extras().Strayed(ctx, root.Extra)
 	if err != nil {
 		return nil, err
 	}
-	lines = append(lines, beside...)
+	lines = append(lines, extra...)
 	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("root application: %w", err)
@@ -108,8 +108,8 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 	return lines, nil
 }
 
-func (a *ArgoCD) beside() kube.Beside {
-	return kube.Beside{Hub: a.hub.Dynamic, Namespace: a.namespace, Lab: a.lab}
+func (a *ArgoCD) extras() kube.Extras {
+	return kube.Extras{Hub: a.hub.Dynamic, Namespace: a.namespace, Lab: a.lab}
 }
 
 // dropRoots deletes former roots not in kept, and reports whether there were any.
@@ -146,8 +146,8 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 	}
 	return schema.GroupVersionResource{}, &lab.Error{
 		Exit: lab.ExitInvalid, Code: "invalid_estate",
-		Message: fmt.Sprintf("the root application's file holds a %s %q", o.GetKind(), o.GetName()),
-		Cure:    "it may hold Applications, ApplicationSets and AppProjects; put the rest into a folder that one of them syncs",
+		Message: fmt.Sprintf("the root application's file contains a %s %q", o.GetKind(), o.GetName()),
+		Cure:    "it may contain Applications, ApplicationSets and AppProjects; move others to a folder that one of them syncs",
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/engine"
 )
 
-// A lab has settled when all its roots have, at one commit.
+// A lab is settled once all its roots are, at one commit.
 func TestStandingRoots(t *testing.T) {
 	root := func(name, commit string) string {
 		return strings.Replace(object(name, commit, "Synced", "Healthy", ""), "{app.kubernetes.io/instance: addons}", "{lab.homelab/part: root}", 1)
@@ -36,7 +36,7 @@ func TestStandingRoots(t *testing.T) {
 		{"one reads another repository", []string{strings.Replace(root("a", "c2"), "metadata: {", said, 1), elsewhere}, true, "c2", true, nil},
 		{"the first reads another repository", []string{strings.Replace(strings.Replace(elsewhere, "metadata: {", said, 1), "name: other", "name: a", 1), root("b", "c1")}, true, "c1", true, []string{"b"}},
 		{"a set alone", []string{rootSet, object("made", "c1", "Synced", "Healthy", "")}, true, "c1", true, []string{"made"}},
-		{"a set, and nothing of it yet", []string{rootSet}, true, "", true, nil},
+		{"a set without applications yet", []string{rootSet}, true, "", true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _, _ := newFake(t, c.objects...)
@@ -51,7 +51,7 @@ func TestStandingRoots(t *testing.T) {
 	}
 }
 
-// waiting makes an Application wait for the health of something that it holds.
+// waiting makes an Application wait for the health of an object in it.
 func waiting(app, kind string) string {
 	return strings.Replace(app, "health: {status: Healthy}", "health: {status: Progressing}", 1) +
 		"  resources: [{group: argoproj.io, kind: " + kind + ", namespace: argocd, name: podinfo, health: {status: Progressing}}]\n"

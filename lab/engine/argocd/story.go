@@ -28,7 +28,7 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 		}
 		app, err := parseApplication(u)
 		if err != nil {
-			return // not a valid Application, and none of lab's
+			return // not a valid Application, so not lab's
 		}
 		heals, _, _ := unstructured.NestedBool(u.Object, "spec", "syncPolicy", "automated", "selfHeal")
 		for _, s := range a.summarise([]application{app}) {

@@ -60,7 +60,7 @@ func TestMarkForeignKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"team": pointer("ours")}})
-	if err == nil || !strings.Contains(err.Error(), "set by somebody else") {
+	if err == nil || !strings.Contains(err.Error(), "set by someone else") {
 		t.Errorf("error %v", err)
 	}
 	if err := a.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"x": pointer("y")}}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Unregister makes Argo CD forget a cluster, and returns in words what that took.
+// Unregister unregisters a cluster and describes the changes.
 //
 // A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that Argo CD, still able to access the
 // cluster, deletes its Applications with their objects. From a cluster that outlives the lab, the Applications' namespaces and Argo CD's access are deleted
@@ -47,7 +47,7 @@ func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progr
 	lines = append(lines, "cluster "+d.Cluster+" is no longer registered")
 	freed, err := a.releaseUnreachable(ctx, d.Cluster, kube.SecretField(have, "server"))
 	for _, f := range freed {
-		lines = append(lines, "application "+f+" is let go, what it made stays where it was")
+		lines = append(lines, "application "+f+" is abandoned, its objects stay")
 	}
 	return lines, err
 }
@@ -72,7 +72,7 @@ func (a *ArgoCD) clean(ctx context.Context, d engine.Departure, have *unstructur
 		return nil, err
 	}
 	if len(left) > 0 {
-		lines = append(lines, fmt.Sprintf("cluster %s keeps what %s made there", d.Cluster, strings.Join(left, ", ")))
+		lines = append(lines, fmt.Sprintf("cluster %s keeps the objects of %s", d.Cluster, strings.Join(left, ", ")))
 	}
 	if !d.LivesOn {
 		return lines, nil

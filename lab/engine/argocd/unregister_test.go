@@ -87,7 +87,7 @@ func TestUnregisterRemaining(t *testing.T) {
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
 		start := time.Now()
 		lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(string) {})
-		want := []string{"cluster prod keeps what prod-podinfo made there", "cluster prod is no longer registered"}
+		want := []string{"cluster prod keeps the objects of prod-podinfo", "cluster prod is no longer registered"}
 		if err != nil || !slices.Equal(lines, want) {
 			t.Errorf("%q, %v", lines, err)
 		}
@@ -104,7 +104,7 @@ func TestUnregisterUnreachable(t *testing.T) {
 		"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []string{"resources-finalizer.argocd.argoproj.io"},
 	}})
 	lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: nil}, func(string) {})
-	want := []string{"cluster prod is no longer registered", "application prod-podinfo is let go, what it made stays where it was"}
+	want := []string{"cluster prod is no longer registered", "application prod-podinfo is abandoned, its objects stay"}
 	if err != nil || !slices.Equal(lines, want) || !gone(t, hub) {
 		t.Errorf("%q, %v", lines, err)
 	}

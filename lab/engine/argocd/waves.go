@@ -2,11 +2,11 @@ package argocd
 
 import "strings"
 
-// setHealth makes an ApplicationSet as healthy as its Applications, so that a sync wave of an app of apps waits for what the wave before it brought
-// (https://github.com/argoproj/argo-cd/issues/17639). Argo CD's own check calls one healthy that has written its Applications down.
+// setHealth makes an ApplicationSet as healthy as its Applications, so that a sync wave of an app of apps waits for those of the previous wave
+// (https://github.com/argoproj/argo-cd/issues/17639). Argo CD's own check considers an ApplicationSet healthy once it has created its Applications.
 //
-// status.resources follows the Applications only with progressive syncs, and lacks those of the round that made them (updateResourcesStatus in argo-cd 3.2 comes
-// first): an ApplicationSet without any is believed once that has lasted.
+// status.resources follows the Applications only with progressive syncs, and lacks newly created ones (in argo-cd 3.2 updateResourcesStatus runs first): an
+// ApplicationSet without any counts as healthy only after a while.
 const setHealth = `local os = require("os")
 local waiting = {status = "Progressing", message = "its applications are not generated yet"}
 if obj.status == nil or obj.status.conditions == nil then
@@ -39,26 +39,25 @@ end
 return {status = "Healthy", message = ""}
 `
 
-// waveDelay is how many seconds Argo CD gives the ApplicationSet controller to act on a changed ApplicationSet, and the Applications to be compared, before it
-// looks whether a wave is healthy: an ApplicationSet does not say which generation of it its status is of.
+// waveDelay is the time in seconds between applying a wave and checking its health: for the ApplicationSet controller to handle the change, and for the first
+// comparison of the Applications. The status of an ApplicationSet lacks an observed generation.
 const waveDelay = "5"
 
-// inWaves changes lab's values for estates that have sync waves. Others keep what is cheaper: each change of an Application's state has its ApplicationSet generated
-// again.
+// inWaves adds the values for sync waves. Other estates save their cost: each status change of an Application regenerates its ApplicationSet.
 func inWaves(params, cm map[string]any) {
 	params["applicationsetcontroller.enable.progressive.syncs"] = "true"
 	params["controller.sync.wave.delay.seconds"] = waveDelay
 	cm["resource.customizations.health.argoproj.io_ApplicationSet"] = setHealth
 }
 
-// waitsForSets reports whether a sync waits for nothing but the health of ApplicationSets, which is that of Applications that are judged by themselves. One that is
-// not waited for, or whose cluster is off, may keep it waiting for ever.
+// waitsForSets reports whether a sync only waits for the health of ApplicationSets, that is, of Applications that are judged individually. An Application that is
+// left out, or whose cluster is down, may block it forever.
 func (a application) waitsForSets() bool {
 	op := a.Status.OperationState
 	return op.Phase == "Running" && op.FinishedAt == "" && strings.HasPrefix(op.Message, "waiting for healthy state of argoproj.io/ApplicationSet/")
 }
 
-// awaitsSets is likewise for the health of an Application.
+// awaitsSets is like waitsForSets, for the health of an Application.
 func (a application) awaitsSets() bool {
 	bad := a.unhealthy()
 	if a.Status.Health.Status != "Progressing" || len(bad) == 0 {
@@ -72,5 +71,5 @@ func (a application) awaitsSets() bool {
 	return true
 }
 
-// healthy reports whether an Application is healthy, but for what is judged by itself.
+// healthy reports whether an Application is healthy, apart from ApplicationSets.
 func (a application) healthy() bool { return a.Status.Health.Status == "Healthy" || a.awaitsSets() }

@@ -33,25 +33,25 @@ func TestValuesWaves(t *testing.T) {
 	}
 }
 
-// Argo CD's own interpreter runs the check, with the libraries that it gives.
+// The check runs in Argo CD's own interpreter, with the same libraries.
 func TestSetHealth(t *testing.T) {
 	now := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format(time.RFC3339) }
 	generated := func(ago time.Duration) string {
 		return "conditions: [{type: ErrorOccurred, status: 'False'}, {type: ParametersGenerated, status: 'True'}, {type: ResourcesUpToDate, status: 'True', lastTransitionTime: '" + now(ago) + "'}]\n"
 	}
 	for name, c := range map[string]struct{ status, health, message string }{
-		"new":                         {"", "Progressing", "its applications are not generated yet"},
-		"parameters alone":            {"conditions: [{type: ParametersGenerated, status: 'True'}]", "Progressing", "its applications are not generated yet"},
-		"fails":                       {"conditions: [{type: ErrorOccurred, status: 'True', message: no such key}]\nresources: [{name: a, status: Synced, health: {status: Healthy}}]", "Degraded", "no such key"},
-		"generated, none known yet":   {generated(0), "Progressing", "its applications are not generated yet"},
-		"generated, and none":         {generated(time.Minute), "Healthy", ""},
-		"all in sync and healthy":     {generated(0) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Healthy}}]", "Healthy", ""},
-		"one progresses":              {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Progressing}}]", "Progressing", "application b is not in sync and healthy yet"},
-		"one is degraded":             {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Degraded}}]", "Progressing", "application a is not in sync and healthy yet"},
-		"one is out of sync":          {generated(time.Minute) + "resources: [{name: a, status: OutOfSync, health: {status: Healthy}}]", "Progressing", "application a is not in sync and healthy yet"},
-		"one was not looked at":       {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
-		"one was never compared":      {generated(time.Minute) + "resources: [{name: a}]", "Progressing", "application a is not in sync and healthy yet"},
-		"a cluster that is not there": {generated(time.Minute) + "resources: [{name: a, status: Unknown, health: {status: Unknown}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"new":                       {"", "Progressing", "its applications are not generated yet"},
+		"parameters alone":          {"conditions: [{type: ParametersGenerated, status: 'True'}]", "Progressing", "its applications are not generated yet"},
+		"fails":                     {"conditions: [{type: ErrorOccurred, status: 'True', message: no such key}]\nresources: [{name: a, status: Synced, health: {status: Healthy}}]", "Degraded", "no such key"},
+		"generated, none known yet": {generated(0), "Progressing", "its applications are not generated yet"},
+		"generated, and none":       {generated(time.Minute), "Healthy", ""},
+		"all in sync and healthy":   {generated(0) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Healthy}}]", "Healthy", ""},
+		"one progresses":            {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Progressing}}]", "Progressing", "application b is not in sync and healthy yet"},
+		"one is degraded":           {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Degraded}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one is out of sync":        {generated(time.Minute) + "resources: [{name: a, status: OutOfSync, health: {status: Healthy}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one was not looked at":     {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one was never compared":    {generated(time.Minute) + "resources: [{name: a}]", "Progressing", "application a is not in sync and healthy yet"},
+		"unknown cluster":           {generated(time.Minute) + "resources: [{name: a, status: Unknown, health: {status: Unknown}}]", "Progressing", "application a is not in sync and healthy yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status map[string]any
@@ -70,7 +70,7 @@ func TestSetHealth(t *testing.T) {
 	}
 }
 
-// runHealth runs a check as VM.ExecuteHealthLua of argo-cd does: with the libraries package, base, table, and os to be required.
+// runHealth runs a check like VM.ExecuteHealthLua of argo-cd: with the libraries package, base, table and the loadable os.
 func runHealth(t *testing.T, script string, obj map[string]any) (health, message string) {
 	t.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -124,14 +124,14 @@ func luaValue(l *lua.LState, v any) lua.LValue {
 	return lua.LNil
 }
 
-// heldBack returns a root whose sync waits for the health of a set.
+// heldBack returns a root whose sync waits for the health of an ApplicationSet.
 func heldBack(sync, at string) string {
 	return waiting(object("addons", newCommit, sync, "Healthy", "  operationState: {phase: Running, message: waiting for healthy state of argoproj.io/ApplicationSet/podinfo, syncResult: {revision: "+at+"}}\n"), "ApplicationSet") +
 		"operation: {sync: {revision: " + at + "}}\n"
 }
 
-// What a wave waits for in vain, as its cluster is off, holds up nobody who has all that is waited for.
-func TestWaitConvergedDespiteAWave(t *testing.T) {
+// A wave blocked by a stopped cluster does not delay others.
+func TestWaitConvergedBlockedWave(t *testing.T) {
 	a, hub, _ := newFake(t, heldBack("Synced", newCommit)+"---"+object("prod-podinfo", newCommit, "Synced", "Healthy", "")+"---\n"+set(""))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -144,9 +144,9 @@ func TestWaitConvergedDespiteAWave(t *testing.T) {
 	}
 }
 
-// A wave that waits is looked at again and again, as a set without Applications is healthy once it has been so for long enough, and what it waits for is asked for; a
-// wave of an older commit is ended.
-func TestWaitConvergedInAWave(t *testing.T) {
+// A waiting wave is refreshed repeatedly, as an ApplicationSet without Applications only becomes healthy with time, and so are its Applications. A wave of an
+// older commit is terminated.
+func TestWaitConvergedWave(t *testing.T) {
 	for at, want := range map[string]string{newCommit: "refresh", oldCommit: "Terminating"} {
 		synctest.Test(t, func(t *testing.T) {
 			a, hub, _ := newFake(t, heldBack("OutOfSync", at)+"---"+object("prod-podinfo", oldCommit, "Synced", "Healthy", "")+"---\n"+set(""))

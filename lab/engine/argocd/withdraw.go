@@ -95,7 +95,7 @@ func namespacesOf(v view, apps []string) []string {
 func (a *ArgoCD) deleteGenerators(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
 	within, cancel := context.WithTimeoutCause(ctx, withdrawWithin, fmt.Errorf("ApplicationSets are not gone within %s", withdrawWithin))
 	defer cancel()
-	p("taking the ApplicationSets away")
+	p("deleting the ApplicationSets")
 	orphan := metav1.DeletePropagationOrphan
 	for {
 		v, err := a.readView(within)
@@ -172,7 +172,7 @@ func (a *ArgoCD) deleteApplications(ctx context.Context, brought map[string]appl
 			return &lab.Error{
 				Exit: lab.ExitTimeout, Code: "withdraw",
 				Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0], withdrawWithin, errorOf(v.apps[left[0]])),
-				Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
+				Cure:    "run lab down again to continue; lab down --abandon CLUSTER skips a cluster",
 			}
 		}
 		if err := nudge.unstick(ctx, v, left); err != nil {
@@ -191,12 +191,12 @@ func errorOf(a application) string {
 		said = append(said, c.Message)
 	}
 	if len(said) == 0 {
-		return "Argo CD says nothing of why"
+		return "Argo CD reports no error"
 	}
 	return strings.Join(said, "; ")
 }
 
-// noteNamespaces notes in a spoke which namespaces came with Applications.
+// noteNamespaces notes in a spoke the namespaces created for Applications.
 func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names []string) error {
 	c, err := a.connect(spoke)
 	if err != nil {
@@ -205,7 +205,7 @@ func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names [
 	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, names)
 }
 
-// removeAccess deletes from a spoke the empty namespaces of the note, and Argo CD's access. It describes what stays.
+// removeAccess deletes from a spoke the empty noted namespaces, and Argo CD's access. It describes what stays.
 func (a *ArgoCD) removeAccess(ctx context.Context, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	c, err := a.connect(spoke)
 	if err != nil {

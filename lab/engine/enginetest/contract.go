@@ -42,10 +42,10 @@ type Subject struct {
 	Region       func(*testing.T) string   // returns annotation aws_region of the spoke's registration as deployed by hello
 	Off, On      func(*testing.T) string   // commits that hello leaves the spoke, and that it returns, and returns the commit; nil if the label switches it
 	Revoke       func(*testing.T)          // makes the spoke reject the engine's credentials
-	Renewed      string                    // what Register says of that; "" for "credentials renewed"
+	Renewed      string                    // lines of Register then; "" for "credentials renewed"
 	Holds        func(*testing.T) []string // returns objects of the engine and hello in the spoke, including namespaces
-	Applied      func(*testing.T) []string // returns what hello consists of in the spoke, with uids
-	Traces       func(*testing.T) []string // returns what names the engine, in the spoke and on the hub
+	Applied      func(*testing.T) []string // returns hello's objects in the spoke, with uids
+	Traces       func(*testing.T) []string // returns objects with traces of the engine, in the spoke and on the hub
 	Fingerprint  func(*testing.T) []string // returns every object written by lab, with its version
 	Patience     time.Duration             // limit of each operation
 }
@@ -98,7 +98,7 @@ func progress(t *testing.T) lab.Progress {
 	return func(s string) {
 		t.Log(s)
 		if s == "" || strings.Contains(s, "\n") {
-			t.Errorf("progress is one line, got %q", s)
+			t.Errorf("progress of several lines: %q", s)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type Fake struct {
 	revision     string
 	broken       map[string]string
 	revoked      bool
-	withdrawn    map[string]bool // clusters withdrawn from, and not registered since
-	left         []string        // applications that Retire left to themselves
+	withdrawn    map[string]bool // clusters withdrawn and not registered since
+	left         []string        // applications left by Retire
 	writes       int             // number of changes
 }
 
@@ -132,14 +132,14 @@ func (f *Fake) Retire(ctx context.Context, _ map[string]*rest.Config, p lab.Prog
 	return nil
 }
 
-// Applied returns the applications in clusters, those of a retired engine included.
+// Applied returns the applications in clusters, including those of a retired engine.
 func (f *Fake) Applied() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applied()
 }
 
-// Traces returns what the engine has of its own.
+// Traces returns the engine's own objects.
 func (f *Fake) Traces() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +205,7 @@ func (f *Fake) Admits(ctx context.Context, cluster string, _ *rest.Config) (stri
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.regs[cluster]; known && (f.revoked || f.withdrawn[cluster]) {
-		return "its token is not known there", ctx.Err()
+		return "its token is unknown there", ctx.Err()
 	}
 	return "", ctx.Err()
 }
@@ -376,7 +376,7 @@ func (f *Fake) WaitConverged(ctx context.Context, want engine.Want, p lab.Progre
 	}
 	for _, name := range want.Gone {
 		if exists(name) {
-			e.Details = append(e.Details, name+"   Waiting   is no longer wanted, and still there")
+			e.Details = append(e.Details, name+"   Waiting   is no longer wanted but still exists")
 		}
 	}
 	if want.Revision != "" && want.Revision != f.revision {

@@ -158,7 +158,7 @@ func (c *contract) switchedOff(t *testing.T) {
 }
 
 func (c *contract) unregister(t *testing.T) {
-	c.commit(t, c.Off) // what leaves the estate has left Git
+	c.commit(t, c.Off) // it has left the estate, hence Git
 	lines, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "spoke", Spoke: c.Spoke}, progress(t))
 	if err != nil || !slices.Equal(lines, []string{"cluster spoke is no longer registered"}) {
 		t.Errorf("%v, %v", lines, err)
@@ -231,7 +231,7 @@ func (c *contract) retire(t *testing.T) {
 			t.Errorf("applied before %v, after %v", before, after)
 		}
 	}
-	// An engine, here the same, takes over what another left.
+	// An engine, here the same one, adopts the objects of a retired one.
 	if _, err := c.Engine.Install(c.context(t), c.Chart, c.Values, progress(t)); err != nil {
 		t.Fatal(err)
 	}

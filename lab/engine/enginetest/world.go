@@ -185,7 +185,7 @@ func (w *World) Client(t *testing.T) *kubernetes.Clientset {
 	return c
 }
 
-// Region returns what hello deployed as its region.
+// Region returns the region deployed by hello.
 func (w *World) Region(t *testing.T) string {
 	t.Helper()
 	m, err := w.Client(t).CoreV1().ConfigMaps("hello").Get(t.Context(), "hello", metav1.GetOptions{})
@@ -203,7 +203,7 @@ func (w *World) Revoke(t *testing.T, account string) {
 	}
 }
 
-// Fingerprint returns every object that lab writes to namespaces with its resourceVersion, or generation where others write its status.
+// Fingerprint returns lab's objects in namespaces with their resourceVersion, or generation if others write the status.
 func (w *World) Fingerprint(t *testing.T, namespaces ...string) []string {
 	t.Helper()
 	var out []string
@@ -288,7 +288,7 @@ func (w *World) Holds(t *testing.T) []string {
 	return held
 }
 
-// Applied returns what hello consists of in the spoke, with uids.
+// Applied returns hello's objects in the spoke, with uids.
 func (w *World) Applied(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -301,13 +301,13 @@ func (w *World) Applied(t *testing.T) []string {
 	return list
 }
 
-// Naming returns the objects of both clusters that name any of the words.
+// Naming returns the objects of both clusters that contain any of the words in their metadata.
 func (w *World) Naming(t *testing.T, words ...string) []string {
 	t.Helper()
 	return Naming(t, map[string]*rest.Config{"hub": w.Hub, "spoke": w.Spoke}, words...)
 }
 
-// Naming returns the objects of clusters whose metadata has any of the words.
+// Naming returns the objects of clusters that contain any of the words in their metadata.
 func Naming(t *testing.T, clusters map[string]*rest.Config, words ...string) []string {
 	t.Helper()
 	var list []string
@@ -328,7 +328,7 @@ func Naming(t *testing.T, clusters map[string]*rest.Config, words ...string) []s
 	return list
 }
 
-// objects lists all objects of a cluster but events.
+// objects lists all objects of a cluster except events.
 func objects(t *testing.T, cfg *rest.Config) []unstructured.Unstructured {
 	t.Helper()
 	c, err := kube.Connect(cfg)

@@ -49,8 +49,8 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 	return a
 }
 
-// versionOf returns the chart version of a release, without the commit that source-controller appends for charts in Git, and the digest that helm-controller does for
-// artifacts.
+// versionOf returns the chart version of a release, without suffixes: the commit that source-controller appends for charts in Git, and helm-controller's digest of
+// an artifact.
 func versionOf(r helmv2.HelmRelease, version string) string {
 	if r.Spec.ChartRef != nil || r.Spec.Chart != nil && r.Spec.Chart.Spec.SourceRef.Kind == sourcev1.GitRepositoryKind {
 		version, _, _ = strings.Cut(version, "+")
@@ -82,20 +82,20 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	case k.Spec.Suspend:
 		return synced, suspended, "is suspended"
 	case c == nil:
-		return unknown, progressing, "was not looked at yet"
+		return unknown, progressing, "is not reconciled yet"
 	}
 	sync, health = synced, healthy
 	if s, ok := v.sourceOf(k); ok && commit(applied(k)) != has(s) || applied(k) == "" {
-		sync, message = outOfSync, "is not at the commit that was fetched"
+		sync, message = outOfSync, "is not at the fetched commit"
 	}
 	if a, ok := v.artifactOf(k); ok && a.Status.Artifact != nil && applied(k) != a.Status.Artifact.Revision {
-		sync, message = outOfSync, "is not at the artifact that was made"
+		sync, message = outOfSync, "is not at the latest artifact"
 	}
 	switch {
 	case c.Status == metav1.ConditionTrue && k.Status.ObservedGeneration == k.Generation, c.Status == metav1.ConditionUnknown && again(k):
 		return sync, healthy, message
-	case c.Status == metav1.ConditionTrue: // of another definition
-		return outOfSync, progressing, "has a new definition"
+	case c.Status == metav1.ConditionTrue: // of a previous spec
+		return outOfSync, progressing, "has a new spec"
 	case c.Status == metav1.ConditionUnknown, passing(c.Reason):
 		return sync, progressing, cmp.Or(reconciling(k.Status.Conditions), c.Message)
 	case !healthFailed(k): // nothing was applied
@@ -122,7 +122,7 @@ func healthFailed(k kustomizev1.Kustomization) bool {
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == meta.HealthCheckFailedReason
 }
 
-// applied returns the revision that was applied, healthy or not.
+// applied returns the applied revision, healthy or not.
 func applied(k kustomizev1.Kustomization) string {
 	if healthFailed(k) || strings.HasPrefix(reconciling(k.Status.Conditions), "Running health checks") {
 		return k.Status.LastAttemptedRevision
@@ -147,13 +147,13 @@ func releaseHealth(r helmv2.HelmRelease) (health, message string) {
 	case r.Spec.Suspend:
 		return suspended, "release " + r.Name + " is suspended"
 	case c == nil:
-		return progressing, cmp.Or(reconciling(r.Status.Conditions), "release "+r.Name+" was not looked at yet")
+		return progressing, cmp.Or(reconciling(r.Status.Conditions), "release "+r.Name+" is not reconciled yet")
 	case c.Status == metav1.ConditionFalse && !passing(c.Reason):
 		return degraded, c.Message
 	case c.Status != metav1.ConditionTrue:
 		return progressing, cmp.Or(c.Message, reconciling(r.Status.Conditions))
 	case r.Status.ObservedGeneration != r.Generation:
-		return progressing, "release " + r.Name + " has a new definition"
+		return progressing, "release " + r.Name + " has a new spec"
 	}
 	return healthy, ""
 }
@@ -174,13 +174,13 @@ func (v view) applications() []lab.Application {
 	return list
 }
 
-// Applications lists what runs in the clusters.
+// Applications lists the applications of all clusters.
 func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
 	v, err := f.look(ctx)
 	return v.applications(), err
 }
 
-// Standing returns what Flux has of the lab, from one look.
+// Standing observes the lab once.
 func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
 	s, err := f.scene(ctx, engine.Want{})
 	if err != nil {

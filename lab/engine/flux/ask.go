@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	fetchAgain = 2 * time.Second  // before a source that is not where it should be is asked again: a fetch may have begun before the push
-	againAfter = 15 * time.Second // likewise for what failed
+	fetchAgain = 2 * time.Second  // before an outdated source is requested again: a fetch may have begun before the push
+	againAfter = 15 * time.Second // before a failed object is requested again
 )
 
-// asker requests reconciliation in order of dependency: sources, layers, applications, their releases. A request is the annotation that `flux reconcile` sets; it
-// is answered when the status has its value.
+// asker requests reconciliations in order of dependency: sources, layers, applications, their releases. A request sets the same annotation as `flux reconcile`; it
+// is answered once the status has its value.
 //
-// An answer may come from a reconciliation that began before the request: what was busy then is asked twice.
+// An answer may come from a reconciliation that began before the request, so a busy object is requested twice.
 type asker struct {
 	f     *Flux
 	want  engine.Want
 	asked map[types.UID]request
 
-	indices bool // those of charts were asked for
+	indices bool // chart indices were requested
 }
 
 type request struct {
@@ -49,8 +49,8 @@ type request struct {
 // askers maps clusters to their askers.
 type askers map[string]*asker
 
-// meet makes an asker for each cluster that answers for the first time.
-func (a askers) meet(s scene, want engine.Want) {
+// add creates an asker for each cluster that answers for the first time.
+func (a askers) add(s scene, want engine.Want) {
 	for _, one := range s {
 		if one.silent == nil && a[one.cluster] == nil {
 			a[one.cluster] = newAsker(one.flux, want)
@@ -58,7 +58,7 @@ func (a askers) meet(s scene, want engine.Want) {
 	}
 }
 
-// look has each asker send the requests that are due. A failure in one cluster does not affect the others.
+// look sends all due requests. A failure in one cluster does not affect the others.
 func (a askers) look(ctx context.Context, s scene) error {
 	var failed []error
 	for _, one := range s {
@@ -85,7 +85,7 @@ func newAsker(f *Flux, want engine.Want) *asker {
 	return &asker{f: f, want: want, asked: map[types.UID]request{}}
 }
 
-// answered reports whether an object has handled its request. It is true without an asker.
+// answered reports whether an object has handled its request. It is true for a nil asker.
 func (a *asker) answered(o metav1.Object, handled string) bool {
 	if a == nil {
 		return true
@@ -94,10 +94,10 @@ func (a *asker) answered(o metav1.Object, handled string) bool {
 	if !asked || r.busy {
 		return false
 	}
-	return handled == r.token || handled != "" && handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation] // somebody else asked later
+	return handled == r.token || handled != "" && handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation] // a later request of another client
 }
 
-// look sends the requests that are due.
+// look sends all due requests.
 func (a *asker) look(ctx context.Context, v view) error {
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
@@ -163,8 +163,7 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
 }
 
-// askRelease requests a release that has the definition of an answered application, unless it is busy, which would restart it. A failed one is also reset, as its
-// retries are limited.
+// askRelease requests a release of an answered application, unless it is busy: a request would restart it. A failed one is also reset, as its retries are limited.
 func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, current bool) error {
 	health, _ := releaseHealth(r)
 	failed := health == degraded
@@ -185,7 +184,7 @@ func busy(conditions []metav1.Condition) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != meta.ProgressingWithRetryReason
 }
 
-// ask requests an object that was not requested yet, that was busy then and has answered, or whose request is older than again, unless that is 0.
+// ask requests an object that was not requested yet, that was busy then and has answered, or whose last request is older than again, unless again is 0.
 func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) error {
 	last, asked := a.asked[o.GetUID()]
 	settled := handled == last.token || handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation]
@@ -203,7 +202,7 @@ func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1
 		return err
 	}
 	after, err := a.f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one by now
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone or was replaced
 		return nil
 	}
 	if err != nil {
@@ -226,7 +225,7 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.Condition {
 	return o.Status.Conditions
 }
 
-// Refresh has Flux read Git at once.
+// Refresh makes Flux poll Git.
 func (f *Flux) Refresh(ctx context.Context) error {
 	v, err := f.look(ctx)
 	if err != nil {
@@ -242,7 +241,7 @@ func (f *Flux) Refresh(ctx context.Context) error {
 	return f.refreshCharts(ctx)
 }
 
-// refreshCharts has Flux read the indices of the lab's chart repositories at once.
+// refreshCharts makes Flux poll the indices of the lab's chart repositories.
 func (f *Flux) refreshCharts(ctx context.Context) error {
 	var err error
 	list := listInto(ctx, f, helmRepositories, func(o metav1.PartialObjectMetadata) {

@@ -15,7 +15,7 @@ import (
 
 const lookEvery = 500 * time.Millisecond
 
-// WaitConverged waits until the roots are at the wanted commit and every application is as wanted. It returns the applications as last seen. If ctx's deadline
+// WaitConverged waits until the roots are at the wanted commit and all applications are as wanted. It returns the applications as last seen. If ctx's deadline
 // expires first, the error is a *lab.Error with lab.ExitTimeout and the reason for each application.
 func (f *Flux) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	return converge(ctx, f.scene, want, p)
@@ -40,7 +40,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 		now, failed := see(ctx, want)
 		if err = failed; err == nil {
 			s = now
-			asks.meet(s, want)
+			asks.add(s, want)
 			left := s.judge(want, asks)
 			if len(left) == 0 {
 				return s.applications(), s.noteNamespaces(ctx)
@@ -148,12 +148,12 @@ func notConverged(ctx context.Context, s scene, want engine.Want, left []pending
 		rows = append(rows, words.Row{Name: p.Application, State: p.State(), Reasons: of.flux.explain(asking, of.view, p)})
 	}
 	if ctx.Err() != nil && errors.Is(seen, ctx.Err()) {
-		seen = nil // the last look was cut off
+		seen = nil // the last look was interrupted
 	}
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "not_converged", Err: seen,
 		Message: headline(s, want, left, waited),
-		Cure:    "what is up stays up. once mended, run lab up again; lab diagnose writes everything worth reading to a file",
+		Cure:    "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
 		Details: words.Table(rows),
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const requestedKey = "reconcile.fluxcd.io/requestedAt"
 
-// answer acts as Flux: it handles the last request.
+// answer handles the last request, like Flux.
 func answer(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, namespace, name string) {
 	t.Helper()
 	token := c.Get(t, r, namespace, name).GetAnnotations()[requestedKey]
@@ -31,7 +31,7 @@ func answer(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, na
 	c.Patch(t, r, namespace, name, map[string]any{"status": map[string]any{"lastHandledReconcileAt": token}})
 }
 
-// waiting runs WaitConverged and returns a function that expects these requests to have been made by now.
+// waiting runs WaitConverged and returns a function that expects exactly these requests since its last call.
 func waiting(t *testing.T, f *Flux, hub *kubetest.Cluster, want engine.Want) (step func(...string), done chan error) {
 	t.Helper()
 	hub.ClearActions()
@@ -61,7 +61,7 @@ func TestWaitConverged(t *testing.T) {
 	}
 }
 
-// Right after a change everything looks converged: each is asked once what it follows from has answered.
+// Right after a change everything looks converged: each object is requested once those it depends on have answered.
 func TestWaitConvergedChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		charts := "\napiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: flux-system, uid: charts}\n---"
@@ -81,7 +81,7 @@ func TestWaitConvergedChanged(t *testing.T) {
 		if o := hub.Get(t, helmReleases, "cluster-prod", "podinfo").GetAnnotations(); o["reconcile.fluxcd.io/resetAt"] != o[requestedKey] || o[requestedKey] == "" {
 			t.Errorf("%v", o)
 		}
-		// Somebody else asks meanwhile: their answer is later than ours.
+		// Another client's later request is answered, too.
 		hub.Patch(t, helmReleases, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"annotations": map[string]any{requestedKey: "theirs"}}})
 		step()
 		answer(t, hub, helmReleases, "cluster-prod", "podinfo")
@@ -91,7 +91,7 @@ func TestWaitConvergedChanged(t *testing.T) {
 	})
 }
 
-// What was at work when it was asked may answer from before the change.
+// An answer of a busy object may predate the change.
 func TestWaitConvergedBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, source(newCommit)+layer("flux-system", "", newCommit)+app("prod", "podinfo", newCommit))
@@ -117,7 +117,7 @@ func TestWaitConvergedBusy(t *testing.T) {
 	})
 }
 
-// A fetch may have begun before the push; what failed is asked again, and a release at work is left alone.
+// An outdated source and failed objects are requested again; a busy release is left alone.
 func TestWaitConvergedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, source(oldCommit)+layer("flux-system", "", oldCommit)+app("prod", "podinfo", oldCommit)+releaseOf("prod", "podinfo"))
@@ -195,10 +195,10 @@ func TestWaitConvergedTimeout(t *testing.T) {
 		message string
 		detail  string
 	}{
-		"no root":    {"---", nil, engine.Want{}, "the root kustomization does not exist after 1m 0s", "root kustomization   Missing   does not exist yet"},
-		"layer":      {source(newCommit) + layer("flux-system", "", oldCommit), nil, engine.Want{Revision: newCommit}, "kustomization flux-system is not in sync after 1m 0s", "flux-system   OutOfSync   is at aaaaaaa, wanted bbbbbbb"},
-		"missing":    {source(newCommit) + layer("flux-system", "", newCommit), nil, engine.Want{Expected: []string{"a", "b"}}, "2 of 2 applications are not in sync after 1m 0s", "a   Missing   is not generated yet"},
-		"to be gone": {standing(), nil, engine.Want{Gone: []string{"prod-podinfo"}}, "1 of 1 applications is not removed after 1m 0s", "prod-podinfo   OutOfSync   is no longer wanted, and still there"},
+		"no root":  {"---", nil, engine.Want{}, "the root kustomization does not exist after 1m 0s", "root kustomization   Missing   does not exist yet"},
+		"layer":    {source(newCommit) + layer("flux-system", "", oldCommit), nil, engine.Want{Revision: newCommit}, "kustomization flux-system is not in sync after 1m 0s", "flux-system   OutOfSync   is at aaaaaaa, wanted bbbbbbb"},
+		"missing":  {source(newCommit) + layer("flux-system", "", newCommit), nil, engine.Want{Expected: []string{"a", "b"}}, "2 of 2 applications are not in sync after 1m 0s", "a   Missing   is not generated yet"},
+		"unwanted": {standing(), nil, engine.Want{Gone: []string{"prod-podinfo"}}, "1 of 1 applications is not removed after 1m 0s", "prod-podinfo   OutOfSync   is no longer wanted but still exists"},
 		"unhealthy": {
 			standing() + app("prod", "other", newCommit), func(t *testing.T, c *kubetest.Cluster) { c.Patch(t, helmReleases, "cluster-prod", "podinfo", failing) },
 			engine.Want{},
@@ -211,7 +211,7 @@ func TestWaitConvergedTimeout(t *testing.T) {
 				if tc.change != nil {
 					tc.change(t, hub)
 				}
-				// Everything answers at once.
+				// All requests are answered at once.
 				f.hub.Dynamic = hub
 				stop := make(chan struct{})
 				go func() {
@@ -247,7 +247,7 @@ func TestWaitConvergedTimeout(t *testing.T) {
 	}
 }
 
-// Workloads and pods say more than Flux, which waits for them.
+// Workloads and pods explain more than Flux, which waits for them.
 func TestWaitConvergedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, spoke := newFake(t, standing())
@@ -332,7 +332,7 @@ func TestWaitConvergedLateAPIServer(t *testing.T) {
 		if !errors.Is(e, refused) {
 			t.Errorf("error without cause: %v", e)
 		}
-		// What was seen last counts, and not that nothing is seen at the end.
+		// The error shows the last successful observation.
 		hub.Refuse("list kustomizations", nil)
 		time.AfterFunc(30*time.Second, func() { hub.Refuse("list kustomizations", refused) })
 		if e, _ := timesOut(t, f, engine.Want{Expected: []string{"never"}}); strings.Contains(e.Message, "does not exist") {

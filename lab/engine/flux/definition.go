@@ -10,13 +10,13 @@ import (
 	"homelab/lab/engine/helm"
 )
 
-// chartComponent is the component of Flux's chart.
+// chartComponent is the component name of Flux's chart.
 const chartComponent = "flux2"
 
-// nodePort is of the receiver of webhooks, on the hub's node.
+// nodePort is the hub's node port of the webhook receiver.
 const nodePort = 30080
 
-// Standalone returns the definition of Flux where every cluster runs its own.
+// Standalone returns the definition of a Flux on every cluster.
 func Standalone(namespace string) engine.Definition {
 	d := Definition(namespace)
 	d.Connect = func(h engine.Hub) (engine.Engine, error) {
@@ -37,7 +37,7 @@ func Standalone(namespace string) engine.Definition {
 	return d
 }
 
-// Definition returns the definition of Flux in a namespace; "" means Namespace. It has no UI: its port is that of the receiver of webhooks.
+// Definition returns the definition of Flux in a namespace; "" means Namespace. It has no UI: its port is the webhook receiver's.
 func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, lab.FluxNamespace)
 	return engine.Definition{

@@ -72,7 +72,7 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-// What an estate asks for beside the usual controllers.
+// The extra controllers of an estate.
 func TestValuesExtra(t *testing.T) {
 	var asked []string
 	s := testSettings(&asked)
@@ -89,7 +89,7 @@ func TestValuesExtra(t *testing.T) {
 	}
 }
 
-// What source-watcher makes is taken by those that apply it, where it runs.
+// Only with source-watcher do the appliers accept its artifacts.
 func TestValuesSourceWatcher(t *testing.T) {
 	var asked []string
 	s := testSettings(&asked)
@@ -108,7 +108,7 @@ func TestValuesSourceWatcher(t *testing.T) {
 	}
 }
 
-// An image that is left to the chart, without a tag or at all.
+// An image without a tag, or left to the chart.
 func TestValuesImages(t *testing.T) {
 	refs := map[string]string{"source-controller": "only"}
 	values := Values(engine.Settings{Ref: func(c string) string { return refs[c] }}, nil)
@@ -145,7 +145,7 @@ func TestStandaloneDefinition(t *testing.T) {
 		t.Errorf("%T, %v", e, err)
 	}
 	if _, err := fleet.on("prod"); err == nil {
-		t.Error("a way to a cluster that nobody knows")
+		t.Error("unknown cluster is reachable")
 	}
 	h.Cluster = "prod"
 	i, err := d.On(h)
@@ -161,6 +161,6 @@ func TestStandaloneDefinition(t *testing.T) {
 	}
 	guests := Values(engine.Settings{Ref: func(string) string { return "" }, Guest: true}, nil)
 	if len(at(guests, "extraObjects").([]any)) != 1 {
-		t.Error("a port is taken of somebody else's nodes")
+		t.Error("node port on an attached cluster")
 	}
 }

@@ -24,7 +24,7 @@ const (
 	listing = "clusters/spoke/kustomization.yaml"
 )
 
-func TestFluxKeepsTheContract(t *testing.T) {
+func TestFluxContract(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	s := subject(t, w, flux.Definition(""), func(text string) string { return text }, map[string]string{"clusters/hub/spoke.yaml": w.Read(t, "layer.yaml")})
 	s.Root.Manifest = []byte(w.Read(t, "root.yaml"))
@@ -32,7 +32,7 @@ func TestFluxKeepsTheContract(t *testing.T) {
 	enginetest.Contract(t, s)
 }
 
-func TestStandaloneFluxKeepsTheContract(t *testing.T) {
+func TestStandaloneFluxContract(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	d := flux.Standalone("")
 	here := func(text string) string {
@@ -51,11 +51,11 @@ func TestStandaloneFluxKeepsTheContract(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Renewed = "registered there again"
+	s.Renewed = "registered again"
 	enginetest.Contract(t, s)
 }
 
-// everywhere installs on both clusters, as the steps engine and engine/spoke of lab up do, and again before the spoke is registered again.
+// everywhere installs on both clusters, like the steps engine and engine/spoke of lab up, and again before the spoke is registered again.
 type everywhere struct {
 	enginetest.Engine
 	spoke  engine.Installer
@@ -82,7 +82,7 @@ func (e *everywhere) Register(ctx context.Context, reg lab.Registration, spoke *
 	return e.Engine.Register(ctx, reg, spoke)
 }
 
-// subject is an engine on the world's clusters, with an estate of files. edit fits what is the spoke's to the shape.
+// subject returns an engine on the world's clusters, with an estate of files. edit adapts the spoke's files to the shape.
 func subject(t *testing.T, w *enginetest.World, d engine.Definition, edit func(string) string, files map[string]string) enginetest.Subject {
 	t.Helper()
 	images := map[string]string{}

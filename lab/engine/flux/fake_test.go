@@ -127,7 +127,7 @@ status:
 ---`, cluster, name)
 }
 
-// registration returns a registration as lab writes it, but as somebody else's fields.
+// registered returns a registration like lab's, with fields owned by another client.
 func registered(cluster, labName, since string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -145,7 +145,7 @@ data: {value: %[4]s}
 ---`, cluster, labName, since, base64.StdEncoding.EncodeToString([]byte("x")))
 }
 
-// standing is a converged lab.
+// standing returns a converged lab.
 func standing() string {
 	return source(newCommit) + layer("flux-system", "", newCommit) + app("prod", "podinfo", newCommit) + releaseOf("prod", "podinfo")
 }

@@ -17,15 +17,15 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// What is asked of a spoke before it counts as silent takes no longer: to be looked at, and to be given what it would lack otherwise.
+// Time limits of requests to a spoke, which then counts as silent
 const (
 	answerWithin = 5 * time.Second
 	acceptWithin = 20 * time.Second
-	tellWithin   = 3 * time.Minute // all that one Flux is given or asked; a root's Deployments may take two minutes
+	tellWithin   = 3 * time.Minute // to configure one Flux: a root's Deployments may take two minutes
 )
 
-// Fleet is the engine of a lab whose clusters each run their own Flux. The hub's is the first of them, and keeps a registration of every other, without
-// credentials: which clusters there are is known while some do not answer. A spoke has its own registration and variables.
+// Fleet is the engine of a lab whose clusters each run their own Flux. The hub's also keeps a registration of every other cluster, without credentials, so that
+// clusters are known even if they do not answer. A spoke has its own registration and variables.
 //
 // It is safe for concurrent use.
 type Fleet struct {
@@ -75,10 +75,10 @@ func (t *Fleet) at(cluster string, cfg *rest.Config) (*Flux, error) {
 	return f, nil
 }
 
-// on returns the Flux of a spoke.
+// on connects to the Flux of a spoke.
 func (t *Fleet) on(cluster string) (*Flux, error) {
 	if t.reach == nil {
-		return nil, errors.New("there is no way to it")
+		return nil, errors.New("it is not reachable")
 	}
 	cfg, err := t.reach(cluster)
 	if err != nil {
@@ -193,12 +193,12 @@ func (t *Fleet) Observe(ctx context.Context) (engine.State, error) {
 	return s, err
 }
 
-// Install installs Flux on the hub; Definition.On has it on the spokes.
+// Install installs Flux on the hub; Definition.On is for spokes.
 func (t *Fleet) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
 	return t.hub.Install(ctx, chart, values, p)
 }
 
-// Standing returns what every Flux has, from one look.
+// Standing observes every Flux once.
 func (t *Fleet) Standing(ctx context.Context) (engine.Standing, error) {
 	s, err := t.scene(ctx, engine.Want{})
 	if err != nil {
@@ -213,12 +213,12 @@ func (t *Fleet) Applications(ctx context.Context) ([]lab.Application, error) {
 	return s.applications(), err
 }
 
-// WaitConverged waits as Flux.WaitConverged does, for all clusters that are wanted.
+// WaitConverged is like Flux.WaitConverged for all wanted clusters.
 func (t *Fleet) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	return converge(ctx, t.scene, want, p)
 }
 
-// Watch reports every application, calls ready, and goes on reporting changes, in order, until ctx ends.
+// Watch reports every application, calls ready, and then reports each change in order until ctx ends.
 func (t *Fleet) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	return watch(ctx, t.scene, seen, ready)
 }

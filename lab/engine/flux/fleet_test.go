@@ -19,7 +19,7 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
-// newFleet returns an engine of a hub and of the spoke prod, in memory, each with a Flux of its own.
+// newFleet returns an in-memory hub and spoke prod, each with its own Flux.
 func newFleet(t *testing.T, hubHas, prodHas string) (fleet *Fleet, hub, spoke *kubetest.Cluster) {
 	t.Helper()
 	hub, spoke = kubetest.New(t, kinds(), hubHas), kubetest.New(t, kinds(), prodHas)
@@ -36,7 +36,7 @@ func newFleet(t *testing.T, hubHas, prodHas string) (fleet *Fleet, hub, spoke *k
 	}, hub, spoke
 }
 
-// pair is a converged lab of two clusters: what the hub has, and what prod has.
+// pair returns the objects of a converged lab of two clusters.
 func pair() (hub, prod string) {
 	hub = source(newCommit) + layer("flux-system", "", newCommit) + app("hub", "metrics", newCommit) + registered("hub", "homelab", "") + registered("prod", "homelab", "")
 	return hub, standing() + "\n" + registered("prod", "homelab", "")
@@ -73,7 +73,7 @@ func TestFleetConverged(t *testing.T) {
 func first(a, _ string) string  { return a }
 func second(_, b string) string { return b }
 
-// Each Flux is asked for itself, and one that lags is waited for.
+// Each Flux gets its own requests, and a lagging one is waited for.
 func TestFleetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hubHas, prodHas := pair()
@@ -122,7 +122,7 @@ func TestFleetWaits(t *testing.T) {
 	})
 }
 
-// What is in a cluster that does not answer is unknown, and not gone.
+// Applications of an unreachable cluster are unknown, not gone.
 func TestFleetSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fleet, _, spoke := newFleet(t, first(pair()), second(pair()))
@@ -156,7 +156,7 @@ func TestFleetSilent(t *testing.T) {
 		}
 		within, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		go func() { // the hub's Flux, which nothing is wrong with
+		go func() { // the hub's Flux is fine
 			hub := fleet.hub.hub.Dynamic.(*kubetest.Cluster)
 			time.Sleep(1230 * time.Millisecond)
 			answer(t, hub, gitRepositories, "flux-system", "flux-system")
@@ -178,7 +178,7 @@ func TestFleetSilent(t *testing.T) {
 		}
 		only := engine.Want{Revision: newCommit, Expected: []string{"hub-metrics"}, Clusters: []string{"hub"}}
 		if apps, err := fleet.WaitConverged(t.Context(), only, func(string) {}); err != nil || !slices.Equal(names(apps), only.Expected) {
-			t.Errorf("a cluster that nobody waits for: %v, %v", apps, err)
+			t.Errorf("unwanted cluster: %v, %v", apps, err)
 		}
 	})
 }
@@ -191,12 +191,12 @@ func TestFleetRegister(t *testing.T) {
 		t.Fatalf("%q, %v", lines, err)
 	}
 	if got := hub.Names(t, kube.ConfigMaps, "cluster-prod"); len(got) != 0 {
-		t.Errorf("the hub has variables of a cluster that it does not drive: %q", got)
+		t.Errorf("hub has variables of prod: %q", got)
 	}
 	for name, c := range map[string]*kubetest.Cluster{"hub": hub, "prod": spoke} {
 		o := c.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)
 		if kube.SecretField(o, "value") != "" {
-			t.Errorf("%s has a way into prod", name)
+			t.Errorf("%s has credentials of prod", name)
 		}
 	}
 	if got := vars(t, spoke); !maps.Equal(got, map[string]string{"environment": "prod", "aws_region": "eu-west-1", "odd_key": "a b: c"}) {
@@ -219,19 +219,19 @@ func TestFleetRegister(t *testing.T) {
 		t.Errorf("%q, %v", why, err)
 	}
 
-	// A cluster that was made again knows nothing.
+	// A recreated cluster has no registration.
 	if err := spoke.Resource(kube.Secrets).Namespace("cluster-prod").Delete(t.Context(), lab.FluxKubeconfig, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "it is not registered there" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
-	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"registered there again"}) {
+	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"registered again"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
 }
 
-// A mark is in the cluster, where its Flux reads it, and in the hub's registration, which is read where the cluster does not answer.
+// A mark is set in the cluster, for its Flux, and on the hub, which is read if the cluster does not answer.
 func TestFleetMark(t *testing.T) {
 	fleet, _, spoke := newFleet(t, "", "")
 	cfg := &rest.Config{Host: "https://prod"}
@@ -261,11 +261,11 @@ func TestFleetMark(t *testing.T) {
 		spoke.Refuse("get secrets", errors.New("connection refused"))
 	}
 	if _, err := fleet.Registration(t.Context(), "nobody"); err == nil {
-		t.Error("a registration of nobody")
+		t.Error("registration of unknown cluster")
 	}
 }
 
-// A spoke's own registration says what its Flux has, and since when.
+// A spoke's own registration counts.
 func TestFleetObserve(t *testing.T) {
 	hubHas, prodHas := pair()
 	fleet, _, _ := newFleet(t, hubHas, strings.ReplaceAll(prodHas, `credentials-since: ""`, `credentials-since: "2026-02-02T00:00:00Z"`))
@@ -317,7 +317,7 @@ func TestFleetRoots(t *testing.T) {
 		}
 	}
 
-	// One that does not answer, or has no Flux, holds up no other.
+	// An unreachable cluster, or one without Flux, does not delay others.
 	spoke.Refuse("list gitrepositories", errors.New("connection refused"))
 	if lines, err := fleet.ApplyRepositories(t.Context(), repos); err != nil || !slices.Equal(lines, []string{"repository estate: http://forge/estate.git"}) {
 		t.Errorf("%q, %v", lines, err)
@@ -332,7 +332,7 @@ func TestFleetRoots(t *testing.T) {
 	}
 }
 
-// A cluster that stops answering between two requests is not waited for without end.
+// A cluster that stops answering between two requests does not block forever.
 func TestFleetDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hubHas, prodHas := pair()

@@ -20,7 +20,7 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Helm notes on an object which release it is of.
+// Helm's annotations with the release of an object.
 const helmRelease, helmNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
 // guest installs Flux on a cluster that may already run one.
@@ -39,8 +39,8 @@ func (g guest) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	}
 	if len(list) > 0 && !slices.ContainsFunc(list, mine) || last.Revision > 0 && last.Inputs == "" {
 		return false, &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + g.home + " has a Flux that lab did not install",
-			Details: []string{"nothing of it was touched"}, Cure: "spec.engine.shape: hub has the hub's Flux drive the cluster",
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + g.home + " already runs a Flux that lab did not install",
+			Details: []string{"nothing was changed"}, Cure: "with spec.engine.shape: hub, the hub's Flux manages the cluster",
 		}
 	}
 	return g.Flux.Install(ctx, chart, values, p)
@@ -66,7 +66,7 @@ func (f *Flux) brought(o *unstructured.Unstructured) bool {
 	return a[helmRelease] == releaseName && a[helmNamespace] == f.namespace
 }
 
-// takeBack stops a cluster's Flux from applying, and removes what it applied. It returns the applications still there when the time is up.
+// takeBack stops a cluster's Flux and removes what it applied. It returns the applications that remain after the time limit.
 func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	if err := f.suspend(ctx, p); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Dur
 // uninstall removes Flux and lab's namespaces from an attached cluster, and describes what remains.
 func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	p("removing flux from cluster " + cluster)
-	if _, err := f.beside().Apply(ctx, nil); err != nil {
+	if _, err := f.extras().Apply(ctx, nil); err != nil {
 		return nil, err
 	}
 	if err := f.clear(ctx); err != nil {
@@ -135,7 +135,7 @@ func (f *Flux) clear(ctx context.Context) error {
 		for _, by := range []string{lab.LabelName + "=" + f.lab, fromNamespace + "=" + f.namespace} {
 			list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: by})
 			if apierrors.IsNotFound(err) {
-				continue // not even the kind is there
+				continue // kind not installed
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.Resource, err)
@@ -156,7 +156,7 @@ func (f *Flux) clear(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.letGo(ctx)
+	return f.dropTerminating(ctx)
 }
 
 // leaving reports whether any objects of these kinds are being deleted.
@@ -219,7 +219,7 @@ func served(definition *unstructured.Unstructured) string {
 	return ""
 }
 
-// Unregister makes the lab forget a cluster, and removes from one that answers what its Flux applied; from one that outlives the lab, Flux itself, too. The hub's
+// Unregister unregisters a cluster. If it answers, everything that its Flux applied is removed, and Flux itself if the cluster outlives the lab. The hub's
 // registration goes last, so that an interrupted run is repeated.
 func (t *Fleet) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := t.hub.registrationSecret(ctx, d.Cluster)
@@ -250,7 +250,7 @@ func (t *Fleet) depart(ctx context.Context, d engine.Departure, p lab.Progress) 
 	if err != nil {
 		return nil, err
 	}
-	lines, err := f.letGoOf(ctx, d.Cluster, left)
+	lines, err := f.abandon(ctx, d.Cluster, left)
 	if err != nil || !d.LivesOn {
 		return lines, err
 	}
@@ -258,7 +258,7 @@ func (t *Fleet) depart(ctx context.Context, d engine.Departure, p lab.Progress) 
 	return append(lines, kept...), err
 }
 
-// Withdraw removes from clusters what their Fluxes brought there, and then these, and describes what stays.
+// Withdraw removes from clusters everything that their Flux applied, then Flux itself, and describes what stays.
 func (t *Fleet) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
 	var stays []string
 	for _, name := range slices.Sorted(maps.Keys(spokes)) {
@@ -286,7 +286,7 @@ func (t *Fleet) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p 
 func notWithdrawn(left []lab.Application) error {
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "withdraw",
-		Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0].Name, lab.WholeSeconds(withdrawWithin), cmp.Or(left[0].Message, "flux says nothing of why")),
-		Cure:    "lab down goes on from here; lab down --abandon CLUSTER leaves one as it is",
+		Message: fmt.Sprintf("application %s is not gone within %s: %s", left[0].Name, lab.WholeSeconds(withdrawWithin), cmp.Or(left[0].Message, "flux reports no error")),
+		Cure:    "run lab down again to continue; lab down --abandon CLUSTER skips a cluster",
 	}
 }

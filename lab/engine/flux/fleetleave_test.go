@@ -17,7 +17,7 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
-// definition of a kind, from a release.
+// crd returns the definition of a kind, installed by a release.
 func crd(plural, group, release string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1
@@ -27,7 +27,7 @@ spec: {versions: [{name: v0, served: false}, {name: v1, served: true}]}
 ---`
 }
 
-// inhabited is a spoke with a Flux of lab's, which somebody uses too.
+// inhabited returns a spoke with lab's Flux, which also has another user's objects.
 func inhabited() string {
 	labels := ", labels: {lab.homelab/name: homelab, lab.homelab/part: root}}"
 	return strings.NewReplacer("uid: source}", "uid: source"+labels, "metadata: {name: cluster-prod}", "metadata: {name: cluster-prod"+labels).Replace(second(pair())) + `
@@ -48,7 +48,7 @@ spec: {url: 'http://x'}
 		crd("buckets", "source.toolkit.fluxcd.io", "other") + crd("widgets", "example.com", "flux") + spokeObjects
 }
 
-func TestFleetLeaves(t *testing.T) {
+func TestFleetUnregister(t *testing.T) {
 	const kept = "cluster prod: customresourcedefinition helmrepositories.source.toolkit.fluxcd.io stays, with default/hers"
 	withdraw := func(ctx context.Context, fleet *Fleet) ([]string, error) {
 		return fleet.Withdraw(ctx, map[string]*rest.Config{"prod": {}}, func(string) {})
@@ -117,7 +117,7 @@ func TestFleetLeaves(t *testing.T) {
 	}
 }
 
-func TestFleetKeepsWhatIsNotItsOwn(t *testing.T) {
+func TestFleetKeepsForeignObjects(t *testing.T) {
 	fleet, _, _ := newFleet(t, registered("prod", "other", longAgo), "")
 	_, err := fleet.Unregister(t.Context(), engine.Departure{Cluster: "prod"}, func(string) {})
 	var failed *lab.Error
@@ -126,7 +126,7 @@ func TestFleetKeepsWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// Lab installs Flux beside no other.
+// Lab does not install a second Flux.
 func TestGuest(t *testing.T) {
 	for name, c := range map[string]struct {
 		has     string

@@ -26,7 +26,7 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	if err != nil {
 		return nil, err
 	}
-	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // whose note says what is removed with the lab
+	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // its note lists what is removed with the lab
 	if err := own.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
 	}
@@ -36,7 +36,7 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	}
 	isNew := "registered as " + reg.Server
 	if slices.Equal(there, []string{isNew}) && !slices.Contains(lines, isNew) {
-		there = []string{"registered there again"}
+		there = []string{"registered again"}
 	}
 	for _, line := range there {
 		if !slices.Contains(lines, line) {
@@ -46,7 +46,7 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	return lines, nil
 }
 
-// Admits asks a spoke whether it is still the one that was registered, and returns why not; empty if it is, or if it is not registered.
+// Admits reports why a spoke is no longer the registered one, or "" if it is, or is not registered.
 func (t *Fleet) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := t.hub.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
@@ -68,7 +68,7 @@ func (t *Fleet) Admits(ctx context.Context, cluster string, spoke *rest.Config) 
 	return "", nil
 }
 
-// Registration returns what a cluster's own Flux knows of it, or what the hub's does where that cannot be asked.
+// Registration returns a cluster's own registration, or the hub's copy if the cluster does not answer.
 func (t *Fleet) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
 	of, err := t.hub.Registration(ctx, cluster)
 	if err != nil || cluster == t.hub.home {
@@ -121,7 +121,7 @@ func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return len(lines) > 0, err
 }
 
-// Strayed describes what of the roots and of the repositories is not as it was given, in the clusters that answer.
+// Strayed describes missing or modified roots and repositories in the clusters that answer.
 func (t *Fleet) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	return t.tell(ctx, answerWithin, func(ctx context.Context, m member) ([]string, error) {
 		own, ok := rootFor(m, root)
@@ -146,8 +146,8 @@ func doWithin(ctx context.Context, m member, do func(context.Context, member) ([
 	lines, err := do(within, m)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = &lab.Error{
-			Exit: lab.ExitTimeout, Code: "unreachable", Message: "it stopped answering, and was waited for " + lab.WholeSeconds(tellWithin), Err: err,
-			Cure: "lab up tries again; lab diagnose writes everything worth reading to a file",
+			Exit: lab.ExitTimeout, Code: "unreachable", Message: "it stopped answering for " + lab.WholeSeconds(tellWithin), Err: err,
+			Cure: "lab up retries; lab diagnose collects details",
 		}
 	}
 	return lines, err

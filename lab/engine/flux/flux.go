@@ -1,7 +1,7 @@
-// Package flux drives Flux on a lab's hub: installs it, gives it clusters, repositories and what it starts from, and watches what it makes of them.
+// Package flux implements the engine interfaces with Flux.
 //
-// One Flux, on the hub, drives every cluster. What belongs to a cluster is in a namespace of the hub of its own: the Secret with its kubeconfig, the bridge's
-// ConfigMap, and the Kustomizations and HelmReleases that Git has for it. An application of lab is a Kustomization there.
+// One Flux, on the hub, manages all clusters. Each has a namespace on the hub with the Secret of its kubeconfig, the bridge's ConfigMap, and its Kustomizations and
+// HelmReleases from Git. An application of lab is a Kustomization in it.
 package flux
 
 import (
@@ -29,7 +29,7 @@ const InCluster = "https://kubernetes.default.svc"
 const (
 	releaseName = "flux"
 
-	// Labels that kustomize-controller puts on what a Kustomization applies: which one that is.
+	// Labels set by kustomize-controller on applied objects: their Kustomization.
 	fromName      = "kustomize.toolkit.fluxcd.io/name"
 	fromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
 
@@ -49,14 +49,14 @@ var (
 type Flux struct {
 	lab       string
 	namespace string
-	home      string // the one cluster that it drives, and runs on; empty where the hub's drives all
+	home      string // the only cluster that it manages and runs on; empty if it is the hub's for all
 	hub       kube.Clients
 	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
 	reach     func(cluster string) (*rest.Config, error) // nil if no cluster is reachable
 }
 
-// releaser keeps a Helm release.
+// releaser manages a Helm release.
 type releaser interface {
 	Observe(ctx context.Context, name string) (helm.State, error)
 	Ensure(ctx context.Context, want helm.Release, p lab.Progress) (helm.Result, error)
@@ -76,14 +76,14 @@ func New(h engine.Hub, namespace string) (*Flux, error) {
 	return &Flux{lab: h.Lab, namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
 }
 
-// labels are on every object that lab makes.
+// labels returns the labels of objects that lab creates.
 func (f *Flux) labels(part string) map[string]any {
 	return map[string]any{lab.LabelName: f.lab, lab.LabelPart: part}
 }
 
 // Observe observes the engine and its registrations.
 func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
-	known, err := f.registrations(ctx) // they have namespaces of their own
+	known, err := f.registrations(ctx) // they have their own namespaces
 	if err != nil {
 		return engine.State{}, err
 	}
@@ -108,5 +108,5 @@ func (f *Flux) Observe(ctx context.Context) (engine.State, error) {
 	return s, nil
 }
 
-// short drops the suffix of every workload of Flux.
+// short drops the common suffix of Flux's workloads.
 func short(sentence string) string { return strings.ReplaceAll(sentence, "-controller", "") }

@@ -24,14 +24,14 @@ var (
 	buckets            = sourcev1.GroupVersion.WithResource("buckets")
 )
 
-// generated is what source-watcher makes of sources.
+// generated is the state of source-watcher and its sources.
 type generated struct {
 	generators map[types.NamespacedName]swapi.ArtifactGenerator
 	artifacts  map[types.NamespacedName]sourcev1.ExternalArtifact
-	fetched    map[string]*meta.Artifact // of sources, by kind and name
+	fetched    map[string]*meta.Artifact // fetched artifacts of sources, by kind and name
 }
 
-// lookGenerated reads what source-watcher makes; nothing where it does not run.
+// lookGenerated reads the objects of source-watcher, if installed.
 func (f *Flux) lookGenerated(ctx context.Context, v *view) error {
 	v.generators, v.artifacts = map[types.NamespacedName]swapi.ArtifactGenerator{}, map[types.NamespacedName]sourcev1.ExternalArtifact{}
 	err := listInto(ctx, f, artifactGenerators, func(o swapi.ArtifactGenerator) { v.generators[keyOf(&o)] = o })
@@ -59,14 +59,14 @@ func (f *Flux) lookGenerated(ctx context.Context, v *view) error {
 	return err
 }
 
-// artifactOf is the artifact that a Kustomization applies; false for other sources, and for one that is not made yet.
+// artifactOf returns the artifact that a Kustomization applies; false for other sources, or none yet.
 func (v view) artifactOf(k kustomizev1.Kustomization) (sourcev1.ExternalArtifact, bool) {
 	ref := k.Spec.SourceRef
 	a, ok := v.artifacts[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
 	return a, ok && ref.Kind == sourcev1.ExternalArtifactKind
 }
 
-// behind says why a Kustomization has not applied the artifact that its generator would make of the wanted commits; empty if it has.
+// behind returns why a Kustomization has not applied the artifact of the wanted commits, or "".
 func (v view) behind(k kustomizev1.Kustomization, want engine.Want) string {
 	if reason := v.unmade(k, want); reason != "" {
 		return reason
@@ -75,18 +75,18 @@ func (v view) behind(k kustomizev1.Kustomization, want engine.Want) string {
 	if applied(k) == a.Status.Artifact.Revision {
 		return ""
 	}
-	return cmp.Or(failure(k.Status.Conditions), "is not at the artifact that was made")
+	return cmp.Or(failure(k.Status.Conditions), "is not at the latest artifact")
 }
 
-// unmade says why the artifact of a Kustomization is not made of the wanted commits; empty if it is.
+// unmade returns why a Kustomization's artifact does not contain the wanted commits, or "".
 func (v view) unmade(k kustomizev1.Kustomization, want engine.Want) string {
 	a, ok := v.artifactOf(k)
 	if !ok || a.Status.Artifact == nil {
-		return fmt.Sprintf("artifact %s is not made yet%s", k.Spec.SourceRef.Name, v.generatorFailure(k.Spec.SourceRef.Name, cmp.Or(k.Spec.SourceRef.Namespace, k.Namespace)))
+		return fmt.Sprintf("artifact %s does not exist yet%s", k.Spec.SourceRef.Name, v.generatorFailure(k.Spec.SourceRef.Name, cmp.Or(k.Spec.SourceRef.Namespace, k.Namespace)))
 	}
 	ref := a.Spec.SourceRef
 	if ref == nil || ref.Kind != swapi.ArtifactGeneratorKind {
-		return "" // somebody else's
+		return "" // of another generator
 	}
 	g, ok := v.generators[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, a.Namespace), Name: ref.Name}]
 	if !ok {
@@ -95,7 +95,7 @@ func (v view) unmade(k kustomizev1.Kustomization, want engine.Want) string {
 	return v.ungenerated(g, want, nil)
 }
 
-// generatorFailure is what keeps a generator from making an artifact that it names.
+// generatorFailure returns why a generator fails to create an artifact, or "".
 func (v view) generatorFailure(artifact, namespace string) string {
 	for _, g := range v.generators {
 		names := slices.ContainsFunc(g.Spec.OutputArtifacts, func(o swapi.OutputArtifact) bool { return o.Name == artifact })
@@ -106,7 +106,7 @@ func (v view) generatorFailure(artifact, namespace string) string {
 	return ""
 }
 
-// ungenerated says why what a generator has made is not of the wanted commits; empty if it is. of are those that it makes something for.
+// ungenerated returns why a generator has not processed the wanted commits, or "". of are its artifacts' users.
 func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []types.NamespacedName) string {
 	observed := map[string]swapi.ObservedSource{}
 	for _, s := range g.Spec.Sources {
@@ -122,7 +122,7 @@ func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []type
 		}
 		a := v.fetched[s.Kind+" "+key.String()]
 		if a == nil {
-			return fmt.Sprintf("%s %s, which artifacts are made of, was not fetched yet", s.Kind, s.Name)
+			return fmt.Sprintf("%s %s is not fetched yet", s.Kind, s.Name)
 		}
 		observed[s.Alias] = swapi.ObservedSource{Digest: a.Digest, Revision: a.Revision, URL: a.URL}
 	}
@@ -130,12 +130,12 @@ func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []type
 		return "artifact generator " + g.Name + ": " + text
 	}
 	if g.Status.ObservedSourcesDigest != swapi.HashObservedSources(observed) {
-		return "artifact generator " + g.Name + " has not made anything of what was fetched yet"
+		return "artifact generator " + g.Name + " has not processed the fetched sources yet"
 	}
 	return ""
 }
 
-// notFetched says why a repository is not at the wanted commit.
+// notFetched returns why a repository is not at the wanted commit, or "".
 func (v view) notFetched(s sourcev1.GitRepository, want engine.Want) string {
 	if text := failure(s.Status.Conditions); text != "" {
 		return "repository " + s.Name + ": " + text
@@ -143,7 +143,7 @@ func (v view) notFetched(s sourcev1.GitRepository, want engine.Want) string {
 	return fmt.Sprintf("repository %s is at %.7s, wanted %.7s", s.Name, has(s), v.wanted(s, want))
 }
 
-// askGenerators has generators that failed try again.
+// askGenerators requests failed generators again.
 func (a *asker) askGenerators(ctx context.Context, v view) error {
 	for _, key := range slices.SortedFunc(maps.Keys(v.generators), compareKeys) {
 		g := v.generators[key]

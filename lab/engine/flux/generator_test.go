@@ -21,7 +21,7 @@ const (
 	newArtifact = "latest@sha256:bbbb"
 )
 
-// generating is a lab in which an application is of an artifact, made of the estate at a commit and of a bucket.
+// generating returns a lab with an application of an artifact, generated from the estate at a commit and from a bucket.
 func generating(commit string) string {
 	digest := swapi.HashObservedSources(map[string]swapi.ObservedSource{
 		"repo": {Digest: "sha256:x", Revision: "main@sha1:" + commit, URL: "http://x"}, "store": {Digest: "sha256:y", Revision: "1", URL: "http://y"},
@@ -81,23 +81,23 @@ func TestJudgeGenerated(t *testing.T) {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
 			},
-			pending: []string{"flux-system OutOfSync: is not at the commit that was fetched", "prod-web OutOfSync lags: repository flux-system is at aaaaaaa, wanted bbbbbbb"},
+			pending: []string{"flux-system OutOfSync: is not at the fetched commit", "prod-web OutOfSync lags: repository flux-system is at aaaaaaa, wanted bbbbbbb"},
 		},
-		"not made of what was fetched": {
+		"not generated": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				generator(c, t, status(map[string]any{"observedSourcesDigest": "sha256:old"}))
 			},
-			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not made anything of what was fetched yet"},
+			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not processed the fetched sources yet"},
 		},
 		"other source changed": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, buckets, lab.FluxNamespace, "store", status(map[string]any{"artifact": map[string]any{"revision": "2"}}))
 			},
-			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not made anything of what was fetched yet"},
+			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not processed the fetched sources yet"},
 		},
 		"other source missing": {
 			change:  func(t *testing.T, c *kubetest.Cluster) { remove(t, c, buckets, "store") },
-			pending: []string{"prod-web OutOfSync lags: Bucket store, which artifacts are made of, was not fetched yet"},
+			pending: []string{"prod-web OutOfSync lags: Bucket store is not fetched yet"},
 		},
 		"generator fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -105,20 +105,20 @@ func TestJudgeGenerated(t *testing.T) {
 			},
 			pending: []string{"prod-web OutOfSync lags: artifact generator parts: no files match"},
 		},
-		"never made": {
+		"no artifact": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				generator(c, t, conditions("Ready False BuildFailed: no files match"))
 				remove(t, c, externalArtifacts, "web")
 			},
-			pending: []string{"prod-web OutOfSync lags: artifact web is not made yet: no files match"},
+			pending: []string{"prod-web OutOfSync lags: artifact web does not exist yet: no files match"},
 		},
 		"older artifact": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
 			},
-			pending: []string{"prod-web OutOfSync lags: is not at the artifact that was made"},
+			pending: []string{"prod-web OutOfSync lags: is not at the latest artifact"},
 		},
-		"of somebody else": {
+		"foreign": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				generator(c, t, status(map[string]any{"observedSourcesDigest": "sha256:old"}))
 				c.Patch(t, externalArtifacts, lab.FluxNamespace, "web", map[string]any{"spec": map[string]any{"sourceRef": map[string]any{"kind": "Other"}}})
@@ -142,7 +142,7 @@ func TestJudgeGenerated(t *testing.T) {
 	}
 }
 
-// An application of an artifact has the commit that the artifact is made of, and is asked for once there is one.
+// An application of an artifact has the commit of the artifact, and is requested once that exists.
 func TestGeneratedApplication(t *testing.T) {
 	f, hub, _ := newFake(t, generating(newCommit))
 	v, err := f.look(t.Context())
@@ -171,13 +171,13 @@ func TestGeneratedApplication(t *testing.T) {
 	look("patch kustomizations flux-system")
 	answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
 	hub.ClearActions()
-	look() // there is no artifact of what was fetched
+	look() // no artifact of the fetched sources
 	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready True Succeeded: made"))
 	hub.ClearActions()
 	look("patch kustomizations web")
 }
 
-// What source-controller and helm-controller append to a chart's version is not shown.
+// Suffixes by source-controller and helm-controller are dropped.
 func TestVersionOf(t *testing.T) {
 	of := func(kind string) helmv2.HelmRelease {
 		r := helmv2.HelmRelease{}

@@ -22,8 +22,8 @@ const noRoot = "root kustomization"
 // pending is an unmet part of a want.
 type pending struct {
 	engine.Pending
-	lags  bool // it was last compared with another commit than the wanted one, or with another cluster than the registered one
-	layer bool // no application
+	lags  bool // last compared with another commit than the wanted one, or with another cluster than the registered one
+	layer bool // not an application
 
 	silent bool // a cluster that does not answer
 }
@@ -56,7 +56,7 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 	return list
 }
 
-// judgeLayer judges a layer by what it applied; the health of that is up to the applications.
+// judgeLayer judges a layer by what it applied; its health is up to the applications.
 func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
 	sync, health, message := v.state(k)
 	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}
@@ -91,7 +91,7 @@ func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Tim
 	switch {
 	case k.DeletionTimestamp != nil:
 	case slices.Contains(want.Gone, name):
-		stale("is no longer wanted, and still there")
+		stale("is no longer wanted but still exists")
 	case lag != "":
 		p.lags = true
 		stale(lag)
@@ -99,13 +99,13 @@ func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Tim
 		stale("is being compared")
 	case comparedAt(k).Before(since) && !k.Spec.Suspend:
 		p.lags = true
-		stale("was last compared before its cluster was as it is")
+		stale("is not compared since its cluster came back")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return v.chartLags(r, want) }):
 		p.lags = true
-		stale("has the chart of an older commit")
+		stale("has a chart of an older commit")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return releasedAt(r).Before(since) && !r.Spec.Suspend }):
 		p.lags = true
-		stale("was last compared before its cluster was as it is")
+		stale("is not compared since its cluster came back")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
 		return !ask.answered(&r, r.Status.GetLastHandledReconcileRequest())
 	}):
@@ -116,7 +116,7 @@ func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Tim
 	return p
 }
 
-// lag says why a Kustomization has not applied the commit that it should have; empty if it has.
+// lag returns why a Kustomization is not at its wanted commit, or "".
 func (v view) lag(k kustomizev1.Kustomization, want engine.Want) string {
 	if k.Spec.SourceRef.Kind == sourcev1.ExternalArtifactKind {
 		return v.behind(k, want)
@@ -131,13 +131,13 @@ func (v view) lag(k kustomizev1.Kustomization, want engine.Want) string {
 	case text != "":
 		return text
 	case at == "":
-		return fmt.Sprintf("no commit was applied yet, wanted %.7s", wanted)
+		return fmt.Sprintf("is at no commit, wanted %.7s", wanted)
 	default:
 		return fmt.Sprintf("is at %.7s, wanted %.7s", at, wanted)
 	}
 }
 
-// failure is what a controller says of an object that is not ready; empty for one that is, or that is on its way.
+// failure returns a controller's message about a failed object, or "".
 func failure(conditions []metav1.Condition) string {
 	if c := apimeta.FindStatusCondition(conditions, meta.ReadyCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return c.Message
@@ -145,7 +145,7 @@ func failure(conditions []metav1.Condition) string {
 	return ""
 }
 
-// comparedAt is when Flux last began to compare; zero if it does not say.
+// comparedAt returns the start of Flux's last comparison; zero if unknown.
 func comparedAt(k kustomizev1.Kustomization) time.Time {
 	at := requestedAt(k.Status.GetLastHandledReconcileRequest())
 	if latest := k.Status.History.Latest(); latest != nil {
@@ -156,7 +156,7 @@ func comparedAt(k kustomizev1.Kustomization) time.Time {
 	return at
 }
 
-// releasedAt is likewise of a release, which reports only its last deployment.
+// releasedAt returns the time of a release's last deployment.
 func releasedAt(r helmv2.HelmRelease) time.Time {
 	at := requestedAt(r.Status.GetLastHandledReconcileRequest())
 	if latest := r.Status.History.Latest(); latest != nil && latest.LastDeployed.After(at) {
@@ -165,7 +165,7 @@ func releasedAt(r helmv2.HelmRelease) time.Time {
 	return at
 }
 
-// requestedAt is the time that lab and Flux's command line ask by; zero for other requests.
+// requestedAt parses the time in a request of lab or Flux's command line; zero for other requests.
 func requestedAt(token string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, token)
 	if err != nil {
@@ -174,7 +174,7 @@ func requestedAt(token string) time.Time {
 	return t
 }
 
-// sinceOf is since when a cluster is as it is: its credentials, or its last start. Times ahead of now are not believed.
+// sinceOf returns the later of a cluster's registration and last start. Times in the future are ignored.
 func sinceOf(registrations []engine.Registered, want engine.Want, cluster string) time.Time {
 	since, now := time.Time{}, time.Now()
 	times := []time.Time{want.Since[cluster]}

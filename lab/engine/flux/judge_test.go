@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 		"any revision": {want: func(w *engine.Want) { w.Revision = "" }},
 		"root lags": {
 			objects: source(oldCommit) + layer("flux-system", "", oldCommit) + app("prod", "podinfo", newCommit),
-			pending: []string{"flux-system OutOfSync lags: is at aaaaaaa, wanted bbbbbbb", "prod-podinfo OutOfSync: is not at the commit that was fetched"},
+			pending: []string{"flux-system OutOfSync lags: is at aaaaaaa, wanted bbbbbbb", "prod-podinfo OutOfSync: is not at the fetched commit"},
 		},
 		"root lags behind its source": {
 			objects: source(newCommit) + layer("flux-system", "", oldCommit) + app("prod", "podinfo", newCommit),
@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
 			},
-			pending: []string{"flux-system OutOfSync lags: repository flux-system: connection refused", "prod-podinfo OutOfSync: is not at the commit that was fetched"},
+			pending: []string{"flux-system OutOfSync lags: repository flux-system: connection refused", "prod-podinfo OutOfSync: is not at the fetched commit"},
 		},
 		"root fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 			},
 			pending: []string{"flux-system Degraded: no such file"},
 		},
-		"root waits for what is not healthy": {
+		"root waits for health": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
 			},
@@ -76,8 +76,8 @@ func TestJudge(t *testing.T) {
 			objects: standing() + layer("prod", "flux-system", oldCommit),
 			pending: []string{"prod OutOfSync lags: is at aaaaaaa, wanted bbbbbbb"},
 		},
-		"layer of somebody else": {objects: standing() + kustomization("flux-system", "hers", "a: b", oldCommit)},
-		"missing":                {objects: source(newCommit) + layer("flux-system", "", newCommit), pending: []string{"prod-podinfo Missing: is not generated yet"}},
+		"foreign layer": {objects: standing() + kustomization("flux-system", "hers", "a: b", oldCommit)},
+		"missing":       {objects: source(newCommit) + layer("flux-system", "", newCommit), pending: []string{"prod-podinfo Missing: is not generated yet"}},
 		"lags": {
 			objects: source(newCommit) + layer("flux-system", "", newCommit) + app("prod", "podinfo", oldCommit),
 			pending: []string{"prod-podinfo OutOfSync lags: is at aaaaaaa, wanted bbbbbbb"},
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				podinfo(c, t, map[string]any{"status": nil})
 			},
-			pending: []string{"prod-podinfo Progressing lags: was not looked at yet"},
+			pending: []string{"prod-podinfo Progressing lags: is not reconciled yet"},
 		},
 		"fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -118,11 +118,11 @@ func TestJudge(t *testing.T) {
 			},
 			pending: []string{"prod-podinfo Progressing: Fetching"},
 		},
-		"new definition": {
+		"new spec": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				podinfo(c, t, map[string]any{"metadata": map[string]any{"generation": 2}})
 			},
-			pending: []string{"prod-podinfo Progressing: has a new definition"},
+			pending: []string{"prod-podinfo Progressing: has a new spec"},
 		},
 		"suspended": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -136,13 +136,13 @@ func TestJudge(t *testing.T) {
 			},
 			pending: []string{"prod-podinfo Progressing: is being removed"},
 		},
-		"its release goes after it": {
+		"its release terminates later": {
 			objects: source(newCommit) + layer("flux-system", "", newCommit) + releaseOf("prod", "podinfo"),
 			pending: []string{"prod-podinfo Progressing: is being removed"},
 		},
 		"no longer wanted": {
 			want:    func(w *engine.Want) { w.Expected, w.Gone = nil, []string{"prod-podinfo"} },
-			pending: []string{"prod-podinfo OutOfSync: is no longer wanted, and still there"},
+			pending: []string{"prod-podinfo OutOfSync: is no longer wanted but still exists"},
 		},
 		"left out": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -175,18 +175,18 @@ func TestJudge(t *testing.T) {
 			},
 			pending: []string{"prod-podinfo Progressing: Running upgrade"},
 		},
-		"release has a new definition": {
+		"release has a new spec": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				release(c, t, map[string]any{"metadata": map[string]any{"generation": 2}})
 			},
-			pending: []string{"prod-podinfo Progressing: release podinfo has a new definition"},
+			pending: []string{"prod-podinfo Progressing: release podinfo has a new spec"},
 		},
 		"compared before its cluster": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				podinfo(c, t, map[string]any{"status": map[string]any{"lastHandledReconcileAt": ago(2 * time.Minute)}})
 			},
 			since:   ago(time.Minute),
-			pending: []string{"prod-podinfo OutOfSync lags: was last compared before its cluster was as it is"},
+			pending: []string{"prod-podinfo OutOfSync lags: is not compared since its cluster came back"},
 		},
 		"released before its cluster": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -194,7 +194,7 @@ func TestJudge(t *testing.T) {
 				release(c, t, map[string]any{"status": map[string]any{"lastHandledReconcileAt": ago(2 * time.Minute)}})
 			},
 			since:   ago(time.Minute),
-			pending: []string{"prod-podinfo OutOfSync lags: was last compared before its cluster was as it is"},
+			pending: []string{"prod-podinfo OutOfSync lags: is not compared since its cluster came back"},
 		},
 		"compared since": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
@@ -203,13 +203,13 @@ func TestJudge(t *testing.T) {
 			},
 			since: ago(time.Minute),
 		},
-		"compared since, begun before": {
+		"compared since, started before": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				podinfo(c, t, map[string]any{"status": map[string]any{"history": []any{map[string]any{"lastReconciled": ago(10 * time.Second), "lastReconciledDuration": "2m0s"}}}})
 				release(c, t, map[string]any{"status": map[string]any{"lastHandledReconcileAt": ago(0)}})
 			},
 			since:   ago(time.Minute),
-			pending: []string{"prod-podinfo OutOfSync lags: was last compared before its cluster was as it is"},
+			pending: []string{"prod-podinfo OutOfSync lags: is not compared since its cluster came back"},
 		},
 		"a clock ahead": {since: ago(-time.Hour)},
 		"head of another repository": {
@@ -238,7 +238,7 @@ status: {observedSourceArtifactRevision: 'main@sha1:%s'}
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				release(c, t, map[string]any{"status": map[string]any{"helmChart": "flux-system/prod-podinfo"}})
 			},
-			pending: []string{"prod-podinfo OutOfSync lags: has the chart of an older commit"},
+			pending: []string{"prod-podinfo OutOfSync lags: has a chart of an older commit"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

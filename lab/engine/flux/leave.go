@@ -23,13 +23,13 @@ import (
 
 const (
 	removeWithin   = 90 * time.Second // uninstalling one cluster's releases
-	withdrawWithin = 3 * time.Minute  // likewise of all attached clusters
-	goneWithin     = 5 * time.Second  // forgetting what was in a cluster that is gone
+	withdrawWithin = 3 * time.Minute  // the same for all attached clusters
+	goneWithin     = 5 * time.Second  // forgetting the applications of a removed cluster
 	readWithin     = 30 * time.Second // until Flux has read Git, or stopped
 )
 
-// letGo removes the finalizers of Flux's objects that are being deleted while nobody is left to finish them; what they applied stays.
-func (f *Flux) letGo(ctx context.Context) error {
+// dropTerminating removes the finalizers of Flux's terminating objects, which no controller handles any more; applied objects stay.
+func (f *Flux) dropTerminating(ctx context.Context) error {
 	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers} {
 		if err := f.unfinalize(ctx, r, metav1.NamespaceAll); err != nil {
 			return err
@@ -38,7 +38,7 @@ func (f *Flux) letGo(ctx context.Context) error {
 	return nil
 }
 
-// unfinalize removes the finalizers of a kind's objects in a namespace that are being deleted.
+// unfinalize removes the finalizers of a kind's terminating objects in a namespace.
 func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
 	list, err := f.hub.Dynamic.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
@@ -58,7 +58,7 @@ func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, na
 	return nil
 }
 
-// patch changes an object; one that is gone is no error.
+// patch patches an object. A missing one is not an error.
 func (f *Flux) patch(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, patch string) error {
 	_, err := f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsNotFound(err) {
@@ -75,12 +75,11 @@ func (f *Flux) delete(ctx context.Context, r schema.GroupVersionResource, namesp
 	return kube.Wrap(r.Resource+" "+name, err)
 }
 
-// Unregister makes Flux forget a cluster, and describes what that took. Git should not have the cluster's Kustomizations any more: Flux is asked to read it
-// first, and a root that still has them would make them again, and fail once their namespace is gone.
+// Unregister unregisters a cluster and describes the changes. Git should not contain the cluster's Kustomizations any more: Flux reads it first, as a root that
+// still has them would recreate them, and fail once their namespace is gone.
 //
-// From a cluster that answers, what Flux applied there is removed first, and from one that outlives the lab also the namespaces that releases made, and Flux's
-// account. From one that is gone nothing can be removed, and its objects on the hub lose their finalizers. The registration goes last, so that an interrupted
-// run is repeated.
+// If the cluster answers, everything that Flux applied to it is removed first, and if it outlives the lab also the releases' namespaces and Flux's account. If it is
+// gone, its objects on the hub lose their finalizers. The registration goes last, so that an interrupted run is repeated.
 func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := f.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {
@@ -105,7 +104,7 @@ func (f *Flux) forget(ctx context.Context, cluster string) error {
 	if err := f.delete(ctx, kube.Namespaces, "", ns); err != nil {
 		return err
 	}
-	return f.delete(ctx, kube.Secrets, ns, lab.FluxKubeconfig) // a namespace takes its time
+	return f.delete(ctx, kube.Secrets, ns, lab.FluxKubeconfig) // before the namespace, which takes longer
 }
 
 func notOurs(cluster string) error {
@@ -115,8 +114,8 @@ func notOurs(cluster string) error {
 	}
 }
 
-// letGoOf removes the finalizers of a cluster's applications that were not deleted in time, and describes each.
-func (f *Flux) letGoOf(ctx context.Context, cluster string, left []lab.Application) ([]string, error) {
+// abandon removes the finalizers of a cluster's remaining applications and describes each.
+func (f *Flux) abandon(ctx context.Context, cluster string, left []lab.Application) ([]string, error) {
 	if len(left) == 0 {
 		return nil, nil
 	}
@@ -127,12 +126,12 @@ func (f *Flux) letGoOf(ctx context.Context, cluster string, left []lab.Applicati
 	}
 	var lines []string
 	for _, a := range left {
-		lines = append(lines, "application "+a.Name+" is let go, what it made stays where it was")
+		lines = append(lines, "application "+a.Name+" is abandoned, its objects stay")
 	}
 	return lines, nil
 }
 
-// clean removes what Flux applied to a cluster, and describes what stays.
+// clean removes everything that Flux applied to a cluster, and describes what stays.
 func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	v, err := f.look(ctx)
 	if err != nil {
@@ -157,7 +156,7 @@ func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([
 	if err != nil {
 		return nil, err
 	}
-	lines, err := f.letGoOf(ctx, d.Cluster, left)
+	lines, err := f.abandon(ctx, d.Cluster, left)
 	if err != nil || d.Spoke == nil || !d.LivesOn {
 		return lines, err
 	}
@@ -165,7 +164,7 @@ func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([
 	return append(lines, kept...), err
 }
 
-// readGit waits until the sources and the layers have looked at Git, as far as they can.
+// readGit waits until the sources and the layers have read Git, if possible.
 func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -179,7 +178,7 @@ func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
 			}
 			if !reported {
 				reported = true
-				p("having flux read git")
+				p("making flux read git")
 			}
 			err = ask.look(within, v)
 		}
@@ -189,7 +188,7 @@ func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
 	}
 }
 
-// transient drops an error that a deadline of lab's own makes.
+// transient drops an error caused by lab's own deadline.
 func transient(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil
@@ -197,7 +196,7 @@ func transient(err error) error {
 	return err
 }
 
-// empty deletes the applications of clusters with what they applied, and returns those that are not gone in time.
+// empty deletes the applications of clusters with everything they applied, and returns those that remain after the time limit.
 func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	asked := map[types.UID]bool{}
 	reported := ""
@@ -234,7 +233,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 		if len(left) == 0 && len(v.releases) == 0 {
 			return nil, nil
 		}
-		for _, r := range v.releases { // prune leaves out what is suspended
+		for _, r := range v.releases { // pruning skips suspended releases
 			if r.Spec.Suspend {
 				if err := f.patch(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`); err != nil {
 					return nil, err
@@ -257,7 +256,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 	}
 }
 
-// remove prepares an object for its deletion, and deletes it, once.
+// remove patches and deletes an object, once.
 func (f *Flux) remove(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, patch string, asked map[types.UID]bool) error {
 	if o.GetDeletionTimestamp() != nil || asked[o.GetUID()] {
 		return nil
@@ -269,8 +268,8 @@ func (f *Flux) remove(ctx context.Context, r schema.GroupVersionResource, o meta
 	return f.delete(ctx, r, o.GetNamespace(), o.GetName())
 }
 
-// Withdraw removes from clusters what Flux brought there, its own access included, and describes what stays. The roots are suspended first and what they made
-// to apply others goes, so that nothing is applied any more; ApplyRoot and Register revert that.
+// Withdraw removes from clusters everything that Flux applied, including its own access, and describes what stays. The roots are suspended and the other layers
+// removed first, so that nothing is applied any more; ApplyRoot and Register revert that.
 func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {
 	if err := f.suspend(ctx, p); err != nil {
 		return nil, err
@@ -306,7 +305,7 @@ func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p l
 	return stays, nil
 }
 
-// suspend stops the roots, and takes away the other layers without what they applied.
+// suspend suspends the roots, and deletes the other layers without their objects.
 func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 	for end, reported := time.Now().Add(readWithin), false; ; {
 		v, err := f.look(ctx)
@@ -326,7 +325,7 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 				err = f.patch(ctx, kustomizations, &k, `{"spec":{"suspend":true}}`)
 				atWork = true
 			default:
-				atWork = atWork || busy(k.Status.Conditions) || !f.isRoot(k) // a round that began before still applies
+				atWork = atWork || busy(k.Status.Conditions) || !f.isRoot(k) // a running reconciliation still applies
 			}
 			if err != nil {
 				return err
@@ -345,7 +344,7 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 	}
 }
 
-// noteNamespaces notes on the hub which namespaces releases make in each cluster: they stay when the releases go.
+// noteNamespaces notes on the hub the namespaces that releases create in each cluster, as they outlive the releases.
 func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
 	made := map[string][]string{}
 	for _, r := range v.releases {
@@ -378,7 +377,7 @@ func (f *Flux) takeNote(ctx context.Context, cluster string, spoke *rest.Config)
 	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
 }
 
-// removeAccess deletes from a spoke the noted namespaces that are empty, and Flux's account. It describes what stays.
+// removeAccess deletes from a spoke the empty noted namespaces, and Flux's account. It describes what stays.
 func (f *Flux) removeAccess(ctx context.Context, cluster string, spoke *rest.Config, p lab.Progress) ([]string, error) {
 	c, err := f.connect(spoke)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const longAgo = "2026-01-01T00:00:00Z"
 
-// stopped is a lab whose root does not look at Git.
+// stopped returns a lab whose root does not read Git.
 func stopped() string {
 	return strings.Replace(standing(), "spec: {interval: 10m, prune: true, path: x,", "spec: {suspend: true, interval: 10m, prune: true, path: x,", 1) + "\n" + registered("prod", "homelab", longAgo)
 }
@@ -57,7 +57,7 @@ func fillSpoke(t *testing.T, spoke *kubetest.Cluster) {
 	fillResources(spoke)
 }
 
-// fillResources has a spoke tell what its namespaces can hold.
+// fillResources adds a spoke's discovery of namespaced kinds.
 func fillResources(spoke *kubetest.Cluster) {
 	spoke.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}},
@@ -103,7 +103,7 @@ func TestUnregister(t *testing.T) {
 	}
 }
 
-// Flux reads Git before: what has left it goes by itself, and what has not would come back.
+// Flux reads Git first: otherwise it would recreate what is deleted.
 func TestUnregisterReadsGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, standing()+"\n"+registered("prod", "homelab", longAgo))
@@ -132,13 +132,13 @@ func TestUnregisterReadsGit(t *testing.T) {
 		if !slices.Equal(w, want) {
 			t.Errorf("%q", w)
 		}
-		if len(progress) == 0 || progress[0] != "having flux read git" {
+		if len(progress) == 0 || progress[0] != "making flux read git" {
 			t.Errorf("%q", progress)
 		}
 	})
 }
 
-// A root that does not answer is waited for a moment only.
+// A root that does not answer is waited for only briefly.
 func TestUnregisterDeafRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _, _ := newFake(t, standing()+"\n"+registered("prod", "homelab", longAgo))
@@ -166,7 +166,7 @@ func TestUnregisterForeign(t *testing.T) {
 	}
 }
 
-// kept has deletions only mark an object, as with a finalizer that nobody removes.
+// kept makes deletions only mark an object, as with a stuck finalizer.
 func kept(t *testing.T, hub *kubetest.Cluster) {
 	t.Helper()
 	for _, r := range []string{"kustomizations", "helmreleases"} {
@@ -188,7 +188,7 @@ func TestUnregisterStuck(t *testing.T) {
 				began := time.Now()
 				var progress []string
 				lines, err := f.Unregister(t.Context(), d, func(s string) { progress = append(progress, s) })
-				if want := []string{"application prod-podinfo is let go, what it made stays where it was", "cluster prod is no longer registered"}; err != nil || !slices.Equal(lines, want) {
+				if want := []string{"application prod-podinfo is abandoned, its objects stay", "cluster prod is no longer registered"}; err != nil || !slices.Equal(lines, want) {
 					t.Errorf("%q, %v", lines, err)
 				}
 				took := time.Since(began)
@@ -231,7 +231,7 @@ func TestWithdraw(t *testing.T) {
 			t.Errorf("spoke %q", got)
 		}
 		if suspended := at(hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system").Object, "spec", "suspend"); suspended != true {
-			t.Error("the root goes on")
+			t.Error("the root is not suspended")
 		}
 		if got := hub.Names(t, kube.Secrets, "cluster-prod"); len(got) != 1 {
 			t.Error("the registration is gone")
@@ -279,8 +279,8 @@ func TestWithdrawTimeout(t *testing.T) {
 	})
 }
 
-// A round that was at work when the root was suspended still applies.
-func TestWithdrawAwaitsTheRound(t *testing.T) {
+// A running reconciliation of a suspended root still applies.
+func TestWithdrawRunningReconciliation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, stopped())
 		hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Reconciling True Progressing: x"))
@@ -297,14 +297,14 @@ func TestWithdrawAwaitsTheRound(t *testing.T) {
 	})
 }
 
-// What somebody removed together with the namespace of Flux has nobody left to finish it.
-func TestLetGo(t *testing.T) {
+// Objects in a terminating namespace of Flux have no controller to finalize them.
+func TestDropTerminating(t *testing.T) {
 	f, hub, _ := newFake(t, standing())
 	mark := map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo, "finalizers": []any{"x"}}}
 	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", mark)
 	hub.Patch(t, helmReleases, "cluster-prod", "podinfo", mark)
 	hub.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"finalizers": []any{"x"}}})
-	if err := f.letGo(t.Context()); err != nil {
+	if err := f.dropTerminating(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -17,8 +17,8 @@ import (
 	"homelab/lab/engine"
 )
 
-// A repository of somebody else has upstream's addresses in its GitRepositories, at any depth, and is not changed for lab's sake. So the API server itself puts the
-// mirror's in their place, by a policy. It is stable since Kubernetes 1.36; on clusters that do not serve it, only the root's own sources are led to the forge.
+// GitRepositories of a foreign repository have upstream's addresses, at any depth, and must not be modified. Therefore a policy of the API server replaces them with
+// the mirror's. Such policies are stable since Kubernetes 1.36; on older clusters only the root's own sources are redirected.
 var (
 	admission       = schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	mutatingPolicy  = admission.WithResource("mutatingadmissionpolicies")
@@ -27,10 +27,10 @@ var (
 
 const mirrorsPart = "mirrors"
 
-// mirrorsName is of the policy and its binding, which are in no namespace.
+// mirrorsName returns the name of the cluster-scoped policy and its binding.
 func (f *Flux) mirrorsName() string { return "lab-" + f.lab + "-mirrors" }
 
-// mirrors returns the policy that leads sources to the forge's mirrors; none where there are no mirrors.
+// mirrors returns the policy that redirects sources to the forge's mirrors, if there are any.
 func (f *Flux) mirrors(root engine.Root) []part {
 	if len(root.Mirrors) == 0 {
 		return nil
@@ -72,28 +72,28 @@ func (f *Flux) mirrors(root engine.Root) []part {
 	return []part{{mutatingPolicy, policy}, {mutatingBinding, binding}}
 }
 
-// quoted is a CEL string.
+// quoted returns a CEL string.
 func quoted(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // of a string
+		panic(err) // unreachable for a string
 	}
 	return string(text)
 }
 
-// admits reports whether the cluster serves policies that change objects.
+// admits reports whether the cluster serves mutating admission policies.
 func (f *Flux) admits() (bool, error) {
 	list, err := f.hub.Typed.Discovery().ServerResourcesForGroupVersion(admission.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("what the cluster serves: %w", err)
+		return false, fmt.Errorf("discovery: %w", err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == mutatingPolicy.Resource }), nil
 }
 
-// clearMirrors removes lab's policy, and reports whether there was one.
+// clearMirrors deletes lab's policy and reports whether it existed.
 func (f *Flux) clearMirrors(ctx context.Context) (bool, error) {
 	if served, err := f.admits(); err != nil || !served {
 		return false, err

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
-// serving has a cluster serve policies that change objects.
+// serving makes a cluster serve mutating admission policies.
 func serving(c *kubetest.Cluster) {
 	c.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: admission.String(), APIResources: []metav1.APIResource{{Name: mutatingPolicy.Resource}}}}
 }
@@ -64,7 +64,7 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// The policy of another lab stays, and a cluster that serves none gets none.
+// Another lab's policy stays; clusters without policy support get none.
 func TestMirrorsElsewhere(t *testing.T) {
 	theirs := "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: lab-homelab-mirrors, labels: {lab.homelab/name: other}}\n"
 	f, hub, _ := newFake(t, theirs)
@@ -90,7 +90,7 @@ func TestMirrorsElsewhere(t *testing.T) {
 	}
 }
 
-// The mirror is public, and upstream's key is not here.
+// The mirror is public, and upstream's key is missing here.
 func TestMirrorsWithoutKey(t *testing.T) {
 	f, hub, _ := newFake(t)
 	root := theRoot()
@@ -103,7 +103,7 @@ func TestMirrorsWithoutKey(t *testing.T) {
 	}
 }
 
-// Where Flux is a cluster's own, what roots lead to is its applications in whatever namespace.
+// In a standalone Flux, the Kustomizations below roots are applications, in any namespace.
 func TestLookAtHome(t *testing.T) {
 	labels := "labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}"
 	k := func(name, namespace, labels string) string {
@@ -134,7 +134,7 @@ func TestLookAtHome(t *testing.T) {
 	}
 }
 
-// A root that has a release itself is an application of its cluster.
+// A root with its own release is also an application.
 func TestLookRootWithRelease(t *testing.T) {
 	root := "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: flux-system, namespace: flux-system, labels: {lab.homelab/name: homelab, lab.homelab/part: root}}\n" +
 		"spec: {interval: 1m, path: x, prune: true, sourceRef: {kind: GitRepository, name: x}}\n---\n" +

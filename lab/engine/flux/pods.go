@@ -12,14 +12,13 @@ import (
 	"homelab/lab/engine/workload"
 )
 
-// Labels that helm-controller puts on what a HelmRelease installs: which one that is.
+// Labels set by helm-controller on installed objects: their HelmRelease.
 const (
 	fromRelease          = "helm.toolkit.fluxcd.io/name"
 	fromReleaseNamespace = "helm.toolkit.fluxcd.io/namespace"
 )
 
-// describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing if that cannot be
-// reached.
+// describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing on failure.
 func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomization) []string {
 	cluster := v.clusterOf(k)
 	if f.reach == nil {
@@ -49,7 +48,7 @@ func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomiza
 	return workload.Describe(ctx, c.Typed, names)
 }
 
-// workloadsOf names the workloads that a selector matches.
+// workloadsOf returns the names of the workloads matching a selector.
 func workloadsOf(ctx context.Context, client kubernetes.Interface, namespace, selector string) []string {
 	var names []string
 	o := metav1.ListOptions{LabelSelector: selector}

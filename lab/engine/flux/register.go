@@ -33,8 +33,8 @@ func (f *Flux) access() kube.Access {
 	return kube.Access{Account: "flux-manager", Labels: f.labels(registration)}
 }
 
-// Register makes a cluster known: its namespace first, so that nothing waits for it, then the Secret with its kubeconfig, then the bridge's ConfigMap. It
-// describes the changes. spoke leads into the cluster; nil for the hub itself. It works before Flux is installed.
+// Register registers a cluster: its namespace first, so that nothing waits for it, then the Secret with its kubeconfig, then the bridge's ConfigMap. It
+// describes the changes. spoke reaches the cluster; nil for the hub itself. It works before Flux is installed.
 func (f *Flux) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := f.register(ctx, reg, spoke)
 	if err != nil {
@@ -45,7 +45,7 @@ func (f *Flux) Register(ctx context.Context, reg lab.Registration, spoke *rest.C
 
 func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	var cred kube.Credential
-	mended := false
+	repaired := false
 	if spoke != nil {
 		c, err := f.connect(spoke)
 		if err != nil {
@@ -55,7 +55,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 		if err := own.Ensure(ctx, c.Dynamic, silent); err != nil {
 			return nil, err
 		}
-		if cred, mended, err = f.access().Ensure(ctx, c.Dynamic); err != nil {
+		if cred, repaired, err = f.access().Ensure(ctx, c.Dynamic); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	since, renewed := time.Time{}, false
 	if have != nil {
 		since = credentialsSince(have)
-		renewed = mended || kube.SecretField(have, "value") != config || since.IsZero()
+		renewed = repaired || kube.SecretField(have, "value") != config || since.IsZero()
 	}
 	if have == nil || renewed {
 		if since, err = f.now(ctx, reg, config); err != nil {
@@ -102,12 +102,12 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	}
 	lines := engine.Diff(reg, f.registered(have))
 	if len(lines) == 0 {
-		lines = []string{"registration mended"}
+		lines = []string{"registration repaired"}
 	}
 	return lines, nil
 }
 
-// now writes the Secret once without a time, and returns when that was by the hub's clock.
+// now writes the Secret once without a time, and returns the time of that by the hub's clock.
 func (f *Flux) now(ctx context.Context, reg lab.Registration, config string) (time.Time, error) {
 	want, err := f.secret(reg, config, time.Time{})
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *Flux) now(ctx context.Context, reg lab.Registration, config string) (ti
 	return kube.AppliedAt(after), nil
 }
 
-// kubeconfig leads into a cluster from the hub; empty for the hub itself.
+// kubeconfig returns the hub's kubeconfig of a cluster; empty for the hub itself.
 func kubeconfig(reg lab.Registration, cred kube.Credential) (string, error) {
 	if cred.Token == "" {
 		return "", nil
@@ -161,13 +161,13 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 	return kube.Secret(map[string]any{"name": lab.FluxKubeconfig, "namespace": lab.FluxNamespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
 }
 
-// watched has Flux look again as soon as an object changes that a Kustomization names. The Secret does without: its labels and annotations change too, which
-// would have releases start over, and credentials change in the course of a run, which asks them all.
+// watched makes Flux reconcile a Kustomization when a referenced object changes. The Secret does not have it: changed labels and annotations would restart releases,
+// and new credentials are followed by requests for all anyway.
 const watched = "reconcile.fluxcd.io/watch"
 
-// applyVars makes a cluster's ConfigMap, which is immutable: another one takes its place as a whole. It reports whether it did.
+// applyVars creates a cluster's immutable ConfigMap, replacing one with other variables. It reports whether it did.
 func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]string) (bool, error) {
-	if f.home != "" && cluster != f.home { // whose own Flux has them
+	if f.home != "" && cluster != f.home { // its own Flux has them
 		return false, nil
 	}
 	labels := f.labels(registration)
@@ -216,7 +216,7 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	return out, nil
 }
 
-// registrationSecret returns the Secret of one cluster; nil if it is not registered.
+// registrationSecret returns the Secret of one cluster, or nil if it is not registered.
 func (f *Flux) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(lab.FluxNamespaceOf(cluster)).Get(ctx, lab.FluxKubeconfig, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -238,7 +238,7 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations}
 }
 
-// credentialsSince returns when a registration's credentials were made; zero if unknown.
+// credentialsSince returns when a registration's credentials were created, or zero if unknown.
 func credentialsSince(o *unstructured.Unstructured) time.Time {
 	t, err := time.Parse(time.RFC3339, o.GetAnnotations()[sinceAnnotation])
 	if err != nil {
@@ -247,7 +247,7 @@ func credentialsSince(o *unstructured.Unstructured) time.Time {
 	return t
 }
 
-// Admits asks a spoke whether it admits Flux by the credentials of its registration, and returns why not; empty if it does, or if it is not registered.
+// Admits reports why a spoke rejects Flux's registered credentials, or "" if it accepts them or is not registered.
 func (f *Flux) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := f.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
@@ -255,13 +255,13 @@ func (f *Flux) Admits(ctx context.Context, cluster string, spoke *rest.Config) (
 	}
 	cred, err := credential(kube.SecretField(have, "value"))
 	if err != nil || credentialsSince(have).IsZero() {
-		return "its credentials are half written", nil
+		return "its credentials are incomplete", nil
 	}
 	why, err := kube.Refusal(ctx, f.connect, spoke, cred)
-	return why, kube.Wrap("cluster "+cluster+": whether it lets the engine in", err)
+	return why, kube.Wrap("cluster "+cluster+": check credentials", err)
 }
 
-// credential reads a kubeconfig of lab's own.
+// credential reads lab's own kubeconfig.
 func credential(text string) (kube.Credential, error) {
 	cfg, err := clientcmd.Load([]byte(text))
 	if err != nil {

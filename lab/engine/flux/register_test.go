@@ -94,7 +94,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("%+v", cfg)
 	}
 	if o.GetLabels()["reconcile.fluxcd.io/watch"] != "" {
-		t.Error("releases begin anew when a label changes")
+		t.Error("a label change restarts releases")
 	}
 	if ns := hub.Get(t, kube.Namespaces, "", "cluster-prod"); ns.GetLabels()[lab.LabelName] != "homelab" {
 		t.Errorf("%v", ns.GetLabels())
@@ -149,20 +149,20 @@ func TestRegisterChanges(t *testing.T) {
 	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"registration mended"}) {
+	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"registration repaired"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
 	vars(t, hub)
 }
 
-// The hub itself needs no kubeconfig; a cluster that only a proxy serves is asked by its own name.
+// The hub needs no kubeconfig; behind a proxy, the server name is the cluster's.
 func TestRegisterAddresses(t *testing.T) {
 	f, hub, _ := withProd(t)
 	if _, err := f.Register(t.Context(), lab.Registration{Cluster: "hub", Server: InCluster}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if o := hub.Get(t, kube.Secrets, "cluster-hub", lab.FluxKubeconfig); kube.SecretField(o, "value") != "" {
-		t.Error("a kubeconfig for the hub")
+		t.Error("hub has a kubeconfig")
 	}
 	reg := prod(nil)
 	reg.Server, reg.Via, reg.Proxy = "https://ABC.eks.amazonaws.com", "https://homelab-prod-control-plane:6443", "http://front:3128"
@@ -228,13 +228,13 @@ func TestAdmits(t *testing.T) {
 	allowed = false
 	admits("its account has no rights there")
 	allowed, refusal = true, apierrors.NewUnauthorized("x")
-	admits("its token is not known there")
+	admits("its token is unknown there")
 	refusal = errors.New("refused")
 	if _, err := f.Admits(t.Context(), "prod", &rest.Config{}); err == nil || !strings.HasPrefix(err.Error(), "cluster prod: ") {
 		t.Errorf("%v", err)
 	}
 	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
-	admits("its credentials are half written")
+	admits("its credentials are incomplete")
 	if why, err := f.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}

@@ -16,14 +16,14 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// traces are Flux's in the objects that it applies: its own, and Helm's where it was a release.
+// traces are Flux's traces in applied objects, and Helm's in those of releases.
 var traces = kube.Traces{
 	Labels:   []string{fromName, fromNamespace, "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
-	Beside:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
+	Shared:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
 	Managers: []string{"helm-controller", "kustomize-controller"},
 }
 
-// Retire removes Flux; see engine.Retirer. The namespaces that its releases made are noted in the spokes, as for their end.
+// Retire removes Flux; see engine.Retirer. Namespaces created by its releases are noted in the spokes, for their removal.
 func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
 	v, err := f.look(ctx)
 	if err == nil {
@@ -67,7 +67,7 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 	}.Run(ctx, f.hub, clients, p)
 }
 
-// noteAtHome keeps in lab's namespace of the cluster itself what is noted on a namespace that goes.
+// noteAtHome copies the note of a deleted namespace to lab's namespace in the cluster.
 func (f *Flux) noteAtHome(ctx context.Context) error {
 	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, lab.FluxNamespaceOf(f.home), metav1.GetOptions{})
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *Flux) noteAtHome(ctx context.Context) error {
 	return kube.NoteNamespaces(ctx, f.hub.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
 }
 
-// namespaces returns those that lab made for Flux and for clusters.
+// namespaces returns those that lab created for Flux and for clusters.
 func (f *Flux) namespaces(ctx context.Context) ([]string, error) {
 	list, err := f.hub.Dynamic.Resource(kube.Namespaces).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab})
 	if err != nil {
@@ -106,7 +106,7 @@ func (v view) releasesIn(spoke string) []helmv2.HelmRelease {
 	return list
 }
 
-// forgetReleases removes Helm's record of releases: what they consist of is nobody's now.
+// forgetReleases removes Helm's records of releases, whose objects are unmanaged from now on.
 func forgetReleases(ctx context.Context, c kube.Clients, releases []helmv2.HelmRelease) error {
 	for _, r := range releases {
 		secrets := c.Dynamic.Resource(kube.Secrets).Namespace(r.GetStorageNamespace())

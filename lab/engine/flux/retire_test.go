@@ -79,7 +79,7 @@ func TestRetire(t *testing.T) {
 	if o := hub.Get(t, helmReleases, "cluster-prod", "podinfo"); len(o.GetFinalizers()) > 0 {
 		t.Errorf("%v", o.GetFinalizers())
 	}
-	if got := hub.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"cluster-hers", "cluster-prod", "shop"}) { // registered makes cluster-prod as somebody else
+	if got := hub.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"cluster-hers", "cluster-prod", "shop"}) { // cluster-prod was created by another client
 		t.Errorf("namespaces %v", got)
 	}
 	if got := hub.Names(t, kube.CRDs, ""); !slices.Equal(got, []string{"fluxinstances.fluxcd.controlplane.io"}) {
@@ -134,6 +134,6 @@ func TestFleetRetire(t *testing.T) {
 	spoke.Refuse("list customresourcedefinitions", broken)
 	hub.ClearActions()
 	if err := fleet.Retire(t.Context(), map[string]*rest.Config{"prod": {Host: "https://prod"}}, func(string) {}); !errors.Is(err, broken) || len(hub.Writes()) > 0 {
-		t.Errorf("the hub's Flux goes before another's: %v", err)
+		t.Errorf("hub's Flux removed first: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// makeRoom makes the namespaces of clusters that the estate has and that are not registered: a root that meets none applies nothing at all, to no cluster.
-// It reports whether one was missing.
+// makeRoom creates the namespaces of unregistered clusters of the estate: a root with objects for a missing namespace applies nothing at all. It reports whether
+// any was missing.
 func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
 	made := false
 	for _, c := range clusters {
@@ -36,8 +36,7 @@ func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
 	return made, nil
 }
 
-// clearRoom removes the namespaces that makeRoom made for clusters that have left the estate: nobody registered them, and Git has nothing for them any more. It
-// reports whether there was one.
+// clearRoom deletes the namespaces that makeRoom created for clusters that were never registered and have left the estate. It reports whether it deleted any.
 func (f *Flux) clearRoom(ctx context.Context, clusters []string) (bool, error) {
 	if len(clusters) == 0 {
 		return false, nil
@@ -64,7 +63,7 @@ func (f *Flux) clearRoom(ctx context.Context, clusters []string) (bool, error) {
 	return cleared, nil
 }
 
-// inUse reports whether a cluster's namespace has its registration or anything to apply.
+// inUse reports whether a cluster's namespace contains its registration or objects to apply.
 func (f *Flux) inUse(ctx context.Context, namespace string) (bool, error) {
 	for _, r := range []schema.GroupVersionResource{kube.Secrets, kustomizations, helmReleases} {
 		list, err := f.hub.Dynamic.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
@@ -81,7 +80,7 @@ func (f *Flux) inUse(ctx context.Context, namespace string) (bool, error) {
 	return false, nil
 }
 
-// keep has Flux leave an object of the root as lab made it: a repository in bootstrap's layout holds it too, with the address that it has upstream.
+// keep protects an object of the root from Flux: a repository with bootstrap's layout contains it, too, with upstream's address.
 func (f *Flux) keep(o *unstructured.Unstructured) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, o.GetAnnotations())

@@ -23,16 +23,16 @@ import (
 const (
 	rootPart         = "root"
 	repositoriesPart = "repository"
-	chartsInterval   = "10m0s" // of index downloads; a push to the forge asks for one at once
+	chartsInterval   = "10m0s" // of index downloads; a push to the forge requests one at once
 )
 
-// rootKinds are the kinds of a root manifest: what `flux bootstrap` writes into gotk-sync.yaml.
+// rootKinds are the kinds allowed in a root manifest: those that `flux bootstrap` writes to gotk-sync.yaml.
 var rootKinds = map[string]schema.GroupVersionResource{
 	sourcev1.GitRepositoryKind: gitRepositories,
 	"Kustomization":            kustomizations,
 }
 
-// urlAnnotation says on a repository's objects where it is: a Git repository's Secret has no other place for it.
+// urlAnnotation is the address of a repository, which a Git repository's Secret lacks otherwise.
 const urlAnnotation = "lab.homelab/url"
 
 // ApplyRepositories applies the credentials of the lab's repositories and the chart sources, and describes the changes.
@@ -100,14 +100,14 @@ func (f *Flux) repository(r engine.Repository) []part {
 	return parts
 }
 
-// drop removes lab's objects of a part that are not kept ("secrets/estate"), and returns their names.
+// drop deletes lab's objects of a part except the kept ones ("secrets/estate"), and returns their names.
 func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVersionResource, kept map[string]bool) ([]string, error) {
 	var names []string
 	for _, r := range resources {
 		objects := f.hub.Dynamic.Resource(r).Namespace(f.namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + of})
 		if apierrors.IsNotFound(err) {
-			continue // not even the kind is there
+			continue // kind not installed
 		}
 		if err != nil {
 			return names, fmt.Errorf("%s: %w", r.Resource, err)
@@ -117,7 +117,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 			if kept[r.Resource+"/"+name] {
 				continue
 			}
-			if r == kustomizations { // what it applied stays: the next root keeps or removes it
+			if r == kustomizations { // applied objects stay, for the next root to keep or prune
 				orphan := []byte(`{"spec":{"deletionPolicy":"Orphan"}}`)
 				if _, err := objects.Patch(ctx, name, types.MergePatchType, orphan, metav1.PatchOptions{FieldManager: kube.FieldManager}); err != nil && !apierrors.IsNotFound(err) {
 					return names, kube.Wrap(r.Resource+" "+name, err)
@@ -134,7 +134,7 @@ func (f *Flux) drop(ctx context.Context, of string, resources []schema.GroupVers
 	return names, nil
 }
 
-// ApplyRoot applies the root objects, and reports whether that changed anything. Former roots are removed; what they applied remains.
+// ApplyRoot applies the root objects and reports whether anything changed. Former roots are removed; their objects stay.
 func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	parts, err := f.given(root)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	if made = made || cleared; err != nil {
 		return made, err
 	}
-	applied, err := f.beside().Apply(ctx, root.Beside)
+	applied, err := f.extras().Apply(ctx, root.Extra)
 	if applied = applied || made; err != nil {
 		return applied, err
 	}
@@ -171,7 +171,7 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return applied || len(dropped) > 0, err
 }
 
-// given is all that Flux is given of a root: how the cluster leads sources to the forge first.
+// given returns all objects of a root, the redirection of sources first.
 func (f *Flux) given(root engine.Root) ([]part, error) {
 	parts, err := f.root(root)
 	if err != nil || len(root.Mirrors) == 0 {
@@ -184,11 +184,11 @@ func (f *Flux) given(root engine.Root) ([]part, error) {
 	return append(f.mirrors(root), parts...), nil
 }
 
-func (f *Flux) beside() kube.Beside {
-	return kube.Beside{Hub: f.hub.Dynamic, Namespace: f.namespace, Lab: f.lab}
+func (f *Flux) extras() kube.Extras {
+	return kube.Extras{Hub: f.hub.Dynamic, Namespace: f.namespace, Lab: f.lab}
 }
 
-// root reads a root's objects, pointed at the lab's forge, and adds the Receiver of its webhooks.
+// root parses a root's objects, redirects them to the lab's forge, and adds the Receiver of its webhooks.
 func (f *Flux) root(root engine.Root) ([]part, error) {
 	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
@@ -223,7 +223,7 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 		key := lab.RepositoryKey(url)
 		if mirror, mirrored := mirrors[key]; mirrored {
 			spec["url"] = mirror
-			delete(spec, "secretRef") // upstream's; the mirror is public within the lab
+			delete(spec, "secretRef") // upstream's; within the lab the mirror is public
 			continue
 		}
 		if estate == "" {
@@ -239,7 +239,7 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 	return append(parts, f.receiver()), nil
 }
 
-// commitID matches what is no name of a branch.
+// commitID matches a revision that is not a branch.
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 func reference(revision string) map[string]any {
@@ -255,12 +255,12 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 	}
 	return schema.GroupVersionResource{}, &lab.Error{
 		Exit: lab.ExitInvalid, Code: "invalid_estate",
-		Message: fmt.Sprintf("the root's file holds a %s %q", o.GetKind(), o.GetName()),
-		Cure:    "it may hold GitRepositories and Kustomizations; put the rest into a folder that one of them applies",
+		Message: fmt.Sprintf("the root's file contains a %s %q", o.GetKind(), o.GetName()),
+		Cure:    "it may contain GitRepositories and Kustomizations; move others to a folder that one of them applies",
 	}
 }
 
-// Strayed describes what of the root and of the repositories is not as it was given. How the root's objects are is Git's business, which may hold them too.
+// Strayed describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, which may contain them.
 func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	for _, r := range repos {
@@ -279,11 +279,11 @@ func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	beside, err := f.beside().Strayed(ctx, root.Beside)
+	extra, err := f.extras().Strayed(ctx, root.Extra)
 	if err != nil {
 		return nil, err
 	}
-	lines = append(lines, beside...)
+	lines = append(lines, extra...)
 	parts, err := f.given(root)
 	if err != nil {
 		return nil, err

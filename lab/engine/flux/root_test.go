@@ -117,7 +117,7 @@ func TestApplyRootRevision(t *testing.T) {
 	}
 }
 
-// Former roots go, and what they applied stays.
+// Former roots are deleted; their objects stay.
 func TestApplyRootFormer(t *testing.T) {
 	f, hub, _ := newFake(t, kustomization("flux-system", "foreign", "", newCommit))
 	root := theRoot()
@@ -144,8 +144,8 @@ func TestApplyRootFormer(t *testing.T) {
 
 func TestApplyRootInvalid(t *testing.T) {
 	for manifest, want := range map[string]string{
-		"kind: Namespace\napiVersion: v1\nmetadata: {name: x}":                                   `the root's file holds a Namespace "x"`,
-		"kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1\nmetadata: {name: x}":       `the root's file holds a Kustomization "x"`,
+		"kind: Namespace\napiVersion: v1\nmetadata: {name: x}":                                   `the root's file contains a Namespace "x"`,
+		"kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1\nmetadata: {name: x}":       `the root's file contains a Kustomization "x"`,
 		"kind: Kustomization\napiVersion: kustomize.toolkit.fluxcd.io/v1\nmetadata: {name: one}": "root: kustomization one has no spec",
 		"a: [":  "root: ",
 		"# nil": "root: the manifest is empty",
@@ -228,7 +228,7 @@ func TestStrayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	stray()
-	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"url": "http://x"}}) // Git's business
+	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"url": "http://x"}}) // Git's concern
 	hub.Patch(t, helmRepositories, lab.FluxNamespace, "charts", map[string]any{"spec": map[string]any{"url": "http://x"}})
 	if err := hub.Resource(receivers).Namespace(lab.FluxNamespace).Delete(t.Context(), "lab-webhook", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -241,11 +241,11 @@ func TestStrayed(t *testing.T) {
 }
 
 // A root's extra objects are applied with it, and reported when missing.
-func TestApplyRootBeside(t *testing.T) {
+func TestApplyRootExtras(t *testing.T) {
 	f, hub, _ := newFake(t)
 	root := theRoot()
-	root.Beside = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
-		"name": "front", "namespace": lab.FluxNamespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.BesidePart},
+	root.Extra = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
+		"name": "front", "namespace": lab.FluxNamespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
 	}}}}
 	if lines, err := f.Strayed(t.Context(), root, nil); err != nil || lines[0] != "service front is gone" {
 		t.Errorf("%q, %v", lines, err)
@@ -254,14 +254,14 @@ func TestApplyRootBeside(t *testing.T) {
 		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || !changed {
 			t.Errorf("%t, %v", changed, err)
 		}
-		if got := hub.Names(t, kube.BesideKinds["Service"], lab.FluxNamespace); len(got) != want {
+		if got := hub.Names(t, kube.ExtraKinds["Service"], lab.FluxNamespace); len(got) != want {
 			t.Errorf("%q", got)
 		}
-		root.Beside = nil
+		root.Extra = nil
 	}
 }
 
-// Namespaces of clusters that were never registered go with them; those in use and those of others stay.
+// Namespaces of clusters that were never registered are deleted; those in use and foreign ones stay.
 func TestApplyRootClearsRoom(t *testing.T) {
 	const labels = "labels: {lab.homelab/name: homelab, lab.homelab/part: registration}"
 	rooms := ""

@@ -12,19 +12,19 @@ import (
 	"homelab/lab/engine"
 )
 
-// sight is what one Flux has at one moment.
+// sight is a snapshot of one Flux.
 type sight struct {
 	view
 	flux          *Flux
-	cluster       string // that it drives; empty for one that drives all of them
+	cluster       string // the only cluster that it manages; empty for all
 	registrations []engine.Registered
-	silent        error // why it could not be asked
+	silent        error // why it did not answer
 }
 
-// scene is what the Fluxes of a lab have at one moment: that of the hub first.
+// scene is a snapshot of every Flux of a lab, the hub's first.
 type scene []sight
 
-// scene looks at one Flux that drives every cluster.
+// scene observes a Flux that manages all clusters.
 func (f *Flux) scene(ctx context.Context, _ engine.Want) (scene, error) {
 	s, err := f.sight(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (f *Flux) scene(ctx context.Context, _ engine.Want) (scene, error) {
 	return scene{s}, nil
 }
 
-// sight reads everything once.
+// sight observes Flux once.
 func (f *Flux) sight(ctx context.Context) (sight, error) {
 	registrations, err := f.registrations(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *Flux) sight(ctx context.Context) (sight, error) {
 	return sight{view: v, flux: f, cluster: f.home, registrations: registrations}, err
 }
 
-// judge returns what is not as wanted, as of each Flux. What has not answered its asker counts for nothing; nil for no askers.
+// judge returns what is pending, per Flux. With askers, unanswered objects are pending.
 func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
 	switch len(s) {
 	case 0: // nothing was seen yet
@@ -81,7 +81,7 @@ func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
 	return list
 }
 
-// app returns an application, and what has it.
+// app returns an application, and the sight that contains it.
 func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
 	for _, one := range s {
 		if k, there := one.apps[name]; there {
@@ -91,7 +91,7 @@ func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
 	return kustomizev1.Kustomization{}, sight{}, false
 }
 
-// applications describes all of them, by name.
+// applications returns all applications, sorted by name.
 func (s scene) applications() []lab.Application {
 	list := []lab.Application{}
 	for _, one := range s {
@@ -101,7 +101,7 @@ func (s scene) applications() []lab.Application {
 	return list
 }
 
-// total is the number of applications that are waited for.
+// total returns the number of applications to wait for.
 func (s scene) total(want engine.Want) int {
 	n := 0
 	for _, one := range s {
@@ -119,7 +119,7 @@ func (s scene) total(want engine.Want) int {
 	return n
 }
 
-// standing sums up a scene.
+// standing summarises a scene.
 func (s scene) standing() engine.Standing {
 	st := engine.Standing{Applications: s.applications(), Settled: true}
 	for i, one := range s {
@@ -151,7 +151,7 @@ func (s scene) standing() engine.Standing {
 	return st
 }
 
-// settled returns the commit that a Flux's first root has applied, and whether all that apply others have done so.
+// settled returns the commit applied by the first root, and whether all layers have applied theirs.
 func (s sight) settled() (string, bool) {
 	if len(s.layers) == 0 || !s.flux.isRoot(s.layers[0]) {
 		return "", false

@@ -14,12 +14,12 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Watch reports every application, calls ready, and goes on reporting changes, in order, until ctx ends.
+// Watch reports every application, calls ready, and then reports each change in order until ctx ends.
 func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	return watch(ctx, f.scene, seen, ready)
 }
 
-// watch reports the applications of the Fluxes that see shows. Those of a cluster that does not answer stay as they were.
+// watch reports the applications of the scenes returned by see. Those of a cluster that does not answer are unchanged.
 func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, error), seen func(lab.Application, engine.Observed), ready func()) error {
 	type state struct {
 		lab.Application
@@ -55,12 +55,12 @@ func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, e
 	}
 }
 
-// definition is a digest of what is asked of an application.
+// definition returns a digest of an application's spec.
 func definition(k kustomizev1.Kustomization) string {
 	return kube.Digest(k.Spec, k.Labels, k.Finalizers)
 }
 
-// Registration returns what Flux knows of a cluster, as far as lab set it.
+// Registration returns the labels and annotations that lab set on a cluster's registration.
 func (f *Flux) Registration(ctx context.Context, cluster string) (engine.Registered, error) {
 	o, err := f.known(ctx, cluster)
 	if err != nil {

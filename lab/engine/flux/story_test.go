@@ -46,14 +46,14 @@ func TestMark(t *testing.T) {
 		t.Errorf("%q, %v", lines, err)
 	}
 	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"metadata": map[string]any{"labels": map[string]any{"hers": "y"}}})
-	if err := f.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"hers": &value}}); err == nil || err.Error() != "cluster prod: labels hers was set by somebody else" {
+	if err := f.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"hers": &value}}); err == nil || err.Error() != "cluster prod: labels hers was set by someone else" {
 		t.Errorf("%v", err)
 	}
 	if err := f.Mark(t.Context(), "nobody", engine.Marks{}); err == nil || !strings.Contains(err.Error(), "lab up registers it") {
 		t.Errorf("%v", err)
 	}
 	if _, err := f.Registration(t.Context(), "nobody"); err == nil {
-		t.Error("a registration of nobody")
+		t.Error("registration of unknown cluster")
 	}
 }
 
@@ -121,7 +121,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Watching begins when the API server answers, and not before.
+// ready is called only once the API server answers.
 func TestWatchLateAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, standing())
@@ -171,7 +171,7 @@ func TestInstallAndObserve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err := f.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "source-x has the token of a ServiceAccount that is gone" {
+	if s, err := f.Observe(t.Context()); err != nil || s.Ready || s.Waiting != "source-x has the token of a deleted ServiceAccount" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	r.state = helm.State{Status: "deployed", Revision: 1, Missing: []string{"secret lab-webhook"}}

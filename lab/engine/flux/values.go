@@ -10,14 +10,14 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// controller is a controller of Flux: its image, and where the chart's values have it.
+// controller is a controller of Flux: its image, and its key in the chart's values.
 type controller struct {
 	image, key string
 	args       []any
-	gates      []string // features to switch on
+	gates      []string // features to enable
 }
 
-// controllers are those of every lab.
+// controllers are the controllers of every lab.
 var controllers = []controller{
 	{"source-controller", "sourceController", []any{requeue}, nil},
 	{"kustomize-controller", "kustomizeController", []any{requeue, workers}, []string{"CancelHealthCheckOnNewRevision"}},
@@ -25,14 +25,14 @@ var controllers = []controller{
 	{"notification-controller", "notificationController", nil, nil},
 }
 
-// extras run where an estate asks for them.
+// extras are the optional controllers.
 var extras = []controller{
 	{lab.FluxImageReflector, "imageReflectionController", nil, nil},
 	{lab.FluxImageAutomation, "imageAutomationController", nil, nil},
 	{lab.FluxSourceWatcher, "sourceWatcher", []any{requeue}, nil},
 }
 
-// arguments are those beside the chart's own. What source-watcher makes is taken where it runs, as by `flux install --components-extra=source-watcher`.
+// arguments returns a controller's additional arguments. Artifacts are enabled with source-watcher, as by `flux install --components-extra=source-watcher`.
 func (c controller) arguments(extra []string) []any {
 	gates := c.gates
 	if len(gates) > 0 && slices.Contains(extra, lab.FluxSourceWatcher) {
@@ -44,10 +44,10 @@ func (c controller) arguments(extra []string) []any {
 	return append(slices.Clip(c.args), "--feature-gates="+strings.Join(gates, "=true,")+"=true")
 }
 
-// requeue has what waits for a source or for a dependency look again soon; Flux's 30 s suit clusters that are never started.
+// requeue shortens the interval for unmet dependencies; Flux's default of 30 s suits clusters that are never started.
 const requeue = "--requeue-dependency=2s"
 
-// workers is more than there are applications: each waits for its health in a worker, and those of a cluster that is off would hold up all others with Flux's four.
+// workers exceeds the number of applications: each waits for its health in a worker, so with Flux's default of four, those of a stopped cluster block all others.
 const workers = "--concurrent=100"
 
 func images() []string {
@@ -61,8 +61,8 @@ func images() []string {
 // Values returns lab's values for the flux2 chart of the Flux community, with over merged on top: maps by key, other values replaced; a null removes lab's
 // value, so that the chart's default applies.
 //
-// A commit that mends what is broken is taken up at once, and not when the wait for what is broken has run out (CancelHealthCheckOnNewRevision); a release that
-// failed is tried until it works (DefaultToRetryOnFailure).
+// A fix takes effect at once, not after the health check of the broken commit timed out (CancelHealthCheckOnNewRevision); a failed release is retried until it
+// succeeds (DefaultToRetryOnFailure).
 func Values(s engine.Settings, over map[string]any) map[string]any {
 	labels := map[string]any{lab.LabelName: s.Lab, lab.LabelPart: "engine"}
 	own := map[string]any{
@@ -104,7 +104,7 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 	return helm.Merge(own, over)
 }
 
-// nodePortService leads from a node to the receiver of webhooks, whose own Service is for ingresses.
+// nodePortService exposes the webhook receiver on nodes; its own Service is for ingresses.
 func nodePortService(labels map[string]any) map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Service", "metadata": ownMeta(receiverName, labels),

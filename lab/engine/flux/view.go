@@ -21,19 +21,19 @@ import (
 	"homelab/lab/engine"
 )
 
-// view is everything that was seen at one moment.
+// view is a snapshot of Flux's objects.
 type view struct {
-	home     string // the one cluster that Flux drives; empty where it drives all
+	home     string // the only cluster that Flux manages; empty for all
 	sources  map[types.NamespacedName]sourcev1.GitRepository
 	charts   map[types.NamespacedName]sourcev1.HelmChart
-	layers   []kustomizev1.Kustomization          // the roots, by name, and then what applies others
+	layers   []kustomizev1.Kustomization          // the roots, by name, then the other Kustomizations that apply Kustomizations
 	apps     map[string]kustomizev1.Kustomization // by application
 	releases map[types.NamespacedName]helmv2.HelmRelease
 
 	generated
 }
 
-// look reads everything once, in the order in which one follows from another. A kind that is not there yet has no objects.
+// look reads all objects once, dependents after their dependencies. A kind that is not installed has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
 	v := view{
 		home:    f.home,
@@ -65,12 +65,12 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	slices.SortFunc(v.layers, func(x, y kustomizev1.Kustomization) int {
 		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	for _, k := range v.layers { // a root that has releases itself is an application, too
+	for _, k := range v.layers { // a root with releases is also an application
 		if cluster, name := lab.FluxApplicationOf(f.home, k.Namespace, k.Name); f.home != "" && len(v.releasesOf(k)) > 0 {
 			v.apps[lab.ApplicationName(cluster, name)] = k
 		}
 	}
-	for _, r := range v.releases { // a Kustomization goes before the releases that it had, but for those that outlive it
+	for _, r := range v.releases { // a release may outlive its deleted Kustomization for a while
 		cluster, ok := lab.FluxClusterOf(r.Namespace)
 		name := lab.ApplicationName(cluster, r.Labels[fromName])
 		kept := r.Annotations[lab.FluxPrune] == "disabled" && r.DeletionTimestamp == nil
@@ -83,7 +83,7 @@ func (f *Flux) look(ctx context.Context) (view, error) {
 	return v, err
 }
 
-// clusterOf is the cluster that a Kustomization is for.
+// clusterOf returns the cluster of a Kustomization.
 func (v view) clusterOf(k kustomizev1.Kustomization) string {
 	cluster, _ := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
 	return cluster
@@ -122,11 +122,11 @@ func parse[T any](u *unstructured.Unstructured) (o T, err error) {
 	return o, nil
 }
 
-// commit is the Git commit of a revision, "main@sha1:4f2…"; empty for others.
+// commit returns the Git commit in a revision, "main@sha1:4f2…"; empty for others.
 func commit(revision string) string {
 	_, hash, ok := strings.Cut(revision, "@sha1:")
 	if !ok {
-		hash, _ = strings.CutPrefix(revision, "sha1:") // of a source that names a commit
+		hash, _ = strings.CutPrefix(revision, "sha1:") // the source references a commit
 		if hash == revision {
 			return ""
 		}
@@ -134,14 +134,14 @@ func commit(revision string) string {
 	return hash
 }
 
-// sourceOf is the Git repository that a Kustomization applies; false for other sources, or none yet.
+// sourceOf returns the Git repository that a Kustomization applies; false for other sources, or none yet.
 func (v view) sourceOf(k kustomizev1.Kustomization) (sourcev1.GitRepository, bool) {
 	ref := k.Spec.SourceRef
 	s, ok := v.sources[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
 	return s, ok && ref.Kind == sourcev1.GitRepositoryKind
 }
 
-// wanted is the commit that a source should be at: that of the estate, which the first root applies, the head of another repository, or whatever it has.
+// wanted returns the commit that a source should be at: the estate's for the first root's source, the head of another known repository, else its present one.
 func (v view) wanted(s sourcev1.GitRepository, want engine.Want) string {
 	if len(v.layers) > 0 && want.Revision != "" {
 		if estate, ok := v.sourceOf(v.layers[0]); ok && lab.RepositoryKey(estate.Spec.URL) == lab.RepositoryKey(s.Spec.URL) {
@@ -157,7 +157,7 @@ func (v view) wanted(s sourcev1.GitRepository, want engine.Want) string {
 	return has(s)
 }
 
-// follows reports whether a reference is to the head of a branch, which is the default one.
+// follows reports whether a reference is to the default branch.
 func follows(r *sourcev1.GitRepositoryRef, branch string) bool {
 	if r == nil {
 		return true
@@ -165,7 +165,7 @@ func follows(r *sourcev1.GitRepositoryRef, branch string) bool {
 	return r.Commit == "" && r.Tag == "" && r.SemVer == "" && (r.Name == "" || r.Name == "refs/heads/"+branch) && (r.Branch == "" || r.Branch == branch)
 }
 
-// has is the commit that a source was last fetched at.
+// has returns the last fetched commit of a source.
 func has(s sourcev1.GitRepository) string {
 	if s.Status.Artifact == nil {
 		return ""
@@ -173,7 +173,7 @@ func has(s sourcev1.GitRepository) string {
 	return commit(s.Status.Artifact.Revision)
 }
 
-// parent is the Kustomization that applies an object; false for a root, and for what has lost its own.
+// parent returns the Kustomization that applied an object; false for roots and orphans.
 func (v view) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
 	at := types.NamespacedName{Namespace: o.GetLabels()[fromNamespace], Name: o.GetLabels()[fromName]}
 	i := slices.IndexFunc(v.layers, func(l kustomizev1.Kustomization) bool { return keyOf(&l) == at })

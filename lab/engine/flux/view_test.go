@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A release that outlives its Kustomization is no application; one that goes after it still is.
+// A release that outlives its Kustomization on purpose is not an application; one that terminates later still is.
 func TestLookOrphan(t *testing.T) {
 	release := func(name, more string) string {
 		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: cluster-dev" + more +

@@ -9,7 +9,7 @@ import (
 	"homelab/lab"
 )
 
-// receiverName is of the Receiver of the forge's webhooks, and of the Secret that these are signed with, which is in lab's values.
+// receiverName is the name of the forge's Receiver, and of its Secret in lab's values.
 const receiverName = "lab-webhook"
 
 // webhookPath returns the path that notification-controller serves a Receiver under.
@@ -18,11 +18,11 @@ func webhookPath(secret, namespace string) string {
 	return r.GetWebhookPath(secret)
 }
 
-// receiver has each push to the forge read at once. Gitea signs as GitHub does. A push may be a chart's, whose new version only the index has.
+// receiver makes Flux read each push to the forge at once. Gitea signs like GitHub. A push may be a chart's, so chart indices are included.
 func (f *Flux) receiver() part {
 	var resources []any
 	for _, kind := range []string{sourcev1.GitRepositoryKind, sourcev1.HelmRepositoryKind} {
-		for _, by := range [][2]string{{lab.LabelName, f.lab}, {fromNamespace, f.namespace}} { // lab's own, and what Git has
+		for _, by := range [][2]string{{lab.LabelName, f.lab}, {fromNamespace, f.namespace}} { // lab's own objects and those from Git
 			resources = append(resources, map[string]any{
 				"apiVersion": sourcev1.GroupVersion.String(), "kind": kind, "name": "*", "matchLabels": map[string]any{by[0]: by[1]},
 			})

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// applyCRDs applies the files of a chart's crds/ folder, each of one or more documents.
+// applyCRDs applies the files of a chart's crds/ folder.
 func (c *Client) applyCRDs(ctx context.Context, crds []chart.CRD) error {
 	resource := c.crds.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for _, file := range crds {

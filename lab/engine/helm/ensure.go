@@ -15,22 +15,22 @@ import (
 	"homelab/lab"
 )
 
-// Release is what a release should be.
+// Release is the wanted state of a release.
 type Release struct {
 	Name      string
 	Namespace string // must exist
 	Chart     lab.Chart
 	Values    map[string]any
 	Labels    map[string]string // further labels of the release record
-	NoHooks   bool              // the chart's hooks are not run
+	NoHooks   bool              // do not run the chart's hooks
 }
 
-// Inputs is the digest of everything a release is made from. It is short enough for a label.
+// Inputs returns a digest of a release's chart and values, short enough for a label.
 func Inputs(chart lab.Chart, values map[string]any) (string, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	// encoding/json sorts the keys of maps, so equal values give equal bytes.
+	// encoding/json sorts the keys of maps.
 	b, err := json.Marshal(struct {
 		Name, Version, Digest string
 		Values                map[string]any
@@ -42,18 +42,18 @@ func Inputs(chart lab.Chart, values map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:20]), nil
 }
 
-// Result is what Ensure did.
+// Result is the result of Ensure.
 type Result struct {
 	State
 	Changed bool
-	Reason  string // why, in words; empty when nothing changed
-	// Replaced are the objects of the revision before that were missing, and were made again.
+	Reason  string // empty if nothing changed
+	// Replaced are the missing objects of the previous revision, which were recreated.
 	Replaced []string
 }
 
-// Ensure makes a release so. It compares digests, not manifests, so a release that is as it should be costs one read.
+// Ensure installs or upgrades a release if needed. It compares digests, not manifests, so that an up-to-date release costs one read.
 //
-// Helm goes on in the background when its context ends, so a call in flight is left to finish and ctx is heeded between calls.
+// Helm continues in the background when its context ends, so ctx is only checked between calls.
 func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Result, error) {
 	inputs, err := Inputs(want.Chart, want.Values)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	labels[lab.LabelInputs] = inputs
 
 	inFlight := context.WithoutCancel(ctx)
-	given := clone(want.Values) // Helm may write into what it is given
+	given := clone(want.Values) // Helm may modify it
 	if last == nil {
 		p(fmt.Sprintf("%s %s: installing", want.Chart.Name, want.Chart.Version))
 		in := action.NewInstall(c.cfg)
@@ -125,7 +125,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	up.Timeout = hookTimeout
 	up.SkipCRDs, up.DisableHooks = true, want.NoHooks
 	up.DisableOpenAPIValidation = true
-	up.ResetValues = true // the values given are all of them
+	up.ResetValues = true // use exactly the given values
 	up.MaxHistory = history
 	up.Labels = labels
 	up.Description = "upgraded by lab: " + reason
@@ -136,7 +136,7 @@ func (c *Client) Ensure(ctx context.Context, want Release, p lab.Progress) (Resu
 	return Result{State: stateOf(rel), Changed: true, Reason: reason, Replaced: have.Missing}, nil
 }
 
-// reason says why a release must be upgraded; empty when it is as it should be.
+// reason returns why a release must be upgraded, or "".
 func (c *Client) reason(last *release.Release, want Release, inputs string) string {
 	have := stateOf(last)
 	switch {
@@ -145,15 +145,15 @@ func (c *Client) reason(last *release.Release, want Release, inputs string) stri
 	case have.Inputs == inputs:
 		return ""
 	case have.Inputs == "":
-		return "lab did not make the last revision"
+		return "the last revision is not lab's"
 	case have.Chart != want.Chart.Version:
 		return fmt.Sprintf("chart %s -> %s", have.Chart, want.Chart.Version)
 	}
 	return "chart or values changed"
 }
 
-// settle turns a revision that a killed run left half made into a failed one. Helm upgrades from a failed revision, creating what is missing and patching
-// what is there, but refuses to touch a pending one. Nothing is uninstalled for that, so no CustomResourceDefinition goes, nor what is in it.
+// settle marks an incomplete revision of a killed run as failed. Helm upgrades from a failed revision, creating missing objects and patching others, but refuses to
+// upgrade a pending one. Nothing is uninstalled for that, so that no CustomResourceDefinition and its objects are lost.
 func (c *Client) settle(last *release.Release) error {
 	switch last.Info.Status {
 	case release.StatusDeployed, release.StatusFailed, release.StatusSuperseded:

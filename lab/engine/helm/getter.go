@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// getter is the RESTClientGetter that Helm asks for, made from a rest.Config instead of files and environment.
+// getter is Helm's RESTClientGetter for a rest.Config, without files and environment.
 type getter struct {
 	config    *rest.Config
 	namespace string
@@ -23,7 +23,7 @@ type getter struct {
 func newGetter(cfg *rest.Config, namespace string) (*getter, error) {
 	c := rest.CopyConfig(cfg)
 	c.WarningHandler = rest.NoWarnings{}
-	c.QPS = -1 // a chart is some fifty objects; client-go's five a second would be the longest part of an install
+	c.QPS = -1 // a chart has some fifty objects; client-go's five requests a second would dominate an install
 	d, err := discovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("helm: %w", err)

@@ -1,5 +1,4 @@
-// Package helm keeps one Helm release as it should be, through the Helm SDK: installed when absent, upgraded when its chart or values changed, mended
-// when a killed run left it half made, and untouched otherwise.
+// Package helm manages a Helm release through the Helm SDK: it installs or upgrades it if needed, and repairs it after a killed run.
 package helm
 
 import (
@@ -22,23 +21,23 @@ import (
 	"homelab/lab"
 )
 
-// history is how many revisions Helm keeps: enough to look back, few enough that reading the last one stays cheap.
+// history is the number of revisions that Helm keeps: enough to look back, few enough to keep reading the last one cheap.
 const history = 3
 
-// hookTimeout bounds a chart's hooks, which Helm itself waits for.
+// hookTimeout bounds a chart's hooks, which Helm waits for.
 const hookTimeout = 5 * time.Minute
 
-// Client works on the releases of one namespace.
+// Client manages the releases of one namespace.
 type Client struct {
 	cfg  *action.Configuration
 	crds dynamic.Interface
-	// newest returns the number of a release's last revision, 0 when there is none. A revision of Argo CD is 3.6 MB of JSON, which costs a tenth of a second
-	// to decode, and Helm's own Last decodes all of them.
+	// newest returns the number of a release's last revision, or 0. A revision of Argo CD is 3.6 MB of JSON, which takes a tenth of a second to decode, and
+	// Helm's own Last decodes all of them.
 	newest func(ctx context.Context, name string) (int, error)
 	list   func(ctx context.Context, kind schema.GroupVersionKind) (map[types.NamespacedName]bool, error)
 }
 
-// New returns a client for the namespace. Nothing is read from the environment or from a kubeconfig, and nothing is printed.
+// New returns a client for a namespace. It reads neither the environment nor a kubeconfig, and prints nothing.
 func New(cfg *rest.Config, namespace string) (*Client, error) {
 	g, err := newGetter(cfg, namespace)
 	if err != nil {
@@ -59,7 +58,7 @@ func New(cfg *rest.Config, namespace string) (*Client, error) {
 	return &Client{cfg: ac, crds: crds, newest: newestOf(records, namespace), list: listOf(records)}, nil
 }
 
-// newestOf reads the labels of the Secrets that Helm keeps its revisions in.
+// newestOf reads the labels of the Secrets in which Helm stores revisions.
 func newestOf(records metadata.Interface, namespace string) func(context.Context, string) (int, error) {
 	secrets := records.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace)
 	return func(ctx context.Context, name string) (int, error) {
@@ -77,23 +76,23 @@ func newestOf(records metadata.Interface, namespace string) func(context.Context
 	}
 }
 
-// State is what is seen of a release. The zero value means that there is none.
+// State is the observed state of a release. The zero value means not installed.
 type State struct {
-	Status   string // Helm's own word: deployed, failed, pending-install, ...
+	Status   string // by Helm: deployed, failed, pending-install, ...
 	Revision int
-	Inputs   string // digest of the chart and values of the last revision; empty when lab did not make it
+	Inputs   string // digest of the last revision's chart and values; empty if it is not lab's
 	Chart    string // chart version
 	App      string // application version of the chart, "v3.2.11"
 	// Workloads are the Deployments and StatefulSets of the last revision, as "Deployment/server".
 	Workloads []string
-	// Missing are the objects of the last revision that somebody removed, as "secret NAME".
+	// Missing are deleted objects of the last revision, as "secret NAME".
 	Missing []string
 }
 
-// Deployed reports whether the last revision was applied to its end.
+// Deployed reports whether the last revision was fully applied.
 func (s State) Deployed() bool { return s.Status == release.StatusDeployed.String() }
 
-// Observe reads the last revision of a release. It renders nothing.
+// Observe reads the last revision of a release, without rendering.
 func (c *Client) Observe(ctx context.Context, name string) (State, error) {
 	rel, err := c.last(ctx, name)
 	if err != nil || rel == nil {
@@ -108,7 +107,7 @@ func (c *Client) observe(ctx context.Context, rel *release.Release) (s State, er
 	return s, err
 }
 
-// last returns nil when there is no release.
+// last returns the last revision of a release, or nil.
 func (c *Client) last(ctx context.Context, name string) (*release.Release, error) {
 	version, err := c.newest(ctx, name)
 	if err != nil {
@@ -135,11 +134,11 @@ func stateOf(rel *release.Release) State {
 	return s
 }
 
-// workloads names the objects of a rendered manifest that run pods for good.
+// workloads returns the long-running workloads of a rendered manifest.
 func workloads(manifest string) []string {
 	var names []string
 	for _, doc := range splitYAML(manifest) {
-		// Decoding every document of a chart costs tens of milliseconds; most are of no interest.
+		// Decoding every document of a chart takes tens of milliseconds.
 		if !strings.Contains(doc, "\nkind: Deployment") && !strings.Contains(doc, "\nkind: StatefulSet") {
 			continue
 		}
@@ -159,7 +158,7 @@ func workloads(manifest string) []string {
 	return names
 }
 
-// splitYAML cuts a stream of documents at its separators.
+// splitYAML splits a stream of documents.
 func splitYAML(stream string) []string {
 	var docs []string
 	for doc := range strings.SplitSeq("\n"+stream, "\n---") {

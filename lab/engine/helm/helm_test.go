@@ -29,7 +29,7 @@ import (
 	"homelab/lab"
 )
 
-// fakeKube is Helm's cluster: it remembers what was asked, and can be told to fail or to run something in the middle of a call.
+// fakeKube is Helm's cluster. It records calls, and can fail or run a function during one.
 type fakeKube struct {
 	kubefake.PrintingKubeClient
 	calls  []string
@@ -61,7 +61,7 @@ func (k *fakeKube) Delete(r kube.ResourceList) (*kube.Result, []error) {
 type fixture struct {
 	*Client
 	kube *fakeKube
-	gone string // an object of the release that somebody removed, as "web"
+	gone string // a deleted object of the release, such as "web"
 	crds *dynamicfake.FakeDynamicClient
 	want Release
 }
@@ -119,7 +119,7 @@ func newestIn(mem *driver.Memory) func(context.Context, string) (int, error) {
 	}
 }
 
-// pack makes testdata/small a .tgz.
+// pack packs testdata/small into a .tgz.
 func pack(t *testing.T) string {
 	t.Helper()
 	c, err := loader.LoadDir("testdata/small")
@@ -142,7 +142,7 @@ func (f *fixture) ensure(t *testing.T) Result {
 	return res
 }
 
-func TestEnsureInstallsAndThenLeavesAlone(t *testing.T) {
+func TestEnsureInstall(t *testing.T) {
 	f := newFixture(t)
 	f.want.Labels = map[string]string{lab.LabelName: "homelab"}
 	if s, err := f.Observe(t.Context(), "argocd"); err != nil || s.Revision != 0 || s.Deployed() {
@@ -160,7 +160,7 @@ func TestEnsureInstallsAndThenLeavesAlone(t *testing.T) {
 		t.Errorf("labels %v", last.Labels)
 	}
 
-	// Nothing is loaded or rendered when nothing changed: the archive may be gone.
+	// Without a change nothing is loaded or rendered: the archive may be gone.
 	if err := os.Remove(f.want.Chart.Archive); err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +170,11 @@ func TestEnsureInstallsAndThenLeavesAlone(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 	if len(f.kube.calls) != calls {
-		t.Errorf("calls for nothing: %v", f.kube.calls[calls:])
+		t.Errorf("calls without a change: %v", f.kube.calls[calls:])
 	}
 }
 
-func TestEnsureUpgradesForItsReasons(t *testing.T) {
+func TestEnsureUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Release)
 		gone   string
@@ -202,7 +202,7 @@ func TestEnsureUpgradesForItsReasons(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 			if !slices.ContainsFunc(progress, func(s string) bool { return strings.Contains(s, tc.reason) }) {
-				t.Errorf("the reason was not progress: %v", progress)
+				t.Errorf("progress lacks the reason: %v", progress)
 			}
 			f.gone = ""
 			if again, err := f.Ensure(t.Context(), f.want, func(string) {}); err != nil || again.Changed {
@@ -212,7 +212,7 @@ func TestEnsureUpgradesForItsReasons(t *testing.T) {
 	}
 }
 
-// A killed run leaves any of these. Whatever it was, the release is gone on with and nothing is deleted.
+// A killed run leaves any of these. The release is resumed, and nothing is deleted.
 func TestEnsureRecovers(t *testing.T) {
 	for _, status := range []release.Status{
 		release.StatusPendingInstall, release.StatusPendingUpgrade, release.StatusPendingRollback,
@@ -221,7 +221,7 @@ func TestEnsureRecovers(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			name := string(status) + " after a good revision"
 			if first {
-				name = string(status) + " of the first revision"
+				name = string(status) + " as the first revision"
 			}
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t)
@@ -253,14 +253,14 @@ func TestEnsureRecovers(t *testing.T) {
 					t.Errorf("something was deleted: %v", f.kube.calls)
 				}
 				if f.ensure(t).Changed {
-					t.Error("still not settled")
+					t.Error("still pending")
 				}
 			})
 		}
 	}
 }
 
-func TestEnsureGoesOnAfterAFailure(t *testing.T) {
+func TestEnsureAfterFailure(t *testing.T) {
 	f := newFixture(t)
 	f.kube.fail = errors.New("the API server went away")
 	if _, err := f.Ensure(t.Context(), f.want, func(string) {}); err == nil || !strings.Contains(err.Error(), "went away") {
@@ -275,13 +275,13 @@ func TestEnsureGoesOnAfterAFailure(t *testing.T) {
 	}
 }
 
-// Helm goes on in the background when its context ends, and would write after lab has said that it stopped.
-func TestEnsureLetsACallInFlightFinish(t *testing.T) { synctest.Test(t, letsACallInFlightFinish) }
+// Helm continues in the background when its context ends, and would write after lab reported that it stopped.
+func TestEnsureCancelled(t *testing.T) { synctest.Test(t, ensureCancelled) }
 
-func letsACallInFlightFinish(t *testing.T) {
+func ensureCancelled(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.kube.during = func() { cancel(); synctest.Wait() } // who would end early has ended
+	f.kube.during = func() { cancel(); synctest.Wait() } // a call that ended early would have returned
 	res, err := f.Ensure(ctx, f.want, func(string) {})
 	if err != nil || !res.Deployed() {
 		t.Errorf("%+v, %v", res, err)
@@ -289,14 +289,14 @@ func letsACallInFlightFinish(t *testing.T) {
 	f.kube.during = nil
 	f.want.Values = map[string]any{"replicas": 3}
 	if _, err := f.Ensure(ctx, f.want, func(string) {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call began after the end: %v", err)
+		t.Errorf("call after the end: %v", err)
 	}
 	if s, _ := f.Observe(t.Context(), "argocd"); s.Revision != 1 {
 		t.Errorf("revision %d", s.Revision)
 	}
 }
 
-func TestEnsureAppliesResourceDefinitionsAtEachChange(t *testing.T) {
+func TestEnsureCRDs(t *testing.T) {
 	f := newFixture(t)
 	f.ensure(t)
 	f.ensure(t)
@@ -310,7 +310,7 @@ func TestEnsureAppliesResourceDefinitionsAtEachChange(t *testing.T) {
 	}
 }
 
-func TestEnsureKeepsLittleHistory(t *testing.T) {
+func TestEnsureHistory(t *testing.T) {
 	f := newFixture(t)
 	for i := range 6 {
 		f.want.Values = map[string]any{"replicas": i}
@@ -328,8 +328,8 @@ func TestEnsureKeepsLittleHistory(t *testing.T) {
 	}
 }
 
-// The caller keeps its values and makes their digest again.
-func TestEnsureLeavesTheValuesAlone(t *testing.T) {
+// The caller reuses its values.
+func TestEnsureKeepsValues(t *testing.T) {
 	f := newFixture(t)
 	f.want.Values = map[string]any{"replicas": 1, "global": map[string]any{"a": map[string]any{"b": 1}}}
 	before, _ := Inputs(f.want.Chart, f.want.Values)
@@ -354,21 +354,21 @@ func TestInputs(t *testing.T) {
 	moved := chart
 	moved.Archive = "/elsewhere"
 	if got, _ := Inputs(moved, maps.Clone(values)); got != base {
-		t.Error("the place of the archive counts")
+		t.Error("digest depends on the archive's path")
 	}
 	if got, _ := Inputs(chart, map[string]any{"b": 1, "a": map[string]any{"y": true, "x": "2"}}); got == base {
-		t.Error("a value below does not count")
+		t.Error("digest ignores nested values")
 	}
 	empty, _ := Inputs(chart, map[string]any{})
 	if none, _ := Inputs(chart, nil); none != empty {
 		t.Error("no values and empty values differ")
 	}
 	if _, err := Inputs(chart, map[string]any{"f": func() {}}); err == nil {
-		t.Error("a value that cannot be written was accepted")
+		t.Error("unencodable value was accepted")
 	}
 }
 
-func TestEnsureSaysWhichChartCannotBeRead(t *testing.T) {
+func TestEnsureUnreadableChart(t *testing.T) {
 	f := newFixture(t)
 	f.want.Chart.Archive = filepath.Join(t.TempDir(), "none.tgz")
 	if _, err := f.Ensure(t.Context(), f.want, func(string) {}); err == nil || !strings.Contains(err.Error(), "chart small 1.0.0") {

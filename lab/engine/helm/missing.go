@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one of a release, as its manifest names it.
+// object identifies an object of a manifest.
 type object struct {
 	kind schema.GroupVersionKind
-	name types.NamespacedName // without a namespace where the manifest has none
+	name types.NamespacedName // namespace as in the manifest, may be empty
 }
 
 func (o object) String() string { return strings.ToLower(o.kind.Kind) + " " + o.name.Name }
 
-// missing names the objects of a release that are not in the cluster: somebody removed them since it was applied.
+// missing returns the objects of a release that were deleted from the cluster.
 func (c *Client) missing(ctx context.Context, rel *release.Release) ([]string, error) {
 	want := objects(rel.Manifest)
 	if rel.Chart != nil {
@@ -54,7 +54,7 @@ func (c *Client) missing(ctx context.Context, rel *release.Release) ([]string, e
 				if namespace == "" {
 					namespace = rel.Namespace
 				}
-				if !have[types.NamespacedName{Namespace: namespace, Name: o.name.Name}] && !have[types.NamespacedName{Name: o.name.Name}] { // of the whole cluster
+				if !have[types.NamespacedName{Namespace: namespace, Name: o.name.Name}] && !have[types.NamespacedName{Name: o.name.Name}] { // cluster-scoped
 					gone = append(gone, o.String())
 				}
 			}
@@ -68,10 +68,10 @@ func (c *Client) missing(ctx context.Context, rel *release.Release) ([]string, e
 	return gone, nil
 }
 
-// listOf lists the objects of a kind that are there, of all namespaces, by their metadata alone; none of a kind that the cluster does not know.
+// listOf lists the objects of a kind in all namespaces by their metadata; none of an unknown kind.
 func listOf(client metadata.Interface) func(context.Context, schema.GroupVersionKind) (map[types.NamespacedName]bool, error) {
 	return func(ctx context.Context, kind schema.GroupVersionKind) (map[types.NamespacedName]bool, error) {
-		resource, _ := meta.UnsafeGuessKindToResource(kind) // what kinds are called is a convention that all of Kubernetes keeps
+		resource, _ := meta.UnsafeGuessKindToResource(kind) // all of Kubernetes follows the naming convention
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
@@ -87,8 +87,8 @@ func listOf(client metadata.Interface) func(context.Context, schema.GroupVersion
 	}
 }
 
-// objects are those of a rendered manifest. Decoding every document of a chart costs tens of milliseconds, so they are known by their lines where those are
-// written as most charts do.
+// objects returns the objects of a rendered manifest. Decoding every document of a chart takes tens of milliseconds, so that documents in the usual form are scanned
+// by line.
 func objects(manifest string) []object {
 	var list []object
 	for _, doc := range splitYAML(manifest) {
@@ -101,14 +101,14 @@ func objects(manifest string) []object {
 			apiVersion, kind, name, namespace = o.APIVersion, o.Kind, o.Name, o.Namespace
 		}
 		if kind == "" || name == "" {
-			continue // nothing but comments, or a name that the API server makes up
+			continue // only comments, or a generated name
 		}
 		list = append(list, object{schema.FromAPIVersionAndKind(apiVersion, kind), types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 	return list
 }
 
-// head reads the lines that name an object; what is not there is empty.
+// head scans the lines that identify an object; missing ones are empty.
 func head(doc string) (apiVersion, kind, name, namespace string) {
 	inMetadata := false
 	for line := range strings.Lines(doc) {
@@ -134,7 +134,7 @@ func head(doc string) (apiVersion, kind, name, namespace string) {
 	return apiVersion, kind, name, namespace
 }
 
-// scalar is the plain or quoted value of a line; empty where it is anything else.
+// scalar returns the plain or quoted value of a line; empty for others.
 func scalar(line string) string {
 	_, value, _ := strings.Cut(line, ": ")
 	value, _, _ = strings.Cut(strings.TrimSpace(value), " #")

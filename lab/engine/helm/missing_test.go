@@ -68,7 +68,7 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// A kind that is gone with its definition has no objects, and one that is being removed counts no more.
+// A kind without a definition has no objects, and terminating objects do not count.
 func TestListOf(t *testing.T) {
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {

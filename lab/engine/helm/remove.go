@@ -7,7 +7,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 )
 
-// Remove uninstalls a release. One that is absent is no error; one that was uninstalled in part is uninstalled to the end.
+// Remove uninstalls a release, completing an interrupted uninstall. A missing release is not an error.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	last, err := c.last(ctx, name)
 	if last == nil || err != nil {
@@ -15,7 +15,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 	}
 	un := action.NewUninstall(c.cfg)
 	un.IgnoreNotFound = true
-	un.DisableHooks = true // they would run the images of a chart that is on its way out
+	un.DisableHooks = true // they would run images of a removed chart
 	un.Timeout = hookTimeout
 	un.DeletionPropagation = "background"
 	if _, err := un.Run(name); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SplitRef splits repository:tag; a colon before the last slash belongs to a registry's port.
+// SplitRef splits repository:tag; a colon before the last slash is a registry's port.
 func SplitRef(ref string) (repository, tag string) {
 	i := strings.LastIndex(ref, ":")
 	if i < 0 || strings.Contains(ref[i:], "/") {

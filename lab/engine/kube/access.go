@@ -29,7 +29,7 @@ const tokenWithin = 30 * time.Second
 // Access is an engine's account in a spoke.
 type Access struct {
 	Account string         // ServiceAccount in SpokeNamespace
-	Labels  map[string]any // on everything of it
+	Labels  map[string]any // of all its objects
 }
 
 func (x Access) token() string { return x.Account + "-token" }
@@ -37,14 +37,14 @@ func (x Access) token() string { return x.Account + "-token" }
 // Binding is the name of the account's ClusterRoleBinding.
 func (x Access) Binding() string { return "lab-" + x.Account }
 
-// Credential is how an engine enters a spoke.
+// Credential is an engine's credential for a spoke.
 type Credential struct {
 	Token string
 	CA    []byte // PEM
 }
 
-// Ensure makes the account where it is missing, with all rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
-// sleep for weeks; it ends with the cluster. made reports whether anything had to be made or mended. SpokeNamespace must exist.
+// Ensure creates the account if missing, with all rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
+// be stopped for weeks; it ends with the cluster. made reports whether anything was created or repaired. SpokeNamespace must exist.
 func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Credential, made bool, err error) {
 	account := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ServiceAccount",
@@ -86,7 +86,7 @@ func readCredential(o *unstructured.Unstructured) (Credential, bool) {
 	return c, c.Token != "" && len(c.CA) > 0
 }
 
-// awaitToken watches until the token controller has filled the Secret.
+// awaitToken watches the Secret until the token controller has filled it.
 func (x Access) awaitToken(ctx context.Context, spoke dynamic.Interface) (Credential, error) {
 	start := time.Now()
 	within, cancel := context.WithTimeout(ctx, tokenWithin)
@@ -124,10 +124,10 @@ func (x Access) awaitToken(ctx context.Context, spoke dynamic.Interface) (Creden
 	return Credential{}, fmt.Errorf("%w for %s/%s in %s", ErrNoToken, SpokeNamespace, x.Account, time.Since(start).Round(time.Second))
 }
 
-// ErrNoToken says that the token controller did not answer.
+// ErrNoToken means that the token controller did not answer.
 var ErrNoToken = errors.New("no token was issued")
 
-// Revoke removes the account from a spoke, and leaves lab's namespace.
+// Revoke deletes the account from a spoke, but not lab's namespace.
 func (x Access) Revoke(ctx context.Context, spoke dynamic.Interface) error {
 	for _, part := range []struct {
 		resource        schema.GroupVersionResource

@@ -12,11 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admissionWithin bounds the one request of Refusal.
+// admissionWithin bounds the request of Refusal.
 const admissionWithin = 10 * time.Second
 
-// Refusal asks a cluster whether it admits a credential with all rights, and returns why not; empty if it does. spoke leads into the cluster from here. It
-// changes nothing.
+// Refusal reports why a cluster rejects a credential with all rights, or "" if it accepts it. spoke reaches the cluster from here.
 func Refusal(ctx context.Context, connect func(*rest.Config) (Clients, error), spoke *rest.Config, cred Credential) (string, error) {
 	as := rest.AnonymousClientConfig(spoke)
 	as.BearerToken, as.CAData, as.CAFile = cred.Token, cred.CA, ""
@@ -32,9 +31,9 @@ func Refusal(ctx context.Context, connect func(*rest.Config) (Clients, error), s
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "its token is not known there", nil
+		return "its token is unknown there", nil
 	case errors.As(err, &untrusted):
-		return "its certificate is of another cluster", nil
+		return "its certificate is another cluster's", nil
 	case apierrors.IsForbidden(err), err == nil && !review.Status.Allowed:
 		return "its account has no rights there", nil
 	}

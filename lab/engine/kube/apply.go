@@ -1,5 +1,4 @@
-// Package kube holds what engines do to the API servers of clusters: server-side apply that touches nothing where nothing differs, namespaces, Secrets,
-// and access for an engine.
+// Package kube contains the Kubernetes operations shared by engines: server-side apply without no-op writes, namespaces, Secrets, and an engine's access.
 package kube
 
 import (
@@ -20,8 +19,8 @@ import (
 // FieldManager owns the fields that lab applies.
 const FieldManager = "lab"
 
-// Apply server-side applies an object and returns it as it was, nil if absent, and as it is. An object that needs no change is only read: its
-// resourceVersion stays, and no admission webhook is called.
+// Apply server-side applies an object and returns it before, nil if absent, and after. An unchanged object is only read: its resourceVersion stays, and no
+// admission webhook is called.
 func Apply(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	before, same, err := Compare(ctx, client, resource, want)
 	if err != nil || same {
@@ -35,7 +34,7 @@ func Apply(ctx context.Context, client dynamic.Interface, resource schema.GroupV
 	return before, after, nil
 }
 
-// Compare returns an object as it is, nil when it is not there, and whether that is as it should be.
+// Compare returns the present object, nil if absent, and whether it is as wanted.
 func Compare(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, want *unstructured.Unstructured) (have *unstructured.Unstructured, same bool, err error) {
 	objects, name := Place(client, resource, want)
 	have, err = objects.Get(ctx, want.GetName(), metav1.GetOptions{})
@@ -48,7 +47,7 @@ func Compare(ctx context.Context, client dynamic.Interface, resource schema.Grou
 	return have, covers(have.Object, want.Object) && !leftover(have, want), nil
 }
 
-// Place returns the client for an object, and its name for messages.
+// Place returns the client of an object, and its name for messages.
 func Place(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
 	name := strings.ToLower(o.GetKind()) + " " + o.GetName()
 	if ns := o.GetNamespace(); ns != "" {
@@ -57,7 +56,7 @@ func Place(client dynamic.Interface, resource schema.GroupVersionResource, o *un
 	return client.Resource(resource), name
 }
 
-// Changed reports whether applying made a difference to anything that lab or Git could have asked for.
+// Changed reports whether an apply changed anything but server-managed fields.
 func Changed(before, after *unstructured.Unstructured) bool {
 	if before == nil {
 		return true
@@ -116,12 +115,12 @@ func leftover(live, want *unstructured.Unstructured) bool {
 		}
 		return !within(owned, want.Object)
 	}
-	// Never applied by lab, so that it owns no fields yet; an apply makes it the owner.
+	// Never applied by lab, so it owns no fields yet; an apply makes it the owner.
 	return true
 }
 
-// within reports whether want has every owned field ("f:metadata" -> "f:labels" -> "f:x"). List items always count as present, since covers compares whole
-// lists.
+// within reports whether want has every owned field ("f:metadata" -> "f:labels" -> "f:x"). List items always count as present, since covers compares lists as a
+// whole.
 func within(owned map[string]any, want any) bool {
 	w, _ := want.(map[string]any)
 	for k, below := range owned {
@@ -140,7 +139,7 @@ func within(owned map[string]any, want any) bool {
 	return true
 }
 
-// AppliedAt is when lab last changed an object, by its API server's clock; zero when it never did.
+// AppliedAt returns when lab last changed an object, by its API server's clock; zero if never.
 func AppliedAt(o *unstructured.Unstructured) time.Time {
 	for _, e := range o.GetManagedFields() {
 		if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Time != nil {
@@ -172,7 +171,7 @@ func ownedKeys(o *unstructured.Unstructured, field string) map[string]bool {
 	return keys
 }
 
-// Own returns those of an object's labels or annotations, the field, that lab set.
+// Own returns the labels or annotations (field) of an object that lab set.
 func Own(o *unstructured.Unstructured, field string, all map[string]string) map[string]string {
 	mine := ownedKeys(o, field)
 	out := map[string]string{}
@@ -184,13 +183,13 @@ func Own(o *unstructured.Unstructured, field string, all map[string]string) map[
 	return out
 }
 
-// Change returns those of an object's labels or annotations, the field, that lab set, with some changed: nil removes one. What somebody else set is an error.
+// Change returns lab's own labels or annotations (field) of an object after a change, in which nil removes one. Changing a foreign one is an error.
 func Change(o *unstructured.Unstructured, field string, all map[string]string, change map[string]*string) (map[string]string, error) {
 	mine := Own(o, field, all)
 	for k, v := range change {
 		if _, has := all[k]; has {
 			if _, own := mine[k]; !own {
-				return nil, fmt.Errorf("%s %s was set by somebody else", field, k)
+				return nil, fmt.Errorf("%s %s was set by someone else", field, k)
 			}
 		}
 		if v == nil {
@@ -202,7 +201,7 @@ func Change(o *unstructured.Unstructured, field string, all map[string]string, c
 	return mine, nil
 }
 
-// Wrap says what an error is about; nil stays nil.
+// Wrap wraps an error with its subject; nil stays nil.
 func Wrap(what string, err error) error {
 	if err == nil {
 		return nil

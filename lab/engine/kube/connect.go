@@ -6,16 +6,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clients of one cluster.
+// Clients are the clients of one cluster.
 type Clients struct {
 	Dynamic dynamic.Interface
 	Typed   kubernetes.Interface
 }
 
-// Connect returns Clients of a cluster without a rate limit. Nothing is asked of it yet.
+// Connect returns Clients of a cluster without a rate limit. It connects lazily.
 func Connect(cfg *rest.Config) (Clients, error) {
 	c := rest.CopyConfig(cfg)
-	c.QPS = -1 // the API server sheds load by itself; five requests a second would be our longest wait
+	c.QPS = -1 // the API server sheds load by itself; five requests a second would dominate our waits
 	c.WarningHandler = rest.NoWarnings{}
 	c.UserAgent = "lab"
 	client, err := rest.HTTPClientFor(c)

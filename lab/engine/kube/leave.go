@@ -28,7 +28,7 @@ const (
 // namespacesNote is the annotation on a namespace that lists the namespaces created for applications, as these are deleted first.
 const namespacesNote = "lab.homelab/namespaces"
 
-// NoteNamespaces adds to the note of a namespace which namespaces came with applications: to SpokeNamespace's in a spoke for Access.Remove.
+// NoteNamespaces adds the namespaces created for applications to a namespace's note, for Access.Remove to that of SpokeNamespace in a spoke.
 func NoteNamespaces(ctx context.Context, client dynamic.Interface, in string, names []string) error {
 	own, err := client.Resource(Namespaces).Get(ctx, in, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -56,16 +56,16 @@ func NotedNamespaces(o *unstructured.Unstructured) []string {
 	return strings.Fields(o.GetAnnotations()[namespacesNote])
 }
 
-// Remove deletes from a spoke the noted namespaces that are empty, and then the account and lab's namespace. It describes what stays.
+// Remove deletes from a spoke the empty noted namespaces, then the account and lab's namespace. It describes what stays.
 func (x Access) Remove(ctx context.Context, c Clients, p lab.Progress) ([]string, error) {
 	own, err := c.Dynamic.Resource(Namespaces).Get(ctx, SpokeNamespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil // lab's namespace goes last
+		return nil, nil // lab's namespace is deleted last
 	case err != nil:
 		return nil, err
 	case any(own.GetLabels()[lab.LabelName]) != x.Labels[lab.LabelName]:
-		return []string{"namespace " + SpokeNamespace + " stays, as it is another lab's"}, nil
+		return []string{"namespace " + SpokeNamespace + " stays, as it belongs to another lab"}, nil
 	}
 	kept, err := removeNamespaces(ctx, c, own, p)
 	if err != nil {
@@ -84,7 +84,7 @@ func (x Access) Remove(ctx context.Context, c Clients, p lab.Progress) ([]string
 	return kept, nil
 }
 
-// removeNamespaces deletes the namespaces of the note that came with lab and hold nothing, and says of the others what is in them.
+// removeNamespaces deletes empty noted namespaces that lab created, and describes the content of the others.
 func removeNamespaces(ctx context.Context, c Clients, own *unstructured.Unstructured, p lab.Progress) ([]string, error) {
 	names := NotedNamespaces(own)
 	if len(names) == 0 {
@@ -131,7 +131,7 @@ func waitEmpty(ctx context.Context, in dynamic.Interface, kinds []schema.GroupVe
 		if err != nil || len(held) == 0 || time.Now().After(end) {
 			return held, err
 		}
-		p("waiting for " + held[0] + " to go from namespace " + namespace)
+		p("waiting for the removal of " + held[0] + " in namespace " + namespace)
 		if err := lab.Sleep(ctx, emptyLook); err != nil {
 			return held, err
 		}
@@ -145,13 +145,13 @@ func summary(list []string) string {
 	return fmt.Sprintf("%s and %d more", list[0], len(list)-1)
 }
 
-// namespaced lists the kinds of objects that a namespace of a cluster can hold. What an API service that does not answer would tell is left out.
+// namespaced returns a cluster's namespaced kinds. API services that do not answer are skipped.
 func namespaced(c Clients) ([]schema.GroupVersionResource, error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(c.Typed.Discovery())
 	return kindsWith(lists, err, "list", "delete")
 }
 
-// resources lists all kinds of objects of a cluster that have these verbs, likewise.
+// resources returns a cluster's kinds with these verbs. API services that do not answer are skipped.
 func resources(c Clients, verbs ...string) ([]schema.GroupVersionResource, error) {
 	lists, err := discovery.ServerPreferredResources(c.Typed.Discovery())
 	return kindsWith(lists, err, verbs...)

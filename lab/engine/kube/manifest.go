@@ -13,7 +13,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Decode parses a stream of YAML or JSON documents. One without objects is an error.
+// Decode parses a stream of YAML or JSON documents, which must contain objects.
 func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
@@ -33,7 +33,7 @@ func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Digest returns a digest of parts of an object, as JSON, independent of the rest.
+// Digest returns a digest of parts of an object, as JSON.
 func Digest(parts ...any) string {
 	b, err := json.Marshal(parts)
 	if err != nil {

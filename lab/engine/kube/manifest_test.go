@@ -19,6 +19,6 @@ func TestDigest(t *testing.T) {
 		t.Errorf("%s, %s", a, b)
 	}
 	if Digest("a") == Digest("b") || Digest("a", "b") == Digest("b", "a") {
-		t.Error("the same digest of different parts")
+		t.Error("same digest for different parts")
 	}
 }

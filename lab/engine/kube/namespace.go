@@ -23,18 +23,18 @@ var (
 	ClusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 )
 
-// namespaceWithin bounds the wait for a namespace that is being removed.
+// namespaceWithin bounds the wait for a terminating namespace.
 const namespaceWithin = 90 * time.Second
 
-// Namespace is one that lab needs in a cluster.
+// Namespace is a namespace that lab needs in a cluster.
 type Namespace struct {
 	Name   string
 	Labels map[string]any
-	// Leaving is called as long as the namespace is being removed, to take away what keeps it; nil for none.
+	// Leaving is called while the namespace is terminating, to remove what blocks it; may be nil.
 	Leaving func(context.Context) error
 }
 
-// Ensure makes the namespace if absent. One that is there is left alone, whoever made it; one that is being removed is waited for.
+// Ensure creates the namespace if absent. An existing one is left alone; a terminating one is waited for.
 func (n Namespace) Ensure(ctx context.Context, in dynamic.Interface, p lab.Progress) error {
 	seen, err := n.settled(ctx, in, p)
 	if err != nil || seen == There {
@@ -46,17 +46,17 @@ func (n Namespace) Ensure(ctx context.Context, in dynamic.Interface, p lab.Progr
 	return err
 }
 
-// Presence is whether a namespace is there.
+// Presence is the state of a namespace.
 type Presence int
 
-// The presences.
+// Presences
 const (
 	Absent Presence = iota
 	There
-	Leaving // somebody removed it, and it has not gone yet
+	Leaving // terminating
 )
 
-// ObserveNamespace looks at a namespace.
+// ObserveNamespace reads a namespace.
 func ObserveNamespace(ctx context.Context, in dynamic.Interface, name string) (Presence, error) {
 	ns, err := in.Resource(Namespaces).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -70,7 +70,7 @@ func ObserveNamespace(ctx context.Context, in dynamic.Interface, name string) (P
 	return There, nil
 }
 
-// settled waits until the namespace is there or absent, and not on its way out.
+// settled waits until the namespace is not terminating.
 func (n Namespace) settled(ctx context.Context, in dynamic.Interface, p lab.Progress) (Presence, error) {
 	within, cancel := context.WithTimeout(ctx, namespaceWithin)
 	defer cancel()
@@ -79,7 +79,7 @@ func (n Namespace) settled(ctx context.Context, in dynamic.Interface, p lab.Prog
 		if err != nil || seen != Leaving {
 			return seen, err
 		}
-		p("waiting for namespace " + n.Name + " to go, which somebody removed")
+		p("waiting for the removal of namespace " + n.Name)
 		if n.Leaving != nil {
 			if err := n.Leaving(within); err != nil && within.Err() == nil {
 				return seen, err
@@ -93,8 +93,8 @@ func (n Namespace) settled(ctx context.Context, in dynamic.Interface, p lab.Prog
 		}
 		return seen, &lab.Error{
 			Exit: lab.ExitTimeout, Code: "namespace_stuck",
-			Message: fmt.Sprintf("somebody removed namespace %s, and it has not gone after %s", n.Name, lab.WholeSeconds(namespaceWithin)),
-			Cure:    "its status tells what is in the way: kubectl get namespace " + n.Name + " -o yaml",
+			Message: fmt.Sprintf("namespace %s is still terminating after %s", n.Name, lab.WholeSeconds(namespaceWithin)),
+			Cure:    "its status shows the cause: kubectl get namespace " + n.Name + " -o yaml",
 		}
 	}
 }

@@ -19,33 +19,33 @@ import (
 	"homelab/lab"
 )
 
-// CRDs are the definitions of kinds.
+// CRDs is the resource of CustomResourceDefinitions.
 var CRDs = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 const (
-	stoppedWithin = 2 * time.Minute // until the engine's programs have ended
+	stoppedWithin = 2 * time.Minute // until the engine's pods have ended
 	retiredWithin = 2 * time.Minute // until its kinds and namespaces are gone
 	retireEvery   = 300 * time.Millisecond
 )
 
-// Retirement removes an engine from a lab. What it applied to clusters stays there, without a trace of it. Every part may have been done before, so that a run
-// that was interrupted is gone on with.
+// Retirement removes an engine from a lab. Applied objects stay in the clusters, without traces of it. Every step may have been done before, so that an
+// interrupted run can be resumed.
 type Retirement struct {
 	Title      string
 	Lab        string
-	Namespace  string                      // of its programs
-	Workloads  []string                    // that run them: "Deployment/server"
-	Uninstall  func(context.Context) error // its release
-	Of         func(crd string) bool       // whether a definition is the engine's
-	Namespaces []string                    // of its own on the hub, Namespace included
+	Namespace  string                      // of its workloads
+	Workloads  []string                    // "Deployment/server"
+	Uninstall  func(context.Context) error // removes its release
+	Of         func(crd string) bool       // whether a CRD is the engine's
+	Namespaces []string                    // its own on the hub, including Namespace
 	Access     Access                      // in spokes
 	Traces     Traces
-	// Leave removes what else is the engine's in a spoke, or on the hub if spoke is empty; nil for nothing.
+	// Leave removes anything else of the engine in a spoke, or on the hub if spoke is empty; may be nil.
 	Leave func(ctx context.Context, spoke string, c Clients) error
 }
 
-// Run removes the engine: first its programs, as a program that still runs would take the removal of its objects for a wish to delete what these applied; then
-// its release, its traces and its access in all clusters, and last its objects, kinds and namespaces on the hub.
+// Run removes the engine: first its workloads, as a running one would delete the applied objects with its own; then its release, traces and access in all clusters,
+// and last its objects, kinds and namespaces on the hub.
 func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clients, p lab.Progress) error {
 	p("stopping " + r.Title)
 	if err := r.stop(ctx, hub, p); err != nil {
@@ -54,7 +54,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 	if err := r.Uninstall(ctx); err != nil {
 		return err
 	}
-	p("leaving what " + r.Title + " applied to itself")
+	p("releasing the objects applied by " + r.Title)
 	group, within := errgroup.WithContext(ctx)
 	clean := func(spoke string, c Clients) {
 		name := cmp.Or(spoke, "hub")
@@ -89,7 +89,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 	return r.removeNamespaces(ctx, hub, p)
 }
 
-// stop removes the workloads that run the engine's programs, and waits until their pods are gone.
+// stop deletes the engine's workloads and waits until their pods are gone.
 func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error {
 	names := map[string]bool{}
 	for _, w := range r.Workloads {
@@ -122,7 +122,7 @@ func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error
 	})
 }
 
-// removeKinds removes the engine's objects without the finalizers that nobody acts on any more, and their definitions.
+// removeKinds deletes the engine's objects, without their finalizers, and CRDs.
 func (r Retirement) removeKinds(ctx context.Context, hub Clients, p lab.Progress) error {
 	return await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) {
 		list, err := hub.Dynamic.Resource(CRDs).List(ctx, metav1.ListOptions{})
@@ -156,7 +156,7 @@ func unfinalizeAll(ctx context.Context, hub Clients, crd *unstructured.Unstructu
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	if len(versions) == 0 {
-		return nil // never served
+		return nil // not served
 	}
 	kind := schema.GroupVersionResource{Group: group, Version: versions[len(versions)-1], Resource: plural}
 	list, err := hub.Dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
@@ -180,7 +180,7 @@ func unfinalizeAll(ctx context.Context, hub Clients, crd *unstructured.Unstructu
 	return nil
 }
 
-// removeNamespaces removes the engine's namespaces as far as lab made them.
+// removeNamespaces deletes the engine's namespaces that lab created.
 func (r Retirement) removeNamespaces(ctx context.Context, hub Clients, p lab.Progress) error {
 	return await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) {
 		left := ""
@@ -201,7 +201,7 @@ func (r Retirement) removeNamespaces(ctx context.Context, hub Clients, p lab.Pro
 	})
 }
 
-// await looks until nothing is left of what look names.
+// await polls until look returns no remaining object.
 func await(ctx context.Context, limit time.Duration, p lab.Progress, look func(context.Context) (string, error)) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -214,7 +214,7 @@ func await(ctx context.Context, limit time.Duration, p lab.Progress, look func(c
 			return nil
 		case left != last && err == nil:
 			last = left
-			p("waiting for " + left + " to go")
+			p("waiting for the removal of " + left)
 		}
 		if lab.Sleep(within, retireEvery) == nil {
 			continue
@@ -223,8 +223,8 @@ func await(ctx context.Context, limit time.Duration, p lab.Progress, look func(c
 			return ctx.Err()
 		}
 		return &lab.Error{
-			Exit: lab.ExitTimeout, Code: "engine_not_gone", Message: fmt.Sprintf("%s has not gone within %s", last, lab.WholeSeconds(limit)),
-			Cure: "run lab up again to go on; lab diagnose writes everything worth reading to a file",
+			Exit: lab.ExitTimeout, Code: "engine_not_gone", Message: fmt.Sprintf("%s is not gone within %s", last, lab.WholeSeconds(limit)),
+			Cure: "run lab up again to continue; lab diagnose collects details",
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 var (
 	apps        = schema.GroupVersionResource{Group: "gitops.example.org", Version: "v1", Resource: "apps"}
-	deployments = kube.BesideKinds["Deployment"]
+	deployments = kube.ExtraKinds["Deployment"]
 )
 
 func clusterOf(t *testing.T, manifests ...string) *kubetest.Cluster {
@@ -61,7 +61,7 @@ kind: ConfigMap
 metadata: {name: made, namespace: shop, annotations: {last: copied, other: kept}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: web-1}]}
 `
 
-var traces = kube.Traces{Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Beside: []string{"last"}, Managers: []string{"gitops-controller"}}
+var traces = kube.Traces{Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Shared: []string{"last"}, Managers: []string{"gitops-controller"}}
 
 func TestErase(t *testing.T) {
 	c := clusterOf(t, applied)
@@ -77,7 +77,7 @@ func TestErase(t *testing.T) {
 		t.Errorf("%v", has)
 	}
 	if has := c.Get(t, kube.ConfigMaps, "shop", "made").GetAnnotations(); !maps.Equal(has, map[string]string{"other": "kept"}) {
-		t.Errorf("what it owns: %v", has)
+		t.Errorf("owned object: %v", has)
 	}
 	c.Writes()
 	if n, err := traces.Erase(t.Context(), c.Clients()); err != nil || n != 0 || len(c.Writes()) != 0 {
@@ -154,7 +154,7 @@ func retirement(hub *kubetest.Cluster, calls *[]string) kube.Retirement {
 			pods, err := hub.Typed.CoreV1().Pods("gitops").List(ctx, metav1.ListOptions{})
 			call("uninstall")
 			if len(pods.Items) > 0 {
-				return errors.New("programs still run")
+				return errors.New("pods still run")
 			}
 			return err
 		},
@@ -181,7 +181,7 @@ func TestRetire(t *testing.T) {
 		r := retirement(hub, &calls)
 		say := func(s string) {
 			said = append(said, s)
-			if s == "waiting for pod server-1 to go" { // as after its grace period
+			if s == "waiting for the removal of pod server-1" { // as after its grace period
 				if err := pods.Delete(t.Context(), "server-1", metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
@@ -192,7 +192,7 @@ func TestRetire(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !slices.Contains(said, "waiting for pod server-1 to go") {
+		if !slices.Contains(said, "waiting for the removal of pod server-1") {
 			t.Errorf("%q", said)
 		}
 		if calls[0] != "uninstall" || !slices.Contains(calls, "leave ") || !slices.Contains(calls, "leave prod") {
@@ -223,7 +223,7 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// As long as a program of the engine may run, nothing but it is touched.
+// While a pod of the engine may run, nothing else is touched.
 func TestRetireStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, spoke := clusterOf(t, onHub), clusterOf(t, inSpoke, applied)
@@ -234,7 +234,7 @@ func TestRetireStuck(t *testing.T) {
 		r := retirement(hub, &calls)
 		err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, func(string) {})
 		var e *lab.Error
-		if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(e.Message, "pod server-1 has not gone within") {
+		if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(e.Message, "pod server-1 is not gone within") {
 			t.Errorf("%v", err)
 		}
 		if len(calls)+len(hub.Writes())+len(spoke.Writes()) > 0 {
@@ -274,7 +274,7 @@ func TestRetireErrors(t *testing.T) {
 	}
 }
 
-func TestEraseGivesUp(t *testing.T) {
+func TestEraseConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clusterOf(t, applied)
 		c.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	eraseRounds = 5                      // a controller copies metadata from an object to those that it makes
+	eraseRounds = 5                      // a controller copies metadata from an object to those that it creates
 	eraseEvery  = 500 * time.Millisecond // between two rounds
-	erasePage   = 200                    // objects of a list
+	erasePage   = 200                    // objects per list request
 )
 
-// Traces are what an engine leaves in the metadata of objects that it applied.
+// Traces is the metadata that an engine leaves on applied objects.
 type Traces struct {
 	Labels, Annotations []string
-	Beside              []string // annotations that are the engine's on an object with any of the others, and on what such an object owns
+	Shared              []string // annotations that only count as the engine's on an object with other traces, and on objects owned by one
 	Managers            []string // field managers
 }
 
-// Erase removes the traces from all objects of a cluster, which are else left as they are, and returns the number of objects that had any.
+// Erase removes the traces from all objects of a cluster and returns the number of objects that had any.
 func (t Traces) Erase(ctx context.Context, c Clients) (int, error) {
 	erased := map[types.UID]bool{}
 	for round := 0; ; round++ {
@@ -40,8 +40,8 @@ func (t Traces) Erase(ctx context.Context, c Clients) (int, error) {
 		}
 		if round == eraseRounds {
 			return len(erased), &lab.Error{
-				Exit: lab.ExitFailed, Code: "traces", Message: fmt.Sprintf("%d objects get back what was removed from their metadata: %v, %v", n, t.Labels, t.Annotations),
-				Cure: "stop what writes it, such as another engine, and run lab up again",
+				Exit: lab.ExitFailed, Code: "traces", Message: fmt.Sprintf("the removed metadata keeps coming back on %d objects: %v, %v", n, t.Labels, t.Annotations),
+				Cure: "stop its writer, such as another engine, and run lab up again",
 			}
 		}
 		if err := lab.Sleep(ctx, eraseEvery); err != nil {
@@ -105,7 +105,7 @@ func (t Traces) eraseFrom(ctx context.Context, c Clients, k schema.GroupVersionR
 	return true, Wrap(what, err)
 }
 
-// patch returns what removes the traces from the metadata of an object, nil if there are none. An owned one is of an object that had some.
+// patch returns a patch that removes the traces from an object's metadata, or nil. owned means that the owner had traces.
 func (t Traces) patch(o *unstructured.Unstructured, owned bool) map[string]any {
 	gone := func(have map[string]string, keys []string) map[string]any {
 		out := map[string]any{}
@@ -116,15 +116,15 @@ func (t Traces) patch(o *unstructured.Unstructured, owned bool) map[string]any {
 		}
 		return out
 	}
-	beside := gone(o.GetAnnotations(), t.Beside)
+	shared := gone(o.GetAnnotations(), t.Shared)
 	labels, annotations := gone(o.GetLabels(), t.Labels), gone(o.GetAnnotations(), t.Annotations)
 	theirs := func(e metav1.ManagedFieldsEntry) bool { return slices.Contains(t.Managers, e.Manager) }
 	managed := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), theirs)
 	managers := len(managed) < len(o.GetManagedFields())
-	if len(labels)+len(annotations) == 0 && !managers && (!owned || len(beside) == 0) {
+	if len(labels)+len(annotations) == 0 && !managers && (!owned || len(shared) == 0) {
 		return nil
 	}
-	maps.Copy(annotations, beside)
+	maps.Copy(annotations, shared)
 	patch := map[string]any{"resourceVersion": o.GetResourceVersion()}
 	if len(labels) > 0 {
 		patch["labels"] = labels

@@ -12,7 +12,7 @@ func TestTracesManagers(t *testing.T) {
 	traces := Traces{Managers: []string{"gitops-controller"}}
 	for name, tc := range map[string]struct{ have, want []string }{
 		"none":   {[]string{"ann"}, nil},
-		"beside": {[]string{"gitops-controller", "ann", "gitops-controller"}, []string{"ann"}},
+		"shared": {[]string{"gitops-controller", "ann", "gitops-controller"}, []string{"ann"}},
 		"alone":  {[]string{"gitops-controller"}, []string{""}}, // an empty list would be ignored
 	} {
 		o := &unstructured.Unstructured{Object: map[string]any{}}

@@ -1,4 +1,4 @@
-// Package words fits what engines say into the lines of a terminal.
+// Package words fits engines' messages into the lines of a terminal.
 package words
 
 import (
@@ -9,7 +9,7 @@ import (
 // Width is the maximum length of a detail line: 80 columns less the narration's indent of two.
 const Width = 78
 
-// Wrap breaks a line at spaces into lines of at most at columns, and returns at least one. A single longer word is not broken.
+// Wrap breaks a line at spaces into lines of at most at columns, at least one. A longer word is not broken.
 func Wrap(s string, at int) []string {
 	var lines []string
 	line := ""
@@ -27,10 +27,10 @@ func Wrap(s string, at int) []string {
 	return append(lines, line)
 }
 
-// elided marks a cut by Clip.
+// elided marks Clip's cut.
 const elided = " … "
 
-// Clip shortens a message to one line of at most n runes, cutting the middle: an error names the operation first, and the cause last.
+// Clip shortens a message to one line of at most n runes, cutting the middle: errors start with the operation and end with the cause.
 func Clip(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	r := []rune(s)
@@ -48,7 +48,7 @@ func Clip(s string, n int) string {
 	return head + elided + tail
 }
 
-// Row is an application in a table of those that have not converged.
+// Row is a row of a table of pending applications.
 type Row struct {
 	Name, State string
 	Reasons     []string // most specific first

@@ -14,8 +14,8 @@ import (
 	"homelab/lab"
 )
 
-// estranged returns the pods of workloads, named as for Wait, whose ServiceAccount was removed and made again since they began. The token that they have is the
-// former one's, which no API server takes, and kubelet does not renew it before most of its hour is over.
+// estranged returns the pods of workloads, named as for Wait, whose ServiceAccount was recreated after their start. Their token is the former account's, which the
+// API server rejects, and kubelet renews it only near the end of its hour.
 func estranged(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]corev1.Pod, error) {
 	accounts, err := client.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -23,7 +23,7 @@ func estranged(ctx context.Context, client kubernetes.Interface, namespace strin
 	}
 	since := map[string]time.Time{}
 	for _, a := range accounts.Items {
-		if at := a.CreationTimestamp.Time; !at.After(time.Now()) { // of a clock that was ahead
+		if at := a.CreationTimestamp.Time; !at.After(time.Now()) { // ignore clocks that were ahead
 			since[a.Name] = at
 		}
 	}
@@ -43,10 +43,10 @@ func estranged(ctx context.Context, client kubernetes.Interface, namespace strin
 	return list, nil
 }
 
-// restart deletes pods, which their workloads make again, and waits until they are gone: until then a workload may count them.
+// restart deletes pods for their workloads to recreate, and waits until they are gone, as a workload may count them until then.
 func restart(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod, p lab.Progress) error {
 	for _, pod := range pods {
-		p("restarting " + pod.Name + ", whose ServiceAccount is another one")
+		p("restarting " + pod.Name + ", whose ServiceAccount was recreated")
 		err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("pod %s: %w", pod.Name, err)
@@ -59,21 +59,21 @@ func restart(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod
 				break
 			}
 			if lab.Sleep(ctx, time.Second) != nil {
-				return nil // the time is up, and Wait says of what
+				return nil // timed out; Wait reports the details
 			}
 		}
 	}
 	return nil
 }
 
-// Waiting says what keeps workloads from serving: a short line, empty if they serve.
+// Waiting describes the workloads that are not ready in a short line, or returns "".
 func Waiting(ctx context.Context, client kubernetes.Interface, namespace string, names []string) (string, error) {
 	pods, err := estranged(ctx, client, namespace, names)
 	if err != nil {
 		return "", err
 	}
 	if len(pods) > 0 {
-		return pods[0].Name + " has the token of a ServiceAccount that is gone", nil
+		return pods[0].Name + " has the token of a deleted ServiceAccount", nil
 	}
 	all, err := Observe(ctx, client, namespace, names)
 	return Sentence(Pending(all)), err

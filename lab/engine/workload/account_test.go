@@ -38,7 +38,7 @@ func TestEstranged(t *testing.T) {
 	if err != nil || len(pods) != 1 || pods[0].Name != "argocd-server-old" {
 		t.Errorf("%v, %v", pods, err)
 	}
-	if got, err := Waiting(t.Context(), client, "argocd", names); err != nil || got != "argocd-server-old has the token of a ServiceAccount that is gone" {
+	if got, err := Waiting(t.Context(), client, "argocd", names); err != nil || got != "argocd-server-old has the token of a deleted ServiceAccount" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := Waiting(t.Context(), fake.NewClientset(deployment("argocd-server", 1, serving), statefulSet()), "argocd", names); err != nil || got != "" {
@@ -46,7 +46,7 @@ func TestEstranged(t *testing.T) {
 	}
 }
 
-// A pod whose account is another one is restarted before anything is waited for, and counts until it is gone.
+// A pod of a recreated account is restarted first, and counts until it is gone.
 func TestAwaitEngineRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(deployment("argocd-server", 1, serving), statefulSet(), account("server", time.Now().Add(-time.Minute)),
@@ -68,7 +68,7 @@ func TestAwaitEngineRestarts(t *testing.T) {
 		if err != nil || gone.IsZero() {
 			t.Errorf("%v, gone at %v", err, gone)
 		}
-		if want := []string{"argo cd: restarting argocd-server-old, whose ServiceAccount is another one"}; !slices.Equal(progress, want) {
+		if want := []string{"argo cd: restarting argocd-server-old, whose ServiceAccount was recreated"}; !slices.Equal(progress, want) {
 			t.Errorf("progress %q", progress)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Describe describes the workloads ("Deployment/server", by namespace) that are not ready, each with one pod in trouble: "deployment podinfo: 0 of 2 ready".
-// What cannot be read is left out.
+// Describe describes the workloads ("Deployment/server", by namespace) that are not ready, each with one failing pod: "deployment podinfo: 0 of 2 ready". Read errors
+// are ignored.
 func Describe(ctx context.Context, client kubernetes.Interface, names map[string][]string) []string {
 	var lines []string
 	for _, n := range slices.Sorted(maps.Keys(names)) {

@@ -17,13 +17,13 @@ import (
 type Engine struct {
 	Name      string // "argo cd 3.4.1", for users
 	Namespace string
-	Workloads []string      // as Wait has them
-	Affix     string        // what all workloads' names share, left out for users
-	Within    time.Duration // until it fails
+	Workloads []string      // as for Wait
+	Affix     string        // common part of the workloads' names, omitted in messages
+	Within    time.Duration // time limit
 }
 
-// AwaitEngine waits until all workloads of an engine are ready, with pods that have the accounts that there are. Late, the error has exit code lab.ExitTimeout and
-// says which are not, and what is the matter with their pods.
+// AwaitEngine waits until all workloads of an engine are ready, with pods of the present ServiceAccounts. On timeout, the error has exit code lab.ExitTimeout and
+// describes the workloads and their pods.
 func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
@@ -46,7 +46,7 @@ func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p l
 	failed := &lab.Error{
 		Exit: lab.ExitTimeout, Code: "engine_not_ready",
 		Message: fmt.Sprintf("%s is not ready after %s: %s", e.Name, lab.WholeSeconds(late.Waited), short(Sentence(late.Waiting))),
-		Cure:    "run lab up again to go on waiting; lab diagnose writes everything worth reading to a file",
+		Cure:    "run lab up again to continue waiting; lab diagnose collects details",
 	}
 	for _, s := range late.Waiting {
 		failed.Details = append(failed.Details, words.Wrap(short(s.String()), words.Width)...)

@@ -18,12 +18,12 @@ import (
 	"homelab/lab"
 )
 
-// NotReady is a wait whose time ran out.
+// NotReady is the error of a timed-out wait.
 type NotReady struct {
 	Waited  time.Duration
-	Waiting []Status // what was not ready when last seen
-	Pods    []string // what is the matter with its pods
-	Err     error    // the context's error, or what kept lab from looking
+	Waiting []Status // workloads not ready when last seen
+	Pods    []string // problems of their pods
+	Err     error    // the context's error, or the last failed request's
 }
 
 func (e *NotReady) Error() string {
@@ -32,7 +32,7 @@ func (e *NotReady) Error() string {
 
 func (e *NotReady) Unwrap() error { return e.Err }
 
-// Observe reads the named workloads ("Deployment/server") of a namespace, in their order.
+// Observe reads the named workloads ("Deployment/server") of a namespace, in order.
 func Observe(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]Status, error) {
 	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -64,12 +64,12 @@ func pick(names []string, seen map[string]Status) []Status {
 	return out
 }
 
-// Pending keeps those that are not done.
+// Pending returns the workloads that are not done.
 func Pending(all []Status) []Status {
 	return slices.DeleteFunc(slices.Clone(all), func(s Status) bool { return s.Done })
 }
 
-// Sentence is a short line for a set of workloads: "repo-server 0 of 1 ready, and 2 more". Empty when there is none.
+// Sentence describes workloads in a short line: "repo-server 0 of 1 ready, and 2 more"; empty if there are none.
 func Sentence(pending []Status) string {
 	switch len(pending) {
 	case 0:
@@ -80,7 +80,7 @@ func Sentence(pending []Status) string {
 	return fmt.Sprintf("%s, and %d more", pending[0], len(pending)-1)
 }
 
-// Wait watches until the named workloads of a namespace are done, and reports those that are not. When ctx ends first the error is a *NotReady.
+// Wait watches the named workloads of a namespace until they are done, and reports the others. If ctx ends first, the error is a *NotReady.
 func Wait(ctx context.Context, client kubernetes.Interface, namespace string, names []string, p lab.Progress) error {
 	start := time.Now()
 	all, err := Observe(ctx, client, namespace, names)
@@ -118,7 +118,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 		return Pending(pick(names, seen))
 	}
 
-	// HasSynced turns true a moment after the last event of the first list, so a slow tick stands behind the events.
+	// HasSynced turns true a moment after the last event of the first list, so a slow ticker complements the events.
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	pending, reported := Pending(all), ""
@@ -153,10 +153,10 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	}
 }
 
-// Owns reports whether a pod belongs to a workload, by the names that controllers give.
+// Owns reports whether a pod belongs to a workload, by its name.
 func Owns(s Status, pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, s.Name+"-") }
 
-// follow pokes changed at each event and keeps watch errors from being logged: they are reported with the result, if they last.
+// follow signals changed on each event, and returns watch errors with the result instead of logging them.
 func follow(inf cache.SharedIndexInformer, changed chan<- struct{}, failures chan<- error) error {
 	poke := func() {
 		select {

@@ -28,7 +28,7 @@ func statefulSet() *appsv1.StatefulSet {
 	}
 }
 
-func TestWaitIsShortWhenEverythingServes(t *testing.T) {
+func TestWaitReady(t *testing.T) {
 	client := fake.NewClientset(deployment("argocd-server", 1, serving), statefulSet())
 	if err := Wait(t.Context(), client, "argocd", names, func(s string) { t.Errorf("progress %q", s) }); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestWaitIsShortWhenEverythingServes(t *testing.T) {
 	}
 }
 
-func TestWaitFollowsTheRollout(t *testing.T) {
+func TestWaitRollout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(deployment("argocd-server", 1, appsv1.DeploymentStatus{}))
 		var progress []string
@@ -66,7 +66,7 @@ func TestWaitFollowsTheRollout(t *testing.T) {
 	})
 }
 
-func TestWaitTellsWhatItLastSaw(t *testing.T) {
+func TestWaitTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "argocd-server-6c9f-x2x", Namespace: "argocd"},

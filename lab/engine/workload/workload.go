@@ -1,4 +1,4 @@
-// Package workload says in words how far Deployments, StatefulSets and their pods are, and waits for them.
+// Package workload describes the progress of Deployments, StatefulSets and their pods, and waits for them.
 package workload
 
 import (
@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Status is how far one Deployment or StatefulSet is.
+// Status is the progress of a Deployment or StatefulSet.
 type Status struct {
 	Kind  string // Deployment or StatefulSet
 	Name  string
-	Ready int32 // replicas of the newest revision that serve
+	Ready int32 // ready replicas of the newest revision
 	Want  int32
-	Seen  bool // false when the object does not exist
-	Done  bool // the newest revision is rolled out and every replica serves
+	Seen  bool // false if the object does not exist
+	Done  bool // the newest revision is rolled out and every replica is ready
 }
 
 func (s Status) String() string {
@@ -36,7 +36,7 @@ func OfDeployment(d *appsv1.Deployment) Status {
 	current := d.Status.ObservedGeneration >= d.Generation
 	s := Status{Kind: "Deployment", Name: d.Name, Want: want, Seen: true}
 	if current {
-		// ReadyReplicas counts old pods too: as many of them as there are may be among the ready.
+		// ReadyReplicas includes old pods: all of them may be among the ready ones.
 		s.Ready = max(0, d.Status.ReadyReplicas-(d.Status.Replicas-d.Status.UpdatedReplicas))
 	}
 	s.Done = current && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want && d.Status.Replicas <= d.Status.UpdatedReplicas
@@ -59,8 +59,8 @@ func OfStatefulSet(d *appsv1.StatefulSet) Status {
 	return s
 }
 
-// Trouble says what keeps a pod from serving: "pod podinfo-6c9f-x2x: ImagePullBackOff, ghcr.io/stefanprodan/podinfo:9.9.9". Empty for a pod that serves,
-// has finished, or is only on its way.
+// Trouble describes a pod's problem: "pod podinfo-6c9f-x2x: ImagePullBackOff, ghcr.io/stefanprodan/podinfo:9.9.9"; empty for a pod that is ready, has finished, or is
+// starting.
 func Trouble(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded {
 		return ""
@@ -100,13 +100,13 @@ func containerTrouble(pod *corev1.Pod) string {
 	return ""
 }
 
-// notFound boils the long words of a container runtime down to the one fact that matters.
+// notFound reduces a container runtime's message to the essential fact.
 func notFound(message string) string {
 	switch m := strings.ToLower(message); {
 	case strings.Contains(m, "not found"), strings.Contains(m, "manifest unknown"):
 		return " not found"
 	case strings.Contains(m, "no such host"), strings.Contains(m, "dial tcp"), strings.Contains(m, "i/o timeout"):
-		return ": its registry cannot be reached"
+		return ": its registry is unreachable"
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ func TestOfDeployment(t *testing.T) {
 		done   bool
 	}{
 		"fresh":             {1, appsv1.DeploymentStatus{}, 0, false},
-		"status of old":     {1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}, 0, false},
+		"outdated status":   {1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}, 0, false},
 		"rolling, old runs": {1, appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}, 0, false},
 		"rolled, old ends":  {1, appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, ReadyReplicas: 2, AvailableReplicas: 2}, 1, false},
 		"half":              {2, appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 1, AvailableReplicas: 1}, 1, false},
@@ -76,10 +76,10 @@ func TestTrouble(t *testing.T) {
 		want   string
 	}{
 		"serves":       {corev1.PodStatus{Phase: corev1.PodRunning}, ""},
-		"on its way":   {waiting("ContainerCreating", ""), ""},
+		"starting":     {waiting("ContainerCreating", ""), ""},
 		"initialising": {waiting("PodInitializing", ""), ""},
 		"not found":    {waiting("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: rpc error: code = NotFound: ghcr.io/x:9: not found`), "pod p: ImagePullBackOff, img:9 not found"},
-		"no network":   {waiting("ErrImagePull", `dial tcp: lookup ghcr.io: no such host`), "pod p: ErrImagePull, img:9: its registry cannot be reached"},
+		"no network":   {waiting("ErrImagePull", `dial tcp: lookup ghcr.io: no such host`), "pod p: ErrImagePull, img:9: its registry is unreachable"},
 		"refused":      {waiting("ErrImagePull", `unauthorized`), "pod p: ErrImagePull, img:9"},
 		"config":       {waiting("CreateContainerConfigError", `secret "a" not found`), `pod p: CreateContainerConfigError, secret "a" not found`},
 		"crash":        {crash, "pod p: CrashLoopBackOff, container c ended with 2, no config"},
@@ -98,7 +98,7 @@ func TestTrouble(t *testing.T) {
 			now := metav1.Now()
 			pod.DeletionTimestamp = &now
 			if got := Trouble(pod); got != "" {
-				t.Errorf("a pod that is being removed has trouble: %q", got)
+				t.Errorf("terminating pod: %q", got)
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func Contract(t *testing.T, s Subject) {
 				t.Errorf("seen %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
-				t.Errorf("listens at %q, want the loopback address alone", got.HostURL)
+				t.Errorf("listens at %q, want only the loopback address", got.HostURL)
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func Contract(t *testing.T, s Subject) {
 		again, err := s.Forge.Push(ctx, tree, "again")
 		must(t, err)
 		if again.Pushed || again.Commit != first.Commit {
-			t.Errorf("nothing changed, and pushed %+v", again)
+			t.Errorf("pushed %+v without a change", again)
 		}
 		write(t, dir, "README.md", "two\n")
 		if diff, err := s.Forge.Diff(ctx, tree); err != nil || !slices.Equal(diff, []string{"README.md"}) {
@@ -127,10 +127,10 @@ func Contract(t *testing.T, s Subject) {
 		_, err = s.Forge.Push(ctx, tree, "third")
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "diverged" || e.Exit != lab.ExitFailed || e.Cure == "" || !strings.Contains(strings.Join(e.Details, "\n"), "theirs.txt") {
-			t.Fatalf("error %#v, want a refusal that names theirs.txt", err)
+			t.Fatalf("error %#v, want a rejection that names theirs.txt", err)
 		}
 		if got := observe(t, s.Forge).Revision; got != before {
-			t.Errorf("a refused push moved the head from %s to %s", before, got)
+			t.Errorf("a rejected push moved the head from %s to %s", before, got)
 		}
 		write(t, dir, "theirs.txt", "theirs\n")
 		third, err := s.Forge.Push(ctx, tree, "third")
@@ -226,7 +226,7 @@ func Contract(t *testing.T, s Subject) {
 		before := observe(t, s.Forge)
 		s.Stop(t)
 		if got := observe(t, s.Forge); !got.Exists || got.Running || got.Answers || got.HostURL != "" {
-			t.Errorf("stopped, and seen %+v", got)
+			t.Errorf("stopped: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
@@ -239,7 +239,7 @@ func Contract(t *testing.T, s Subject) {
 		before := observe(t, s.Forge)
 		s.Pause(t)
 		if got := observe(t, s.Forge); !got.Exists || !got.Volume || got.Running || got.Answers || got.Prepared || got.HostURL != "" {
-			t.Errorf("paused, and seen %+v", got)
+			t.Errorf("paused: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
@@ -254,7 +254,7 @@ func Contract(t *testing.T, s Subject) {
 		got := observe(t, s.Forge)
 		undo()
 		if !got.Exists || !got.Running || got.Answers || got.Prepared || got.Revision != "" {
-			t.Errorf("silent, and seen %+v", got)
+			t.Errorf("silent: %+v", got)
 		}
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
@@ -276,12 +276,12 @@ func Contract(t *testing.T, s Subject) {
 	t.Run("unprepared", func(t *testing.T) {
 		s.Unprepare(t)
 		if got := observe(t, s.Forge); !got.Exists || !got.Running || !got.Answers || got.Prepared || got.Revision != "" {
-			t.Errorf("unprepared, and seen %+v", got)
+			t.Errorf("unprepared: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		if got := observe(t, s.Forge); !got.Prepared || !got.Answers {
-			t.Errorf("started, and seen %+v", got)
+			t.Errorf("started: %+v", got)
 		}
 		pushed, err := s.Forge.Push(ctx, tree, "again")
 		must(t, err)

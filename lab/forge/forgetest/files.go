@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// served expects the forge's head to have these files alone.
+// served checks that the forge's head has exactly these files.
 func served(t *testing.T, f Forge, want map[string]string) {
 	t.Helper()
 	files, err := f.Estate(t.Context())

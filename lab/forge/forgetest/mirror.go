@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// mirrorDir is inside the estate's repository, to be moved and deleted with it.
+// mirrorDir returns a folder in the estate's repository, so that it is moved and deleted with it.
 func (f *Fake) mirrorDir(name string) string { return filepath.Join(f.Dir, "mirrors", name) }
 
 func (f *Fake) mirror(m forge.Mirror) forge.Remote {

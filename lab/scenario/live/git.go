@@ -181,7 +181,7 @@ func (g *Git) commit(ctx context.Context, c scenario.Change) (string, error) {
 // RemoveBranch deletes a branch, if it exists.
 func (g *Git) RemoveBranch(ctx context.Context, name string) error {
 	if name == scenario.Branch {
-		return errors.New("the branch that engines follow is not removed")
+		return errors.New("the engines' branch cannot be removed")
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

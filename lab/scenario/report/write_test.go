@@ -11,7 +11,7 @@ import (
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pages")
 	if page, err := WritePage(dir, &scenario.Result{Scenario: "drift"}); page != "" || err != nil {
-		t.Errorf("a story that was not played has %q, %v", page, err)
+		t.Errorf("unplayed story: %q, %v", page, err)
 	}
 	played := &scenario.Result{Scenario: "drift", Verdict: scenario.Passed, Steps: []scenario.StepResult{{Number: 1, Title: "look"}}}
 	page, err := WritePage(dir, played)

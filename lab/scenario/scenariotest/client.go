@@ -110,7 +110,7 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 		if err != nil {
 			return struct{}{}, err
 		}
-		w.api.clusters.stamp(o) // a deletion has a version of its own
+		w.api.clusters.stamp(o) // a deletion has its own version
 		w.api.deleted = append(w.api.deleted, tombstone{w.resource, w.namespace, o})
 		return struct{}{}, w.ResourceInterface.Delete(ctx, name, options, sub...)
 	})

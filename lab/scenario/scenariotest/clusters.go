@@ -34,7 +34,7 @@ func kinds() []schema.GroupVersionKind {
 	}
 }
 
-// clusterKinds are those that are in no namespace.
+// clusterKinds are the cluster-scoped kinds.
 func clusterKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"},

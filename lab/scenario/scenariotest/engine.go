@@ -20,12 +20,12 @@ import (
 const (
 	compareTakes = 200 * time.Millisecond
 	rolloutTakes = 300 * time.Millisecond
-	pollEvery    = 5 * time.Second        // polling beside the watches
+	pollEvery    = 5 * time.Second        // polling in addition to the watches
 	settleEvery  = 100 * time.Millisecond // polling of Converged
 )
 
-// Engine reconciles the default estate's addons. Like Argo CD, it follows pins, values and labels, as far as the
-// stories need; or, like Flux, pins, values and folders.
+// Engine reconciles the default estate's addons. Like Argo CD, it follows pins, values and labels, as far as stories need it; or, like Flux, pins, values and
+// folders.
 //
 // While its gate is shut, calls block and watches are silent until they time out.
 type Engine struct {
@@ -33,7 +33,7 @@ type Engine struct {
 
 	lab, hub string
 	on       lab.EngineType
-	asked    lab.EngineType // to be, from the next reconciliation on
+	asked    lab.EngineType // requested, from the next reconciliation on
 	forge    *Forge
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions in the forge
@@ -74,10 +74,10 @@ type app struct {
 	deployed string // digest of the last sync
 	synced   string // commit of the last sync
 	objects  []object
-	looks    bool      // Flux compares, once in a while
-	looked   time.Time // when it last did
-	orphan   bool      // Flux leaves its objects behind
-	plain    bool      // Flux applies manifests, not a release
+	looks    bool      // Flux compares once per interval
+	looked   time.Time // last comparison
+	orphan   bool      // Flux orphans its objects
+	plain    bool      // Flux applies manifests instead of a release
 }
 
 // NewEngine returns an engine that knows the estate's clusters through the bridge.

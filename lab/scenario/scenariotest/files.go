@@ -71,8 +71,8 @@ type Sabotage struct {
 	Files map[string]string // path -> changed content
 }
 
-// ReadSabotage reads a txtar with story, unmet, says, and replacements: a file, old text, =>, new text. A file may come
-// several times. A case may shorten the deadline of the failing step to save time.
+// ReadSabotage reads a txtar with story, unmet, says, and replacements: a file, old text, =>, new text. A file may occur several times. A case may shorten the
+// deadline of the failing step to save time.
 func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 	s := Sabotage{Name: name, Files: map[string]string{}}
 	for _, f := range txtar.Parse(data).Files {

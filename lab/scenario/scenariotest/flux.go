@@ -19,10 +19,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// lookEvery is the interval of the default estate's HelmReleases: how long drift goes unnoticed.
+// lookEvery is the interval of the default estate's HelmReleases, during which drift goes unnoticed.
 const lookEvery = time.Minute
 
-// helmRelease is what stories need of one.
+// helmRelease is the part of a HelmRelease that stories need.
 type helmRelease struct {
 	Spec struct {
 		Chart          struct{ Spec struct{ Version string } }
@@ -31,7 +31,7 @@ type helmRelease struct {
 	}
 }
 
-// kustomizations reconciles what the clusters' folders ask for.
+// kustomizations reconciles the applications of the clusters' folders.
 func (e *Engine) kustomizations(ctx context.Context, tree scenario.Tree) error {
 	found := map[string]bool{}
 	for _, app := range e.expanded(tree.FS).Applications {
@@ -61,7 +61,7 @@ func (e *Engine) kustomizations(ctx context.Context, tree scenario.Tree) error {
 	return nil
 }
 
-// expanded is what the root leads to, with the variables of the clusters as they are now.
+// expanded expands the root with the current variables of the clusters.
 func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 	vars := map[string]map[string]string{}
 	e.mu.Lock()
@@ -76,7 +76,7 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 	}
 	e.mu.Unlock()
 	r, key := e.read, fmt.Sprint(vars)
-	r.mu.Lock() // parallel labs share the reading
+	r.mu.Lock() // parallel labs share it
 	defer r.mu.Unlock()
 	x, known := r.expands[key]
 	if !known {
@@ -107,7 +107,7 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 	a.plain = !slices.ContainsFunc(of.Objects, isRelease)
 	policy := specOf(tree.FS, cluster.Name, addon.Name).DeletionPolicy
 	a.orphan = policy == "Orphan"
-	version := "0.1.0" // of the estate's own chart
+	version := "0.1.0" // the estate's own chart
 	if addon.Chart != "" {
 		version = release.Spec.Chart.Spec.Version
 	}
@@ -120,7 +120,7 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 	e.update(a, func() {
 		a.Definition, a.Heals, a.Namespace = "Kustomization "+policy, mode == "enabled", addon.Namespace
 	})
-	if !has { // what runs goes on
+	if !has { // a deployed release stays
 		e.update(a, func() {
 			a.Sync, a.Health, a.Message = "OutOfSync", "Degraded", fmt.Sprintf("no '%s' chart with version matching '%s' found", addon.Chart, version)
 		})
@@ -148,17 +148,17 @@ func isRelease(o render.Document) bool { return kindOf(o.Node) == "HelmRelease" 
 
 func kindOf(n *yaml.Node) string {
 	var o struct{ Kind string }
-	_ = n.Decode(&o) // one without a kind has none
+	_ = n.Decode(&o) // kind is optional
 	return o.Kind
 }
 
-// kustomizeSpec is what stories need of a Kustomization's.
+// kustomizeSpec is the part of a Kustomization's spec that stories need.
 type kustomizeSpec struct {
 	DeletionPolicy string                  `yaml:"deletionPolicy"`
 	DependsOn      []struct{ Name string } `yaml:"dependsOn"`
 }
 
-// specOf returns the spec of the Kustomization that brings an addon to a cluster.
+// specOf returns the spec of an addon's Kustomization for a cluster.
 func specOf(fsys fs.FS, cluster, addon string) kustomizeSpec {
 	file := lab.ClustersDir + "/" + cluster + "/flux.yaml"
 	data, err := fs.ReadFile(fsys, file)
@@ -178,7 +178,7 @@ func specOf(fsys fs.FS, cluster, addon string) kustomizeSpec {
 	return kustomizeSpec{}
 }
 
-// dependent reports whether a Kustomization waits for another. What it brought goes on.
+// dependent reports whether a Kustomization waits for another. Its objects stay.
 func (e *Engine) dependent(fsys fs.FS, cluster, addon string) bool {
 	needs := specOf(fsys, cluster, addon).DependsOn
 	e.mu.Lock()
@@ -191,7 +191,7 @@ func (e *Engine) dependent(fsys fs.FS, cluster, addon string) bool {
 	return false
 }
 
-// release upgrades what Git has changed, and compares the cluster with it once in the interval.
+// release upgrades changed releases, and compares the cluster once per interval.
 func (e *Engine) release(ctx context.Context, a *app, objects []object, compared func()) error {
 	if e.clusters.IsPaused(a.Cluster) {
 		e.update(a, func() { a.Sync, a.Health, a.Message = "Unknown", "Unknown", "cluster does not answer" })
@@ -278,7 +278,7 @@ func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
 	return list
 }
 
-// drop removes an application that no folder asks for, and what it brought unless that is to stay.
+// drop removes an application without a folder, and its objects unless they are to stay.
 func (e *Engine) drop(ctx context.Context, name string, a *app) error {
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	if v := m.Labels["environment"]; v != nil {
 		env = *v
 	}
-	version := "0.1.0" // of the estate's own chart
+	version := "0.1.0" // the estate's own chart
 	for _, source := range want.Spec.All() {
 		if source.Chart != "" {
 			version = source.TargetRevision
@@ -253,7 +253,7 @@ func readSet(fsys fs.FS, file string) (*appset.Set, int, error) {
 
 // generated returns the Application that a set generates for a cluster, or nil.
 func (r *reading) generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
-	r.mu.Lock() // parallel labs share the reading
+	r.mu.Lock() // parallel labs share it
 	defer r.mu.Unlock()
 	key := fmt.Sprint(set.Name, " ", cluster, given(m.Labels), given(m.Annotations))
 	app, known := r.generates[key]

@@ -39,7 +39,7 @@ func manifest(cluster, apiVersion, kind, namespace, name string, labels, annotat
 	return object{scenario.Subject{Cluster: cluster, APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}, content}
 }
 
-// render approximates the charts of the default estate's addons, as far as stories look at their objects. inline are the values that the manifest has itself.
+// render approximates the charts of the default estate's addons, as far as stories need their objects. inline are the manifest's own values.
 func (r *reading) render(fsys fs.FS, addon lab.Addon, inline []byte, cluster, env, version string) []object {
 	chart := map[string]any{"helm.sh/chart": addon.Name + "-" + version, "app.kubernetes.io/version": version}
 	switch addon.Name {
@@ -104,7 +104,7 @@ func plain(fsys fs.FS, cluster string, sources []appset.Source) ([]object, error
 	return list, nil
 }
 
-// written returns an object as it is written.
+// written converts a document to an object.
 func written(cluster string, doc *yamlv3.Node) (object, error) {
 	text, err := yamlv3.Marshal(doc)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// switched is World.Switch.
+// switched implements World.Switch.
 func (l *Lab) switched(ctx context.Context, to lab.EngineType) (scenario.World, error) {
 	e := l.Engine
 	if err := e.through(ctx); err != nil {
@@ -34,14 +34,14 @@ func (l *Lab) switched(ctx context.Context, to lab.EngineType) (scenario.World, 
 	return w, nil
 }
 
-// On returns the engine that runs.
+// On returns the running engine.
 func (e *Engine) On() lab.EngineType {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.on
 }
 
-// become replaces the engine by the one that was asked for: what it has on the hub goes, what it applied stays.
+// become replaces the engine by the requested one: its objects on the hub are removed, applied objects stay.
 func (e *Engine) become(ctx context.Context) error {
 	e.mu.Lock()
 	to, apps := e.asked, maps.Clone(e.apps)

@@ -16,13 +16,13 @@ import (
 	"homelab/lab/scenario"
 )
 
-// What has Argo CD's waves wait for Applications of ApplicationSets.
+// Settings that make Argo CD's waves wait for the Applications of ApplicationSets.
 const (
 	setHealthKey   = "resource.customizations.health.argoproj.io_ApplicationSet"
 	progressiveEnv = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS"
 )
 
-// settings are the objects of Argo CD that stories change, without waves.
+// settings returns Argo CD's objects that stories change, without waves.
 func (e *Engine) settings() []object {
 	return []object{
 		manifest(e.hub, "v1", "ConfigMap", "argocd", "argocd-cm", nil, nil, map[string]any{"data": map[string]any{"admin.enabled": "true"}}),
@@ -37,7 +37,7 @@ func (e *Engine) settings() []object {
 	}
 }
 
-// waits reports whether a wave waits until the Applications of the one before are healthy.
+// waits reports whether a wave waits until the Applications of the previous one are healthy.
 func (e *Engine) waits(ctx context.Context) (bool, error) {
 	client, err := e.clusters.within(e.hub)
 	if err != nil {
@@ -64,14 +64,14 @@ func (e *Engine) waits(ctx context.Context) (bool, error) {
 	return health != "" && progressive == "true", nil
 }
 
-// taken is an ApplicationSet that Argo CD has synced.
+// taken is a synced ApplicationSet.
 type taken struct {
 	addon lab.Addon
 	set   *appset.Set
 	wave  int
 }
 
-// sets reconciles what the ApplicationSets ask for, one wave after another.
+// sets reconciles the ApplicationSets, wave by wave.
 func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
 	waits, err := e.waits(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (e *Engine) healthyBefore(wave int, sets map[string]taken) bool {
 	return true
 }
 
-// orphaned removes the Applications of ApplicationSets that are gone.
+// orphaned removes the Applications of deleted ApplicationSets.
 func (e *Engine) orphaned(ctx context.Context, sets map[string]taken) error {
 	e.mu.Lock()
 	apps := maps.Clone(e.apps)
@@ -137,7 +137,7 @@ func (e *Engine) orphaned(ctx context.Context, sets map[string]taken) error {
 	return nil
 }
 
-// waveOf is the sync wave of an object; what is no number is 0.
+// waveOf returns the sync wave of an object, 0 if invalid.
 func waveOf(annotations map[string]string) int {
 	n, _ := strconv.Atoi(annotations["argocd.argoproj.io/sync-wave"])
 	return n

@@ -14,11 +14,10 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 )
 
-// refusedRetry is how long a refused pod is left alone.
+// refusedRetry is the delay before a rejected pod is retried.
 const refusedRetry = 2 * time.Second
 
-// start starts the pods of a workload whose readiness probe has an initial delay; others are ready at once. A
-// StatefulSet's pods start one after another.
+// start starts the pods of a workload whose readiness probe has an initial delay; others are ready at once. A StatefulSet's pods start one by one.
 func (c *Clusters) start(client *fake.FakeDynamicClient, resource schema.GroupVersionResource, o *unstructured.Unstructured) {
 	if delayOf(o.Object) == 0 {
 		return
@@ -41,7 +40,7 @@ type workload struct {
 	created  *unstructured.Unstructured
 }
 
-// now returns the live object, or nil once it was removed.
+// now returns the live object, or nil if removed.
 func (w *workload) now() *unstructured.Unstructured {
 	live, err := w.client.Tracker().Get(w.resource, w.created.GetNamespace(), w.created.GetName())
 	if err != nil {
@@ -53,7 +52,7 @@ func (w *workload) now() *unstructured.Unstructured {
 	return nil
 }
 
-// pod creates a pod as soon as the webhooks let it.
+// pod creates a pod once the webhooks permit it.
 func (w *workload) pod(n int64) {
 	o := w.now()
 	if o == nil {
@@ -82,7 +81,7 @@ func (w *workload) ready(n int64) {
 	}
 }
 
-// report reports a refusal as an event.
+// report reports a rejection as an event.
 func (w *workload) report(about *unstructured.Unstructured, message string) {
 	event := manifest("", "v1", "Event", about.GetNamespace(), fmt.Sprintf("%s.%d", about.GetName(), time.Now().UnixNano()), nil, nil, map[string]any{
 		"reason": "FailedCreate", "message": message, "lastTimestamp": time.Now().Format(time.RFC3339Nano),
@@ -93,7 +92,7 @@ func (w *workload) report(about *unstructured.Unstructured, message string) {
 	must(w.client.Tracker().Create(schema.GroupVersionResource{Version: "v1", Resource: "events"}, u, u.GetNamespace()))
 }
 
-// refused returns why a webhook cannot be asked about a workload's pod, or "".
+// refused returns why a webhook for a workload's pod cannot be called, or "".
 func (w *workload) refused(o *unstructured.Unstructured) string {
 	pod, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
 	for _, u := range w.list(schema.GroupVersionKind{Group: admissionv1.GroupName, Version: "v1", Kind: "MutatingWebhookConfiguration"}) {
@@ -115,7 +114,7 @@ func (w *workload) refused(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// serves reports whether a service has a pod that is ready.
+// serves reports whether a service has a ready pod.
 func (w *workload) serves(namespace, service string) bool {
 	for _, s := range w.list(schema.GroupVersionKind{Version: "v1", Kind: "Service"}) {
 		if s.GetNamespace() != namespace || s.GetName() != service {
@@ -164,7 +163,7 @@ func replicasOf(o map[string]any) int64 {
 	return n
 }
 
-// delayOf is how long a workload's pods take to be ready.
+// delayOf returns how long a workload's pods take to become ready.
 func delayOf(o map[string]any) time.Duration {
 	containers, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "containers")
 	longest := int64(0)
@@ -177,7 +176,7 @@ func delayOf(o map[string]any) time.Duration {
 	return time.Duration(longest) * time.Second
 }
 
-// must panics on errors of an in-memory client, which has none but for mistakes of this package.
+// must panics on errors of an in-memory client, which are bugs of this package.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -27,7 +27,7 @@ func New(t *testing.T, files fs.FS) *Lab {
 	return NewOn(t, files, lab.EngineArgoCD)
 }
 
-// NewOn is New with another engine.
+// NewOn is like New with another engine.
 func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	t.Helper()
 	reused, ok := files.(*Estate)
@@ -78,7 +78,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	return l
 }
 
-// Objects returns all objects of all clusters but events, without versions and uids.
+// Objects returns all objects of all clusters except events, without versions and uids.
 func (l *Lab) Objects(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

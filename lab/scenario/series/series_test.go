@@ -20,7 +20,7 @@ import (
 
 const podinfo = "cluster: prod, apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo"
 
-// stories are of a minute and little else: all that a series has to know of one is how it ends.
+// stories only differ in how they end.
 var stories = map[string]string{
 	"first":  "steps: [{title: a minute, wait: {for: 1m}}]",
 	"unmet":  "steps: [{title: never, expect: {object: {" + podinfo + "}, has: {spec.replicas: 99}, within: 10s}}]",
@@ -28,7 +28,7 @@ var stories = map[string]string{
 	"last":   "steps: [{title: a minute, wait: {for: 1m}}]",
 }
 
-// played is a series that was played on a lab in memory, as whoever follows it sees it.
+// played is a series played on an in-memory lab, as its audience sees it.
 type played struct {
 	series.Outcome
 	t     *testing.T
@@ -85,7 +85,7 @@ func play(t *testing.T, names []string, begun func(story string, interrupt func(
 			p.begun = func(story string) { begun(story, cancel) }
 		}
 		o := series.Options{
-			Player: scenario.Player{World: scenariotest.New(t, fsys).World, Tell: func(scenario.StepResult) { t.Error("somebody else heard of a step") }},
+			Player: scenario.Player{World: scenariotest.New(t, fsys).World, Tell: func(scenario.StepResult) { t.Error("Player.Tell was called") }},
 			Pages:  filepath.Join(p.dir, "pages"), JUnit: filepath.Join(p.dir, "junit.xml"), Audience: p,
 		}
 		if change != nil {
@@ -97,7 +97,7 @@ func play(t *testing.T, names []string, begun func(story string, interrupt func(
 	return p
 }
 
-// suites are the names of the stories that JUnit has, with how they ended.
+// suites returns the names of JUnit's suites with their verdicts.
 func suites(t *testing.T, file string) []string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -137,7 +137,7 @@ func equal(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// A story that fails, or that the lab cannot play, keeps none of the others from being played. Each has its own audience, and its page if it was played.
+// A failed or skipped story does not stop the series. Each has its own audience, and a page if it was played.
 func TestPlay(t *testing.T) {
 	p := play(t, []string{"first", "unmet", "absent", "last"}, nil, nil)
 	equal(t, "heard", p.heard, []string{
@@ -171,7 +171,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// An interrupt ends the series, and what was played until then is written all the same.
+// An interrupt ends the series; earlier results are still written.
 func TestPlayInterrupted(t *testing.T) {
 	p := play(t, []string{"first", "unmet", "last"}, func(story string, interrupt func()) {
 		if story == "unmet" {
@@ -188,8 +188,8 @@ func TestPlayInterrupted(t *testing.T) {
 	}
 }
 
-// What cannot be written is reported beside the results, all of it.
-func TestPlayThatCannotBeWritten(t *testing.T) {
+// Write errors are reported with the results.
+func TestPlayWriteErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*series.Options)
 		says   []string

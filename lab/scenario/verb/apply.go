@@ -18,8 +18,8 @@ import (
 type apply struct {
 	changes
 	Cluster   string `yaml:"cluster" need:"true"`
-	File      string `yaml:"file" need:"true" doc:"manifests beside the scenario"`
-	Namespace string `yaml:"namespace" doc:"for objects that name none"`
+	File      string `yaml:"file" need:"true" doc:"manifests in the scenario's folder"`
+	Namespace string `yaml:"namespace" doc:"for objects without one"`
 }
 
 func (a *apply) Check(c *scenario.Checker) { c.Local("file", a.File) }
@@ -55,11 +55,11 @@ func (a *apply) objects(data []byte) ([]*unstructured.Unstructured, error) {
 		plain, ok := r.Plain(doc, "")
 		m, isMap := plain.(map[string]any)
 		if !ok || !isMap {
-			return nil, fmt.Errorf("%s: a document that is no object", a.File)
+			return nil, fmt.Errorf("%s: a document is not an object", a.File)
 		}
 		o := &unstructured.Unstructured{Object: m}
 		if o.GetKind() == "" || o.GetAPIVersion() == "" || o.GetName() == "" {
-			return nil, fmt.Errorf("%s:%d: an object has apiVersion, kind and metadata.name", a.File, doc.Line)
+			return nil, fmt.Errorf("%s:%d: an object needs apiVersion, kind and metadata.name", a.File, doc.Line)
 		}
 		if o.GetNamespace() == "" && a.Namespace != "" {
 			o.SetNamespace(a.Namespace)

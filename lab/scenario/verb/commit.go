@@ -16,20 +16,20 @@ import (
 
 type commit struct {
 	changes
-	Message string                    `yaml:"message" need:"true" doc:"what the commit says"`
-	Author  string                    `yaml:"author" doc:"who commits; 'a developer' when left out"`
-	Branch  string                    `yaml:"branch" doc:"main, which engines follow, when left out; another is made from it"`
-	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file beside the scenario"`
+	Message string                    `yaml:"message" need:"true" doc:"commit message"`
+	Author  string                    `yaml:"author" doc:"default 'a developer'"`
+	Branch  string                    `yaml:"branch" doc:"default main, which engines follow; another is created from it"`
+	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file in the scenario's folder"`
 	Remove  []string                  `yaml:"remove" doc:"paths in the estate"`
-	Restore []string                  `yaml:"restore" doc:"paths in the estate that earlier steps changed; they are as the story found them"`
-	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; comments and layout stay; after files"`
+	Restore []string                  `yaml:"restore" doc:"paths in the estate to restore after earlier steps"`
+	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; keeps comments and layout; applied after files"`
 
-	Generate bool `yaml:"generate" doc:"also what lab generate writes then: the files by which Flux finds every cluster's addons"`
+	Generate bool `yaml:"generate" doc:"also commit the files that lab generate writes for Flux"`
 }
 
 func (m *commit) Check(c *scenario.Checker) {
 	if len(m.Files)+len(m.Remove)+len(m.Restore)+len(m.Set) == 0 {
-		c.Fail("", "a commit of nothing", "give it files, set, remove or restore")
+		c.Fail("", "empty commit", "add files, set, remove or restore")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		c.InEstate("files."+name, name)
@@ -48,7 +48,7 @@ func (m *commit) Check(c *scenario.Checker) {
 		}
 	}
 	if m.Branch != "" && !branchName(m.Branch) {
-		c.Fail("branch", fmt.Sprintf("%q is no name of a branch", m.Branch), "a-z, 0-9, - and /")
+		c.Fail("branch", fmt.Sprintf("invalid branch name %q", m.Branch), "a-z, 0-9, - and /")
 	}
 }
 
@@ -103,7 +103,7 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-// tree is what the branch holds, or what a new one begins with.
+// tree returns the branch, or the one that a new branch starts from.
 func (m *commit) tree(ctx context.Context, c *scenario.Call) (scenario.Tree, error) {
 	branch := cmp.Or(m.Branch, scenario.Branch)
 	known, err := c.Branches.Branches(ctx)
@@ -116,7 +116,7 @@ func (m *commit) tree(ctx context.Context, c *scenario.Call) (scenario.Tree, err
 	return c.Forge.Tree(ctx, branch)
 }
 
-// edit sets values in files of the commit, and of the forge.
+// edit sets values in files of the commit or the forge.
 func (m *commit) edit(tree scenario.Tree, files map[string]*scenario.File) error {
 	for name, values := range m.Set {
 		if err := scenario.InEstate(name); err != nil {

@@ -31,7 +31,7 @@ func (c *condition) ReadYAML(r *strict.Reader, n *yaml.Node, path string) {
 	c.op = "is"
 	if n.Kind == yaml.MappingNode {
 		if len(n.Content) != 2 || !slices.Contains(operators(), n.Content[0].Value) {
-			r.Fail(n, path+" must be a value, or one word with a value", "one of "+strings.Join(operators(), ", ")+"; to compare a whole mapping, write is: {...}")
+			r.Fail(n, path+" must be a value, or an operator with a value", "one of "+strings.Join(operators(), ", ")+"; to compare a whole mapping, write is: {...}")
 			return
 		}
 		c.op, value = n.Content[0].Value, n.Content[1]
@@ -46,11 +46,11 @@ func (c *condition) ReadYAML(r *strict.Reader, n *yaml.Node, path string) {
 		c.pattern(r, value, path)
 	case "exists":
 		if _, isBool := want.(bool); !isBool {
-			r.Fail(value, path+": exists takes true or false", "")
+			r.Fail(value, path+": exists needs true or false", "")
 		}
 	case "atLeast", "atMost":
 		if !isNumber && !placeholder(want) {
-			r.Fail(value, path+": "+c.op+" takes a number", "")
+			r.Fail(value, path+": "+c.op+" needs a number", "")
 		}
 	}
 }
@@ -60,7 +60,7 @@ var reference = regexp.MustCompile(`\$\{[^}]*\}`)
 func (c *condition) pattern(r *strict.Reader, n *yaml.Node, path string) {
 	s, ok := c.want.(string)
 	if !ok || len(s) > maxPattern {
-		r.Fail(n, path+": matches takes a pattern as text", fmt.Sprintf("at most %d characters", maxPattern))
+		r.Fail(n, path+": matches needs a pattern", fmt.Sprintf("at most %d characters", maxPattern))
 		return
 	}
 	// Variables are unknown yet: check with a placeholder.

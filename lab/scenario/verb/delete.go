@@ -30,7 +30,7 @@ func (d *remove) Do(ctx context.Context, c *scenario.Call) error {
 		return err
 	}
 	if was == nil {
-		return fmt.Errorf("there is no %s", d.Subject())
+		return fmt.Errorf("no %s", d.Subject())
 	}
 	// An object that the engine recreated meanwhile is kept.
 	c.Undo(d.Subject().String(), func(ctx context.Context) error {

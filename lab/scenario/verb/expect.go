@@ -15,27 +15,27 @@ import (
 // expect waits until all its checks are met at the same time.
 type expect struct {
 	check  `yaml:",inline"`
-	That   []check       `yaml:"that" doc:"several things that must be so at one moment"`
-	Within time.Duration `yaml:"within" max:"30m" doc:"how long it may take; 30s when left out"`
-	For    time.Duration `yaml:"for" max:"10m" doc:"how long it must stay so"`
-	Since  string        `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time from there is measured and reported"`
+	That   []check       `yaml:"that" doc:"several expectations that must be met at the same time"`
+	Within time.Duration `yaml:"within" max:"30m" doc:"timeout; default 30s"`
+	For    time.Duration `yaml:"for" max:"10m" doc:"how long it must stay met"`
+	Since  string        `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time since is reported"`
 }
 
 // check is an expectation about one subject.
 type check struct {
-	Application *scenario.ApplicationRef `yaml:"application" doc:"the application that brings an addon to a cluster"`
-	Sync        string                   `yaml:"sync" enum:"synced,out-of-sync,unknown" doc:"of an application: how it stands to Git"`
+	Application *scenario.ApplicationRef `yaml:"application" doc:"the application of an addon on a cluster"`
+	Sync        string                   `yaml:"sync" enum:"synced,out-of-sync,unknown" doc:"of an application: compared with Git"`
 	Health      string                   `yaml:"health" enum:"healthy,progressing,degraded,missing,suspended,unknown" doc:"of an application"`
-	Revision    string                   `yaml:"revision" doc:"of an application: the Git commit that it was compared with"`
+	Revision    string                   `yaml:"revision" doc:"of an application: the compared Git commit"`
 	Version     string                   `yaml:"version" doc:"of an application: version of its chart"`
 	Heals       *bool                    `yaml:"heals" doc:"of an application: whether drift is reverted"`
 
 	Object *scenario.ObjectRef  `yaml:"object" doc:"an object in a cluster"`
 	Has    map[string]condition `yaml:"has" doc:"of an object: path -> value, or one of is, not, matches, exists, atLeast, atMost"`
 
-	Event *event `yaml:"event" doc:"something that a cluster reports after the last change"`
+	Event *event `yaml:"event" doc:"a Kubernetes event after the last change"`
 
-	Absent  bool              `yaml:"absent" doc:"the application or object is not there; among several things, also: no such event"`
+	Absent  bool              `yaml:"absent" doc:"the application or object does not exist; within that, also: no such event"`
 	Capture map[string]string `yaml:"capture" doc:"variable -> path in the object, or sync, health, revision, version of the application"`
 }
 
@@ -43,8 +43,8 @@ type check struct {
 type event struct {
 	Cluster   string    `yaml:"cluster" need:"true"`
 	Namespace string    `yaml:"namespace" need:"true"`
-	Kind      string    `yaml:"kind" doc:"of the object that it is about"`
-	Name      condition `yaml:"name" doc:"of the object that it is about"`
+	Kind      string    `yaml:"kind" doc:"of the object"`
+	Name      condition `yaml:"name" doc:"of the object"`
 	Reason    string    `yaml:"reason" doc:"FailedScheduling, ScalingReplicaSet, ..."`
 	Message   condition `yaml:"message"`
 }
@@ -58,7 +58,7 @@ func (e *expect) checks() []check {
 
 func (e *expect) Check(c *scenario.Checker) {
 	if len(e.That) > 0 && (e.Application != nil || e.Object != nil || e.Event != nil) {
-		c.Fail("that", "both one thing and a list", "put all of it into the list")
+		c.Fail("that", "both an expectation and a list", "move it into the list")
 	}
 	for i, k := range e.That {
 		k.check(c, fmt.Sprintf("that[%d].", i))
@@ -77,25 +77,25 @@ func (k check) check(c *scenario.Checker, in string) {
 		}
 	}
 	if subjects != 1 {
-		c.Fail(strings.TrimSuffix(in, "."), "one of application, object and event is expected", "more of them go into that, as a list")
+		c.Fail(strings.TrimSuffix(in, "."), "one of application, object and event is needed", "list several under that")
 		return
 	}
 	state := k.Sync != "" || k.Health != "" || k.Revision != "" || k.Version != "" || k.Heals != nil
 	switch {
 	case k.Application == nil && state:
-		c.Fail(in+"object", "sync, health, revision, version and heals are of an application", "")
+		c.Fail(in+"object", "sync, health, revision, version and heals need an application", "")
 	case k.Object == nil && len(k.Has) > 0:
-		c.Fail(in+"has", "has is of an object", "")
+		c.Fail(in+"has", "has needs an object", "")
 	case k.Absent && (state || len(k.Has) > 0 || len(k.Capture) > 0):
-		c.Fail(in+"absent", "what is absent has nothing else", "")
+		c.Fail(in+"absent", "absent excludes other expectations", "")
 	case k.Event != nil && len(k.Capture) > 0:
-		c.Fail(in+"event", "an event is not captured", "")
+		c.Fail(in+"event", "an event has nothing to capture", "")
 	case k.Event != nil && k.Absent && in == "":
-		c.Fail("absent", "no event is absent for good", "put it into that, beside what must have come without it")
+		c.Fail("absent", "absent events need another expectation", "list it under that, with a state reached without it")
 	case k.Event != nil && k.Event.Reason == "" && k.Event.Message.op == "":
-		c.Fail(in+"event", "any event would do", "give it a reason or a message")
+		c.Fail(in+"event", "event without a condition", "add a reason or a message")
 	case k.Application != nil && !state && !k.Absent && len(k.Capture) == 0:
-		c.Fail(in+"application", "nothing is expected of it", "give it sync, health, revision, version, heals or absent")
+		c.Fail(in+"application", "application without a condition", "add sync, health, revision, version, heals or absent")
 	}
 	for _, at := range slices.Sorted(maps.Keys(k.Has)) {
 		c.FieldPath(in+"has."+at, at)
@@ -307,7 +307,7 @@ func (k check) capture(c *scenario.Call, v scenario.View) error {
 				return err
 			}
 			if !there {
-				return &scenario.Unmet{Expected: k.subject().String() + ": " + k.Capture[name] + ", to be kept as ${" + name + "}", LastSeen: "not set"}
+				return &scenario.Unmet{Expected: k.subject().String() + ": " + k.Capture[name] + ", captured as ${" + name + "}", LastSeen: "not set"}
 			}
 			got = v
 		}

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/scenario"
 )
 
-// generate adds to a commit what `lab generate` writes for the estate with the commit's files.
+// generate adds to a commit the files that `lab generate` writes for the estate with the commit's files.
 func generate(before fs.FS, c *scenario.Call, files map[string]*scenario.File) error {
 	after := fstest.MapFS{}
 	err := fs.WalkDir(before, ".", func(name string, e fs.DirEntry, err error) error {

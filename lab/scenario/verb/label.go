@@ -17,7 +17,7 @@ import (
 type label struct {
 	changes
 	Cluster     string             `yaml:"cluster" need:"true"`
-	Addons      map[string]bool    `yaml:"addons" doc:"addon -> wanted, as spec.addons in cluster.yaml"`
+	Addons      map[string]bool    `yaml:"addons" doc:"addon -> enabled, as spec.addons in cluster.yaml"`
 	Cloud       *clusterCloud      `yaml:"cloud" doc:"as spec.cloud in cluster.yaml"`
 	Labels      map[string]*string `yaml:"labels" doc:"label of the registration -> value; null removes it"`
 	Annotations map[string]*string `yaml:"annotations" doc:"annotation of the registration -> value; null removes it"`
@@ -40,7 +40,7 @@ type clusterCloud struct {
 
 func (l *label) Check(c *scenario.Checker) {
 	if len(l.Addons)+len(l.Labels)+len(l.Annotations) == 0 && l.Cloud == nil {
-		c.Fail("", "a label that says nothing", "give it addons, cloud, labels or annotations")
+		c.Fail("", "empty label", "add addons, cloud, labels or annotations")
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *label) Do(ctx context.Context, c *scenario.Call) error {
 	maps.Copy(m.Annotations, l.Annotations)
 	back := scenario.Marks{Labels: inverse(was.Labels, m.Labels), Annotations: inverse(was.Annotations, m.Annotations)}
 	if len(back.Labels)+len(back.Annotations) == 0 {
-		return fmt.Errorf("cluster %s says all that already", l.Cluster)
+		return fmt.Errorf("cluster %s already has all of it", l.Cluster)
 	}
 	c.Undo("registration of "+l.Cluster, func(ctx context.Context) error { return c.Engine.Mark(ctx, l.Cluster, back) })
 	if err := c.Engine.Mark(ctx, l.Cluster, m); err != nil {

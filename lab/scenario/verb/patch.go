@@ -18,12 +18,12 @@ type patch struct {
 	changes
 	scenario.ObjectRef `yaml:",inline"`
 	Set                map[string]any `yaml:"set" doc:"path in the object -> value"`
-	Unset              []string       `yaml:"unset" doc:"paths that are removed"`
+	Unset              []string       `yaml:"unset" doc:"paths to remove"`
 }
 
 func (p *patch) Check(c *scenario.Checker) {
 	if len(p.Set)+len(p.Unset) == 0 {
-		c.Fail("", "a patch of nothing", "give it set or unset")
+		c.Fail("", "empty patch", "add set or unset")
 	}
 	for _, at := range slices.Sorted(maps.Keys(p.Set)) {
 		c.FieldPath("set."+at, at)
@@ -72,7 +72,7 @@ func (p *patch) Do(ctx context.Context, c *scenario.Call) error {
 		return err
 	}
 	if after == nil {
-		return fmt.Errorf("there is no %s", p.Subject())
+		return fmt.Errorf("no %s", p.Subject())
 	}
 	c.Changed(p.Subject(), after.GetResourceVersion())
 	var did []string

@@ -19,15 +19,15 @@ type promotion struct {
 	Addon   string        `yaml:"addon" need:"true"`
 	From    string        `yaml:"from" need:"true" doc:"environment"`
 	To      string        `yaml:"to" need:"true" doc:"a later environment"`
-	Author  string        `yaml:"author" doc:"who commits; 'release bot' when left out"`
-	Gate    string        `yaml:"gate" enum:"healthy,none" doc:"healthy (when left out): every cluster of the earlier environment must run the version, in sync and healthy"`
-	Within  time.Duration `yaml:"within" max:"10m" doc:"how long the gate is waited for; 2m when left out"`
-	Outcome string        `yaml:"outcome" enum:"promoted,refused" doc:"what should come of it; promoted when left out"`
+	Author  string        `yaml:"author" doc:"default 'release bot'"`
+	Gate    string        `yaml:"gate" enum:"healthy,none" doc:"healthy, the default: every cluster of the earlier environment must run the version, in sync and healthy"`
+	Within  time.Duration `yaml:"within" max:"10m" doc:"timeout of the gate; default 2m"`
+	Outcome string        `yaml:"outcome" enum:"promoted,refused" doc:"expected outcome; default promoted"`
 }
 
 func (p *promotion) Check(c *scenario.Checker) {
 	if p.Outcome == "refused" && p.Within > 0 {
-		c.Fail("within", "a refusal is not waited for", "leave within out")
+		c.Fail("within", "a refusal has no timeout", "remove within")
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"homelab/lab/scenario"
 )
 
-// switching has another engine take the place of the lab's until the end of the story.
+// switching replaces the lab's engine until the end of the story.
 type switching struct {
 	changes
-	Engine string `yaml:"engine" need:"true" enum:"argocd,flux" doc:"what the lab runs from then on; at the end of the story it runs what it did before"`
+	Engine string `yaml:"engine" need:"true" enum:"argocd,flux" doc:"the new engine, until the end of the story"`
 }
 
 func (s *switching) Check(*scenario.Checker) {}
@@ -18,13 +18,13 @@ func (s *switching) Check(*scenario.Checker) {}
 func (s *switching) Do(ctx context.Context, c *scenario.Call) error {
 	to := lab.EngineType(s.Engine)
 	if to == c.Engines {
-		c.Did("%s is the engine already", to.Title())
+		c.Did("already %s", to.Title())
 		return nil
 	}
 	if err := c.SwitchEngine(ctx, to); err != nil {
 		return err
 	}
 	c.Note(scenario.Lane{Cluster: c.Estate.Hub().Name, Name: "engine"}, to.Title())
-	c.Did("%s in place of %s", to.Title(), c.Engines.Title())
+	c.Did("%s replaces %s", to.Title(), c.Engines.Title())
 	return nil
 }

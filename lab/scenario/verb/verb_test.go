@@ -22,13 +22,13 @@ const (
 	values  = "clusters/prod/addons/podinfo/values.yaml"
 )
 
-// stage is a lab in memory in the midst of a story.
+// stage is an in-memory lab in the middle of a story.
 type stage struct {
 	*scenariotest.Lab
 	t *testing.T
 }
 
-// object is what a cluster has; nil for nothing.
+// object returns an object of a cluster, or nil.
 func (s stage) object(cluster, apiVersion, kind, name string) *unstructured.Unstructured {
 	s.t.Helper()
 	subject := scenario.Subject{Cluster: cluster, APIVersion: apiVersion, Kind: kind, Namespace: "podinfo", Name: name}
@@ -47,7 +47,7 @@ func (s stage) object(cluster, apiVersion, kind, name string) *unstructured.Unst
 	return o
 }
 
-// file is what a branch of the forge has; empty for nothing.
+// file returns a file on a branch of the forge, or "".
 func (s stage) file(branch, name string) string {
 	s.t.Helper()
 	tree, err := s.Forge.Tree(s.t.Context(), branch)
@@ -61,7 +61,7 @@ func (s stage) file(branch, name string) string {
 	return string(text)
 }
 
-// play plays the steps of a story and calls then with the result of each, when it has ended and nothing is put back yet.
+// play plays the steps of a story and calls then with the result of each, before anything is restored.
 func play(t *testing.T, steps string, more map[string]string, then func(s stage, r scenario.StepResult)) *scenario.Result {
 	t.Helper()
 	files := map[string]string{"scenarios/test/scenario.yaml": "apiVersion: lab/v1alpha1\nkind: Scenario\nmetadata: {name: test}\nspec:\n  title: t\n  teaches: t\n  steps:\n" + steps}
@@ -89,8 +89,8 @@ func play(t *testing.T, steps string, more map[string]string, then func(s stage,
 	return result
 }
 
-// Each verb does what its step says, and says what it did.
-func TestVerbsDoWhatTheySay(t *testing.T) {
+// Each verb acts, and summarises what it did.
+func TestVerbs(t *testing.T) {
 	files := map[string]string{"beside.txt": "text\n", "new.yaml": "a: 1 # one\n", "objects.yaml": `
 apiVersion: v1
 kind: ConfigMap
@@ -116,7 +116,7 @@ spec: {replicas: 9}
 					s.file(scenario.Branch, "environments/dev/addons/podinfo/values.yaml") == "" && s.file(scenario.Branch, values) == "replicaCount: 4\n"
 			},
 		},
-		"commit of a file that is changed on the way": {
+		"commit of an edited file": {
 			`commit: {message: why, files: {new.yaml: new.yaml}, set: {new.yaml: {a: 2}}}`,
 			" on main: new.yaml",
 			func(s stage) bool { return s.file(scenario.Branch, "new.yaml") == "a: 2 # one\n" },
@@ -189,7 +189,7 @@ spec: {replicas: 9}
 					t.Errorf("%s %q %s, want %q", r.Verdict, r.Did, r.Error, c.did)
 				}
 				if !c.check(s) {
-					t.Error("it was not done")
+					t.Error("no effect")
 				}
 			})
 			if r.Verdict != scenario.Passed || !seen {
@@ -199,24 +199,24 @@ spec: {replicas: 9}
 	}
 }
 
-// A step that cannot be done says why, and does nothing in its stead.
-func TestVerbsThatCannot(t *testing.T) {
+// A step that fails reports why, and changes nothing.
+func TestVerbErrors(t *testing.T) {
 	files := map[string]string{
 		"list.yaml": "[a, b]\n", "nameless.yaml": "apiVersion: v1\nkind: ConfigMap\n", "torn.yaml": "a: {\n", "unknown.yaml": "apiVersion: nowhere/v1\nkind: Thing\nmetadata: {name: x}\n",
 	}
 	for name, c := range map[string]struct{ step, want string }{
-		"delete nothing":             {"delete: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: none}", "there is no configmap none in prod"},
-		"patch nothing":              {"patch: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: none, set: {data.a: b}}", "there is no configmap none in prod"},
-		"label what is so":           {"label: {cluster: prod, addons: {podinfo: true}}", "cluster prod says all that already"},
-		"commit to a file of none":   {"commit: {message: m, set: {clusters/none.yaml: {a: b}}}", "clusters/none.yaml: not in the forge"},
-		"restore what is as it was":  {"commit: {message: m, restore: [" + values + "]}", "no step has changed " + values + " on main"},
-		"commit into a list":         {"commit: {message: m, set: {" + values + ": {replicaCount.deeper: b}}}", values + ": "},
-		"apply no object":            {"apply: {cluster: prod, file: list.yaml}", "list.yaml: a document that is no object"},
-		"apply an object of no name": {"apply: {cluster: prod, file: nameless.yaml}", "nameless.yaml:1: an object has apiVersion, kind and metadata.name"},
-		"apply no YAML":              {"apply: {cluster: prod, file: torn.yaml}", "torn.yaml"},
-		"apply a kind of none":       {"apply: {cluster: prod, file: unknown.yaml}", "thing x: "},
-		"promote an addon of none":   {"promote: {addon: none, from: dev, to: staging}", "none"},
-		"promote backwards":          {"promote: {addon: podinfo, from: prod, to: dev}", "prod"},
+		"delete nothing":            {"delete: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: none}", "no configmap none in prod"},
+		"patch nothing":             {"patch: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: none, set: {data.a: b}}", "no configmap none in prod"},
+		"label unchanged":           {"label: {cluster: prod, addons: {podinfo: true}}", "cluster prod already has all of it"},
+		"commit to a missing file":  {"commit: {message: m, set: {clusters/none.yaml: {a: b}}}", "clusters/none.yaml: not in the forge"},
+		"restore an unchanged file": {"commit: {message: m, restore: [" + values + "]}", "no step has changed " + values + " on main"},
+		"commit into a list":        {"commit: {message: m, set: {" + values + ": {replicaCount.deeper: b}}}", values + ": "},
+		"apply a list":              {"apply: {cluster: prod, file: list.yaml}", "list.yaml: a document is not an object"},
+		"apply without a name":      {"apply: {cluster: prod, file: nameless.yaml}", "nameless.yaml:1: an object needs apiVersion, kind and metadata.name"},
+		"apply invalid YAML":        {"apply: {cluster: prod, file: torn.yaml}", "torn.yaml"},
+		"apply an unknown kind":     {"apply: {cluster: prod, file: unknown.yaml}", "thing x: "},
+		"promote an unknown addon":  {"promote: {addon: none, from: dev, to: staging}", "none"},
+		"promote backwards":         {"promote: {addon: podinfo, from: prod, to: dev}", "prod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := play(t, "    - title: it\n      "+c.step+"\n", files, nil)
@@ -231,7 +231,7 @@ func TestVerbsThatCannot(t *testing.T) {
 func TestCommitRestores(t *testing.T) {
 	play(t, `    - title: three files change
       commit: {message: m, files: {new: beside.txt}, remove: [environments/dev/addons/podinfo/values.yaml], set: {`+values+`: {replicaCount: 4}}}
-    - title: one goes on, and two are as they were
+    - title: one continues, two are restored
       commit: {message: m, restore: [new, `+values+`]}
 `, map[string]string{"beside.txt": "text\n"}, func(s stage, r scenario.StepResult) {
 		if r.Number != 2 {
@@ -243,13 +243,13 @@ func TestCommitRestores(t *testing.T) {
 	})
 }
 
-const badVersion = `    - title: a version that nobody published
+const badVersion = `    - title: an unpublished version
       commit: {message: m, set: {addons/podinfo/applicationset.yaml: {"spec.generators[0].merge.generators[clusters.selector.matchLabels.environment=dev].clusters.values.addonChartVersion": 9.9.9}}}
     - title: dev cannot have it
       expect: {application: {cluster: dev, addon: podinfo}, version: 9.9.9, sync: unknown}
 `
 
-// A promotion waits for its gate, and says what is in its way.
+// A promotion waits for its gate, or reports what blocks it.
 func TestPromotions(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, step string
@@ -257,16 +257,16 @@ func TestPromotions(t *testing.T) {
 		says         string
 		promoted     bool
 	}{
-		"open":                     {"", "", scenario.Passed, "staging: podinfo 6.7.0 -> 6.9.2", true},
-		"open, no gate":            {"", ", gate: none", scenario.Passed, "staging: podinfo 6.7.0 -> 6.9.2", true},
-		"open, to be refused":      {"", ", outcome: refused", scenario.Failed, "it was promoted", true},
-		"no gate, to be refused":   {"", ", gate: none, outcome: refused", scenario.Failed, "it was promoted", true},
-		"shut":                     {badVersion, ", within: 5s", scenario.Failed, "expected podinfo 9.9.9 in sync and healthy in dev, last seen application dev-podinfo: unknown", false},
-		"shut, no gate":            {badVersion, ", gate: none", scenario.Passed, "staging: podinfo 6.7.0 -> 9.9.9", true},
-		"shut, to be refused":      {badVersion, ", outcome: refused", scenario.Passed, "refused: application dev-podinfo: unknown, healthy, 9.9.9", false},
-		"nobody has it":            {"    - title: off\n      commit: {message: m, set: {clusters/dev/cluster.yaml: {spec.addons.podinfo: false}}}\n", ", within: 5s", scenario.Failed, "no cluster of dev has podinfo", false},
-		"unknown":                  {"    - title: silence\n      wait: {for: 1s}\n    - title: long\n      wait: {for: 1m}\n", ", outcome: refused", scenario.Failed, "healthy in dev, or not, last seen nothing seen from the engine any more", false},
-		"nobody changed a version": {"    - title: once\n      promote: {addon: podinfo, from: dev, to: staging, author: ann}\n", ", gate: none", scenario.Passed, "6.9.2", true},
+		"open":                      {"", "", scenario.Passed, "staging: podinfo 6.7.0 -> 6.9.2", true},
+		"open, no gate":             {"", ", gate: none", scenario.Passed, "staging: podinfo 6.7.0 -> 6.9.2", true},
+		"open, refusal expected":    {"", ", outcome: refused", scenario.Failed, "it was promoted", true},
+		"no gate, refusal expected": {"", ", gate: none, outcome: refused", scenario.Failed, "it was promoted", true},
+		"shut":                      {badVersion, ", within: 5s", scenario.Failed, "expected podinfo 9.9.9 in sync and healthy in dev, last seen application dev-podinfo: unknown", false},
+		"shut, no gate":             {badVersion, ", gate: none", scenario.Passed, "staging: podinfo 6.7.0 -> 9.9.9", true},
+		"shut, refusal expected":    {badVersion, ", outcome: refused", scenario.Passed, "refused: application dev-podinfo: unknown, healthy, 9.9.9", false},
+		"not deployed":              {"    - title: off\n      commit: {message: m, set: {clusters/dev/cluster.yaml: {spec.addons.podinfo: false}}}\n", ", within: 5s", scenario.Failed, "no cluster of dev has podinfo", false},
+		"unknown":                   {"    - title: silence\n      wait: {for: 1s}\n    - title: long\n      wait: {for: 1m}\n", ", outcome: refused", scenario.Failed, "healthy in dev, or not, last seen nothing seen from the engine any more", false},
+		"no version change":         {"    - title: once\n      promote: {addon: podinfo, from: dev, to: staging, author: ann}\n", ", gate: none", scenario.Passed, "6.9.2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps := c.before + "    - title: it\n      promote: {addon: podinfo, from: dev, to: staging" + c.step + "}\n"
@@ -304,7 +304,7 @@ func TestPromotions(t *testing.T) {
 	}
 }
 
-// A condition holds or not; both are reported by what was seen.
+// An unmet condition is reported with the value seen.
 func TestConditions(t *testing.T) {
 	for condition, c := range map[string]struct {
 		holds bool

@@ -1,11 +1,11 @@
-// Package archive puts images and charts into one file that needs neither registry nor compiler where it is opened. The file is a tar, compressed with zstd:
+// Package archive packs images and charts into one file, for machines without registry and compiler. The file is a tar, compressed with zstd:
 //
-//	lab.json                    what is in it: names, refs, digests, sizes
+//	lab.json                    contents: names, refs, digests, sizes
 //	oci-layout, index.json      the same images for any tool that reads an OCI image layout
 //	charts/NAME-VERSION.tgz
-//	blobs/sha256/...            configurations, manifests and layers; a layer that images share is there once
+//	blobs/sha256/...            configurations, manifests and layers; shared layers once
 //
-// Layers are kept uncompressed: the one zstd over all of them is smaller than a gzip each, and their digests are those that the image's configuration names.
+// Layers are uncompressed: one zstd stream over all of them is smaller than a gzip each, and their digests are those in the image's configuration.
 package archive
 
 import (
@@ -43,7 +43,7 @@ const (
 	maxTotal   = 64 << 30 // bytes in total
 )
 
-// Contents lists what an archive holds.
+// Contents are the contents of an archive.
 type Contents struct {
 	Images []Image `json:"images"`
 	Charts []Chart `json:"charts"`
@@ -171,7 +171,7 @@ func bad(ctx context.Context, file string, err error) error {
 		return fmt.Errorf("bundle %s: %w", filepath.Base(file), err)
 	}
 	return &lab.Error{
-		Exit: lab.ExitInvalid, Code: "bad_bundle", Message: filepath.Base(file) + " cannot be read as a bundle",
-		Cure: "copy it again, or make it again with lab bundle save", Err: err,
+		Exit: lab.ExitInvalid, Code: "bad_bundle", Message: filepath.Base(file) + " is not a valid bundle",
+		Cure: "copy it again, or recreate it with lab bundle save", Err: err,
 	}
 }

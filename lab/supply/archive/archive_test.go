@@ -150,7 +150,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d, err := img.ConfigName(); err != nil || d.String() != want.Digest {
-			t.Errorf("%s holds %s, %v", want.Name, d, err)
+			t.Errorf("%s contains %s, %v", want.Name, d, err)
 		}
 		layers, err := img.Layers()
 		if err != nil {
@@ -184,7 +184,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != len(images)+len(charts)+1 {
-		t.Errorf("the folder holds %v, %v", left, err)
+		t.Errorf("the folder contains %v, %v", left, err)
 	}
 	c, err := Inspect(file)
 	if err != nil || len(c.Images) != 3 || c.Images[0].Name != "argocd" || c.Images[0].Size() < 440_000 || c.Charts[0].Version != "6.7.0" {
@@ -192,7 +192,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestSaveIsDeterministic(t *testing.T) {
+func TestSaveDeterministic(t *testing.T) {
 	images, charts := sample(t)
 	a, err := os.ReadFile(save(t, images, charts))
 	if err != nil {
@@ -210,7 +210,7 @@ func TestSaveIsDeterministic(t *testing.T) {
 	}
 	c, err := os.ReadFile(save(t, loaded, loadedCharts))
 	if err != nil || !bytes.Equal(a, c) {
-		t.Errorf("a bundle of what came out of a bundle differs, %v", err)
+		t.Errorf("a bundle of a loaded bundle differs, %v", err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestSharedLayers(t *testing.T) {
 		names[h.Name]++
 	}
 	if n := names[blobName(digestOf(content(1, 300_000)))]; n != 1 {
-		t.Errorf("the shared layer is there %d times", n)
+		t.Errorf("the shared layer occurs %d times", n)
 	}
 	if len(names) != 3+3*2+5 {
 		t.Errorf("entries: %v", names)
@@ -303,11 +303,11 @@ func TestSaveRefuses(t *testing.T) {
 		charts []lab.Chart
 		want   string
 	}{
-		{"another image than was said", []lab.Image{other}, nil, "does not hold image"},
-		{"a layer that is broken", []lab.Image{broken}, nil, "has digest"},
-		{"a name that leaves the folder", []lab.Image{badName}, nil, "not one that lab writes"},
-		{"two of a name", []lab.Image{good, good}, nil, "not one that lab writes"},
-		{"a chart that changed", nil, []lab.Chart{badChart}, "has digest"},
+		{"another image", []lab.Image{other}, nil, "does not hold image"},
+		{"a broken layer", []lab.Image{broken}, nil, "has digest"},
+		{"a name outside the folder", []lab.Image{badName}, nil, "not one that lab writes"},
+		{"a duplicate name", []lab.Image{good, good}, nil, "not one that lab writes"},
+		{"a changed chart", nil, []lab.Chart{badChart}, "has digest"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -322,7 +322,7 @@ func TestSaveRefuses(t *testing.T) {
 	}
 }
 
-func TestInterruptedLeavesNothing(t *testing.T) {
+func TestInterrupted(t *testing.T) {
 	images, charts := sample(t)
 	file := save(t, images, charts)
 	ctx, cancel := context.WithCancel(t.Context())

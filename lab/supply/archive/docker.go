@@ -84,7 +84,7 @@ func (a *dockerArchive) read(image lab.Image) error {
 	small := func(name string) ([]byte, error) {
 		s, ok := entries[path.Clean(name)]
 		if !ok || s.size > maxIndex {
-			return nil, fmt.Errorf("has no %s of a size to be read", name)
+			return nil, fmt.Errorf("has no %s of a valid size", name)
 		}
 		data := make([]byte, s.size)
 		_, err := a.file.ReadAt(data, s.offset)

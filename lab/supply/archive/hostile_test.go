@@ -103,8 +103,8 @@ func refused(t *testing.T, data []byte, want string) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	if beside, err := os.ReadDir(parent); err != nil || len(beside) != 2 {
-		t.Errorf("left %v beside, %v", beside, err)
+	if siblings, err := os.ReadDir(parent); err != nil || len(siblings) != 2 {
+		t.Errorf("left %v, %v", siblings, err)
 	}
 }
 
@@ -130,24 +130,24 @@ func TestLoadRefuses(t *testing.T) {
 		{"not zstd", []byte("PK\x03\x04 not a bundle at all"), "magic"},
 		{"an empty archive", bundle(t, nil), "unexpected EOF"},
 		{"no index first", bundle(t, good(t)[1:]), "not with its index"},
-		{"an index that is a link", bundle(t, []entry{{name: indexFile, kind: tar.TypeSymlink}}), "not with its index"},
-		{"an index that is too large", huge(maxIndex + 1), "not with its index"},
-		{"an index that is cut short", huge(100), "unexpected EOF"},
-		{"an index that is not JSON", bundle(t, []entry{{name: indexFile, data: []byte("{")}}), "lab.json"},
+		{"a linked index", bundle(t, []entry{{name: indexFile, kind: tar.TypeSymlink}}), "not with its index"},
+		{"a large index", huge(maxIndex + 1), "not with its index"},
+		{"a truncated index", huge(100), "unexpected EOF"},
+		{"an invalid index", bundle(t, []entry{{name: indexFile, data: []byte("{")}}), "lab.json"},
 		{"an index with unknown keys", bundle(t, []entry{{name: indexFile, data: []byte(`{"version":1,"run":"x"}`)}}), "unknown field"},
 		{"another format", bundle(t, edited(t, func(x *index) { x.Version = 2 })), "format 2"},
-		{"a path with ..", with(entry{name: "../escape", data: []byte("x")}), "does not name"},
-		{"an absolute path", with(entry{name: "/etc/escape", data: []byte("x")}), "does not name"},
+		{"a path with ..", with(entry{name: "../escape", data: []byte("x")}), "unexpected"},
+		{"an absolute path", with(entry{name: "/etc/escape", data: []byte("x")}), "unexpected"},
 		{"a symlink", with(entry{name: "charts/x.tgz", kind: tar.TypeSymlink}), "not a plain file"},
 		{"a folder", with(entry{name: "charts/", kind: tar.TypeDir}), "not a plain file"},
-		{"a file that is there twice", with(good(t)[len(good(t))-1]), "names once"},
-		{"the index twice", with(good(t)[0]), "does not name"},
-		{"a file is missing", bundle(t, good(t)[:len(good(t))-1]), "1 files are missing"},
-		{"a chart name that climbs", bundle(t, edited(t, func(x *index) { x.Charts[0].Name = ".." })), "not one that lab writes"},
-		{"an image name that climbs", bundle(t, edited(t, func(x *index) { x.Images[0].Name = "../../a" })), "not one that lab writes"},
-		{"a ref that is not one", bundle(t, edited(t, func(x *index) { x.Images[0].Ref = "a\nb:1" })), "not one that lab writes"},
-		{"two images of a name", bundle(t, edited(t, func(x *index) { x.Images = append(x.Images, x.Images[0]) })), "not one that lab writes"},
-		{"a digest that climbs", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Digest = "sha256:../../x" })), "has digest"},
+		{"a duplicate file", with(good(t)[len(good(t))-1]), "unexpected"},
+		{"the index twice", with(good(t)[0]), "unexpected"},
+		{"a file is missing", bundle(t, good(t)[:len(good(t))-1]), "1 files of its index are missing"},
+		{"a chart name with ..", bundle(t, edited(t, func(x *index) { x.Charts[0].Name = ".." })), "not one that lab writes"},
+		{"an image name with ..", bundle(t, edited(t, func(x *index) { x.Images[0].Name = "../../a" })), "not one that lab writes"},
+		{"an invalid ref", bundle(t, edited(t, func(x *index) { x.Images[0].Ref = "a\nb:1" })), "not one that lab writes"},
+		{"a duplicate image", bundle(t, edited(t, func(x *index) { x.Images = append(x.Images, x.Images[0]) })), "not one that lab writes"},
+		{"a digest with ..", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Digest = "sha256:../../x" })), "has digest"},
 		{"a layer of minus one byte", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size = -1 })), "-1 bytes"},
 		{"a layer larger than any", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size = maxBlob + 1 })), "bytes"},
 		{"more than a disk", bundle(t, edited(t, func(x *index) {
@@ -159,8 +159,8 @@ func TestLoadRefuses(t *testing.T) {
 			x.Images[0].Layers = append(x.Images[0].Layers, Blob{x.Images[0].Layers[0].Digest, 1})
 		})), "two sizes"},
 		{"a layer of another size", bundle(t, edited(t, func(x *index) { x.Images[0].Layers[0].Size++ })), "were expected"},
-		{"other layers than the configuration's", bundle(t, edited(t, func(x *index) { x.Images[0].Layers = x.Images[0].Layers[:1] })), "other layers"},
-		{"a configuration that is a layer too", bundle(t, edited(t, func(x *index) {
+		{"other layers than the configuration's", bundle(t, edited(t, func(x *index) { x.Images[0].Layers = x.Images[0].Layers[:1] })), "different layers"},
+		{"a configuration listed as a layer", bundle(t, edited(t, func(x *index) {
 			x.Images[0].Layers = append(x.Images[0].Layers, Blob{x.Images[0].Digest, x.Images[0].Config})
 		})), "has no configuration"},
 	} {
@@ -182,17 +182,17 @@ func TestLoadRefusesChangedBytes(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesCutFiles(t *testing.T) {
+func TestLoadRefusesTruncatedFiles(t *testing.T) {
 	whole := bundle(t, good(t))
 	for _, n := range []int{1, 3, 10, len(whole) / 4, len(whole) / 2, len(whole) - 5, len(whole) - 1} {
 		refused(t, whole[:n], "")
 	}
 }
 
-func TestLoadRefusesWhatFollows(t *testing.T) {
+func TestLoadRefusesTrailingData(t *testing.T) {
 	whole := bundle(t, good(t))
 	refused(t, append(bytes.Clone(whole), "trailing"...), "")
-	refused(t, append(bytes.Clone(whole), bundle(t, []entry{{name: "x", data: make([]byte, maxIndex)}})...), "follows its end")
+	refused(t, append(bytes.Clone(whole), bundle(t, []entry{{name: "x", data: make([]byte, maxIndex)}})...), "trailing data")
 }
 
 // A zstd frame may demand gigabytes of memory.
@@ -252,8 +252,8 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		images, charts, err := unpack(bytes.NewReader(data), dir)
-		if beside, _ := os.ReadDir(parent); len(beside) != 1 {
-			t.Fatalf("something was written beside the folder: %v", beside)
+		if siblings, _ := os.ReadDir(parent); len(siblings) != 1 {
+			t.Fatalf("written outside the folder: %v", siblings)
 		}
 		if err != nil {
 			return

@@ -50,7 +50,7 @@ func (a *reader) readIndex() error {
 		return err
 	}
 	if h.Name != indexFile || h.Typeflag != tar.TypeReg || h.Size > maxIndex {
-		return fmt.Errorf("it begins with %q and not with its index", h.Name)
+		return fmt.Errorf("it begins with %q, not with its index", h.Name)
 	}
 	data, err := io.ReadAll(a.tr)
 	if err != nil {
@@ -179,7 +179,7 @@ func unpack(r io.Reader, dir string) ([]lab.Image, []lab.Chart, error) {
 	if n, err := io.Copy(io.Discard, io.LimitReader(a.raw, maxIndex)); err != nil {
 		return nil, nil, err
 	} else if n == maxIndex {
-		return nil, nil, errors.New("something follows its end")
+		return nil, nil, errors.New("trailing data")
 	}
 	return w.finish()
 }
@@ -193,8 +193,8 @@ func enoughRoom(dir string, c Contents) error {
 	}
 	if known && need > free {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_space", Message: fmt.Sprintf("the bundle needs %s in %s, where %s are free", meter.Bytes(need), filepath.Dir(dir), meter.Bytes(free)),
-			Cure: "make room, or put lab's cache elsewhere with XDG_CACHE_HOME",
+			Exit: lab.ExitFailed, Code: "no_space", Message: fmt.Sprintf("the bundle needs %s in %s, which has %s free", meter.Bytes(need), filepath.Dir(dir), meter.Bytes(free)),
+			Cure: "free space, or move lab's cache with XDG_CACHE_HOME",
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func saveTo(ctx context.Context, file string, images []lab.Image, charts []lab.C
 	guard := flock.New(file + ".part")
 	if ok, err := guard.TryLock(); err != nil || !ok {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_file", Message: "bundle " + file + " cannot be written", Cure: "choose a folder that can be written to, and save once at a time",
+			Exit: lab.ExitFailed, Code: "no_file", Message: "bundle " + file + " cannot be written", Cure: "choose a writable folder, without a concurrent save",
 			Err: err,
 		}
 	}

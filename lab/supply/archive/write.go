@@ -87,7 +87,7 @@ func (w *writer) take(name string, size int64, r io.Reader) error {
 	}
 	b, ok := w.blobs[name]
 	if !ok {
-		return fmt.Errorf("it holds %q, which its index does not name, or names once", name)
+		return fmt.Errorf("unexpected %q", name)
 	}
 	delete(w.blobs, name)
 	if size != b.Size {
@@ -123,7 +123,7 @@ func (w *writer) takeSmall(b Blob, r io.Reader) error {
 			return err
 		}
 		if !slices.EqualFunc(diffs, i.Layers, func(d string, l Blob) bool { return d == l.Digest }) {
-			return fmt.Errorf("image %s has other layers than its configuration names", i.Ref)
+			return fmt.Errorf("image %s and its configuration have different layers", i.Ref)
 		}
 		i.config = data
 	}
@@ -141,7 +141,7 @@ func (w *writer) toFile(name string, r io.Reader, b Blob) error {
 // finish completes the docker-archives.
 func (w *writer) finish() ([]lab.Image, []lab.Chart, error) {
 	if n := len(w.blobs) + len(w.charts); n > 0 {
-		return nil, nil, fmt.Errorf("%d files are missing that its index names", n)
+		return nil, nil, fmt.Errorf("%d files of its index are missing", n)
 	}
 	var images []lab.Image
 	for _, i := range w.images {

@@ -19,12 +19,12 @@ import (
 //go:embed argocd
 var argocdFiles embed.FS
 
-// component is one program of Argo CD: how install.yaml calls it, and where the chart's values hold it.
+// component is a program of Argo CD.
 type component struct {
-	name  string // "repo-server"; install.yaml has it as argocd-repo-server
-	key   string // "repoServer"
-	cond  string // when it is rendered; empty: always
-	extra bool   // the upstream chart calls its env, volumes ... extraEnv, extraVolumes ...
+	name  string // install.yaml has argocd-repo-server
+	key   string // key in the chart's values: "repoServer"
+	cond  string // condition for rendering; empty: always
+	extra bool   // the upstream chart has extraEnv, extraVolumes ... for env, volumes ...
 }
 
 var components = []component{
@@ -37,10 +37,10 @@ var components = []component{
 	{name: "server", key: "server"},
 }
 
-// values is the expression of the component's values.
+// values returns the expression for a path in the component's values.
 func (c component) values(path string) string { return ".Values." + c.key + "." + path }
 
-// list is the path of a list that upstream prefixes with "extra" for some components.
+// list returns the path of a list, which has the prefix "extra" for some components.
 func (c component) list(name string) string {
 	if c.extra {
 		return c.values("extra" + strings.ToUpper(name[:1]) + name[1:])
@@ -48,14 +48,14 @@ func (c component) list(name string) string {
 	return c.values(name)
 }
 
-// arg is the dict that the named templates take.
+// arg returns the argument of the named templates.
 func (c component) arg() string {
 	return fmt.Sprintf(`(dict "context" $ "component" %q "values" .Values.%s)`, c.name, c.key)
 }
 
-const prefix = "argocd-" // what install.yaml puts before every name
+const prefix = "argocd-" // prefix of all names in install.yaml
 
-// componentOf finds the component of a name in install.yaml: the one with the longest name that fits.
+// componentOf returns the component with the longest matching name.
 func componentOf(name string) (component, bool) {
 	var best component
 	for _, c := range components {
@@ -71,7 +71,7 @@ func fullname(suffix string) inline {
 	return inline(`include "argo-cd.fullname" . }}-` + suffix + `{{ ""`)
 }
 
-// argoCD makes the chart from the manifests in dir. What is not a manifest of one component (the ConfigMaps and the Secret) is written by configs.yaml.
+// argoCD builds the chart from the manifests in dir. Shared objects, the ConfigMaps and the Secret, are in configs.yaml.
 func argoCD(r Recipe, dir string) (*helmchart.Chart, error) {
 	docs, err := readManifests(filepath.Join(dir, "install.yaml"))
 	if err != nil {
@@ -132,7 +132,7 @@ func argoCD(r Recipe, dir string) (*helmchart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// template is one object of install.yaml as a template, and the file that it goes to.
+// template converts an object of install.yaml to a template, and returns its file.
 func template(kind, name string, doc map[string]any, seen map[string]bool) (string, []byte, error) {
 	if kind == "CustomResourceDefinition" {
 		text, err := emit(".Values.crds.install", customResource(doc))
@@ -173,7 +173,7 @@ func template(kind, name string, doc map[string]any, seen map[string]bool) (stri
 	return c.name + "/" + strings.ToLower(kind) + ".yaml", text, err
 }
 
-// serviceName is what a Service is called in the chart: one of install.yaml's names does not say whose it is.
+// serviceName returns the name of a Service in the chart, since one of install.yaml's names lacks the component.
 func serviceName(name string) string {
 	if name == "argocd-metrics" {
 		return prefix + "application-controller-metrics"
@@ -189,7 +189,7 @@ func conjunction(conds []string) string {
 	return "and " + strings.Join(conds, " ")
 }
 
-// customResource adds to a CRD what the upstream chart adds: it is kept when the release goes, since its objects would go with it.
+// customResource makes a CRD like the upstream chart's: kept on uninstall, since its objects would be deleted with it.
 func customResource(doc map[string]any) map[string]any {
 	meta := doc["metadata"].(map[string]any)
 	meta["annotations"] = include{"argo-cd.crd.annotations", "$"}
@@ -197,7 +197,7 @@ func customResource(doc map[string]any) map[string]any {
 	return doc
 }
 
-// rename gives every reference within an object the release's names: names of components in names and in name labels.
+// rename replaces components' names in references and name labels by the release's.
 func rename(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -228,7 +228,7 @@ func rename(v any) any {
 	return v
 }
 
-// isSecretRef reports whether a map is a reference to a key, a volume or a container: their names are not the names of objects of the release.
+// isSecretRef reports whether a map references a key, a volume or a container, whose names are not those of the release's objects.
 func isSecretRef(m map[string]any) bool {
 	for _, k := range []string{"key", "mountPath", "image", "secret", "emptyDir", "configMap"} {
 		if _, ok := m[k]; ok {
@@ -238,7 +238,7 @@ func isSecretRef(m map[string]any) bool {
 	return false
 }
 
-// guardPeers leaves out of a network policy the peers that are not rendered.
+// guardPeers makes a network policy's peers conditional on their rendering.
 func guardPeers(doc map[string]any) {
 	ingress, _ := doc["spec"].(map[string]any)["ingress"].([]any)
 	for _, rule := range ingress {
@@ -259,7 +259,7 @@ func nameOf(doc map[string]any) string {
 	return name
 }
 
-// readManifests reads the documents of a file; comments and empty documents are passed over.
+// readManifests reads the documents of a file, without comments and empty documents.
 func readManifests(file string) ([]map[string]any, error) {
 	f, err := os.Open(file)
 	if err != nil {

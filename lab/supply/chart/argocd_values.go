@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// argoValues makes the chart's values.yaml and its schema: what the upstream chart has, with the images and the contents of the ConfigMaps as install.yaml
-// has them. The third result is the version of Argo CD.
+// argoValues returns the chart's values.yaml, its schema and the version of Argo CD. Values have the upstream chart's keys, with the images and ConfigMaps of
+// install.yaml.
 func argoValues(docs []map[string]any) (values, schema []byte, appVersion string, err error) {
 	text, err := argocdFiles.ReadFile("argocd/values.yaml")
 	if err != nil {
@@ -23,7 +23,7 @@ func argoValues(docs []map[string]any) (values, schema []byte, appVersion string
 		return nil, nil, "", err
 	}
 	workloads := map[string]map[string]any{}
-	measured := map[string]bool{} // has a Service for its metrics
+	measured := map[string]bool{} // has a metrics Service
 	for _, doc := range docs {
 		kind, name := doc["kind"].(string), nameOf(doc)
 		switch {
@@ -68,7 +68,7 @@ func argoValues(docs []map[string]any) (values, schema []byte, appVersion string
 	return append([]byte(head.String()), body...), append(schema, '\n'), tag, nil
 }
 
-// componentValues are the keys that each component has.
+// componentValues returns the values of a component.
 func componentValues(c component, container map[string]any) map[string]any {
 	image := map[string]any{"repository": "", "tag": "", "imagePullPolicy": ""}
 	if c.key == "redis" || c.key == "dex" {
@@ -107,10 +107,10 @@ func componentValues(c component, container map[string]any) map[string]any {
 	return v
 }
 
-// open are the maps whose keys are the user's own, beside those that have no default key at all: paths, or names at any path.
+// open are the maps with arbitrary keys, in addition to those without default keys: paths, or names at any path.
 var open = []string{"configs.cm", "configs.params", "configs.rbac", "global.nodeSelector", "annotations", "resources"}
 
-// schemaOf describes values like v: the same keys and no other, whatever the scalars' types (a port may come as text from --set).
+// schemaOf returns a schema with exactly the keys of v. Scalars may have any type, since --set may pass a port as text.
 func schemaOf(v any, path string) map[string]any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -135,7 +135,7 @@ func dataOf(doc map[string]any) map[string]any {
 	return data
 }
 
-// mainContainer is the one container of a workload.
+// mainContainer returns the only container of a workload.
 func mainContainer(doc map[string]any) (map[string]any, error) {
 	spec, _ := doc["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -150,7 +150,7 @@ func mainContainer(doc map[string]any) (map[string]any, error) {
 	return nil, errors.New("has not one container with an image")
 }
 
-// splitImage parts repository and tag; a port in the repository is not a tag.
+// splitImage splits repository and tag; a port in the repository is not a tag.
 func splitImage(image any) (repository, tag string) {
 	ref, _ := image.(string)
 	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {

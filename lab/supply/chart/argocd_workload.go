@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// workload puts the values of a component into its Deployment or StatefulSet.
+// workload adds a component's values to its Deployment or StatefulSet.
 func workload(c component, kind string, doc map[string]any) error {
 	spec := doc["spec"].(map[string]any)
-	if c.cond == "" { // upstream runs one of each of the others
+	if c.cond == "" { // like upstream, the others run one replica
 		spec["replicas"] = inline(c.values("replicas"))
 	}
 	spec["revisionHistoryLimit"] = inline(".Values.global.revisionHistoryLimit")
 	if kind == "StatefulSet" {
-		spec["revisionHistoryLimit"] = 5 // upstream's own for the controller
+		spec["revisionHistoryLimit"] = 5 // upstream's value for the controller
 	}
 	template, ok := spec["template"].(map[string]any)
 	if !ok {
@@ -24,7 +24,7 @@ func workload(c component, kind string, doc map[string]any) error {
 		"labels":      include{"argo-cd.podLabels", c.arg()},
 		"annotations": include{"argo-cd.podAnnotations", c.arg()},
 	}
-	if c.key == "redis" { // reads no ConfigMap: it is not to lose the cache when one changes
+	if c.key == "redis" { // reads no ConfigMap, so a change must not drop its cache
 		template["metadata"].(map[string]any)["annotations"] = with("(merge (dict) .Values.redis.podAnnotations .Values.global.podAnnotations)")
 	}
 	pod := template["spec"].(map[string]any)
@@ -41,8 +41,7 @@ func workload(c component, kind string, doc map[string]any) error {
 			m := x.(map[string]any)
 			m["image"], m["imagePullPolicy"] = argoImage(), inline(".Values.global.image.imagePullPolicy")
 			if m["name"] == "secret-init" {
-				// Redis' password is made here, by Argo CD's own command, and not by a Job before the release as upstream does it: the release is up sooner, and the
-				// Secret is the same.
+				// Redis' password is created by Argo CD's own command, not by upstream's Job before the release: the release is ready sooner, with the same Secret.
 				inits = append(inits, when{".Values.redisSecretInit.enabled", m})
 				continue
 			}
@@ -54,7 +53,7 @@ func workload(c component, kind string, doc map[string]any) error {
 	case len(inits) == 0:
 		pod["initContainers"] = with(c.values("initContainers"))
 	case c.key == "redis":
-		// A list that renders nothing must not be there at all: as null it would be a change to the upgrade that compares it.
+		// An empty list must be omitted: a null would be a change in upgrades.
 		pod["initContainers"] = when{"or .Values.redisSecretInit.enabled .Values.redis.initContainers", pod["initContainers"]}
 	}
 
@@ -78,7 +77,7 @@ func workload(c component, kind string, doc map[string]any) error {
 
 func choose(own, global string) string { return "(" + own + " | default " + global + ")" }
 
-// container puts the values of a component into its main container.
+// container adds a component's values to its main container.
 func container(c component, m map[string]any) {
 	m["image"] = inline(fmt.Sprintf(`include "argo-cd.image" (dict "context" $ "image" .Values.%s.image) | quote`, c.key))
 	m["imagePullPolicy"] = inline(".Values." + c.key + ".image.imagePullPolicy | default .Values.global.image.imagePullPolicy")
@@ -100,7 +99,7 @@ func container(c component, m map[string]any) {
 		case "ARGOCD_CONTROLLER_REPLICAS":
 			item["value"] = inline(c.values("replicas") + " | quote")
 		case "REDIS_PASSWORD":
-			// As upstream: who turns the making of the password off may run Redis of their own, without one.
+			// Like upstream: without redisSecretInit, users may run their own Redis without a password.
 			ref := item["valueFrom"].(map[string]any)["secretKeyRef"].(map[string]any)
 			ref["optional"] = inline("not .Values.redisSecretInit.enabled")
 		}
@@ -124,14 +123,14 @@ func container(c component, m map[string]any) {
 	}
 }
 
-// probeDefaults are the upstream chart's for every probe.
+// probeDefaults are the upstream chart's defaults of all probes.
 var probeDefaults = map[string]any{"failureThreshold": 3, "initialDelaySeconds": 10, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1}
 
 func argoImage() inline {
 	return `include "argo-cd.image" (dict "context" $ "image" .Values.global.image) | quote`
 }
 
-// guard leaves out what a container of another component has of dex where dex is not rendered: variables, volumes and mounts.
+// guard makes other components' references to dex conditional on its rendering: variables, volumes and mounts.
 func guard(items []any) {
 	for i, x := range items {
 		m, ok := x.(map[string]any)
@@ -145,7 +144,7 @@ func guard(items []any) {
 	}
 }
 
-// service puts the values of a component into one of its Services.
+// service adds a component's values to one of its Services.
 func service(c component, doc map[string]any, metrics bool) {
 	spec := doc["spec"].(map[string]any)
 	meta := doc["metadata"].(map[string]any)

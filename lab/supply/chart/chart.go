@@ -1,5 +1,5 @@
-// Package chart makes Helm charts from Go modules, where no chart repository can be reached. Charts that a module ships are packed as they are; the one
-// of Argo CD is made from the module's manifests and takes the value keys of the upstream argo-cd chart. The same input gives the same bytes.
+// Package chart builds Helm charts from Go modules, for machines that reach no chart repository. Charts in a module are packed unchanged; Argo CD's is built from the
+// module's manifests, with the values of the upstream argo-cd chart. Output is reproducible.
 package chart
 
 import (
@@ -32,8 +32,8 @@ var recipesYAML []byte
 //go:embed *.go argocd flux
 var code embed.FS
 
-// Code stands for everything that charts depend on beside their recipes: it changes with the code of this package, with the libraries that write YAML and
-// charts, and with Go, and with nothing else.
+// Code is a digest of everything that charts depend on in addition to their recipes: the code of this package, the libraries that write YAML and charts, and
+// Go.
 var Code = sync.OnceValue(func() string {
 	h := sha256.New()
 	err := fs.WalkDir(code, ".", func(name string, e fs.DirEntry, err error) error {
@@ -45,7 +45,7 @@ var Code = sync.OnceValue(func() string {
 		return err
 	})
 	if err != nil {
-		panic(err) // what was embedded can be read
+		panic(err) // embedded files are readable
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		fmt.Fprintln(h, info.GoVersion)
@@ -58,20 +58,20 @@ var Code = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
-// Kind is how a recipe's chart comes out of its module.
+// Kind is how a chart is built from its module.
 type Kind string
 
-// The kinds.
+// Kinds
 const (
-	KindFolder Kind = "folder"  // the module holds the chart
-	KindArgoCD Kind = "argo-cd" // the chart is made from install.yaml
-	KindFlux   Kind = "flux2"   // the chart is made from the manifests of several modules
+	KindFolder Kind = "folder"  // the module contains the chart
+	KindArgoCD Kind = "argo-cd" // the chart is built from install.yaml
+	KindFlux   Kind = "flux2"   // the chart is built from the manifests of several modules
 )
 
-// Recipe says where a chart comes from.
+// Recipe describes the source of a chart.
 type Recipe struct {
 	Name    string `yaml:"name"`
-	Version string `yaml:"version"` // chart version that must come out
+	Version string `yaml:"version"` // expected chart version
 	Kind    Kind   `yaml:"kind"`
 	Module  string `yaml:"module"` // module@version
 	Path    string `yaml:"path"`   // folder within the module
@@ -82,10 +82,10 @@ type Recipe struct {
 // Sources are the folders of a recipe's modules, by module@version.
 type Sources map[string]string
 
-// Recipes returns the recipes that lab carries, in the order in which they are written.
+// Recipes returns lab's recipes, in order.
 func Recipes() ([]Recipe, error) { return parseRecipes(recipesYAML) }
 
-// Find returns the recipe of a chart; an empty version means the first one written.
+// Find returns the recipe of a chart; an empty version selects the first.
 func Find(name, version string) (Recipe, error) {
 	recipes, err := Recipes()
 	if err != nil {
@@ -101,9 +101,9 @@ func Find(name, version string) (Recipe, error) {
 		}
 		have = append(have, r.Version)
 	}
-	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no recipe makes chart %s %s from source", name, version)}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no recipe for chart %s %s", name, version)}
 	if len(have) > 0 {
-		e.Cure = "these versions can be made: " + strings.Join(have, ", ")
+		e.Cure = "available versions: " + strings.Join(have, ", ")
 	}
 	return Recipe{}, e
 }
@@ -122,20 +122,20 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 		id := r.Name + " " + r.Version
 		switch {
 		case r.Name == "" || r.Version == "" || r.Path == "" || !strings.Contains(r.Module, "@"):
-			return nil, fmt.Errorf("chart recipes: %s: name, version, module@version and path must be given", id)
+			return nil, fmt.Errorf("chart recipes: %s: name, version, module@version and path are required", id)
 		case r.Kind != KindFolder && r.Kind != KindArgoCD && r.Kind != KindFlux:
 			return nil, fmt.Errorf("chart recipes: %s: unknown kind %q", id, r.Kind)
 		case !filepath.IsLocal(r.Path):
 			return nil, fmt.Errorf("chart recipes: %s: path %q leaves the module", id, r.Path)
 		case seen[id]:
-			return nil, fmt.Errorf("chart recipes: %s is written twice", id)
+			return nil, fmt.Errorf("chart recipes: duplicate %s", id)
 		}
 		seen[id] = true
 	}
 	return doc.Charts, nil
 }
 
-// Download brings the recipe's modules into the module cache with the go command, as that is configured, and returns their folders there.
+// Download downloads the recipe's modules with the go command and returns their folders in the module cache.
 func Download(ctx context.Context, r Recipe) (Sources, error) {
 	src := Sources{}
 	for _, module := range append([]string{r.Module}, r.Parts...) {
@@ -150,7 +150,7 @@ func Download(ctx context.Context, r Recipe) (Sources, error) {
 
 func download(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	// Outside any module: the module at hand must not be asked for a checksum of something that it does not use.
+	// Outside any module: the current one may lack checksums of modules that it does not use.
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
 	var stderr bytes.Buffer
@@ -163,7 +163,7 @@ func download(ctx context.Context, module string) (string, error) {
 		err = errors.New(strings.TrimSpace(stderr.String()))
 	}
 	if err == nil && got.Dir == "" {
-		err = errors.New("the go command named no folder")
+		err = errors.New("the go command returned no folder")
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -174,7 +174,7 @@ func download(ctx context.Context, module string) (string, error) {
 	return got.Dir, nil
 }
 
-// Build makes the recipe's chart from its modules and writes it to outDir as NAME-VERSION.tgz.
+// Build builds the recipe's chart from its modules and writes it to outDir as NAME-VERSION.tgz.
 func Build(ctx context.Context, r Recipe, src Sources, outDir string) (lab.Chart, error) {
 	if err := ctx.Err(); err != nil {
 		return lab.Chart{}, err
@@ -196,7 +196,7 @@ func Build(ctx context.Context, r Recipe, src Sources, outDir string) (lab.Chart
 		return lab.Chart{}, fmt.Errorf("chart %s %s: %w", r.Name, r.Version, err)
 	}
 	if got := c.Metadata; got.Name != r.Name || got.Version != r.Version {
-		return lab.Chart{}, fmt.Errorf("chart %s %s: module %s holds %s %s", r.Name, r.Version, r.Module, got.Name, got.Version)
+		return lab.Chart{}, fmt.Errorf("chart %s %s: module %s contains %s %s", r.Name, r.Version, r.Module, got.Name, got.Version)
 	}
 	return pack(c, outDir)
 }

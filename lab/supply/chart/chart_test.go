@@ -121,7 +121,7 @@ func TestRealCharts(t *testing.T) {
 				t.Errorf("got %s from %s", c.Metadata.Version, got.Origin)
 			}
 			if len(render(t, c, "{}")) < 3 {
-				t.Error("renders next to nothing")
+				t.Error("renders hardly anything")
 			}
 			if r.Kind != KindFolder {
 				lintChart(t, got.Archive)

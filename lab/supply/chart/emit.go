@@ -9,24 +9,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kinds of node that a manifest's tree may hold beside plain YAML values: places where the chart's user has a say.
+// Node types in a manifest's tree, in addition to plain YAML values.
 type (
-	// inline is a template expression that stands for a scalar: `key: {{ expr }}`.
+	// inline is a template expression for a scalar: `key: {{ expr }}`.
 	inline string
-	// block is an expression that yields a map or a list, always written: `key: {{- toYaml (expr) | nindent N }}`.
+	// block is an expression for a map or a list, always rendered: `key: {{- toYaml (expr) | nindent N }}`.
 	block string
-	// with is a block that is written only where the expression is not empty.
+	// with is a block that is omitted if empty.
 	with string
-	// include is a named template, called with (expr), that yields the lines of a map.
+	// include is a named template, called with arg, that renders the lines of a map.
 	include struct{ name, arg string }
-	// when is a value that is written only where the condition holds.
+	// when is a value that is rendered if the condition holds.
 	when struct {
 		cond  string
 		value any
 	}
-	// spread, as an item of a list, stands for the items that the expression yields.
+	// spread is an item of a list that expands to the expression's items.
 	spread string
-	// fallback is what the expression yields, or the value where that is empty.
+	// fallback is an expression, or a value if that is empty.
 	fallback struct {
 		expr  string
 		value any
@@ -45,7 +45,7 @@ func (e *emitter) line(indent int, s string) {
 	e.buf.WriteByte('\n')
 }
 
-// first is the order of the fields that a reader looks for first; the rest follows by name.
+// first are the fields that come first; the rest is sorted by name.
 var first = []string{"apiVersion", "kind", "metadata", "name", "spec"}
 
 func sortedKeys(m map[string]any) []string {
@@ -133,7 +133,7 @@ func (e *emitter) item(indent int, v any) {
 			e.line(indent, "- {}")
 			return
 		}
-		// The map is written as if it stood alone and its first line then gets the dash: a line of its own for the dash when that line is a condition.
+		// The map is rendered alone, then the dash replaces the indent of its first line, or gets its own line if that is a condition.
 		sub := &emitter{}
 		sub.mapping(indent+2, v)
 		e.fail(sub.err)
@@ -145,13 +145,13 @@ func (e *emitter) item(indent int, v any) {
 		}
 		e.buf.WriteString(text)
 	case []any, block, with, include, fallback:
-		e.fail(fmt.Errorf("a list within a list holds %T, which the emitter does not know", v))
+		e.fail(fmt.Errorf("a nested list contains an unsupported %T", v))
 	default:
 		e.line(indent, "- "+e.scalar(indent, v))
 	}
 }
 
-// scalar is a value on the line of its key; a text of several lines goes on below, further in than indent.
+// scalar returns a value on the line of its key; multi-line text continues below, indented by more than indent.
 func (e *emitter) scalar(indent int, v any) string {
 	if x, ok := v.(inline); ok {
 		return "{{ " + string(x) + " }}"
@@ -164,7 +164,7 @@ func (e *emitter) scalar(indent int, v any) string {
 	}
 	lines := strings.Split(strings.TrimSuffix(buf.String(), "\n"), "\n")
 	for i := range lines {
-		// What the manifest writes in braces is text (an Argo CD template, say), not for Helm to run.
+		// Braces in manifests are text, such as Argo CD templates.
 		lines[i] = strings.ReplaceAll(lines[i], "{{", `{{ "{{" }}`)
 		if i > 0 && lines[i] != "" {
 			lines[i] = strings.Repeat(" ", indent) + lines[i]
@@ -181,7 +181,7 @@ func (e *emitter) fail(err error) {
 
 func quote(s string) string { return `"` + s + `"` }
 
-// emit writes one manifest as a template, within a condition where there is one.
+// emit renders a manifest as a template, with an optional condition.
 func emit(cond string, doc map[string]any) ([]byte, error) {
 	e := &emitter{}
 	if cond != "" {

@@ -19,10 +19,10 @@ import (
 //go:embed flux
 var fluxFiles embed.FS
 
-// controller is one controller of Flux: what its module calls it, and where the chart's values hold it.
+// controller is a controller of Flux.
 type controller struct {
-	name string // "source-controller", as its module is called
-	key  string // "sourceController"
+	name string // as its module: "source-controller"
+	key  string // key in the chart's values: "sourceController"
 }
 
 var controllers = []controller{
@@ -37,7 +37,7 @@ var controllers = []controller{
 
 func (c controller) values(path string) string { return ".Values." + c.key + "." + path }
 
-// fluxManifests are the folders of flux2's module that belong to no controller, and when each is rendered.
+// fluxManifests are the shared folders of flux2's module, with their conditions.
 var fluxManifests = []struct{ file, cond string }{
 	{"rbac/controller.yaml", ".Values.rbac.create"},
 	{"rbac/reconciler.yaml", ".Values.rbac.create"},
@@ -48,8 +48,8 @@ var fluxManifests = []struct{ file, cond string }{
 	{"policies/allow-webhooks.yaml", ".Values.policies.create"},
 }
 
-// flux makes the chart from the manifests of flux2 and of its controllers' modules. What flux2's overlays change is in patches for kustomize that fetch the
-// controllers' releases; the templates hold the same changes.
+// flux builds the chart from the manifests of flux2 and of its controllers' modules. flux2's overlays are kustomize patches of the controllers' releases, which they
+// download; the templates contain the same changes.
 func flux(r Recipe, src Sources) (*helmchart.Chart, error) {
 	_, appVersion, _ := strings.Cut(r.Module, "@")
 	b := &fluxChart{values: map[string]any{}}
@@ -57,7 +57,7 @@ func flux(r Recipe, src Sources) (*helmchart.Chart, error) {
 		module, _, _ := strings.Cut(at, "@")
 		i := slices.IndexFunc(controllers, func(c controller) bool { return c.name == path.Base(strings.TrimSuffix(module, "/v2")) })
 		if i < 0 {
-			return nil, fmt.Errorf("%s is no controller that the chart knows", at)
+			return nil, fmt.Errorf("unknown controller %s", at)
 		}
 		if err := b.addController(controllers[i], at, filepath.Join(src[at], "config")); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
@@ -77,7 +77,7 @@ func flux(r Recipe, src Sources) (*helmchart.Chart, error) {
 	return b.chart(r, appVersion)
 }
 
-// fluxChart is a chart in the making.
+// fluxChart is a chart being built.
 type fluxChart struct {
 	files  []*loader.BufferedFile
 	values map[string]any // of the controllers, by key
@@ -152,12 +152,12 @@ func (b *fluxChart) addController(c controller, at, dir string) error {
 	return nil
 }
 
-// arg is the dict that the named templates take.
+// arg returns the argument of the named templates.
 func (c controller) arg() string {
 	return fmt.Sprintf(`(dict "context" $ "component" %q "values" .Values.%s)`, c.name, c.key)
 }
 
-// defaults are the values of a controller, under the keys of upstream's chart.
+// defaults returns the values of a controller, with the keys of upstream's chart.
 func (c controller) defaults(container map[string]any, version string) map[string]any {
 	v := map[string]any{
 		"create": true, "image": "ghcr.io/fluxcd/" + c.name, "tag": version, "imagePullPolicy": "", "resources": container["resources"],
@@ -172,7 +172,7 @@ func (c controller) defaults(container map[string]any, version string) map[strin
 	return v
 }
 
-// deployment puts a controller's values into its Deployment, with what flux2's overlay adds.
+// deployment adds a controller's values and the changes of flux2's overlay to its Deployment.
 func (c controller) deployment(doc map[string]any) error {
 	template := doc["spec"].(map[string]any)["template"].(map[string]any)
 	template["metadata"] = map[string]any{"labels": include{"flux.podLabels", c.arg()}, "annotations": with(c.values("annotations"))}
@@ -228,7 +228,7 @@ func (c controller) deployment(doc map[string]any) error {
 	return nil
 }
 
-// service annotates the receiver of webhooks as its values say.
+// service adds the annotations of the webhook receiver.
 func (c controller) service(doc map[string]any) {
 	if nameOf(doc) != "webhook-receiver" {
 		return
@@ -249,7 +249,7 @@ func (b *fluxChart) addShared(file, cond string, doc map[string]any) error {
 		meta["name"] = inline(`printf "` + name + `-%s" .Release.Namespace`)
 		meta["annotations"] = with(".Values.rbac.annotations")
 	default:
-		return fmt.Errorf("%s: a %s is not known", file, doc["kind"])
+		return fmt.Errorf("%s: unknown kind %s", file, doc["kind"])
 	}
 	if ref, ok := doc["roleRef"].(map[string]any); ok {
 		ref["name"] = meta["name"]
@@ -276,7 +276,7 @@ func (b *fluxChart) addShared(file, cond string, doc map[string]any) error {
 	return nil
 }
 
-// dict is a map of strings as a template writes it.
+// dict formats a map of strings for a template.
 func dict(v any) string {
 	m, _ := v.(map[string]any)
 	var b strings.Builder
@@ -287,14 +287,14 @@ func dict(v any) string {
 	return b.String() + ")"
 }
 
-// chart packs what was added.
+// chart packs the chart.
 func (b *fluxChart) chart(r Recipe, appVersion string) (*helmchart.Chart, error) {
 	for _, c := range controllers {
 		if b.values[c.key] == nil {
-			return nil, fmt.Errorf("no module of %s is named", c.name)
+			return nil, fmt.Errorf("no module of %s", c.name)
 		}
 	}
-	// Helm upgrades objects of a kind in the order of their files: the last one takes a node port that an earlier one has given up.
+	// Helm upgrades a kind's objects in the order of their files: the last one can take a node port that an earlier one releases.
 	for file, as := range map[string]string{"helpers.tpl": "templates/_helpers.tpl", "extra.yaml": "templates/zz-extra.yaml"} {
 		data, err := fluxFiles.ReadFile("flux/" + file)
 		if err != nil {

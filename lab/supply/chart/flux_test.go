@@ -9,7 +9,7 @@ import (
 	helmchart "helm.sh/helm/v3/pkg/chart"
 )
 
-// fluxChartOf returns the chart as its modules make it.
+// fluxChartOf builds the chart from its modules.
 func fluxChartOf(t *testing.T) *helmchart.Chart {
 	t.Helper()
 	r, err := Find("flux2", "")
@@ -68,8 +68,8 @@ func TestFluxDefaults(t *testing.T) {
 	}
 }
 
-// One value chooses each controller, and with it goes what is its own.
-func TestFluxChoosesControllers(t *testing.T) {
+// A value disables each controller with its own objects.
+func TestFluxControllers(t *testing.T) {
 	chart := fluxChartOf(t)
 	for _, c := range controllers {
 		t.Run(c.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestFluxChoosesControllers(t *testing.T) {
 			for _, binding := range []string{"cluster-reconciler-argocd", "crd-controller-argocd"} {
 				subjects, _ := objects["ClusterRoleBinding/"+binding]["subjects"].([]any)
 				if len(subjects) == 0 {
-					t.Errorf("%s binds nobody", binding)
+					t.Errorf("%s has no subjects", binding)
 				}
 				for _, s := range subjects {
 					if s.(map[string]any)["name"] == c.name {
@@ -92,7 +92,7 @@ func TestFluxChoosesControllers(t *testing.T) {
 			}
 			for _, kind := range names(objects, "CustomResourceDefinition") {
 				if own := objects["CustomResourceDefinition/"+kind]["metadata"].(map[string]any)["labels"].(map[string]any); own["app.kubernetes.io/component"] == c.name {
-					t.Errorf("%s is left", kind)
+					t.Errorf("%s remains", kind)
 				}
 			}
 			for _, name := range names(objects, "Deployment") {

@@ -19,7 +19,7 @@ import (
 	"homelab/lab"
 )
 
-// pack writes a chart's files as a .tgz. Helm's own chartutil.Save stamps the time of day into every entry, so that no two archives are alike.
+// pack writes a chart as a .tgz. Helm's chartutil.Save is not reproducible: it adds the current time to every entry.
 func pack(c *helmchart.Chart, outDir string) (lab.Chart, error) {
 	data, err := archive(c)
 	if err != nil {
@@ -39,11 +39,11 @@ func pack(c *helmchart.Chart, outDir string) (lab.Chart, error) {
 	return out, writeFile(out.Archive, data)
 }
 
-// archive is the chart as bytes: entries by name, with neither times nor owners.
+// archive returns the chart as bytes: entries by name, without times and owners.
 func archive(c *helmchart.Chart) ([]byte, error) {
 	files := slices.Clone(c.Raw)
 	slices.SortFunc(files, func(a, b *helmchart.File) int { return cmp.Compare(a.Name, b.Name) })
-	// Chart.yaml first: who reads an archive for what it is need not read all of it.
+	// Chart.yaml first, so that readers find the metadata early.
 	if i := slices.IndexFunc(files, func(f *helmchart.File) bool { return f.Name == "Chart.yaml" }); i > 0 {
 		f := files[i]
 		files = slices.Insert(slices.Delete(files, i, i+1), 0, f)
@@ -75,7 +75,7 @@ func archive(c *helmchart.Chart) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// writeFile puts data under name in one step: a reader sees the old file or the new one.
+// writeFile replaces a file atomically.
 func writeFile(name string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".chart-*")
 	if err != nil {

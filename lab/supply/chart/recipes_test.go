@@ -14,9 +14,9 @@ func TestRecipesStrict(t *testing.T) {
 	const good = "{name: a, version: 1.0.0, kind: folder, module: m@v1, path: charts/a}"
 	for text, want := range map[string]string{
 		"charts: [" + good + "]":                                        "",
-		"charts: [" + good + ", " + good + "]":                          "written twice",
+		"charts: [" + good + ", " + good + "]":                          "duplicate",
 		"charts: [{name: a, verison: 1.0.0}]":                           "verison",
-		"charts: [{name: a, version: 1.0.0}]":                           "must be given",
+		"charts: [{name: a, version: 1.0.0}]":                           "are required",
 		strings.Replace("charts: ["+good+"]", "folder", "oci", 1):       `unknown kind "oci"`,
 		strings.Replace("charts: ["+good+"]", "charts/a", "../../a", 1): "leaves the module",
 	} {
@@ -61,7 +61,7 @@ func TestBuildRefuses(t *testing.T) {
 		r         Recipe
 		want      string
 	}{
-		{"another version", chartWith("apiVersion: v2\nname: podinfo\nversion: 6.9.3\n"), folder, "m@v1 holds podinfo 6.9.3"},
+		{"another version", chartWith("apiVersion: v2\nname: podinfo\nversion: 6.9.3\n"), folder, "m@v1 contains podinfo 6.9.3"},
 		{"no chart", t.TempDir(), folder, "Chart.yaml"},
 		{"no manifests", t.TempDir(), argo, "install.yaml"},
 		{"an empty install.yaml", install("# nothing\n"), argo, "holds no manifest"},

@@ -13,7 +13,7 @@ import (
 )
 
 // CacheCure is the alternative to freeing space on the disk of lab's cache.
-const CacheCure = "or put lab's cache elsewhere with XDG_CACHE_HOME"
+const CacheCure = "or move lab's cache with XDG_CACHE_HOME"
 
 // WriteFile replaces a file atomically and syncs it.
 func WriteFile(name string, data []byte) error {
@@ -73,9 +73,9 @@ func Explain(err error, dir, other string) error {
 	case errors.As(err, &link) && filepath.IsAbs(link.New):
 		dir = filepath.Dir(link.New)
 	}
-	cure := "make room: df -h " + dir
+	cure := "free space: df -h " + dir
 	if other != "" {
 		cure += "; " + other
 	}
-	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no room is left in " + dir, Cure: cure, Err: err}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "no_space", Message: "no space left in " + dir, Cure: cure, Err: err}
 }

@@ -26,7 +26,7 @@ func (r *Registry) mirrorPins(ctx context.Context) (*Pins, error) {
 		err = fmt.Errorf("no answer within %s, last seen: %s", r.patience, w.seen())
 	}
 	return nil, &lab.Error{
-		Exit: lab.ExitFailed, Code: "registry", Message: "registry mirror " + r.mirror + " could not be asked what it holds",
+		Exit: lab.ExitFailed, Code: "registry", Message: "registry mirror " + r.mirror + " could not be listed",
 		Cure: "start it or correct --registry-mirror; or use --images source or bundle=FILE", Err: err,
 	}
 }
@@ -55,9 +55,9 @@ func (w *witness) seen() string {
 func (w *witness) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:             func(httptrace.DNSStartInfo) { w.saw("its address was looked up") },
-		ConnectStart:         func(_, addr string) { w.saw("a connection to " + addr + " was begun") },
+		ConnectStart:         func(_, addr string) { w.saw("a connection to " + addr + " was started") },
 		ConnectDone:          func(_, addr string, err error) { w.connected(addr, err) },
-		TLSHandshakeStart:    func() { w.saw("a TLS handshake was begun") },
+		TLSHandshakeStart:    func() { w.saw("a TLS handshake was started") },
 		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { w.connected("TLS", err) },
 		WroteRequest:         func(httptrace.WroteRequestInfo) { w.saw("the request was sent") },
 		GotFirstResponseByte: func() { w.saw("the answer began") },

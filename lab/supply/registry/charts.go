@@ -46,7 +46,7 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 	pin, ok := pins.chart(chart, version)
 	if !ok {
 		return lab.Chart{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no repository is known to hold chart %s %s", chart, version), Cure: "use --images source",
+			Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no known repository has chart %s %s", chart, version), Cure: "use --images source",
 		}
 	}
 	if c, ok := r.HasChart(pin); ok {
@@ -114,7 +114,7 @@ func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, 
 		return err
 	}
 	if c.Metadata.Name != pin.Name || c.Metadata.Version != pin.Version {
-		return fmt.Errorf("it holds %s %s", c.Metadata.Name, c.Metadata.Version)
+		return fmt.Errorf("it contains %s %s", c.Metadata.Name, c.Metadata.Version)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]
 			return nil, err
 		}
 		if u.Scheme != "https" && !loopbackURL(u.String()) {
-			return nil, fmt.Errorf("index.yaml sends to %s, which is not https", u.Redacted())
+			return nil, fmt.Errorf("index.yaml redirects to %s, which is not https", u.Redacted())
 		}
 		data, err := r.get(ctx, u.String(), maxChart)
 		if err != nil {
@@ -189,7 +189,7 @@ func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]
 		}
 		return data, nil
 	}
-	return nil, errors.New("index.yaml does not have it")
+	return nil, errors.New("it is not in index.yaml")
 }
 
 func (r *Registry) get(ctx context.Context, u string, most int64) ([]byte, error) {

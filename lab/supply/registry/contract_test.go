@@ -87,7 +87,7 @@ func distribution(t *testing.T, binary string) string {
 }
 
 func contract(t *testing.T, start func(*testing.T) string) {
-	t.Run("what is published is pulled", func(t *testing.T) {
+	t.Run("publish and pull", func(t *testing.T) {
 		mirror := start(t)
 		images := []lab.Image{makeImage(t, "redis", "public.ecr.aws/docker/library/redis:8"), makeImage(t, "node", "lab/node:v1.36.3-abc")}
 		charts := []lab.Chart{makeChart(t, "podinfo", "6.9.2"), makeChart(t, "podinfo", "6.7.0+build.1")}
@@ -134,7 +134,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		wantCode(t, err, "no_chart")
 	})
 
-	t.Run("a tag that moved away from its pin changes nothing", func(t *testing.T) {
+	t.Run("moved tag", func(t *testing.T) {
 		mirror := start(t)
 		want := makeImage(t, "redis", "example.test/redis:8")
 		if err := Publish(t.Context(), mirror, []lab.Image{want}, nil, nil); err != nil {
@@ -151,7 +151,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		}
 	})
 
-	t.Run("a pinned digest that is not there is refused", func(t *testing.T) {
+	t.Run("missing pinned digest", func(t *testing.T) {
 		mirror := start(t)
 		push(t, mirror+"/example.test/redis:8", makeImage(t, "redis", "example.test/redis:8"))
 		pin := ImagePin{Name: "redis", Ref: "example.test/redis:8", Digest: "sha256:" + strings.Repeat("0", 64)}
@@ -160,7 +160,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		wantCode(t, err, "registry")
 	})
 
-	t.Run("without a digest the first one is kept", func(t *testing.T) {
+	t.Run("digest pinned on first use", func(t *testing.T) {
 		mirror, dir := start(t), t.TempDir()
 		ref := mirror + "/docker.io/kindest/node:v1"
 		pins := Pins{Images: []ImagePin{{Name: "node", Ref: "kindest/node:v1"}}}
@@ -184,7 +184,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		wantCode(t, err, "digest_changed")
 	})
 
-	t.Run("an index is taken for the platform", func(t *testing.T) {
+	t.Run("index", func(t *testing.T) {
 		mirror := start(t)
 		index := mutate.IndexMediaType(v1.ImageIndex(mustIndex(t)), "application/vnd.oci.image.index.v1+json")
 		var wanted v1.Hash
@@ -217,7 +217,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		wantCode(t, err, "registry")
 	})
 
-	t.Run("an interrupted pull leaves nothing", func(t *testing.T) {
+	t.Run("interrupted pull", func(t *testing.T) {
 		mirror := start(t)
 		if err := Publish(t.Context(), mirror, []lab.Image{makeImage(t, "redis", "example.test/redis:8")}, nil, nil); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func TestFullDiskKeepsLockFile(t *testing.T) {
 	_, err = r.Image(t.Context(), "node", nil)
 	wantCode(t, err, "no_space")
 	if after, err := os.ReadFile(filepath.Join(dir, lockFile)); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("it became %q, %v", after, err)
+		t.Errorf("now %q, %v", after, err)
 	}
 	if err := os.Remove(filler.Name()); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func (r *Registry) remember(ctx context.Context, what, digest string) error {
 		err = json.Unmarshal(data, &seen)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "bad_lock", Message: "the digests that were seen before cannot be read", Cure: "remove " + file, Err: err}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "bad_lock", Message: "the recorded digests are unreadable", Cure: "remove " + file, Err: err}
 	}
 	switch old := seen[what]; old {
 	case digest:
@@ -40,8 +40,8 @@ func (r *Registry) remember(ctx context.Context, what, digest string) error {
 	case "":
 	default:
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "digest_changed", Message: what + " is not what it was when it was first pulled",
-			Cure:    "if the change is meant, remove its line from " + file,
+			Exit: lab.ExitFailed, Code: "digest_changed", Message: what + " has changed since it was first pulled",
+			Cure:    "if the change is intended, remove its line from " + file,
 			Details: []string{"first " + old, "now   " + digest},
 		}
 	}

@@ -70,7 +70,7 @@ func parsePins(data []byte) (Pins, error) {
 	seen := map[string]bool{}
 	once := func(id string) error {
 		if seen[id] {
-			return fmt.Errorf("pins: %s is written twice", id)
+			return fmt.Errorf("pins: duplicate %s", id)
 		}
 		seen[id] = true
 		return nil
@@ -99,7 +99,7 @@ func parsePins(data []byte) (Pins, error) {
 			return Pins{}, err
 		}
 		if c.Name == "" || c.Version == "" || !strings.HasPrefix(c.From, "https://") && !strings.HasPrefix(c.From, "oci://") && !loopbackURL(c.From) {
-			return Pins{}, fmt.Errorf("pins: chart %s %s: name, version and from (https:// or oci://) must be given", c.Name, c.Version)
+			return Pins{}, fmt.Errorf("pins: chart %s %s: name, version and from (https:// or oci://) are required", c.Name, c.Version)
 		}
 		if err := checkDigests([]string{c.Digest}); err != nil {
 			return Pins{}, fmt.Errorf("pins: chart %s %s: %w", c.Name, c.Version, err)

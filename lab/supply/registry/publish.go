@@ -38,7 +38,7 @@ const (
 // Publish adds images, under upstream's names, charts under charts/, and finally pins to a mirror.
 func Publish(ctx context.Context, mirror string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
 	if mirror == "" {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no registry was named to publish to"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no registry to publish to"}
 	}
 	if err := checkMirror(mirror); err != nil {
 		return err
@@ -46,7 +46,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	opts := options(ctx)
 	held, err := readPins(mirror, opts)
 	if err != nil {
-		return failed(ctx, "registry "+mirror+" does not say what it holds", err)
+		return failed(ctx, "registry "+mirror+" could not be listed", err)
 	}
 	if held == nil {
 		held = &Pins{}
@@ -63,7 +63,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 	pack := &packer{dir: dir, count: meter.New("publishing to "+mirror, total, p), done: map[v1.Hash]packed{}}
 	for _, img := range images {
 		pin, err := publishImage(mirror, img, pack, opts)
-		if err = disk.Explain(err, dir, "or put temporary files elsewhere with TMPDIR"); err != nil {
+		if err = disk.Explain(err, dir, "or move temporary files with TMPDIR"); err != nil {
 			return failed(ctx, "image "+img.Ref+" was not published to "+mirror, err)
 		}
 		held.Images = put(held.Images, pin, func(x ImagePin) bool { return x.Name == pin.Name })
@@ -80,7 +80,7 @@ func Publish(ctx context.Context, mirror string, images []lab.Image, charts []la
 		err = writeArtifact(mirror+"/"+pinsRepository, pinsConfigType, []byte("{}"), pinsType, data, opts)
 	}
 	if err != nil {
-		return failed(ctx, "what registry "+mirror+" holds was not written down", err)
+		return failed(ctx, "the pins of registry "+mirror+" were not written", err)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func archived(image lab.Image) (v1.Image, error) {
 		}
 	}
 	if got, err := img.ConfigName(); err != nil || got.String() != image.Digest {
-		return nil, errors.Join(err, fmt.Errorf("%s holds %s where %s was expected", image.Archive, got, image.Digest))
+		return nil, errors.Join(err, fmt.Errorf("%s contains %s where %s was expected", image.Archive, got, image.Digest))
 	}
 	return img, nil
 }
@@ -244,7 +244,7 @@ func readPins(mirror string, opts []remote.Option) (*Pins, error) {
 	}
 	layers, err := img.Layers()
 	if err != nil || len(layers) != 1 {
-		return nil, errors.Join(err, fmt.Errorf("%s has %d parts where one is known", tag, len(layers)))
+		return nil, errors.Join(err, fmt.Errorf("%s has %d parts instead of one", tag, len(layers)))
 	}
 	rc, err := layers[0].Compressed()
 	if err != nil {

@@ -89,7 +89,7 @@ func checkMirror(mirror string) error {
 	}
 	if _, err := name.NewRepository(mirror + "/x"); err != nil || strings.Contains(mirror, "://") {
 		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("registry mirror %q is not a registry", mirror), Cure: "give it as host:port or host:port/path",
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("registry mirror %q is not a registry", mirror), Cure: "use host:port or host:port/path",
 		}
 	}
 	return nil
@@ -148,7 +148,7 @@ func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) 
 	}
 	pin, ok := pins.image(component)
 	if !ok {
-		return lab.Image{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_image", Message: "no registry is known to hold an image of " + component, Cure: "use --images source"}
+		return lab.Image{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_image", Message: "no known registry has an image of " + component, Cure: "use --images source"}
 	}
 	if img, ok := r.HasImage(pin); ok {
 		return img, nil
@@ -214,12 +214,12 @@ func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.
 	}
 	// A tag may refer to a single image instead of an index.
 	if got := config.Platform(); got != nil && got.Architecture != "" && got.Architecture != r.platform.Architecture {
-		return nil, fmt.Errorf("it is made for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
+		return nil, fmt.Errorf("it is for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
 	}
 	return img, nil
 }
 
-// download writes the image as an archive, and its metadata beside it.
+// download writes the image as an archive, and its metadata.
 func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v1.Image, p lab.Progress) (lab.Image, error) {
 	digest, err := img.ConfigName()
 	if err != nil {

@@ -43,9 +43,9 @@ func TestPinsStrict(t *testing.T) {
 		"images: [{name: a, ref: 'h.test/a:1', digest: 'sha256:12'}]":                                            "not a sha256 digest",
 		"images: [{name: a, ref: 'h.test/a:1', platforms: {amd64: '" + digest + "'}}]":                           "must be like linux/amd64",
 		"images: [{name: a, ref: 'h.test/a:1', sha: x}]":                                                         "field sha not found",
-		"images: [{name: a, ref: 'h.test/a:1'}, {name: a, ref: 'h.test/a:2'}]":                                   "written twice",
-		"charts: [{name: a, version: '1', from: 'http://example.test'}]":                                         "must be given",
-		"charts: [{name: a, version: '1', from: 'oci://h.test'}, {name: a, version: '1', from: 'oci://h.test'}]": "written twice",
+		"images: [{name: a, ref: 'h.test/a:1'}, {name: a, ref: 'h.test/a:2'}]":                                   "duplicate",
+		"charts: [{name: a, version: '1', from: 'http://example.test'}]":                                         "are required",
+		"charts: [{name: a, version: '1', from: 'oci://h.test'}, {name: a, version: '1', from: 'oci://h.test'}]": "duplicate",
 	} {
 		_, err := parsePins([]byte(text))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
@@ -73,7 +73,7 @@ func TestMirrorNames(t *testing.T) {
 	}
 }
 
-func TestLoopbackIsPlainHTTP(t *testing.T) {
+func TestLoopbackPlainHTTP(t *testing.T) {
 	for _, mirror := range []string{"127.0.0.1:5001", "localhost:5001"} {
 		targets, err := (&Registry{mirror: mirror}).targets()
 		if err != nil || targets[mirror] != "http://"+mirror+"/v2/" {
@@ -122,7 +122,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-func TestPullTwiceAsksOnce(t *testing.T) {
+func TestPullTwice(t *testing.T) {
 	requests := 0
 	chart := makeChart(t, "podinfo", "6.9.2")
 	data, err := os.ReadFile(chart.Archive)
@@ -161,7 +161,7 @@ func TestPullTwiceAsksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := pull(pin); err != nil || again != got || requests != 4 {
-		t.Errorf("after the file broke: %+v, %v, %d requests", again, err, requests)
+		t.Errorf("with a broken file: %+v, %v, %d requests", again, err, requests)
 	}
 
 	digest = strings.Repeat("0", 64) // a wrong index
@@ -180,12 +180,12 @@ func TestPullTwiceAsksOnce(t *testing.T) {
 	pin.Digest = sum(data) // the pin matches, but the chart's metadata does not
 	_, err = pull(pin)
 	wantCode(t, err, "registry")
-	if err == nil || !strings.Contains(err.Error(), "it holds podinfo 6.9.3") {
+	if err == nil || !strings.Contains(err.Error(), "it contains podinfo 6.9.3") {
 		t.Errorf("got %v", err)
 	}
 	pin.Version = "6.9"
 	_, err = pull(pin)
-	if err == nil || !strings.Contains(err.Error(), "index.yaml does not have it") {
+	if err == nil || !strings.Contains(err.Error(), "it is not in index.yaml") {
 		t.Errorf("a range is not a version: %v", err)
 	}
 }

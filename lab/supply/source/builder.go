@@ -144,7 +144,7 @@ func (b *Builder) learn() {
 	b.learnt.Do(func() {
 		items, _ := b.Items()
 		for _, i := range items {
-			if i.AtHand && i.Entry.Origin == "" {
+			if i.Present && i.Entry.Origin == "" {
 				b.board.learn(i.Component, i.Entry.Seconds)
 			}
 		}
@@ -265,7 +265,7 @@ type Item struct {
 	Key       string
 	Ref       string
 	Entry     store.Entry // the stored result
-	AtHand    bool
+	Present   bool
 }
 
 // Items returns all components in the order of the recipes.
@@ -284,7 +284,7 @@ func (b *Builder) Items() ([]Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, Item{Component: c, Key: key, Ref: ref, Entry: e, AtHand: ok})
+		items = append(items, Item{Component: c, Key: key, Ref: ref, Entry: e, Present: ok})
 	}
 	return items, nil
 }

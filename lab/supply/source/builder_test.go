@@ -58,7 +58,7 @@ const helloRecipes = `components:
 
 func TestProgramsBuiltOnce(t *testing.T) {
 	if Possible() != nil {
-		t.Skip("nothing is built here")
+		t.Skip("needs Linux")
 	}
 	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
 		"go.mod":            "module example.com/hello\n\ngo 1.21\n\nreplace example.com/x => ./x\n",
@@ -78,7 +78,7 @@ func TestProgramsBuiltOnce(t *testing.T) {
 		defer mu.Unlock()
 		said = append(said, line)
 	}
-	b.board.every = time.Hour // than which nothing here takes longer: each activity is said once
+	b.board.every = time.Hour // never reached: each activity is reported once
 	w := b.board.watch(say)
 	defer w.stop()
 	var group sync.WaitGroup
@@ -106,14 +106,14 @@ func TestProgramsBuiltOnce(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 	items, err := b.Items()
-	if err != nil || len(items) != 3 || !items[0].AtHand || !items[2].AtHand {
+	if err != nil || len(items) != 3 || !items[0].Present || !items[2].Present {
 		t.Errorf("%+v, %v", items, err)
 	}
 }
 
 func TestBuildFailure(t *testing.T) {
 	if Possible() != nil {
-		t.Skip("nothing is built here")
+		t.Skip("needs Linux")
 	}
 	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
 		"go.mod": "module example.com/hello\n\ngo 1.21\n", "cmd/hello/main.go": "package main\n\nfunc main() { undefinedHere() }\n",
@@ -155,7 +155,7 @@ func TestTimeLeftBetweenComponents(t *testing.T) {
 		}
 		time.Sleep(idleLimit + time.Second)
 		if left := b.Left(); left != 0 {
-			t.Errorf("%s left, and nobody goes on", left)
+			t.Errorf("%s left while stopped", left)
 		}
 	})
 }

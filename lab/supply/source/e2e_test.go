@@ -49,7 +49,7 @@ func TestBuild(t *testing.T) {
 	}
 	start := time.Now()
 	for _, name := range names {
-		if _, err := b.Image(t.Context(), name, func(s string) { t.Errorf("%s: built again: %s", name, s) }); err != nil {
+		if _, err := b.Image(t.Context(), name, func(s string) { t.Errorf("%s: rebuilt: %s", name, s) }); err != nil {
 			t.Fatal(err)
 		}
 	}

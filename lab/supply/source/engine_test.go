@@ -31,7 +31,7 @@ func TestImageFromEngine(t *testing.T) {
 	}
 	fakeDocker(t, r.keys["img"], built.Archive)
 	s := newStore(t) // none of the dependencies
-	got, err := New(r, s, WithEngine(docker.New())).Image(t.Context(), "img", func(line string) { t.Errorf("something was built: %s", line) })
+	got, err := New(r, s, WithEngine(docker.New())).Image(t.Context(), "img", func(line string) { t.Errorf("built: %s", line) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestImageFromEngine(t *testing.T) {
 	}
 	again, err := New(r, s).Image(t.Context(), "img", nil)
 	if err != nil || again.Origin != lab.OriginEngine {
-		t.Errorf("the second time %+v, %v", again, err)
+		t.Errorf("second time: %+v, %v", again, err)
 	}
 }
 

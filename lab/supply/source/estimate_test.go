@@ -19,21 +19,21 @@ func TestEstimate(t *testing.T) {
 		todo  float64
 		want  float64
 	}{
-		"everything at hand":                  {done: span{500, 500}, want: 0},
-		"nothing done yet":                    {todo: 1000, want: 1000},
-		"nothing done yet, the first begins":  {doing: []span{{100, 0}}, todo: 900, want: 1000},
-		"the first is half done":              {doing: []span{{100, 50}}, todo: 900, want: 950},
-		"as fast as the recipe's machine":     {done: span{300, 300}, doing: []span{{100, 40}}, todo: 600, want: 660},
-		"2.5 times slower":                    {done: span{400, 1000}, todo: 600, want: 1500},
-		"2.5 times slower, one under way":     {done: span{400, 1000}, doing: []span{{100, 100}}, todo: 500, want: 150 + 1250},
-		"2.5 times faster":                    {done: span{1000, 400}, todo: 600, want: 240},
-		"2.5 times faster, one under way":     {done: span{1000, 400}, doing: []span{{100, 30}}, todo: 500, want: 10 + 200},
-		"two side by side":                    {done: span{100, 100}, doing: []span{{100, 40}, {60, 30}}, todo: 10, want: 60 + 30 + 10},
-		"4 times its estimate":                {doing: []span{{100, 400}}, todo: 900, want: 100 + 5*900},
-		"4 times its estimate, after others":  {done: span{400, 400}, doing: []span{{100, 400}}, todo: 500, want: 100 + 900./500*500},
-		"the last takes 4 times its estimate": {done: span{900, 900}, doing: []span{{100, 400}}, want: 100},
-		"a second that took ten says little":  {doing: []span{{1, 10}}, todo: 900, want: 2.5 + 900},
-		"one that no recipe has a time for":   {doing: []span{{0, 40}}, todo: 10, want: 10 + 10},
+		"everything present":                      {done: span{500, 500}, want: 0},
+		"nothing done yet":                        {todo: 1000, want: 1000},
+		"nothing done yet, first started":         {doing: []span{{100, 0}}, todo: 900, want: 1000},
+		"first half done":                         {doing: []span{{100, 50}}, todo: 900, want: 950},
+		"as fast as the recipe's machine":         {done: span{300, 300}, doing: []span{{100, 40}}, todo: 600, want: 660},
+		"2.5 times slower":                        {done: span{400, 1000}, todo: 600, want: 1500},
+		"2.5 times slower, one in progress":       {done: span{400, 1000}, doing: []span{{100, 100}}, todo: 500, want: 150 + 1250},
+		"2.5 times faster":                        {done: span{1000, 400}, todo: 600, want: 240},
+		"2.5 times faster, one in progress":       {done: span{1000, 400}, doing: []span{{100, 30}}, todo: 500, want: 10 + 200},
+		"two side by side":                        {done: span{100, 100}, doing: []span{{100, 40}, {60, 30}}, todo: 10, want: 60 + 30 + 10},
+		"4 times its estimate":                    {doing: []span{{100, 400}}, todo: 900, want: 100 + 5*900},
+		"4 times its estimate, after others":      {done: span{400, 400}, doing: []span{{100, 400}}, todo: 500, want: 100 + 900./500*500},
+		"last takes 4 times its estimate":         {done: span{900, 900}, doing: []span{{100, 400}}, want: 100},
+		"a short item that took 10 times as long": {doing: []span{{1, 10}}, todo: 900, want: 2.5 + 900},
+		"one without an estimate":                 {doing: []span{{0, 40}}, todo: 10, want: 10 + 10},
 	} {
 		if got := remaining(tc.done, tc.doing, tc.todo); math.Abs(got-tc.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", name, got, tc.want)
@@ -57,7 +57,7 @@ func TestEstimateMoves(t *testing.T) {
 				grows = step > 0
 			}
 			if inFlight := remaining(done, []span{{predicted, s}}, 0); now < inFlight {
-				t.Errorf("%s: %g is below what is under way, %g", name, now, inFlight)
+				t.Errorf("%s: %g is below the work in progress, %g", name, now, inFlight)
 			}
 			before = now
 		}
@@ -118,8 +118,8 @@ func TestBoardLearnsFromStore(t *testing.T) {
 	})
 }
 
-// A watcher may be there before anything is to be made.
-func TestWatchedFirst(t *testing.T) {
+// A watcher may start before anything is to be built.
+func TestWatchBeforeExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newBoard()
 		var said []string

@@ -123,7 +123,7 @@ func versionsOf(c *Component, upstream []byte) (map[string]string, error) {
 	return versions, nil
 }
 
-// excepts reports whether a module keeps the version that c's own go.mod gives it.
+// excepts reports whether a module keeps the version in c's own go.mod.
 func (c *Component) excepts(module string) bool {
 	return slices.ContainsFunc(c.Except, func(prefix string) bool { return module == prefix || strings.HasPrefix(module, prefix+"/") })
 }

@@ -116,7 +116,7 @@ func TestImage(t *testing.T) {
 
 	again, err := New(r, made(t, r)).Image(t.Context(), "img", nil)
 	if err != nil || again.Digest != img.Digest {
-		t.Errorf("built in another store it is %s (%v), not %s", again.Digest, err, img.Digest)
+		t.Errorf("another store: %s (%v), want %s", again.Digest, err, img.Digest)
 	}
 }
 
@@ -137,7 +137,7 @@ func checkConfig(t *testing.T, r *Recipes, img lab.Image, got v1.Image) {
 		t.Errorf("config %+v", c)
 	}
 	if c.Labels[lab.LabelInputs] != r.keys["img"] {
-		t.Errorf("labels %v do not say which recipe it is from", c.Labels)
+		t.Errorf("labels %v lack the recipe's key", c.Labels)
 	}
 }
 

@@ -157,7 +157,7 @@ func (x *index) takeFile(l layer, name string) error {
 	for _, lib := range libs {
 		dir := slices.IndexFunc(x.libs, func(dir string) bool { _, ok := x.regular(path.Join(dir, lib)); return ok })
 		if dir < 0 {
-			return fmt.Errorf("/%s: needs %s, which is not there", name, lib)
+			return fmt.Errorf("/%s: needs %s, which is missing", name, lib)
 		}
 		if err := x.takeFile(l, path.Join(x.libs[dir], lib)); err != nil {
 			return err

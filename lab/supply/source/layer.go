@@ -167,7 +167,7 @@ func (l *fileLayer) Compressed() (io.ReadCloser, error) { return os.Open(l.file)
 // Uncompressed implements v1.Layer.
 func (l *fileLayer) Uncompressed() (io.ReadCloser, error) {
 	if l.digest != l.diffID {
-		return nil, fmt.Errorf("%s: only the compressed layer is at hand", l.file)
+		return nil, fmt.Errorf("%s: only the compressed layer is available", l.file)
 	}
 	return os.Open(l.file)
 }

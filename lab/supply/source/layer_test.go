@@ -79,12 +79,12 @@ func TestLayerReproducible(t *testing.T) {
 		tars[i] = written(t, l)
 	}
 	if !bytes.Equal(tars[0], tars[1]) {
-		t.Error("the same tree gave two layers")
+		t.Error("layers of the same tree differ")
 	}
 	names := namesIn(t, tars[0])
 	want := []string{"a/", "a/c", "a-b", "dev/", "empty/", "etc/", "etc/passwd", "proc/", "usr/", "usr/bin/", "usr/bin/x"}
 	if !slices.Equal(names, want) {
-		t.Errorf("got %q, want %q: what is mounted in every container stays out", names, want)
+		t.Errorf("got %q, want %q: container mount points must be skipped", names, want)
 	}
 }
 
@@ -108,7 +108,7 @@ func namesIn(t *testing.T, data []byte) []string {
 }
 
 // Hard links must follow their targets: names sort differently with and without slashes.
-func TestHardLinkFollowsItsFile(t *testing.T) {
+func TestHardLinkOrder(t *testing.T) {
 	root := tree(t, map[string]string{"a/z": "data", "a-b/": ""})
 	if err := os.Link(filepath.Join(root, "a/z"), filepath.Join(root, "a-b/link")); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestParents(t *testing.T) {
 		t.Errorf("got %q, want %q: folders of the base must not be written again, with other owners", got, want)
 	}
 	if l["a/b"].header.Mode != 0o700 {
-		t.Error("a folder's own mode is lost")
+		t.Error("folder mode is lost")
 	}
 }
 
@@ -199,12 +199,12 @@ func TestTake(t *testing.T) {
 	const program = "/bin/ls"
 	bin, err := elf.Open(program)
 	if err != nil {
-		t.Skip("no ELF program at hand: ", err)
+		t.Skip("no ELF program: ", err)
 	}
 	defer bin.Close()
 	libs, err := bin.ImportedLibraries()
 	if err != nil || len(libs) == 0 {
-		t.Skip("the program at hand is static: ", err)
+		t.Skip("program is static: ", err)
 	}
 	l := layer{}
 	if err := l.file("usr/bin/prog", program, 0o755, 0, 0); err != nil {
@@ -220,7 +220,7 @@ func TestTake(t *testing.T) {
 	}
 	loader, _, err := (&index{file: program}).libraries(indexed{header: tar.Header{Size: 1 << 40}})
 	if err != nil || loader == "" {
-		t.Skip("the program at hand names no loader: ", err)
+		t.Skip("program has no loader: ", err)
 	}
 	l.bytes("usr"+loader, []byte("the loader"), 0o755, 0, 0)
 	l.bytes("usr/bin/unrelated", nil, 0o755, 0, 0)
@@ -231,14 +231,14 @@ func TestTake(t *testing.T) {
 	}
 	for _, name := range append(want, "usr"+loader) {
 		if _, ok := got[name]; !ok {
-			t.Errorf("%s is not taken", name)
+			t.Errorf("%s is missing", name)
 		}
 	}
 	if _, ok := got["usr/bin/unrelated"]; ok {
-		t.Error("too much is taken")
+		t.Error("too many files")
 	}
 	if err := x.take(layer{}, "/usr/bin/none"); err == nil {
-		t.Error("what is not there is no error")
+		t.Error("no error for a missing file")
 	}
 	delete(x.entries, want[1])
 	if err := x.take(layer{}, "/usr/bin/prog"); err == nil || !strings.Contains(err.Error(), libs[0]) {

@@ -51,8 +51,8 @@ func (b *Builder) possible(c *Component) error {
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: CodeNoGo, Message: c.Name + " is lab's own, and is built on this machine, which has no Go",
-			Cure: "install Go from https://go.dev/dl, or use --images bundle=FILE with an archive that `lab bundle save` of the same version made elsewhere", Err: err,
+			Exit: lab.ExitFailed, Code: CodeNoGo, Message: c.Name + " is lab's own and must be built here, without Go on this machine",
+			Cure: "install Go from https://go.dev/dl, or use --images bundle=FILE with an archive that `lab bundle save` of the same version created elsewhere", Err: err,
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func writeOwn(h hash.Hash, module string) error {
 func eachOwn(module string, do func(name string, data []byte) error) error {
 	own, ok := ownSource(module)
 	if !ok {
-		return fmt.Errorf("no module %q is lab's own", module)
+		return fmt.Errorf("module %q is not lab's own", module)
 	}
 	if err := do("go.mod", []byte(own.goMod)); err != nil {
 		return err

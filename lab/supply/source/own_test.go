@@ -23,7 +23,7 @@ func TestOwn(t *testing.T) {
 		}
 	}
 	if r.Own("nothing") {
-		t.Error("what is not there is lab's own")
+		t.Error("unknown component is lab's own")
 	}
 	c, _ := r.Get("front")
 	if ref, err := r.Ref(c); err != nil || ref != "lab/front:v1-"+r.keys["front"][:12] {
@@ -31,7 +31,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// Needs Go, no network, and builds once.
+// Needs Go but no network, and builds once.
 func TestOwnOffline(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no Go here")
@@ -62,13 +62,13 @@ func TestOwnOffline(t *testing.T) {
 	if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 || len(files) != 1 {
 		t.Errorf("%d files; the program wants %v, %v", len(files), libraries, err)
 	}
-	again, err := b.Image(t.Context(), "front", func(said string) { t.Errorf("built again: %s", said) })
+	again, err := b.Image(t.Context(), "front", func(said string) { t.Errorf("rebuilt: %s", said) })
 	if err != nil || again.Digest != img.Digest {
 		t.Errorf("%+v, %v", again, err)
 	}
 	other, err := New(r, newStore(t)).Image(t.Context(), "front", nil)
 	if err != nil || other.Digest != img.Digest {
-		t.Errorf("in another store it is %s, %v", other.Digest, err)
+		t.Errorf("another store: %s, %v", other.Digest, err)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // group starts a program in its own process group, so that cancelling reaches its children. It dies with lab, or the
-// next run would build beside it.
+// next run would build concurrently.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -28,7 +28,7 @@ func run(ctx context.Context, dir string, env []string, program string, args ...
 	return out, err
 }
 
-// measured is run with the CPU time of the program and its children.
+// measured is like run, and also returns the CPU time of the program and its children.
 func measured(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -74,7 +74,7 @@ func (b *Builder) module(ctx context.Context, at string) (string, error) {
 		return "", fmt.Errorf("module %s: %w", at, err)
 	}
 	if got.Dir == "" {
-		return "", fmt.Errorf("module %s: the go command names no folder", at)
+		return "", fmt.Errorf("module %s: the go command returned no folder", at)
 	}
 	return got.Dir, nil
 }
@@ -164,7 +164,7 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 	return err
 }
 
-// versions returns the versions that c takes from the component it is built with; none without one.
+// versions returns the dependency versions of the component that c is built with, if any.
 func (b *Builder) versions(ctx context.Context, c *Component) (map[string]string, error) {
 	with, ok := b.recipes.Get(c.With)
 	if !ok {

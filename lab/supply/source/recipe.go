@@ -59,7 +59,7 @@ type Component struct {
 	Local    string            `yaml:"local" json:"local,omitempty"`     // version for the module's `replace X => ./dir`; such lines are dropped without it
 	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, overrides the module's own
 	With     string            `yaml:"with" json:"with,omitempty"`       // component whose dependency versions are used, so that they are compiled once
-	Except   []string          `yaml:"except" json:"except,omitempty"`   // prefixes of modules that With does not cover: they are released together, and its lack some
+	Except   []string          `yaml:"except" json:"except,omitempty"`   // prefixes of modules that keep their own versions: released together, and With's lacks some
 	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its only C file in the module
 
 	// RootFS.
@@ -80,7 +80,7 @@ type Component struct {
 	Volumes    []string  `yaml:"volumes" json:"volumes,omitempty"`
 	StopSignal string    `yaml:"stopsignal" json:"stopsignal,omitempty"`
 	Charts     []string  `yaml:"charts" json:"-"`   // charts whose pods run the image: "NAME", or "NAME VERSION" for one version
-	Optional   bool      `yaml:"optional" json:"-"` // the default estate has no use for it: a bundle has it if it is at hand
+	Optional   bool      `yaml:"optional" json:"-"` // not needed by the default estate: bundled only if present
 
 	// Node.
 	Preload    []string `yaml:"preload" json:"preload,omitempty"`       // nested images
@@ -253,7 +253,7 @@ func (r *Recipes) check(i int, c *Component) []string {
 		wrong("a name has lower-case letters, digits, dots and dashes")
 	}
 	if j := r.index(c.Name); j < i {
-		wrong("there are two of this name")
+		wrong("duplicate name")
 	}
 	switch c.Kind {
 	case KindPrograms:
@@ -266,10 +266,10 @@ func (r *Recipes) check(i int, c *Component) []string {
 			wrong("programs need packages or c")
 		}
 		if with, ok := r.Get(c.With); c.With != "" && (!ok || r.index(c.With) >= i || with.Module == "" || with.Own) {
-			wrong("with %q, which is not a component above it that is compiled", c.With)
+			wrong("with %q, which is not a compiled component above it", c.With)
 		}
 		if c.With == "" && len(c.Except) > 0 {
-			wrong("except goes with with")
+			wrong("except requires with")
 		}
 	case KindRootFS:
 		if c.Suite == "" {
@@ -283,13 +283,13 @@ func (r *Recipes) check(i int, c *Component) []string {
 			wrong("a node image needs base, version, containerd and kubernetes")
 		}
 	default:
-		wrong("kind %q is none of programs, rootfs, image, node", c.Kind)
+		wrong("kind %q must be programs, rootfs, image or node", c.Kind)
 	}
 	for _, need := range c.Needs() {
 		if j := r.index(need); j < 0 {
-			wrong("needs %q, which is not there", need)
+			wrong("needs %q, which does not exist", need)
 		} else if j >= i {
-			wrong("needs %q, which must stand above it", need)
+			wrong("needs %q, which must be above it", need)
 		}
 	}
 	for n, content := range c.Contents {
@@ -310,16 +310,16 @@ func (r *Recipes) checkContent(c Content) []string {
 		}
 	}
 	if sources != 1 {
-		wrong("exactly one of from, module, file, text, link and dir is given")
+		wrong("exactly one of from, module, file, text, link and dir is required")
 	}
 	if c.From != "" && len(c.Paths) == 0 {
 		wrong("from needs paths")
 	}
 	if c.From == "" && len(c.Paths) > 0 {
-		wrong("paths go with from")
+		wrong("paths require from")
 	}
 	if (c.Module != "") != (c.Path != "") {
-		wrong("module and path go together")
+		wrong("module and path require each other")
 	}
 	if _, _, ok := strings.Cut(c.Module, "@"); c.Module != "" && !ok {
 		wrong("module has the form path@version")

@@ -25,7 +25,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.index("node") > r.index("gitea") || r.index("gitea") > r.index("argocd") {
-		t.Error("components do not stand in the order in which `lab up` needs them")
+		t.Error("components are not in the order of `lab up`")
 	}
 	refs := map[string]string{}
 	for _, c := range r.Components {
@@ -37,7 +37,7 @@ func TestBuiltin(t *testing.T) {
 		}
 		refs[c.Ref] = c.Name
 		if c.Kind == KindImage && len(c.Entrypoint) == 0 && len(c.Cmd) == 0 && !strings.Contains(c.Ref, "kube-") && c.Name != "etcd" {
-			t.Errorf("%s has no command, and no manifest of kubeadm's gives it one", c.Name)
+			t.Errorf("%s has no command, not even in kubeadm's manifests", c.Name)
 		}
 	}
 	if got := r.ImagesOf("podinfo", "6.7.0"); !slices.Equal(got, []string{"podinfo-old"}) {
@@ -56,7 +56,7 @@ func TestNodeVersion(t *testing.T) {
 	}
 	c, ok := r.Get("node")
 	if !ok || !strings.HasPrefix(c.Version, "v"+lab.KubernetesVersion+".") {
-		t.Errorf("the node runs Kubernetes %s, and lab says %s", c.Version, lab.KubernetesVersion)
+		t.Errorf("the node runs Kubernetes %s, lab.KubernetesVersion is %s", c.Version, lab.KubernetesVersion)
 	}
 }
 
@@ -192,12 +192,12 @@ func TestExcept(t *testing.T) {
 
 func TestGoModInvalid(t *testing.T) {
 	c := &Component{Name: "x", Module: "example.com/x", Version: "v1.0.0"}
-	if _, err := goMod(c, []byte("this is no go.mod"), nil, nil); err == nil {
+	if _, err := goMod(c, []byte("not a go.mod"), nil, nil); err == nil {
 		t.Error("no error")
 	}
 	c.Replace = map[string]string{"example.com/y": "no version"}
 	if _, err := goMod(c, []byte("module example.com/x\n"), nil, nil); err == nil {
-		t.Error("a replacement without a version is taken")
+		t.Error("no error for a replacement without a version")
 	}
 }
 
@@ -290,7 +290,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var problems lab.Problems
 			if !errors.As(err, &problems) {
-				t.Errorf("%T is reported without a place: %v", err, err)
+				t.Errorf("%T without a position: %v", err, err)
 			}
 			return
 		}

@@ -63,7 +63,7 @@ func (b *Builder) rootfs(ctx context.Context, c *Component, dir string, say func
 func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) error {
 	if os.Geteuid() != 0 {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "not_root", Message: "a Debian root file system can only be made by root", Cure: "run it as root, or use --images registry or bundle=FILE",
+			Exit: lab.ExitFailed, Code: "not_root", Message: "only root can create a Debian root file system", Cure: "run it as root, or use --images registry or bundle=FILE",
 		}
 	}
 	args := []string{"--variant=minbase", "--include=" + strings.Join(c.Debian, ","), c.Suite, root}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-func TestTurnGoesToTheLowestRank(t *testing.T) {
+func TestTurnOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := newTurn()
 		var order []int
@@ -25,7 +25,7 @@ func TestTurnGoesToTheLowestRank(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("who no longer waits got %v", err)
+			t.Errorf("cancelled waiter got %v", err)
 		}
 		close(release)
 		synctest.Wait()
@@ -33,7 +33,7 @@ func TestTurnGoesToTheLowestRank(t *testing.T) {
 			t.Errorf("order %v", order)
 		}
 		if turn.busy {
-			t.Error("the last one kept the turn")
+			t.Error("the turn was not released")
 		}
 	})
 }

@@ -21,7 +21,7 @@ func whole(_ context.Context, dir string) (Meta, error) {
 	return Meta{}, errors.Join(os.WriteFile(filepath.Join(dir, "a"), []byte("aaaa"), 0o644), os.WriteFile(filepath.Join(dir, "b"), []byte("bb"), 0o644))
 }
 
-// After a failure at any step, there is no result, and it can be made again.
+// After a failure at any step, there is no result, and it can be rebuilt.
 func TestFaults(t *testing.T) {
 	full := func(path string) error { return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC} }
 	for name, broken := range map[string]func(*steps){
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e, ok, err := again.Lookup("x", faultKey); err != nil || ok && (e.Size != 6 || len(e.files(t)) != 3) {
-				t.Errorf("half a result is found: %+v, %v", e, err)
+				t.Errorf("partial result found: %+v, %v", e, err)
 			}
 			e, err := again.Make(t.Context(), "x", faultKey, nil, whole)
 			if err != nil || e.Size != 6 || len(e.files(t)) != 3 {
@@ -95,7 +95,7 @@ func TestFullDisk(t *testing.T) {
 	_, err = s.Make(t.Context(), "large", faultKey, nil, large)
 	wantNoSpace(t, err, dir)
 	if _, ok, err := s.Lookup("large", faultKey); ok || err != nil {
-		t.Errorf("half an image is found: %v", err)
+		t.Errorf("partial image found: %v", err)
 	}
 	filler, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package store keeps built and fetched results: a folder per result, named by its name and key. Results are complete
-// or missing, and concurrent processes make each result once.
+// Package store keeps built and fetched results: a folder per result, named by its name and key. Results are complete or missing, and concurrent processes build each
+// result once.
 package store
 
 import (
@@ -191,12 +191,12 @@ func (s *Store) sweep(name, key string) error {
 		if of != folder(name, key) {
 			lock := flock.New(filepath.Join(s.locks(), of))
 			if ok, err := lock.TryLock(); err != nil || !ok {
-				continue // being made
+				continue // being built
 			}
 			defer func() { _ = lock.Unlock() }()
 		}
 		if err := os.RemoveAll(filepath.Join(s.work(), e.Name())); err != nil {
-			return fmt.Errorf("store: left by a killed build: %w", err)
+			return fmt.Errorf("store: leftover of a killed build: %w", err)
 		}
 	}
 	return nil
@@ -209,7 +209,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// WorkDir creates a temporary folder for a build beside dir. The build removes it; after a kill, the store does.
+// WorkDir creates a temporary folder for a build next to dir. The build removes it; after a kill, the store does.
 func WorkDir(dir string) (string, error) {
 	return os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+"-")
 }

@@ -30,7 +30,7 @@ func writes(content string) func(context.Context, string) (store.Meta, error) {
 	}
 }
 
-func TestMakeThenLookup(t *testing.T) {
+func TestMakeLookup(t *testing.T) {
 	s := open(t)
 	if _, ok, err := s.Lookup("x", key); ok || err != nil {
 		t.Fatalf("empty store: %v, %v", ok, err)
@@ -47,7 +47,7 @@ func TestMakeThenLookup(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 	again, err := s.Make(t.Context(), "x", key, nil, func(context.Context, string) (store.Meta, error) {
-		t.Error("made again")
+		t.Error("rebuilt")
 		return store.Meta{}, nil
 	})
 	if err != nil || again.Meta != made.Meta {
@@ -60,7 +60,7 @@ func TestMakeThenLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok, _ := s.Lookup("x", key); ok {
-		t.Error("still there after Remove")
+		t.Error("exists after Remove")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestKeyPrefixCollision(t *testing.T) {
 	}
 }
 
-func TestFailedBuildLeavesNothing(t *testing.T) {
+func TestFailedBuild(t *testing.T) {
 	s := open(t)
 	boom := errors.New("boom")
 	_, err := s.Make(t.Context(), "x", key, nil, func(_ context.Context, dir string) (store.Meta, error) {
@@ -87,7 +87,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, ok, err := s.Lookup("x", key); ok || err != nil {
-		t.Errorf("a failed build is found: %v", err)
+		t.Errorf("failed build found: %v", err)
 	}
 	if left := work(t, s); len(left) > 0 {
 		t.Errorf("left %v", left)
@@ -108,7 +108,7 @@ func work(t *testing.T, s *store.Store) []string {
 }
 
 // Leftovers of a killed build are no result and are swept by the next build; builds in progress are kept.
-func TestKilledBuildIsSwept(t *testing.T) {
+func TestSweepKilledBuild(t *testing.T) {
 	s := open(t)
 	for _, dead := range []string{"x-0123456789abcdef.123", "chart-a-1.2.3-ffffffffffffffff.9-77"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir(), ".work", dead, "etc"), 0o755); err != nil {
@@ -116,7 +116,7 @@ func TestKilledBuildIsSwept(t *testing.T) {
 		}
 	}
 	if _, ok, _ := s.Lookup("x", key); ok {
-		t.Fatal("half a build is found")
+		t.Fatal("partial build found")
 	}
 	_, err := s.Make(t.Context(), "living", key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
 		extra, err := store.WorkDir(dir)
@@ -129,7 +129,7 @@ func TestKilledBuildIsSwept(t *testing.T) {
 		}
 		for _, d := range []string{dir, extra} {
 			if _, err := os.Stat(d); err != nil {
-				t.Errorf("the folder of a build at work is gone: %v", err)
+				t.Errorf("folder of a running build removed: %v", err)
 			}
 		}
 		return writes("b")(ctx, dir)
@@ -182,7 +182,7 @@ func TestWaitCancelled(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsTheNewest(t *testing.T) {
+func TestPrune(t *testing.T) {
 	s := open(t)
 	keys := []string{"aaaaaaaaaaaaaaaaaaaa", "cccccccccccccccccccc", "bbbbbbbbbbbbbbbbbbbb"} // in creation order
 	for _, k := range keys {
@@ -202,7 +202,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 		}
 	}
 	if _, ok, _ := s.Lookup("x-y", keys[0]); !ok {
-		t.Error("another name's result is gone")
+		t.Error("another name's result removed")
 	}
 }
 

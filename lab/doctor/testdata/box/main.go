@@ -1,4 +1,4 @@
-// Box is all that is in the image that the end-to-end test runs: "box true" succeeds, "box wait" stays, "box caps" prints its bounding set.
+// Box is the only program in the image of the end-to-end test: "box true" succeeds, "box wait" waits, "box caps" prints its bounding set.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package kubetest provides the API of a cluster in memory, for tests of engines.
+// Package kubetest provides an in-memory Kubernetes API.
 package kubetest
 
 import (
@@ -29,16 +29,16 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Others is the field manager of everybody but lab: its requests are not among Writes.
+// Others is the field manager of other clients, whose requests are not among Writes.
 const Others = "others"
 
-// Kinds are the resources of an API, with the name of their kind.
+// Kinds maps the resources of an API to their kinds.
 type Kinds map[schema.GroupVersionResource]string
 
-// Core are those that every engine touches.
+// Core returns the kinds used by every engine.
 func Core() Kinds {
 	kinds := Kinds{kube.Namespaces: "Namespace", kube.ServiceAccounts: "ServiceAccount", kube.ClusterRoleBindings: "ClusterRoleBinding"}
-	for kind, r := range kube.BesideKinds {
+	for kind, r := range kube.ExtraKinds {
 		kinds[r] = kind
 	}
 	return kinds
@@ -55,7 +55,7 @@ type Cluster struct {
 	refused map[string]error
 }
 
-// New returns a cluster with these kinds alone.
+// New returns a cluster with these kinds.
 func New(t *testing.T, kinds Kinds, manifests ...string) *Cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -124,14 +124,14 @@ func version64(s string) int {
 	return n
 }
 
-// Refuse has requests fail: verb and resource, "patch secrets"; nil has them succeed again.
+// Refuse makes requests, such as "patch secrets", fail; nil makes them succeed again.
 func (c *Cluster) Refuse(request string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused[request] = err
 }
 
-// Create creates the documents of a manifest as another client. Those that name no namespace are in the given one; "" for none.
+// Create creates the documents of a manifest as another client, in namespace unless they have one.
 func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 	t.Helper()
 	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(manifest)), 4096)

@@ -13,10 +13,10 @@ func Tiny(t testing.TB, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
 	if os.Geteuid() != 0 {
-		t.Skip("only root mounts file systems")
+		t.Skip("needs root")
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(bytes)); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
+		t.Skipf("cannot mount: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

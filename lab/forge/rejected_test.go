@@ -13,7 +13,7 @@ import (
 	"homelab/lab"
 )
 
-// forbid has the server refuse what is written to references below a name.
+// forbid makes the server reject updates of references below a name.
 func (b *bench) forbid(ref string) {
 	b.t.Helper()
 	hook := filepath.Join(b.remote.URL, "hooks", "update")
@@ -21,8 +21,8 @@ func (b *bench) forbid(ref string) {
 	b.must(os.WriteFile(hook, []byte("#!/bin/sh\ncase $1 in "+ref+"*) exit 1 ;; esac\n"), 0o755))
 }
 
-// What the server refuses was not pushed, whatever else went well on the way.
-func TestPushThatTheServerRefuses(t *testing.T) {
+// A push that the server rejects has no effect.
+func TestPushRejected(t *testing.T) {
 	for _, ref := range []string{"refs/heads/main", "refs/lab/last"} {
 		b := newBench(t)
 		b.write(b.dir, map[string]string{"a": "1\n"})
@@ -36,14 +36,14 @@ func TestPushThatTheServerRefuses(t *testing.T) {
 			t.Errorf("%s is refused: %+v, %v", ref, got, err)
 		}
 		if held, _ := b.held(); held["a"] != "1\n" {
-			t.Errorf("%s is refused, and the forge has %q: all or nothing", ref, held)
+			t.Errorf("%s is refused, but the forge has %q", ref, held)
 		}
 	}
 }
 
-// A pull that the forge does not remember is no whole one: the next push would be refused for what was brought.
-func TestPullThatTheServerForgets(t *testing.T) {
-	for name, texts := range map[string]map[string]string{"a change": {"a": "9\n"}, "what we have": {"b": "2\n"}} {
+// A pull must be recorded in the forge, or the next push would be rejected.
+func TestPullNotRecorded(t *testing.T) {
+	for name, texts := range map[string]map[string]string{"a change": {"a": "9\n"}, "already ours": {"b": "2\n"}} {
 		b, _ := newPullBench(t)
 		b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n"})
 		_, err := b.push()
@@ -57,8 +57,8 @@ func TestPullThatTheServerForgets(t *testing.T) {
 	}
 }
 
-// Pushes follow one another: what lab pushed itself is nobody else's.
-func TestPushAgainAndAgain(t *testing.T) {
+// Consecutive pushes do not mistake lab's own commits for others'.
+func TestPushRepeatedly(t *testing.T) {
 	b := newBench(t)
 	for _, text := range []string{"1\n", "2\n", "3\n", "4\n"} {
 		b.write(b.dir, map[string]string{"a": text})
@@ -75,8 +75,8 @@ func TestPushAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A forge that cannot be reached is no forge without commits.
-func TestForgeThatIsNotThere(t *testing.T) {
+// An unreachable forge does not count as empty.
+func TestUnreachableForge(t *testing.T) {
 	b, _ := newPullBench(t)
 	b.write(b.dir, map[string]string{"a": "1\n"})
 	b.remote.URL = filepath.Join(t.TempDir(), "none.git")
@@ -92,7 +92,7 @@ func TestForgeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A repository of its own may name a file of patterns, which goes before that of the user.
+// A repository's own core.excludesFile overrides the user's.
 func TestIgnoreOfTheRepository(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -104,7 +104,7 @@ func TestIgnoreOfTheRepository(t *testing.T) {
 	}
 }
 
-// A pattern for folders says nothing of a file, and what is below an ignored folder is ignored.
+// A folder pattern does not match a file, and everything below an ignored folder is ignored.
 func TestIgnoresOneName(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{".gitignore": "out/\n*.log\n", "d/.gitignore": "*.tmp\n"})
@@ -120,8 +120,8 @@ func TestIgnoresOneName(t *testing.T) {
 	}
 }
 
-// What needs a forge says that there is none, and how to have it.
-func TestForgeThatDoesNotRun(t *testing.T) {
+// Without a running forge, calls return an error with a cure.
+func TestStoppedForge(t *testing.T) {
 	g, _ := scripted(t, `[{"Id":"id1","Name":"/`+lab.ForgeName("demo")+`","State":{"Running":false,"Status":"exited"},"Config":{"Labels":{"`+lab.LabelName+`":"demo"}}}]`)
 	tree := newBench(t).tree()
 	charts := []lab.Chart{{Name: "podinfo", Version: "6.9.2", Digest: "sha256:aa"}}
@@ -142,8 +142,8 @@ func TestForgeThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// A chart that the forge refuses is reported in its words, and is published under the lab's name.
-func TestChartThatIsNotTaken(t *testing.T) {
+// An error about a rejected chart contains the forge's message, and charts are published under the lab's name.
+func TestChartRejected(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		switch {
@@ -173,7 +173,7 @@ func TestChartThatIsNotTaken(t *testing.T) {
 	missing := chart
 	missing.Archive += ".none"
 	if _, err := g.PublishCharts(t.Context(), []lab.Chart{missing}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an archive that is not there: %v", err)
+		t.Errorf("missing archive: %v", err)
 	}
 	broken := chart
 	broken.Name = "broken"
@@ -181,12 +181,12 @@ func TestChartThatIsNotTaken(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := g.PublishCharts(t.Context(), []lab.Chart{broken}); err == nil {
-		t.Error("published although nobody knows what is there")
+		t.Error("published with unknown state")
 	}
 }
 
-// A forge whose start was interrupted says so itself, whatever it was asked.
-func TestForgeThatIsNotPrepared(t *testing.T) {
+// Any call to a forge whose start was interrupted returns the same error.
+func TestUnpreparedForge(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer s.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
@@ -209,7 +209,7 @@ func TestForgeThatIsNotPrepared(t *testing.T) {
 	}
 }
 
-// A lock that a killed git left is removed, and what it kept from being pushed is pushed; one that stays is an error.
+// The lock of a killed git is removed and the push retried; a lock that stays is an error.
 func TestPushUnlocks(t *testing.T) {
 	for _, ref := range []string{"refs/heads/main", "refs/lab/last"} {
 		b := newBench(t)
@@ -222,7 +222,7 @@ func TestPushUnlocks(t *testing.T) {
 		if _, err := b.push(); err == nil {
 			t.Fatalf("%s was not locked", ref)
 		}
-		asked, stuck := 0, errors.New("git is still at work")
+		asked, stuck := 0, errors.New("git is still running")
 		b.remote.Unlock = func(context.Context) (bool, error) { asked++; return false, stuck }
 		if _, err := b.push(); !errors.Is(err, stuck) || asked != 1 {
 			t.Errorf("%s: %v, asked %d times", ref, err, asked)

@@ -18,56 +18,56 @@ import (
 	"homelab/lab"
 )
 
-// Beside keeps the extra objects of a root in an engine's namespace.
-type Beside struct {
+// Extras manages the extra objects of a root in an engine's namespace.
+type Extras struct {
 	Hub       dynamic.Interface
 	Namespace string
 	Lab       string
 }
 
-// BesideKinds are the supported kinds of a root's extra objects.
-var BesideKinds = map[string]schema.GroupVersionResource{
+// ExtraKinds are the supported kinds of a root's extra objects.
+var ExtraKinds = map[string]schema.GroupVersionResource{
 	"ConfigMap":  ConfigMaps,
 	"Secret":     Secrets,
 	"Service":    {Version: "v1", Resource: "services"},
 	"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
 }
 
-// BesidePart is the part label of a root's extra objects.
-const BesidePart = "front"
+// ExtraPart is the part label of a root's extra objects.
+const ExtraPart = "front"
 
-func besideResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
-	r, ok := BesideKinds[o.GetKind()]
+func extraResource(o *unstructured.Unstructured) (schema.GroupVersionResource, error) {
+	r, ok := ExtraKinds[o.GetKind()]
 	if !ok {
-		return r, fmt.Errorf("%s %s: lab gives no such kind to the hub", strings.ToLower(o.GetKind()), o.GetName())
+		return r, fmt.Errorf("%s %s: unsupported kind", strings.ToLower(o.GetKind()), o.GetName())
 	}
 	return r, nil
 }
 
 // Apply applies a root's extra objects, deletes those no longer needed, and reports whether anything changed.
-func (b Beside) Apply(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
+func (e Extras) Apply(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
 	applied, kept := false, map[string]bool{}
 	for _, o := range objects {
-		resource, err := besideResource(o)
+		resource, err := extraResource(o)
 		if err != nil {
 			return applied, err
 		}
-		before, after, err := Apply(ctx, b.Hub, resource, o)
+		before, after, err := Apply(ctx, e.Hub, resource, o)
 		if err != nil {
 			return applied, err
 		}
 		applied = applied || Changed(before, after)
 		kept[o.GetKind()+"/"+o.GetName()] = true
 	}
-	// What fails to read from them is tried again only minutes later.
-	if err := b.await(ctx, objects); err != nil {
+	// Engines retry a failed connection to them only after minutes.
+	if err := e.await(ctx, objects); err != nil {
 		return applied, err
 	}
-	for _, kind := range slices.Sorted(maps.Keys(BesideKinds)) {
-		client := b.Hub.Resource(BesideKinds[kind]).Namespace(b.Namespace)
-		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + b.Lab + "," + lab.LabelPart + "=" + BesidePart})
+	for _, kind := range slices.Sorted(maps.Keys(ExtraKinds)) {
+		client := e.Hub.Resource(ExtraKinds[kind]).Namespace(e.Namespace)
+		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + e.Lab + "," + lab.LabelPart + "=" + ExtraPart})
 		if err != nil {
-			return applied, fmt.Errorf("%s: %w", BesideKinds[kind].Resource, err)
+			return applied, fmt.Errorf("%s: %w", ExtraKinds[kind].Resource, err)
 		}
 		for _, o := range list.Items {
 			if kept[kind+"/"+o.GetName()] {
@@ -82,18 +82,18 @@ func (b Beside) Apply(ctx context.Context, objects []*unstructured.Unstructured)
 	return applied, nil
 }
 
-// besideWithin bounds the wait for a Deployment, on a slow and busy machine.
-const besideWithin = 2 * time.Minute
+// extraWithin bounds the wait for a Deployment, on a slow and busy machine.
+const extraWithin = 2 * time.Minute
 
 // await waits until the current Deployments are available.
-func (b Beside) await(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (e Extras) await(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		client, what := Place(b.Hub, BesideKinds["Deployment"], o)
-		last := "nothing of it"
-		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, besideWithin, true, func(ctx context.Context) (bool, error) {
+		client, what := Place(e.Hub, ExtraKinds["Deployment"], o)
+		last := "not created"
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, extraWithin, true, func(ctx context.Context) (bool, error) {
 			have, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
 			if err != nil {
 				last = err.Error()
@@ -105,7 +105,7 @@ func (b Beside) await(ctx context.Context, objects []*unstructured.Unstructured)
 			return count("observedGeneration") >= have.GetGeneration() && count("updatedReplicas") > 0 && count("availableReplicas") == count("replicas"), nil
 		})
 		if err != nil && ctx.Err() == nil {
-			return &lab.Error{Exit: lab.ExitTimeout, Code: "not_ready", Message: fmt.Sprintf("%s does not serve after %s, last seen: %s", what, besideWithin, last), Cure: "lab diagnose tells more; lab up tries again"}
+			return &lab.Error{Exit: lab.ExitTimeout, Code: "not_ready", Message: fmt.Sprintf("%s is not available after %s, last seen: %s", what, extraWithin, last), Cure: "lab up retries; lab diagnose collects details"}
 		}
 		if err != nil {
 			return context.Cause(ctx)
@@ -115,23 +115,23 @@ func (b Beside) await(ctx context.Context, objects []*unstructured.Unstructured)
 }
 
 // Strayed describes missing or modified extra objects.
-func (b Beside) Strayed(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
+func (e Extras) Strayed(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
 	var lines []string
 	for _, o := range objects {
-		resource, err := besideResource(o)
+		resource, err := extraResource(o)
 		if err != nil {
 			return nil, err
 		}
-		have, _, err := Compare(ctx, b.Hub, resource, o)
+		have, _, err := Compare(ctx, e.Hub, resource, o)
 		if err != nil {
 			return nil, err
 		}
-		objects, what := Place(b.Hub, resource, o)
+		objects, what := Place(e.Hub, resource, o)
 		if have == nil {
 			lines = append(lines, what+" is gone")
 			continue
 		}
-		// Lists of containers and ports come back with defaults in them: the API server alone can tell whether they are as asked for.
+		// Lists of containers and ports contain defaults: only the API server can compare them.
 		would, err := objects.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err != nil:
