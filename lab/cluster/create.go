@@ -119,6 +119,8 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	var images []lab.Image
+	fetched, seeded := make(chan struct{}), make(chan string, 1)
 	group.Go(func() error {
 		defer settle()
 		err := kindCreate(ctx, func(ctx context.Context) error { return k.Delete(ctx, name) }, func() error {
@@ -128,6 +130,16 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		})
 		if err := errors.Join(err, unrecorded); err != nil {
 			return err
+		}
+		select {
+		case <-fetched: // else the control plane starts while they are built
+			if seed := <-seeded; seed != "" {
+				p("copying its images")
+				if err := k.plantWhole(ctx, seed, spec, images, p); err != nil {
+					k.withoutSeed(ctx, err, p)
+				}
+			}
+		default:
 		}
 		settle()
 		limited, cancel := context.WithTimeout(ctx, readyLimit)
@@ -152,7 +164,34 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	})
 	group.Go(func() error {
 		defer close(loaded)
-		return k.loadWhenSteady(ctx, spec, steady, p)
+		if spec.Images == nil {
+			return nil
+		}
+		list, err := spec.Images(ctx)
+		if err != nil {
+			return fmt.Errorf("images: %w", err)
+		}
+		images = list
+		close(fetched)
+		return k.loadWhenSteady(ctx, name, images, steady, p)
+	})
+	group.Go(func() error {
+		defer close(seeded)
+		select {
+		case <-fetched:
+		case <-loaded:
+			return nil
+		}
+		if !own || len(images) == 0 {
+			return nil
+		}
+		seed, err := k.seed(ctx, spec.NodeRef, images, p)
+		if err != nil {
+			k.withoutSeed(ctx, err, p)
+			return nil
+		}
+		seeded <- seed
+		return nil
 	})
 	return group.Wait()
 }

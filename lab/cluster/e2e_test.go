@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,6 +94,7 @@ func TestKind(t *testing.T) {
 		}
 	}
 	image := archive(t, d, "docker.io/lab/e2e-empty:1")
+	forgetSeeds(t, d)
 	t.Cleanup(func() {
 		for _, name := range []string{"dev", "half"} {
 			if err := k.Delete(context.Background(), name); err != nil {
@@ -334,4 +336,73 @@ func processorTime(t *testing.T, d *docker.Docker, name string) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(ns)
+}
+
+// TestSeed creates a cluster from a seed that a killed run left incomplete, and another one from the whole seed: neither imports an image.
+func TestSeed(t *testing.T) {
+	d := docker.New()
+	k := cluster.NewKind(&state.Dir{Lab: "e2e-seed", Path: t.TempDir()}, d, host(t, d))
+	node, image := nodeRef(t, d), archive(t, d, "docker.io/lab/e2e-seed:1")
+	spec := cluster.Spec{Cluster: lab.Cluster{Name: "dev"}, NodeRef: node, Images: func(context.Context) ([]lab.Image, error) { return []lab.Image{image}, nil }}
+	before := seeds(t, d)
+	forgetSeeds(t, d)
+	t.Cleanup(func() {
+		if err := errors.Join(k.Delete(context.Background(), "dev"), k.RemoveNetwork(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	for round := range 2 {
+		var told []string
+		var mu sync.Mutex
+		p := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, s)
+		}
+		if err := k.Create(t.Context(), spec, p); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(told, "\n"); strings.Contains(text, "loading image") || strings.Contains(text, "one by one") {
+			t.Errorf("round %d:\n%s", round, text)
+		}
+		out, err := d.Exec(t.Context(), "e2e-seed-dev-control-plane", nil, "sh", "-c", "crictl images -o json; ls /var")
+		if err != nil || !strings.Contains(string(out), image.Digest) || strings.Contains(string(out), "seed\n") {
+			t.Errorf("round %d: %v\n%s", round, err, out)
+		}
+		if err := k.Delete(t.Context(), "dev"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range seeds(t, d) {
+			if round == 0 && !slices.Contains(before, name) {
+				if _, err := d.OnVolumes(t.Context(), docker.Helper{Image: node, Volumes: []string{name}}, `rm "/volumes/$1/_data/seed" && rm -r "/volumes/$1/_data/lib/containerd/io.containerd.content.v1.content"`, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func seeds(t *testing.T, d *docker.Docker) []string {
+	t.Helper()
+	out, err := d.Output(context.Background(), nil, "volume", "ls", "--quiet", "--filter", "label=lab.homelab/seed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+// forgetSeeds removes the seeds that the test makes when it ends.
+func forgetSeeds(t *testing.T, d *docker.Docker) {
+	t.Helper()
+	before := seeds(t, d)
+	t.Cleanup(func() {
+		for _, name := range seeds(t, d) {
+			if slices.Contains(before, name) {
+				continue
+			}
+			if _, err := d.Output(context.Background(), nil, "volume", "rm", name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

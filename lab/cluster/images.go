@@ -18,22 +18,14 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// loadWhenSteady loads the images of a cluster under creation. It requests them at once, as they may need to be built, and streams them into the nodes as soon
-// as containerd is steady, in parallel with kubeadm.
-func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, steady <-chan struct{}, p lab.Progress) error {
-	if spec.Images == nil {
-		return nil
-	}
-	images, err := spec.Images(ctx)
-	if err != nil {
-		return fmt.Errorf("images: %w", err)
-	}
+// loadWhenSteady loads those images that a cluster under creation lacks, as soon as containerd is steady and in parallel with kubeadm.
+func (k *Kind) loadWhenSteady(ctx context.Context, name string, images []lab.Image, steady <-chan struct{}, p lab.Progress) error {
 	select {
 	case <-steady:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return k.load(ctx, spec.Cluster.Name, images, p)
+	return k.load(ctx, name, images, p)
 }
 
 // Load loads images into every node that lacks them.

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/state"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	kind "sigs.k8s.io/kind/pkg/cluster"
@@ -63,6 +64,7 @@ type Kind struct {
 	state  *state.Dir
 	docker *docker.Docker
 	host   Host
+	seeds  singleflight.Group
 }
 
 // NewKind returns the clusters of the lab of dir, which holds their kubeconfigs and records.

@@ -291,13 +291,19 @@ func halt(t *testing.T, args ...string) {
 	}
 }
 
-// unusedVolumes returns the volumes without any container, or none without an engine.
+// unusedVolumes returns the volumes without any container, seeds aside, or none without an engine.
 func unusedVolumes() []string {
-	out, err := exec.Command("docker", "volume", "ls", "--quiet", "--filter", "dangling=true").Output()
+	out, err := exec.Command("docker", "volume", "ls", "--filter", "dangling=true", "--format", `{{.Name}} {{.Label "lab.homelab/seed"}}`).Output()
 	if err != nil {
 		return nil
 	}
-	return strings.Fields(string(out))
+	var list []string
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) == 1 {
+			list = append(list, f[0])
+		}
+	}
+	return list
 }
 
 // others are labs of these tests whose names start with another's: their leftovers, after a manual abort, do not count as that one's.

@@ -75,7 +75,7 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 			jobs = append(jobs, within(o.volume, i, j), within(s.stage(), i, j))
 		}
 	}
-	if _, err := s.help(ctx, helper{image: o.helper, volumes: []string{o.volume, s.stage()}}, copyScript, jobs...); err != nil {
+	if _, err := s.help(ctx, s.writer(o.helper, o.volume, s.stage()), docker.CopyVolumes, jobs...); err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
 		return errors.Join(err, s.unstage(clean))
@@ -120,7 +120,7 @@ func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[
 	if err != nil {
 		return nil, err
 	}
-	h := helper{image: o.helper, volumes: []string{s.stage()}}
+	h := s.writer(o.helper, s.stage())
 	var jobs []string
 	ids := map[string]string{}
 	for i, m := range o.Made {
@@ -130,7 +130,7 @@ func (s *Snapshots) Place(ctx context.Context, o Snapshot, p lab.Progress) (map[
 			if k < 0 {
 				return nil, fmt.Errorf("snapshot %s: container %s has no volume at %s", o.Name, m.Name, v.Destination)
 			}
-			h.volumes = append(h.volumes, now[i].Volumes[k].Name)
+			h.Volumes = append(h.Volumes, now[i].Volumes[k].Name)
 			jobs = append(jobs, within(s.stage(), i, j), now[i].Volumes[k].Name)
 		}
 	}

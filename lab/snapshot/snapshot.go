@@ -139,7 +139,8 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 	if err != nil {
 		return saved, err
 	}
-	h := helper{image: saved.helper, volumes: []string{saved.volume}, stdin: bytes.NewReader(append(document, '\n'))}
+	h := s.writer(saved.helper, saved.volume)
+	h.Stdin = bytes.NewReader(append(document, '\n'))
 	if _, err := s.help(ctx, h, writeScript, saved.volume); err != nil {
 		return saved, err
 	}
@@ -162,11 +163,11 @@ func hasTools(b docker.Blueprint) bool {
 
 // freeze copies file systems and volumes of paused containers and returns their size in bytes.
 func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab.Progress) (size int64, err error) {
-	h := helper{image: image, volumes: []string{to.volume}}
+	h := s.writer(image, to.volume)
 	var jobs []string
 	for i, m := range to.Made {
 		for j, v := range m.Volumes {
-			h.volumes = append(h.volumes, v.Name)
+			h.Volumes = append(h.Volumes, v.Name)
 			jobs = append(jobs, v.Name, within(to.volume, i, j))
 		}
 	}
@@ -196,7 +197,7 @@ func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab
 	p("copying what they hold")
 	var group errgroup.Group
 	group.Go(func() error {
-		out, err := s.help(ctx, h, copyScript, jobs...)
+		out, err := s.help(ctx, h, docker.CopyVolumes, jobs...)
 		if err != nil {
 			return err
 		}
@@ -267,11 +268,11 @@ func (s *Snapshots) read(ctx context.Context, volumes []store, refs []string) ([
 		}
 		return list, nil
 	}
-	h := helper{image: tools, reads: true}
+	h := docker.Helper{Image: tools}
 	for _, v := range volumes {
-		h.volumes = append(h.volumes, v.name)
+		h.Volumes = append(h.Volumes, v.name)
 	}
-	out, err := s.help(ctx, h, readScript, h.volumes...)
+	out, err := s.help(ctx, h, readScript, h.Volumes...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,9 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path"
 	"slices"
 	"strings"
 
@@ -186,31 +183,15 @@ func (s *Snapshots) untag(ctx context.Context, refs ...string) error {
 	return nil
 }
 
-// helper is a container that works on volumes.
-type helper struct {
-	image   string
-	volumes []string
-	stdin   io.Reader
-	reads   bool // read-only
+// writer returns a helper that changes volumes. It is named, so that it can be found after a kill.
+func (s *Snapshots) writer(image string, volumes ...string) docker.Helper {
+	return docker.Helper{Image: image, Name: s.images(), Volumes: volumes}
 }
 
-// help runs a script on volumes at /volumes/NAME/_data. If the engine keeps all volumes in one folder, that is mounted:
-// within one mount, files can be hard-linked. A writing helper is named, so that it can be found after a kill.
-func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...string) ([]byte, error) {
-	mounts, err := s.mounts(ctx, h.volumes)
-	if err != nil {
-		return nil, err
-	}
-	run := append([]string{"run", "--rm", "--interactive", "--network=none", "--privileged", "--entrypoint=bash"}, s.labels(nil)...)
-	if !h.reads {
-		run = append(run, "--name", s.images())
-	}
-	run = append(append(run, mounts...), h.image, "-c", script, "bash")
-	stdin := h.stdin
-	if stdin == nil {
-		stdin = bytes.NewReader(nil)
-	}
-	out, err := s.docker.Output(ctx, stdin, append(run, args...)...)
+// help runs a script on volumes, as docker.OnVolumes does.
+func (s *Snapshots) help(ctx context.Context, h docker.Helper, script string, args ...string) ([]byte, error) {
+	h.Labels = s.labels(nil)
+	out, err := s.docker.OnVolumes(ctx, h, script, args...)
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return nil, errTimeout
 	}
@@ -220,73 +201,13 @@ func (s *Snapshots) help(ctx context.Context, h helper, script string, args ...s
 	return out, nil
 }
 
-func (s *Snapshots) mounts(ctx context.Context, volumes []string) ([]string, error) {
-	out, err := s.docker.Output(ctx, nil, append([]string{"volume", "inspect", "--format", "{{.Mountpoint}}"}, volumes...)...)
-	if err != nil {
-		return nil, err
-	}
-	var each []string
-	root := ""
-	for i, dir := range strings.Fields(string(out)) {
-		parent, ok := strings.CutSuffix(dir, path.Join("/", volumes[i], "_data"))
-		if !ok || root != "" && root != parent {
-			root = ""
-			break
-		}
-		root = parent
-	}
-	if root != "" {
-		return []string{"--mount", "type=bind,source=" + root + ",target=/volumes"}, nil
-	}
-	for _, v := range volumes {
-		each = append(each, "--mount", "type=volume,source="+v+",target=/volumes/"+v+"/_data,volume-nocopy")
-	}
-	return each, nil
-}
-
 // readScript prints the metadata of volumes, one per line, after the volume's name.
 const readScript = `for v; do [ ! -f "/volumes/$v/_data/snapshot.json" ] || { printf '%s ' "$v" && cat "/volumes/$v/_data/snapshot.json"; }; done`
 
 // writeScript writes the metadata of a volume after all else is synced.
 const writeScript = `set -e; cd "/volumes/$1/_data"; sync -f .; cat >new; sync new; mv new snapshot.json; sync .`
 
-// copyScript copies FROM TO FROM TO ..., each "VOLUME" or "VOLUME/PATH", concurrently, and prints the bytes used.
-// containerd never changes blobs and unpacked layers, so these are hard-linked if possible. That includes containers'
-// own layers, which are never reused: a booting node recreates every container.
-const copyScript = `
-at() { case $1 in */*) echo "/volumes/${1%%/*}/_data/${1#*/}" ;; *) echo "/volumes/$1/_data" ;; esac; }
-tree() { # ROOT FROM TO
-  local entry plain=()
-  mkdir -p "$3" || return
-  for entry in "$2"/*; do
-    local name=${entry#"$1"/} to=$3/${entry##*/}
-    if [[ $name =~ ^lib/containerd/[^/]+/(blobs|snapshots)$ ]]; then
-      cp -al "$entry" "$to" 2>/dev/null || { rm -rf "$to" && cp -a --sparse=always "$entry" "$to"; } || return
-    elif [[ $name =~ ^lib(/containerd(/[^/]+)?)?$ && -d $entry && ! -L $entry ]]; then
-      tree "$1" "$entry" "$to" || return
-    else
-      plain+=("$entry")
-    fi
-  done
-  [ ${#plain[@]} = 0 ] || cp -a --sparse=always -t "$3" -- "${plain[@]}" || return
-  chown --reference="$2" "$3" && chmod --reference="$2" "$3" && touch --reference="$2" "$3"
-}
-shopt -s nullglob dotglob
-running=() made=()
-while [ $# -gt 0 ]; do
-  from=$(at "$1") to=$(at "$2")
-  tree "$from" "$from" "$to" &
-  running+=($!) made+=("$to")
-  shift 2
-done
-failed=
-for job in "${running[@]}"; do wait "$job" || failed=1; done
-[ -z "$failed" ] || exit 1
-blocks=0
-while read -r n; do blocks=$((blocks + n)); done < <(find "${made[@]}" -type f -links 1 -printf '%b\n')
-echo $((blocks * 512))`
-
-// moveScript moves the content of FROM TO FROM TO ..., as in copyScript, and sets owner and mode of TO to those of
+// moveScript moves the content of FROM TO FROM TO ..., as in docker.CopyVolumes, and sets owner and mode of TO to those of
 // FROM.
 const moveScript = `set -e
 at() { case $1 in */*) echo "/volumes/${1%%/*}/_data/${1#*/}" ;; *) echo "/volumes/$1/_data" ;; esac; }
