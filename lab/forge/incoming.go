@@ -35,11 +35,11 @@ type change struct {
 	Path   string `json:"path"`
 	Did    string `json:"did"`
 	Note   string `json:"note,omitempty"`
-	Was    entry  `json:"was"`             // before, in the working tree
-	Theirs entry  `json:"theirs"`          // in the forge
-	Result entry  `json:"result"`          // afterwards, at the path
+	Was    entry  `json:"was"`              // before, in the working tree
+	Theirs entry  `json:"theirs"`           // in the forge
+	Result entry  `json:"result"`           // afterwards, at the path
 	Aside  string `json:"beside,omitempty"` // path of the forge's file, if not Path
-	Dirty  bool   `json:"dirty,omitempty"` // had uncommitted changes
+	Dirty  bool   `json:"dirty,omitempty"`  // had uncommitted changes
 	text   []byte // of a merged result
 	done   bool   // by an earlier run
 }
