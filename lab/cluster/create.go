@@ -119,8 +119,7 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	var images []lab.Image
-	fetched, seeded := make(chan struct{}), make(chan string, 1)
+	in := &imageSet{fetched: make(chan struct{}), seeded: make(chan struct{})}
 	group.Go(func() error {
 		defer settle()
 		err := kindCreate(ctx, func(ctx context.Context) error { return k.Delete(ctx, name) }, func() error {
@@ -131,15 +130,8 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		if err := errors.Join(err, unrecorded); err != nil {
 			return err
 		}
-		select {
-		case <-fetched: // else the control plane starts while they are built
-			if seed := <-seeded; seed != "" {
-				p("copying its images")
-				if err := k.plantWhole(ctx, seed, spec, images, p); err != nil {
-					k.withoutSeed(ctx, err, p)
-				}
-			}
-		default:
+		if own {
+			k.seedNodes(ctx, spec, in, p)
 		}
 		settle()
 		limited, cancel := context.WithTimeout(ctx, readyLimit)
@@ -164,35 +156,14 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 	})
 	group.Go(func() error {
 		defer close(loaded)
-		if spec.Images == nil {
-			return nil
-		}
-		list, err := spec.Images(ctx)
-		if err != nil {
-			return fmt.Errorf("images: %w", err)
-		}
-		images = list
-		close(fetched)
-		return k.loadWhenSteady(ctx, name, images, steady, p)
+		return k.loadWhenSteady(ctx, spec, in, steady, p)
 	})
-	group.Go(func() error {
-		defer close(seeded)
-		select {
-		case <-fetched:
-		case <-loaded:
+	if own {
+		group.Go(func() error {
+			k.awaitSeed(ctx, spec, in, p)
 			return nil
-		}
-		if !own || len(images) == 0 {
-			return nil
-		}
-		seed, err := k.seed(ctx, spec.NodeRef, images, p)
-		if err != nil {
-			k.withoutSeed(ctx, err, p)
-			return nil
-		}
-		seeded <- seed
-		return nil
-	})
+		})
+	}
 	return group.Wait()
 }
 

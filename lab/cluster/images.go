@@ -18,14 +18,29 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// loadWhenSteady loads those images that a cluster under creation lacks, as soon as containerd is steady and in parallel with kubeadm.
-func (k *Kind) loadWhenSteady(ctx context.Context, name string, images []lab.Image, steady <-chan struct{}, p lab.Progress) error {
+// imageSet holds the images of a cluster under creation.
+type imageSet struct {
+	list    []lab.Image
+	fetched chan struct{} // closed once list is set
+	seed    string        // empty if there is none
+	seeded  chan struct{} // closed once seed is set
+}
+
+// loadWhenSteady loads the images of a cluster under creation. It requests them at once, as they may need to be built, and streams those that no seed brought
+// into the nodes as soon as containerd is steady, in parallel with kubeadm.
+func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, in *imageSet, steady <-chan struct{}, p lab.Progress) (err error) {
+	if spec.Images != nil {
+		if in.list, err = spec.Images(ctx); err != nil {
+			return fmt.Errorf("images: %w", err)
+		}
+	}
+	close(in.fetched)
 	select {
 	case <-steady:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return k.load(ctx, name, images, p)
+	return k.load(ctx, spec.Cluster.Name, in.list, p)
 }
 
 // Load loads images into every node that lacks them.

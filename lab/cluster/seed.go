@@ -38,6 +38,50 @@ func seedName(node string, images []lab.Image) string {
 	return seedVolume + strings.TrimPrefix(sum, "sha256:")[:12]
 }
 
+// awaitSeed sets in.seed once the images are there.
+func (k *Kind) awaitSeed(ctx context.Context, spec Spec, in *imageSet, p lab.Progress) {
+	defer close(in.seeded)
+	select {
+	case <-in.fetched:
+	case <-ctx.Done():
+		return
+	}
+	if len(in.list) == 0 {
+		return
+	}
+	seed, err := k.seed(ctx, spec.NodeRef, in.list, p)
+	if err != nil {
+		unseeded(ctx, err, p)
+		return
+	}
+	in.seed = seed
+}
+
+// seedNodes gives a cluster's nodes their seed, unless its images are still being built.
+func (k *Kind) seedNodes(ctx context.Context, spec Spec, in *imageSet, p lab.Progress) {
+	select {
+	case <-in.fetched:
+	default:
+		return
+	}
+	<-in.seeded
+	if in.seed == "" {
+		return
+	}
+	p("copying its images")
+	if err := k.plantWhole(ctx, in.seed, spec, in.list, p); err != nil {
+		unseeded(ctx, err, p)
+	}
+}
+
+// unseeded reports why a cluster gets its images one by one, which takes longer.
+func unseeded(ctx context.Context, err error, p lab.Progress) {
+	if ctx.Err() == nil {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		p("importing its images one by one: " + text)
+	}
+}
+
 // seed returns the seed for a node image with images, and makes it if it is missing. Concurrent calls for one seed share the work.
 func (k *Kind) seed(ctx context.Context, node string, images []lab.Image, p lab.Progress) (string, error) {
 	id, _, err := k.docker.ImageID(ctx, node)
@@ -140,14 +184,6 @@ func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.
 		err = errors.Join(err, k.removeSeed(clean, name))
 	}
 	return err
-}
-
-// withoutSeed reports why a cluster gets its images one by one, which takes longer.
-func (k *Kind) withoutSeed(ctx context.Context, err error, p lab.Progress) {
-	if ctx.Err() == nil {
-		text, _, _ := strings.Cut(err.Error(), "\n")
-		p("importing its images one by one: " + text)
-	}
 }
 
 // removeSeed removes an incomplete seed.
