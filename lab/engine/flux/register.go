@@ -85,11 +85,12 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
-	before, after, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, want)
+	// The Secret comes last: it tells the next run that the cluster is registered.
+	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
 	if err != nil {
 		return nil, err
 	}
-	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
+	before, after, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, want)
 	switch {
 	case err != nil:
 		return nil, err
@@ -198,19 +199,31 @@ func values(m map[string]string) map[string]any {
 	return out
 }
 
-// registrations lists the clusters that this lab registered.
+// registrations lists the clusters that this lab registered. One whose variables are missing has no labels and annotations, so that it is registered again.
 func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
-	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{
-		LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration,
-	})
+	own := metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration}
+	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, own)
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
+	vars, err := f.hub.Dynamic.Resource(kube.ConfigMaps).List(ctx, own)
+	if err != nil {
+		return nil, fmt.Errorf("registrations: %w", err)
+	}
+	complete := map[string]bool{}
+	for _, o := range vars.Items {
+		complete[o.GetNamespace()] = complete[o.GetNamespace()] || o.GetName() == lab.FluxVariables
+	}
 	var out []engine.Registered
 	for i := range list.Items {
-		if list.Items[i].GetName() == lab.FluxKubeconfig {
-			out = append(out, f.registered(&list.Items[i]))
+		if list.Items[i].GetName() != lab.FluxKubeconfig {
+			continue
 		}
+		r := f.registered(&list.Items[i])
+		if elsewhere := f.home != "" && r.Cluster != f.home; !elsewhere && !complete[list.Items[i].GetNamespace()] {
+			r.Labels, r.Annotations = nil, nil
+		}
+		out = append(out, r)
 	}
 	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
 	return out, nil

@@ -133,7 +133,7 @@ func TestRegisterChanges(t *testing.T) {
 	if want := []string{"label 1st: x", "annotation aws_region: eu-west-1 -> eu-central-1", "annotation odd/key: removed"}; err != nil || !slices.Equal(lines, want) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	if w, want := hub.Writes(), []string{"patch secrets cluster-kubeconfig", "delete configmaps cluster-vars", "patch configmaps cluster-vars"}; !slices.Equal(w, want) {
+	if w, want := hub.Writes(), []string{"delete configmaps cluster-vars", "patch configmaps cluster-vars", "patch secrets cluster-kubeconfig"}; !slices.Equal(w, want) {
 		t.Errorf("wrote %q", w)
 	}
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "aws_region": "eu-central-1", "_1st": "x"}) {
@@ -148,6 +148,9 @@ func TestRegisterChanges(t *testing.T) {
 	}
 	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	if s, err := f.Observe(t.Context()); err != nil || len(s.Registrations) != 1 || len(engine.Diff(prod(change), s.Registrations[0])) == 0 {
+		t.Errorf("without variables, nothing is to be registered: %+v, %v", s.Registrations, err)
 	}
 	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"registration repaired"}) {
 		t.Errorf("%q, %v", lines, err)
