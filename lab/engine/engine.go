@@ -32,6 +32,7 @@ type Registered struct {
 	Since       time.Time // creation of its credentials, in seconds by the hub's clock; zero if unknown
 	Labels      map[string]string
 	Annotations map[string]string
+	Defect      string // "its variables are missing"; empty if it is complete
 }
 
 // Known returns the registered clusters of an estate.
@@ -115,6 +116,9 @@ func Diff(want lab.Registration, have Registered) []string {
 	var lines []string
 	if have.Server != want.Server {
 		lines = append(lines, "server: "+have.Server+" -> "+want.Server)
+	}
+	if have.Defect != "" {
+		lines = append(lines, have.Defect)
 	}
 	lines = append(lines, diffMap("label", have.Labels, lab.Strings(want.Labels))...)
 	return append(lines, diffMap("annotation", have.Annotations, lab.Strings(want.Annotations))...)

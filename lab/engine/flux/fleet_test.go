@@ -218,6 +218,15 @@ func TestFleetRegister(t *testing.T) {
 	if why, err := fleet.Admits(t.Context(), "nobody", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
+	if err := spoke.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "its variables are missing" || err != nil {
+		t.Errorf("%q, %v", why, err)
+	}
+	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"registration repaired"}) {
+		t.Errorf("%q, %v", lines, err)
+	}
 
 	// A recreated cluster has no registration.
 	if err := spoke.Resource(kube.Secrets).Namespace("cluster-prod").Delete(t.Context(), lab.FluxKubeconfig, metav1.DeleteOptions{}); err != nil {

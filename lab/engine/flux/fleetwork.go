@@ -65,7 +65,7 @@ func (t *Fleet) Admits(ctx context.Context, cluster string, spoke *rest.Config) 
 	case own.GetLabels()[lab.LabelName] != f.lab:
 		return "it is registered there by another lab", nil
 	}
-	return "", nil
+	return f.defectOf(ctx, own)
 }
 
 // Registration returns a cluster's own registration, or the hub's copy if the cluster does not answer.

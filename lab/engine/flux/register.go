@@ -33,7 +33,7 @@ func (f *Flux) access() kube.Access {
 	return kube.Access{Account: "flux-manager", Labels: f.labels(registration)}
 }
 
-// Register registers a cluster: its namespace first, so that nothing waits for it, then the Secret with its kubeconfig, then the bridge's ConfigMap. It
+// Register registers a cluster: its namespace first, so that nothing waits for it, then the bridge's ConfigMap and the Secret with its kubeconfig. It
 // describes the changes. spoke reaches the cluster; nil for the hub itself. It works before Flux is installed.
 func (f *Flux) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	lines, err := f.register(ctx, reg, spoke)
@@ -85,7 +85,6 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
-	// The Secret comes last: it tells the next run that the cluster is registered.
 	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
 	if err != nil {
 		return nil, err
@@ -166,9 +165,12 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 // and new credentials are followed by requests for all anyway.
 const watched = "reconcile.fluxcd.io/watch"
 
+// hasVars reports whether this Flux has a cluster's variables, rather than the cluster's own.
+func (f *Flux) hasVars(cluster string) bool { return f.home == "" || cluster == f.home }
+
 // applyVars creates a cluster's immutable ConfigMap, replacing one with other variables. It reports whether it did.
 func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]string) (bool, error) {
-	if f.home != "" && cluster != f.home { // its own Flux has them
+	if !f.hasVars(cluster) {
 		return false, nil
 	}
 	labels := f.labels(registration)
@@ -199,31 +201,30 @@ func values(m map[string]string) map[string]any {
 	return out
 }
 
-// registrations lists the clusters that this lab registered. One whose variables are missing has no labels and annotations, so that it is registered again.
+// registrations lists the clusters that this lab registered.
 func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	own := metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration}
 	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, own)
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
-	vars, err := f.hub.Dynamic.Resource(kube.ConfigMaps).List(ctx, own)
+	variables, err := f.hub.Dynamic.Resource(kube.ConfigMaps).List(ctx, own)
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
 	complete := map[string]bool{}
-	for _, o := range vars.Items {
-		complete[o.GetNamespace()] = complete[o.GetNamespace()] || o.GetName() == lab.FluxVariables
+	for _, o := range variables.Items {
+		if o.GetName() == lab.FluxVariables {
+			complete[o.GetNamespace()] = true
+		}
 	}
 	var out []engine.Registered
 	for i := range list.Items {
-		if list.Items[i].GetName() != lab.FluxKubeconfig {
-			continue
+		if o := &list.Items[i]; o.GetName() == lab.FluxKubeconfig {
+			r := f.registered(o)
+			r.Defect = defect(o, complete[o.GetNamespace()] || !f.hasVars(r.Cluster))
+			out = append(out, r)
 		}
-		r := f.registered(&list.Items[i])
-		if elsewhere := f.home != "" && r.Cluster != f.home; !elsewhere && !complete[list.Items[i].GetNamespace()] {
-			r.Labels, r.Annotations = nil, nil
-		}
-		out = append(out, r)
 	}
 	slices.SortFunc(out, func(x, y engine.Registered) int { return cmp.Compare(x.Cluster, y.Cluster) })
 	return out, nil
@@ -260,15 +261,44 @@ func credentialsSince(o *unstructured.Unstructured) time.Time {
 	return t
 }
 
+const incomplete = "its credentials are incomplete"
+
+// defect reports what a run that was killed while registering a cluster left out, or "". o is the registration's Secret.
+func defect(o *unstructured.Unstructured, vars bool) string {
+	switch {
+	case credentialsSince(o).IsZero():
+		return incomplete
+	case !vars:
+		return "its variables are missing"
+	}
+	return ""
+}
+
+// defectOf is defect for one registration.
+func (f *Flux) defectOf(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
+	if !f.hasVars(cluster) {
+		return defect(o, true), nil
+	}
+	_, err := f.hub.Dynamic.Resource(kube.ConfigMaps).Namespace(o.GetNamespace()).Get(ctx, lab.FluxVariables, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", kube.Wrap("variables of "+cluster, err)
+	}
+	return defect(o, err == nil), nil
+}
+
 // Admits reports why a spoke rejects Flux's registered credentials, or "" if it accepts them or is not registered.
 func (f *Flux) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := f.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
 		return "", err
 	}
+	if why, err := f.defectOf(ctx, have); why != "" || err != nil {
+		return why, err
+	}
 	cred, err := credential(kube.SecretField(have, "value"))
-	if err != nil || credentialsSince(have).IsZero() {
-		return "its credentials are incomplete", nil
+	if err != nil {
+		return incomplete, nil
 	}
 	why, err := kube.Refusal(ctx, f.connect, spoke, cred)
 	return why, kube.Wrap("cluster "+cluster+": check credentials", err)

@@ -149,8 +149,8 @@ func TestRegisterChanges(t *testing.T) {
 	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := f.Observe(t.Context()); err != nil || len(s.Registrations) != 1 || len(engine.Diff(prod(change), s.Registrations[0])) == 0 {
-		t.Errorf("without variables, nothing is to be registered: %+v, %v", s.Registrations, err)
+	if s, err := f.Observe(t.Context()); err != nil || len(s.Registrations) != 1 || !slices.Equal(engine.Diff(prod(change), s.Registrations[0]), []string{"its variables are missing"}) {
+		t.Errorf("without variables: %+v, %v", s.Registrations, err)
 	}
 	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"registration repaired"}) {
 		t.Errorf("%q, %v", lines, err)
@@ -238,6 +238,10 @@ func TestAdmits(t *testing.T) {
 	}
 	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
 	admits("its credentials are incomplete")
+	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	admits("its variables are missing")
 	if why, err := f.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
