@@ -105,13 +105,17 @@ func (k *Kind) seedVolumes(ctx context.Context) ([]string, error) {
 }
 
 // makeSeedScript runs containerd on /var and imports archives from standard input, each after a line with its size, until a line "end". Mounting an image
-// unpacks it. The input of a killed run ends early, which ends the script.
-const makeSeedScript = `set -e
-[ ! -e /var/seed ]
+// unpacks it. The input of a killed run ends early, which ends the script. A complete seed is left alone.
+const makeSeedScript = `set -eo pipefail
+[ ! -e /var/seed ] || exit 0
 containerd --log-level=error >/dev/null 2>&1 &
 trap 'kill $! 2>/dev/null || true' EXIT
 c() { ctr --namespace=k8s.io "$@"; }
-until c version >/dev/null 2>&1; do kill -0 $!; sleep 0.1; done
+for _ in $(seq 300); do
+  ! c version >/dev/null 2>&1 || break
+  kill -0 $!
+  sleep 0.1
+done
 end=
 while read -r size; do
   [ "$size" != end ] || { end=1; break; }
@@ -131,39 +135,29 @@ sync -f /var
 touch /var/seed
 sync /var/seed`
 
-// makeSeed makes a seed. If another process does, makeSeed waits for that.
+// makeSeed makes a seed. If another process does, makeSeed waits for its end, which may leave the seed incomplete.
 func (k *Kind) makeSeed(ctx context.Context, name, node string, images []lab.Image, p lab.Progress) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("not made within %s", seedLimit))
 	defer cancel()
 	p("preparing its images")
-	for {
-		err := k.tryMakeSeed(ctx, name, node, images)
-		if !beingMade(err) {
-			return err
+	err := k.tryMakeSeed(ctx, name, node, images)
+	for busy := beingMade(err); busy; {
+		if lab.Sleep(ctx, 500*time.Millisecond) != nil {
+			return context.Cause(ctx)
 		}
-		for busy := true; busy; {
-			if lab.Sleep(ctx, 500*time.Millisecond) != nil {
-				return context.Cause(ctx)
-			}
-			list, err := k.docker.Containers(ctx, "volume="+name)
-			if err != nil {
-				return err
-			}
-			busy = len(list) > 0
-		}
-		if have, err := k.seedVolumes(ctx); err != nil || slices.Contains(have, name) {
-			return err
-		}
+		list, failed := k.docker.Containers(ctx, "volume="+name)
+		err, busy = failed, len(list) > 0
 	}
+	return err
 }
 
 // beingMade reports whether a seed could not be made because another process makes it.
-func beingMade(err error) bool {
-	return docker.Said(err, "is already in use by container") || docker.Said(err, "volume is in use")
-}
+func beingMade(err error) bool { return docker.Said(err, "is already in use by container") }
 
-func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.Image) (err error) {
-	if _, err := k.docker.Output(ctx, nil, "volume", "rm", "--force", name); err != nil && !docker.NotFound(err) {
+func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.Image) error {
+	archives, closeAll, err := archivesOf(images)
+	defer closeAll()
+	if err != nil {
 		return err
 	}
 	if err := k.removeOldSeeds(ctx, node); err != nil {
@@ -172,12 +166,8 @@ func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.
 	if _, err := k.docker.Output(ctx, nil, "volume", "create", "--label", labelSeed+"="+name, name); err != nil {
 		return err
 	}
-	archives, closeAll, err := archivesOf(images)
-	defer closeAll()
-	if err == nil {
-		_, err = k.docker.Output(ctx, archives, "run", "--rm", "--interactive", "--name", name, "--network=none", "--privileged", "--entrypoint=bash",
-			"--mount", "type=volume,source="+name+",target=/var", "--label", labelSeed+"="+name, node, "-c", makeSeedScript)
-	}
+	_, err = k.docker.Output(ctx, archives, "run", "--rm", "--interactive", "--name", name, "--network=none", "--privileged", "--entrypoint=bash",
+		"--mount", "type=volume,source="+name+",target=/var", "--label", labelSeed+"="+name, node, "-c", makeSeedScript)
 	if err != nil && !beingMade(err) {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
 		defer cancel()
@@ -296,6 +286,9 @@ func (k *Kind) plantWhole(ctx context.Context, seed string, spec Spec, images []
 		if err != nil || len(whole) > 0 { // made meanwhile
 			return nil, err
 		}
+		if _, err := k.docker.Output(ctx, nil, "volume", "rm", "--force", seed); err != nil && !docker.NotFound(err) && !docker.Said(err, "volume is in use") {
+			return nil, err
+		}
 		return nil, k.makeSeed(ctx, seed, spec.NodeRef, images, p)
 	})
 	if err != nil {
@@ -310,23 +303,15 @@ func (k *Kind) plant(ctx context.Context, seed string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name)
-	}
-	blueprints, err := k.docker.Blueprints(ctx, names...)
-	if err != nil {
-		return err
-	}
 	h := docker.Helper{Image: spec.NodeRef, Volumes: []string{seed}}
 	args := []string{seed}
-	for _, b := range blueprints {
-		i := slices.IndexFunc(b.Volumes, func(v docker.Volume) bool { return v.Destination == "/var" })
-		if i < 0 {
-			return fmt.Errorf("node %s has no volume at /var", b.Name)
+	for _, n := range nodes {
+		volume := n.Volumes["/var"]
+		if volume == "" {
+			return fmt.Errorf("node %s has no volume at /var", n.Name)
 		}
-		h.Volumes = append(h.Volumes, b.Volumes[i].Name)
-		args = append(args, seed, b.Volumes[i].Name+"/"+planted)
+		h.Volumes = append(h.Volumes, volume)
+		args = append(args, seed, volume+"/"+planted)
 	}
 	if _, err := k.docker.OnVolumes(ctx, h, plantScript, args...); err != nil {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 3 {
@@ -335,9 +320,9 @@ func (k *Kind) plant(ctx context.Context, seed string, spec Spec) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, name := range names {
+	for _, n := range nodes {
 		group.Go(func() error {
-			_, err := k.docker.Exec(ctx, name, nil, "sh", "-c", swapScript)
+			_, err := k.docker.Exec(ctx, n.Name, nil, "sh", "-c", swapScript)
 			return err
 		})
 	}

@@ -25,20 +25,27 @@ case "$1 $2" in
 'volume inspect') echo /elsewhere ;;
 'volume create') touch "$STATE/volumes/$name" ;;
 'volume rm') [ ! -e "$STATE/busy/$name" ] || { echo "volume is in use - [42]" >&2; exit 1; }; rm -f "$STATE/volumes/$name" "$STATE/whole/$name" ;;
-'ps --all') # the other process has ended
-  for f in "$STATE/busy"/*; do
+'ps --all')
+  case "$*" in
+  *io.x-k8s.kind.cluster*) echo node; exit ;;
+  esac
+  for f in "$STATE/busy"/*; do # the other process has ended
     [ ! -e "$f" ] || [ "$(cat "$f")" = killed ] || touch "$STATE/volumes/${f##*/}" "$STATE/whole/${f##*/}"
     rm -f "$f"
   done ;;
 'rm --force') ;;
-'container inspect') echo '[{"Name":"/node","Mounts":[{"Type":"volume","Name":"var","Destination":"/var"}]}]' ;;
+'container inspect') echo '[{"Name":"/node","HostConfig":{"NetworkMode":"lab-demo"},"Mounts":[{"Name":"var","Destination":"/var"}]}]' ;;
 'exec node') ;;
 'run --rm')
   case "$*" in
   *'echo whole'*) [ ! -e "$STATE/whole/$name" ] || echo whole ;;
   *'stat -c'*) ;;
   */lab-seed) seed=$(echo "$*" | tr '\n' ' ' | sed 's/.*bash \(lab-seed-[0-9a-f]*\) .*/\1/'); [ -e "$STATE/whole/$seed" ] || exit 3 ;;
-  *) cat >"$STATE/stdin"; [ -z "$FAIL" ] || { echo no room >&2; exit 1; }; for v in $(ls "$STATE/volumes"); do touch "$STATE/whole/$v"; done ;;
+  *) cat >"$STATE/stdin"
+    name=$(echo "$*" | tr '\n' ' ' | sed 's/.*--name \(lab-seed-[0-9a-f]*\) .*/\1/')
+    [ ! -e "$STATE/busy/$name" ] || { echo "Conflict. The container name \"/$name\" is already in use by container 42" >&2; exit 125; }
+    [ -z "$FAIL" ] || { echo no room >&2; exit 1; }
+    for v in $(ls "$STATE/volumes"); do touch "$STATE/whole/$v"; done ;;
   esac ;;
 esac
 `
@@ -71,7 +78,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// made returns how often a seed was made.
+// made returns how often a seed was to be made.
 func made(t *testing.T, dir string) int {
 	t.Helper()
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
@@ -106,13 +113,17 @@ func TestSeedMadeOnce(t *testing.T) {
 	}
 }
 
-// A seed that another process makes is waited for, and made if that process does not end well.
+// A seed that another process makes is waited for, and made if that process leaves it incomplete.
 func TestSeedMadeElsewhere(t *testing.T) {
-	for end, want := range map[string]int{"done": 0, "killed": 1} {
+	for end, want := range map[string]int{"done": 1, "killed": 2} { // the first is refused
 		t.Run(end, func(t *testing.T) {
 			k, dir, images := newSeedEngine(t)
-			put(t, filepath.Join(dir, "busy", seedName("sha256:node", images)), end)
+			name := seedName("sha256:node", images)
+			put(t, filepath.Join(dir, "busy", name), end)
 			if _, err := k.seed(t.Context(), "node:1", images, discard); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.plantWhole(t.Context(), name, Spec{Cluster: lab.Cluster{Name: "dev"}, NodeRef: "node:1"}, images, discard); err != nil {
 				t.Fatal(err)
 			}
 			if n := made(t, dir); n != want {
@@ -131,8 +142,9 @@ func TestSeedFails(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(dir, "volumes")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
+	before := made(t, dir)
 	images[0].Archive = filepath.Join(dir, "absent")
-	if _, err := k.seed(t.Context(), "node:1", images, discard); !errors.Is(err, os.ErrNotExist) {
+	if _, err := k.seed(t.Context(), "node:1", images, discard); !errors.Is(err, os.ErrNotExist) || made(t, dir) != before {
 		t.Errorf("%v", err)
 	}
 }

@@ -198,6 +198,8 @@ type Container struct {
 	Addresses map[string]string
 	// Network is the network that the container was created in, connected or not.
 	Network string
+	// Volumes maps mount points to volumes.
+	Volumes map[string]string
 }
 
 // Paused reports whether the container is paused.
@@ -237,6 +239,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 			Ports    map[string][]struct{ HostIP, HostPort string }
 			Networks map[string]struct{ IPAddress string }
 		}
+		Mounts []struct{ Name, Destination string }
 	}
 	if err := json.Unmarshal(out, &raw); err != nil {
 		return nil, fmt.Errorf("docker container inspect: %w", err)
@@ -245,7 +248,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	for _, r := range raw {
 		c := Container{
 			ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Running: r.State.Running, Status: r.State.Status, Started: r.State.StartedAt, ImageID: r.Image,
-			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{},
+			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{}, Volumes: map[string]string{},
 		}
 		for port, binds := range r.HostConfig.PortBindings {
 			for _, b := range binds {
@@ -259,6 +262,11 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 		}
 		for name, n := range r.NetworkSettings.Networks {
 			c.Addresses[name] = n.IPAddress
+		}
+		for _, m := range r.Mounts {
+			if m.Name != "" {
+				c.Volumes[m.Destination] = m.Name
+			}
 		}
 		list = append(list, c)
 	}

@@ -29,11 +29,13 @@ var mirrors = map[string]func(*testing.T) string{
 			if _, err := conn.Read(make([]byte, 4096)); err != nil {
 				return
 			}
+			slow := time.NewTicker(100 * time.Millisecond)
+			defer slow.Stop()
 			for _, b := range []byte("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + strings.Repeat(" ", 1000)) {
 				if _, err := conn.Write([]byte{b}); err != nil {
 					return
 				}
-				time.Sleep(100 * time.Millisecond) // the server is slow
+				<-slow.C
 			}
 		})
 	},
@@ -83,7 +85,7 @@ func TestBrokenMirror(t *testing.T) {
 			t.Parallel()
 			mirror := start(t)
 			began := time.Now()
-			_, err := Open(t.Context(), Options{Mode: ModeRegistry, Mirror: mirror, CacheDir: t.TempDir(), Patience: time.Second})
+			_, err := Open(t.Context(), Options{Mode: ModeRegistry, Mirror: mirror, CacheDir: t.TempDir(), Patience: 3 * time.Second})
 			var e *lab.Error
 			if !errors.As(err, &e) || e.Code != "registry" || e.Exit != lab.ExitFailed || e.Cure == "" {
 				t.Fatalf("got %v, want an error of the registry with a cure", err)
