@@ -39,7 +39,7 @@ var layers = [][]string{
 // adapters each stand alone beside the others, before one thing of the outside.
 var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
 
-// seams are modules of others that few rooms may know, mostly one, so that what changes upstream is mended in one place.
+// seams are modules of others that few rooms may know, mostly one, so that an upstream change affects one place.
 var seams = map[string][]string{
 	"code.gitea.io/sdk":            {"forge"},
 	"github.com/urfave/cli":        {"argv", "cli"},

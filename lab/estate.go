@@ -64,7 +64,7 @@ type Provider string
 // The providers.
 const (
 	ProviderKind     Provider = "kind"     // lab, by kind
-	ProviderExisting Provider = "existing" // somebody else: lab attaches the cluster and releases it, and never makes or removes it
+	ProviderExisting Provider = "existing" // a cluster that lab attaches and releases, but never creates or deletes
 )
 
 // Existing is how a cluster that lab did not make is reached.

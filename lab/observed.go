@@ -31,7 +31,7 @@ type ClusterState struct {
 	Marked     bool      `json:"-"` // its API bears the mark; false unless Answers
 	Inputs     string    `json:"-"` // digest of the document the cluster was made from; empty unless MadeWhole
 	Images     []string  `json:"-"` // what stands for the images that were loaded; empty unless Answers
-	Attached   bool      `json:"-"` // somebody else made it, and it outlives the lab
+	Attached   bool      `json:"-"` // not created by lab, and outlives it
 }
 
 // Unclear reports whether the cluster exists and cannot be asked, so that nothing is known of what it holds.

@@ -10,7 +10,7 @@ const (
 	ActionNone     Action = "none"     // as it should be: nothing is done
 	ActionCreate   Action = "create"   // absent: it is made
 	ActionUpdate   Action = "update"   // different: it is changed
-	ActionRepair   Action = "repair"   // half made, stopped or silent: it is mended, and keeps what it holds
+	ActionRepair   Action = "repair"   // half made, stopped or silent: repaired, keeping its contents
 	ActionRecreate Action = "recreate" // removed and made again: what it holds is lost
 	ActionDelete   Action = "delete"   // no longer wanted: it is removed
 )

@@ -352,12 +352,12 @@ func TestSeed(t *testing.T) {
 		}
 	})
 	for round, last := range []string{"control-plane", "worker"} {
-		var told []string
+		var progress []string
 		var mu sync.Mutex
 		p := func(s string) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, s)
+			progress = append(progress, s)
 		}
 		if round == 1 {
 			spec.Cluster.Kind = []byte("nodes: [{role: control-plane}, {role: worker}]")
@@ -365,7 +365,7 @@ func TestSeed(t *testing.T) {
 		if err := k.Create(t.Context(), spec, p); err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(told, "\n"); strings.Contains(text, "loading image") || strings.Contains(text, "one by one") {
+		if text := strings.Join(progress, "\n"); strings.Contains(text, "loading image") || strings.Contains(text, "one by one") {
 			t.Errorf("round %d:\n%s", round, text)
 		}
 		out, err := d.Exec(t.Context(), "e2e-seed-dev-"+last, nil, "sh", "-c", "crictl images -o json; ls /var")

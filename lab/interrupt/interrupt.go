@@ -1,4 +1,4 @@
-// Package interrupt handles a second Ctrl-C, and output that nobody reads.
+// Package interrupt handles a second Ctrl-C and closed output.
 package interrupt
 
 import (

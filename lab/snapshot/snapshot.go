@@ -59,7 +59,7 @@ type Snapshot struct {
 	Contents
 	Made []container `json:"containers"`
 
-	Pruned []string `json:"-"` // images that somebody removed, without which it cannot be restored
+	Pruned []string `json:"-"` // removed images, without which it cannot be restored
 
 	volume string
 	images []string // that the engine has

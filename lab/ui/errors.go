@@ -17,7 +17,7 @@ func (u *UI) Error(err error) lab.Exit {
 	u.End()
 	list := splitErrors(err)
 	if u.opts.JSON {
-		// Nobody is left to report a failed write to.
+		// A failed write cannot be reported.
 		_ = u.JSON(errorResult(list))
 		return list[0].Exit
 	}

@@ -18,7 +18,7 @@ import (
 	"homelab/lab/up"
 )
 
-// result is what a run says of the cluster dev.
+// result returns the outcome of dev's cluster step.
 func result(t *testing.T, out up.Outcome) string {
 	t.Helper()
 	for _, r := range out.Result.Steps {
@@ -30,7 +30,7 @@ func result(t *testing.T, out up.Outcome) string {
 	return ""
 }
 
-// A cluster that was made again is whole: the next run keeps it, and has nothing to do.
+// After a cluster is recreated, the next run has nothing to do.
 func TestRecreated(t *testing.T) {
 	for _, name := range []string{"dev", "hub"} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRecreated(t *testing.T) {
 	}
 }
 
-// A node of a run that was killed may come late where a cluster is made again on demand, too.
+// A killed run's node may also appear late during --recreate.
 func TestRecreatedWithLateNodes(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -68,11 +68,11 @@ func TestRecreatedWithLateNodes(t *testing.T) {
 	}
 }
 
-// What a cluster became is reported: one that runs again holds what it held, and another one does not.
+// Changes tell a restarted cluster, which kept its contents, from a new one.
 func TestMendedClusterReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, s *stage)
-		hit     func(s *stage) // when the cluster is looked at by its step
+		hit     func(s *stage) // when the step observes the cluster
 		want    string
 	}{
 		"absent":  {func(*testing.T, *stage) {}, func(*stage) {}, "v1.36.3"},
@@ -104,7 +104,7 @@ func TestMendedClusterReason(t *testing.T) {
 	}
 }
 
-// failingAfter is a process that is killed when a call was made.
+// failingAfter returns a process that is killed after a call.
 func failingAfter(s *stage, call string) *process {
 	p := &process{stage: s}
 	p.hit = func(_ int, name string) effect {
@@ -116,7 +116,7 @@ func failingAfter(s *stage, call string) *process {
 	return p
 }
 
-// Each look at a cluster that is mended may fail, and so may the making of one that is gone by then.
+// Every observation during a repair may fail, as may the creation of a cluster that vanished.
 func TestMendingFails(t *testing.T) {
 	quiet := newStage(t)
 	stopped(t, quiet)
@@ -162,7 +162,7 @@ func TestMendingFails(t *testing.T) {
 	}
 }
 
-// A plan that is carried out without the word for it fails at each step that removes something.
+// Without the corresponding option, every destructive step of a plan fails.
 func TestStepWithoutWord(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -186,11 +186,11 @@ func TestStepWithoutWord(t *testing.T) {
 	}
 }
 
-// The nodes hold the images of what runs there, in every version that the estate names; the forge's and the nodes' own are the container engine's.
+// Nodes get the images of their workloads in every version of the estate; the forge and node images are loaded into the container engine.
 func TestImagesHeld(t *testing.T) {
 	s := newStage(t)
 	s.estate.Addons = slices.Clone(s.estate.Addons)
-	for i := range s.estate.Addons { // of an environment without a cluster
+	for i := range s.estate.Addons { // in an environment without clusters
 		a := &s.estate.Addons[i]
 		a.Versions = maps.Clone(a.Versions)
 		a.Versions["qa"] = "7.0.0"
@@ -221,11 +221,11 @@ func TestImagesHeld(t *testing.T) {
 	}
 }
 
-// A promotion needs no network: a cluster holds the images of what others run, too.
+// A cluster also gets the images of other environments' versions, so that promotion works offline.
 func TestImagesOfOthers(t *testing.T) {
 	s := newStage(t)
 	s.estate.Addons = slices.Clone(s.estate.Addons)
-	for i := range s.estate.Addons { // whose versions are written elsewhere
+	for i := range s.estate.Addons { // versions set elsewhere
 		s.estate.Addons[i].Versions = nil
 	}
 	p := &process{stage: s}
@@ -242,7 +242,7 @@ func TestImagesOfOthers(t *testing.T) {
 	}
 }
 
-// noting are clusters that keep what they were made from.
+// noting records the specs of created clusters.
 type noting struct {
 	up.Clusters
 	specs *sync.Map
@@ -253,7 +253,7 @@ func (n noting) Create(ctx context.Context, spec cluster.Spec, p lab.Progress) e
 	return n.Clusters.Create(ctx, spec, p)
 }
 
-// The hub alone listens on this machine.
+// Only the hub publishes ports.
 func TestClusterSpecs(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}
@@ -271,7 +271,7 @@ func TestClusterSpecs(t *testing.T) {
 	}
 }
 
-// A cluster that runs gets the images that it needs since.
+// A running cluster gets newly required images.
 func TestImagesAdded(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -289,12 +289,12 @@ func TestImagesAdded(t *testing.T) {
 	s.requireKept(t, was, "with new images")
 }
 
-// versioned is a supply whose charts have other images in each version.
+// versioned is a Supply whose chart versions have different images.
 type versioned struct{ supply }
 
 func (versioned) ImagesOf(chart, version string) []string { return []string{chart + "-" + version} }
 
-// What lab cannot supply is the engine's to fetch; what is at hand is not fetched.
+// Charts that lab does not supply are left to the engine; available ones are not fetched.
 func TestNeeds(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}
@@ -320,7 +320,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// partial is a supply that has all but one image, and not every version of a chart.
+// partial is a Supply without one image and some chart versions.
 type partial struct {
 	supply
 	expected []string
@@ -331,7 +331,7 @@ func (*partial) HasChart(_, version string) bool   { return version != "6.7.0" }
 func (s *partial) Expect(images ...string) error   { s.expected = images; return nil }
 func (*partial) ImagesOf(chart, _ string) []string { return []string{chart} }
 
-// The step that gets images fails with them, whoever else wants them.
+// The images step fails if an image does, even if other steps request it.
 func TestImagesFail(t *testing.T) {
 	for _, call := range []string{"supply.expect", "supply.image redis", "supply.chart podinfo 6.7.0"} {
 		s := newStage(t)
@@ -347,7 +347,7 @@ func TestImagesFail(t *testing.T) {
 	}
 }
 
-// A plan that is refused is not said to lose anything.
+// A refused plan reports no losses.
 func TestRefusedPlanSteps(t *testing.T) {
 	a := &audience{}
 	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.said) > 0 {

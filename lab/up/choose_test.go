@@ -14,8 +14,8 @@ func TestOnly(t *testing.T) {
 	if err := o.Only(est, []string{"prod"}); err != nil || !o.Others || len(o.Clusters) != 2 || o.Clusters[0].Name != "hub" || o.Clusters[1].Name != "prod" {
 		t.Errorf("%+v, %v", o, err)
 	}
-	var told *lab.Error
-	if err := o.Only(est, []string{"nope"}); !errors.As(err, &told) || told.Exit != lab.ExitInvalid || told.Cure != "there are: hub, dev, prod" {
+	var e *lab.Error
+	if err := o.Only(est, []string{"nope"}); !errors.As(err, &e) || e.Exit != lab.ExitInvalid || e.Cure != "there are: hub, dev, prod" {
 		t.Errorf("%v", err)
 	}
 }

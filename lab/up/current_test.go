@@ -9,7 +9,7 @@ import (
 	"homelab/lab/up"
 )
 
-// A lab whose engine is to be replaced is as its estate in all else.
+// Before an engine is replaced, everything else must match the estate.
 func TestCurrent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*stage)

@@ -184,7 +184,7 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 	if err != nil {
 		return apply.Outcome{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "no_engine", Message: "the engine cannot take back what it brought to " + strings.Join(names, ", "), Err: err,
-			Cure: "lab up mends the hub; or " + abandon,
+			Cure: "run lab up, which repairs the hub; or " + abandon,
 		}
 	}
 	d.stays, err = e.Withdraw(ctx, spokes, p)

@@ -134,8 +134,8 @@ func TestPending(t *testing.T) {
 	}
 	_, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	must(t, err)
-	var told *lab.Error
-	if _, _, err := l.Pending(t.Context(), "ready", "lab snapshot restore"); !errors.As(err, &told) || told.Code != "exists" || !strings.HasSuffix(told.Cure, "lab snapshot restore") {
+	var e *lab.Error
+	if _, _, err := l.Pending(t.Context(), "ready", "lab snapshot restore"); !errors.As(err, &e) || e.Code != "exists" || !strings.HasSuffix(e.Cure, "lab snapshot restore") {
 		t.Errorf("%v", err)
 	}
 	must(t, s.dir.SaveRestoring("ready"))

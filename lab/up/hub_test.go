@@ -15,7 +15,7 @@ import (
 	"homelab/lab/up"
 )
 
-// The engine on the hub is told what the estate calls the things that it has under names of its own.
+// The engine receives the estate's names for mirrored repositories and addresses.
 func TestHub(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -52,7 +52,7 @@ func TestHub(t *testing.T) {
 	}
 }
 
-// A lab that goes may have no estate any more.
+// A lab can be removed without its estate.
 func TestHubWithoutEstate(t *testing.T) {
 	s := attachedLab(t)
 	p := &process{stage: s}
@@ -112,7 +112,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// An engine that runs does not move to another namespace; with a hub that is made again it does.
+// A running engine keeps its namespace; on a recreated hub it moves.
 func TestSettleMovedEngine(t *testing.T) {
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
@@ -137,7 +137,7 @@ func TestSettleMovedEngine(t *testing.T) {
 	}
 }
 
-// An engine is not put over the other one.
+// An engine is not installed over another.
 func TestSettleOtherEngine(t *testing.T) {
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
@@ -190,7 +190,7 @@ func TestSettleFails(t *testing.T) {
 		t.Error("a record that cannot be written is no failure")
 	}
 	if r, err := l.Settle(t.Context(), was, was, up.Options{}); err == nil {
-		t.Errorf("%+v", r) // which has no ports
+		t.Errorf("%+v", r) // has no ports
 	}
 	was.Ports = state.Ports{Engine: 8080, Forge: 3000}
 	if r, err := l.Settle(t.Context(), was, was, up.Options{}); err != nil || r != was {
@@ -198,7 +198,7 @@ func TestSettleFails(t *testing.T) {
 	}
 }
 
-// unpublished is a container engine that does not tell of ports.
+// unpublished is a container engine that fails to list ports.
 type unpublished struct{ silentEngine }
 
 func (unpublished) Published(context.Context, string) (map[string]map[string]string, error) {
@@ -216,7 +216,7 @@ func TestEngineNamespace(t *testing.T) {
 	}
 }
 
-// A snapshot holds what lab made, and all of it.
+// A snapshot holds everything the lab created, and nothing else.
 func TestSnapshotContents(t *testing.T) {
 	s := attachedLab(t)
 	o, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
@@ -230,7 +230,7 @@ func TestSnapshotContents(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := o.Recovered(stopped, silent); !errors.Is(err, context.Canceled) { // it has applications to wait for
+	if err := o.Recovered(stopped, silent); !errors.Is(err, context.Canceled) { // there are applications to wait for
 		t.Error(err)
 	}
 	held := up.Held(s.estate, o.Snapshot)
@@ -259,7 +259,7 @@ func TestSnapshotFails(t *testing.T) {
 	}
 }
 
-// A restore that cannot go on says so, and the snapshot stays pending from the first thing that is removed on.
+// A failed restore is reported, and stays pending once anything was removed.
 func TestRestoreFails(t *testing.T) {
 	var e *lab.Error
 	s := newStage(t)
@@ -283,7 +283,7 @@ func TestRestoreFails(t *testing.T) {
 	}
 }
 
-// A restore whose note stays is done again: it says so.
+// A restore whose marker remains is reported and repeated.
 func TestRestoreNoteStays(t *testing.T) {
 	s := newStage(t)
 	spoiled(t, s)
@@ -295,7 +295,7 @@ func TestRestoreNoteStays(t *testing.T) {
 	}
 }
 
-// disturbed are snapshots that something happens to when they start.
+// disturbed are snapshots with a hook at Start.
 type disturbed struct {
 	*shelf
 	happens func()
@@ -306,7 +306,7 @@ func (s disturbed) Start(ctx context.Context, o snapshot.Snapshot, network strin
 	return s.shelf.Start(ctx, o, network)
 }
 
-// losing are snapshots that come back without a node.
+// losing are snapshots restored without one of their nodes.
 type losing struct{ *shelf }
 
 func (l losing) Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (map[string]string, error) {
@@ -315,7 +315,7 @@ func (l losing) Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) 
 	return ids, err
 }
 
-// A hub that cannot be connected to fails each of the steps that need it.
+// Without a connection to the hub, every step that needs it fails.
 func TestNoConnection(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}

@@ -23,9 +23,9 @@ func TestRunSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		r := &run{Lab: &Lab{Supply: slowSupply{ends: began.Add(time.Hour)}}}
-		told := 0
-		if err := r.waitForBuilds(t.Context(), func(string) { told++ }); err != nil || told != 1 {
-			t.Errorf("%v, progress reported %d times", err, told)
+		reports := 0
+		if err := r.waitForBuilds(t.Context(), func(string) { reports++ }); err != nil || reports != 1 {
+			t.Errorf("%v, progress reported %d times", err, reports)
 		}
 		if waited := time.Since(began); waited < time.Hour-clusterBootTime || waited > time.Hour-clusterBootTime+2*time.Second {
 			t.Errorf("waited %s", waited)
@@ -43,7 +43,7 @@ func TestRunSoon(t *testing.T) {
 	})
 }
 
-// builds is a Supply that builds what it is asked for.
+// builds is a Supply that builds on request.
 type builds struct {
 	Supply
 	expected []string
@@ -59,7 +59,7 @@ func (b *builds) Image(_ context.Context, name string, _ lab.Progress) (lab.Imag
 	return lab.Image{Ref: name + ":1"}, nil
 }
 
-// loads records what is loaded into which cluster.
+// loads records the images loaded into each cluster.
 type loads struct {
 	Clusters
 	into map[string][]string

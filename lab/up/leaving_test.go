@@ -148,7 +148,7 @@ func TestDownWithoutConnection(t *testing.T) {
 	}
 }
 
-// What stays in a cluster that lives on is reported, and so is a cluster that was not let go.
+// Objects left in attached clusters are reported, as are clusters that were not released.
 func TestDownAttached(t *testing.T) {
 	s := attachedLab(t)
 	l := (&process{stage: s}).lab()
@@ -173,7 +173,7 @@ func TestDownAttached(t *testing.T) {
 	}
 }
 
-// keeping is an engine that leaves something where it was.
+// keeping is an engine that leaves objects behind.
 type keeping struct{ up.Engine }
 
 func (e keeping) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) ([]string, error) {

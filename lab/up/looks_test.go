@@ -17,7 +17,7 @@ import (
 	"homelab/lab/up"
 )
 
-// failing is a process of which one call fails, whenever it is made.
+// failing returns a process in which one call always fails.
 func failing(s *stage, call string) *process {
 	return &process{stage: s, hit: func(_ int, name string) effect {
 		if name == call {
@@ -27,7 +27,7 @@ func failing(s *stage, call string) *process {
 	}}
 }
 
-// A lab that is up is not said to be as it should while a part of it cannot be looked at.
+// A lab is not up to date while a part of it cannot be observed.
 func TestFailedLook(t *testing.T) {
 	for _, call := range []string{
 		"clusters.observe", "clusters.has-network", "forge.observe", "forge.diff", "forge.ahead", "forge.has-webhook", "forge.missing-charts", "forge.mirrored",
@@ -46,7 +46,7 @@ func TestFailedLook(t *testing.T) {
 	}
 }
 
-// What a hub holds that stops answering while it is asked is unknown, and neither absent nor as it should be.
+// If the hub stops answering during an observation, its contents are unknown, neither absent nor up to date.
 func TestHubUnreachable(t *testing.T) {
 	for _, call := range []string{"engine.observe", "engine.admits dev", "engine.standing", "engine.strayed"} {
 		t.Run(call, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLookAtConvergedLab(t *testing.T) {
 	}
 }
 
-// An engine that was removed from its hub is absent, and comes back with all that it knew.
+// A removed engine is absent, and is reinstalled with all registrations.
 func TestEngineRemoved(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -99,7 +99,7 @@ func TestEngineRemoved(t *testing.T) {
 	}
 }
 
-// A cluster that refuses the engine is registered again; one that cannot be reached is not asked.
+// A cluster that rejects the engine is registered again; an unreachable one is not checked.
 func TestRevokedRegistration(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -124,7 +124,7 @@ func TestRevokedRegistration(t *testing.T) {
 	}
 }
 
-// The forge's word of a commit leads to another place: it is led back.
+// A webhook with a wrong address is repaired.
 func TestWebhookElsewhere(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -148,7 +148,7 @@ func (e lagging) Standing(ctx context.Context) (engine.Standing, error) {
 	return st, err
 }
 
-// An engine that is behind the forge's head is waited for, though nothing else is to be done.
+// A run waits for an engine behind the forge's head even if nothing else is to be done.
 func TestEngineBehind(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -173,7 +173,7 @@ func TestEngineBehind(t *testing.T) {
 	}
 }
 
-// onlyInForge returns a stage whose forge has a commit that nobody else has, and what a run saw and remembered of it.
+// onlyInForge returns a stage with a commit that only the forge has, and what a run observed and recorded.
 func onlyInForge(t *testing.T) (*stage, *up.Lab, *up.Seen) {
 	t.Helper()
 	s := newStage(t)
@@ -188,7 +188,7 @@ func onlyInForge(t *testing.T) (*stage, *up.Lab, *up.Seen) {
 	return s, l, seen
 }
 
-// What only the forge held is remembered, so that its loss can be reported.
+// Commits that only the forge has are recorded, so that their loss can be reported.
 func TestForgeLost(t *testing.T) {
 	s, l, seen := onlyInForge(t)
 	record, ok := s.dir.Forge()
@@ -213,7 +213,7 @@ func TestForgeLost(t *testing.T) {
 	}
 }
 
-// A forge whose repository somebody deleted is as one whose volume is gone.
+// A deleted repository is treated like a lost volume.
 func TestForgeRepositoryLost(t *testing.T) {
 	s, _, _ := onlyInForge(t)
 	must(t, s.forge.Unprepare())
@@ -225,7 +225,7 @@ func TestForgeRepositoryLost(t *testing.T) {
 	}
 }
 
-// Lab's own record is written again for clusters that are whole, and for no others.
+// Records are restored for complete clusters only.
 func TestRemember(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -246,7 +246,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// chartless is a forge that lacks every chart that it is asked for.
+// chartless is a forge without any chart.
 type chartless struct{ up.Forge }
 
 func (chartless) MissingCharts(_ context.Context, charts []lab.Chart) (missing []string, err error) {
@@ -256,7 +256,7 @@ func (chartless) MissingCharts(_ context.Context, charts []lab.Chart) (missing [
 	return missing, nil
 }
 
-// The forge is asked for the charts that are at hand: to fetch one would be a change.
+// The forge is only asked for available charts: fetching one would be a change.
 func TestMissingCharts(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)

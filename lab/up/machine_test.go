@@ -14,7 +14,7 @@ import (
 	"homelab/lab/up"
 )
 
-// A lab whose containers are on another container engine is neither made again beside itself, nor forgotten.
+// A lab whose containers are on another engine is neither recreated nor forgotten.
 func TestAnotherContainerEngine(t *testing.T) {
 	s := newStage(t)
 	s.docker = "one"
@@ -65,7 +65,7 @@ func TestAnotherContainerEngine(t *testing.T) {
 
 	idle("one")
 	s.requireKept(t, canaries, "on its own engine again")
-	idle("three") // which holds the lab: its id was made again
+	idle("three") // holds the lab under a new id
 
 	_, cure, _ := strings.Cut(e.Cure, "rm -r ")
 	dir, _, _ := strings.Cut(cure, ",")

@@ -13,7 +13,7 @@ import (
 	"homelab/lab/snapshot"
 )
 
-// thawing is an engine whose application is unhealthy from one moment to another.
+// thawing is an engine whose application is unhealthy for a while.
 type thawing struct {
 	Engine
 	from, to time.Time
@@ -56,7 +56,7 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// A look that fails is no recovery, nor is an application that is gone.
+// Neither a failed observation nor a missing application counts as recovery.
 func TestUnconverged(t *testing.T) {
 	for want, e := range map[string]Engine{"the engine: no API": mute{err: errors.New("no API")}, "dev-metrics-server absent": mute{}, "": thawing{}} {
 		if got := thawed(e).unconverged(t.Context()); got != want {

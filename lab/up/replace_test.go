@@ -12,7 +12,7 @@ import (
 	"homelab/lab/up"
 )
 
-// onFormer returns a converged lab whose engine is another one than that of its estate.
+// onFormer returns a converged lab whose engine differs from its estate's.
 func onFormer(t *testing.T, s *stage) {
 	converge(t, s)
 	id := s.clusters.Identity("hub")
@@ -68,7 +68,7 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// A replacement has to be asked for, also where the record was lost, and takes all clusters.
+// A replacement must be requested, even without a record, and covers all clusters.
 func TestSwitchUnasked(t *testing.T) {
 	for name, lose := range map[string]bool{"recorded": false, "record lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSwitchUnasked(t *testing.T) {
 	}
 }
 
-// A cluster that left the estate and does not answer keeps the traces; one of the estate is waited for.
+// A silent cluster that left the estate keeps its traces; one in the estate is waited for.
 func TestSwitchSilentCluster(t *testing.T) {
 	s := newStage(t)
 	onFormer(t, s)

@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-// What the estate asks for now, and what cannot be known, is not made of a cluster that is there.
+// An existing cluster is not recreated, whether its inputs changed or are unknown.
 func TestCheckReusable(t *testing.T) {
 	whole := lab.ClusterState{Made: lab.MadeWhole, Inputs: "a"}
 	for name, c := range map[string]struct {

@@ -159,7 +159,7 @@ func TestStandalone(t *testing.T) {
 	}
 }
 
-// rootKeeper remembers the root that it was given.
+// rootKeeper records its root.
 type rootKeeper struct {
 	up.Engine
 	root engine.Root
@@ -170,7 +170,7 @@ func (k *rootKeeper) ApplyRoot(ctx context.Context, root engine.Root) (bool, err
 	return k.Engine.ApplyRoot(ctx, root)
 }
 
-// A lab keeps its shape unless it is asked to change.
+// A lab keeps its shape unless a change is requested.
 func TestSettleShape(t *testing.T) {
 	_, newLab, _ := standalone(t)
 	l := newLab()

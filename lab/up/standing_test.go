@@ -35,12 +35,12 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Status lists what is off; what is unreachable is unknown. Neither is an error.
+// Status lists stopped parts as off and unreachable ones as unknown, without an error.
 func TestStatusOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(s *stage)
 		off    []string
-		engine bool // it can be asked
+		engine bool // answers
 	}{
 		"a spoke is stopped":  {func(s *stage) { s.clusters.Stop("dev") }, []string{"cluster dev is stopped"}, true},
 		"a spoke is silent":   {func(s *stage) { s.clusters.Silence("dev", true) }, []string{"cluster dev is unreachable"}, true},

@@ -54,7 +54,7 @@ func TestPruned(t *testing.T) {
 	}
 }
 
-// A cluster that leaves is reached where it is ready, and forgotten in any case.
+// A leaving cluster is contacted if ready, and unregistered in any case.
 func TestDeparture(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *stage)
@@ -80,7 +80,7 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
-// What cannot be known of an image or a chart is held against nothing that runs.
+// Unknown images and charts require no change.
 func TestSupplyFails(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -94,7 +94,7 @@ func TestSupplyFails(t *testing.T) {
 	}
 }
 
-// newer is a supply of another lab.
+// newer is the Supply of a newer lab.
 type newer struct{ supply }
 
 func (newer) Image(_ context.Context, name string, _ lab.Progress) (lab.Image, error) {
@@ -105,7 +105,7 @@ func (newer) Chart(_ context.Context, name, version string, _ lab.Progress) (lab
 	return lab.Chart{Name: name, Version: version, Digest: "sha256:newer"}, nil
 }
 
-// A newer lab updates what runs, and makes no cluster again.
+// A newer lab updates the lab without recreating clusters.
 func TestUpgrade(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -128,7 +128,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// An estate without its root application is reported before anything waits for it.
+// A missing root application is reported before any wait.
 func TestNoRoot(t *testing.T) {
 	s := newStage(t)
 	delete(s.files, lab.RootFile)
@@ -155,7 +155,7 @@ func TestOutcomeChanged(t *testing.T) {
 	}
 }
 
-// A run whose record cannot be read says so, whether or not it had anything to do.
+// An unreadable record is reported, with and without changes.
 func TestUnreadableRecord(t *testing.T) {
 	s := newStage(t)
 	for range 2 {
@@ -167,11 +167,11 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 }
 
-// A look that is interrupted is no look at a hub that does not answer.
+// An interrupted observation does not mean that the hub is silent.
 func TestInterruptedLook(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
-	s.forge.Stop() // which is asked nothing else then
+	s.forge.Stop() // so that no other request is made
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p := &process{stage: s, hit: func(_ int, call string) effect {
@@ -186,7 +186,7 @@ func TestInterruptedLook(t *testing.T) {
 	}
 }
 
-// An engine whose hub was off is reported, though it is as it was.
+// An unchanged engine is reported after its hub was off.
 func TestEngineOfStoppedHub(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)

@@ -20,8 +20,8 @@ import (
 	"homelab/lab/up"
 )
 
-// told is what an engine was asked for last.
-type told struct {
+// requests are the last ones to an engine.
+type requests struct {
 	want          engine.Want
 	root          engine.Root
 	repositories  []engine.Repository
@@ -30,28 +30,28 @@ type told struct {
 	departures    []engine.Departure
 }
 
-// listening is an engine that keeps what it is told.
+// listening is an engine that records requests.
 type listening struct {
 	up.Engine
-	told *told
+	requests *requests
 }
 
 func (e listening) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
-	e.told.repositories = repos
+	e.requests.repositories = repos
 	return e.Engine.ApplyRepositories(ctx, repos)
 }
 
 func (e listening) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
-	e.told.root = root
+	e.requests.root = root
 	return e.Engine.ApplyRoot(ctx, root)
 }
 
 func (e listening) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
-	e.told.want = want
+	e.requests.want = want
 	return e.Engine.WaitConverged(ctx, want, p)
 }
 
-// registering keeps who comes and goes, side by side.
+// registering serializes recording, as steps run in parallel.
 type registering struct {
 	listening
 	of *stage
@@ -59,22 +59,22 @@ type registering struct {
 
 func (e registering) Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error) {
 	e.of.mu.Lock()
-	e.told.registrations[reg.Cluster], e.told.spokes[reg.Cluster] = reg, spoke
+	e.requests.registrations[reg.Cluster], e.requests.spokes[reg.Cluster] = reg, spoke
 	e.of.mu.Unlock()
 	return e.Engine.Register(ctx, reg, spoke)
 }
 
 func (e registering) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	e.of.mu.Lock()
-	e.told.departures = append(e.told.departures, d)
+	e.requests.departures = append(e.requests.departures, d)
 	e.of.mu.Unlock()
 	return e.Engine.Unregister(ctx, d, p)
 }
 
-// follow is a run of a lab, with what its engine was told.
-func (s *stage) follow(t *testing.T, l *up.Lab, o up.Options) (told, up.Outcome) {
+// follow runs a lab and returns its engine's requests.
+func (s *stage) follow(t *testing.T, l *up.Lab, o up.Options) (requests, up.Outcome) {
 	t.Helper()
-	heard := told{registrations: map[string]lab.Registration{}, spokes: map[string]*rest.Config{}}
+	heard := requests{registrations: map[string]lab.Registration{}, spokes: map[string]*rest.Config{}}
 	connect := l.Connect
 	l.Connect = func(hub string) (up.Engine, error) {
 		e, err := connect(hub)
@@ -137,7 +137,7 @@ func TestWantOfSomeClusters(t *testing.T) {
 		t.Errorf("%+v of %d clusters", want, out.Clusters)
 	}
 
-	s.leave("dev") // and is kept: nobody waits for what is there
+	s.leave("dev") // kept: its applications are not waited for
 	s.clusters.Stop("prod")
 	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
 	if want := heard.want; !slices.Equal(want.Clusters, []string{"hub", "prod"}) {
@@ -145,7 +145,7 @@ func TestWantOfSomeClusters(t *testing.T) {
 	}
 }
 
-// An application of a cluster that a run is not about is nothing to mend.
+// Applications of clusters outside the run are not repaired.
 func TestSomeClustersIdle(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -176,7 +176,7 @@ func TestWantOfLeftOut(t *testing.T) {
 	}
 }
 
-// mirrored is a lab with a repository beside the estate. Manifests name both by upstream's addresses.
+// mirrored returns a lab with a mounted repository. Manifests use upstream addresses.
 func mirrored(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t)
@@ -245,7 +245,7 @@ func TestWantOfRepositories(t *testing.T) {
 	}
 }
 
-// A cluster that manifests know by another address is reached through the front.
+// A cluster with another address in manifests is reached through the front.
 func TestRegistrationThroughFront(t *testing.T) {
 	s := newStage(t)
 	s.estate.Clusters = slices.Clone(s.estate.Clusters)
@@ -266,7 +266,7 @@ func TestRegistrationThroughFront(t *testing.T) {
 	}
 }
 
-// serves reports whether a front stands beside the root for an address.
+// serves reports whether the root has a front for an address.
 func serves(root engine.Root, address string) bool {
 	return slices.ContainsFunc(root.Extra, func(o *unstructured.Unstructured) bool { return strings.Contains(fmt.Sprint(o.Object), address) })
 }

@@ -7,12 +7,12 @@ import (
 	"homelab/lab/engine"
 )
 
-// refs is a Supply that knows references alone.
+// refs is a Supply with references only.
 type refs struct{ Supply }
 
 func (refs) Ref(component string) string { return component }
 
-// The engine waits between sync waves where the estate has some, and the hub's own values win.
+// The engine waits between sync waves if the estate has any, and the hub's values win.
 func TestValuesSayWhetherThereAreWaves(t *testing.T) {
 	for _, waves := range []bool{false, true} {
 		l := &Lab{
