@@ -91,12 +91,13 @@ func (l *testLab) snapshots() []string {
 func restored(t *testing.T, l *testLab) {
 	all := []string{"hub", "dev", "staging", "prod"}
 	was := l.identities(all...)
-	saved := decode[ui.SnapshotSaveResult](l, "snapshot", "save", "ready")
+	saved := decode[ui.SnapshotSaveResult](l, "snapshot", "save")
+	name := saved.Snapshot.Name
 	t.Logf("SNAPSHOT saved in %.1fs, %d MB", saved.Seconds, saved.Snapshot.Bytes/1e6)
 	l.checkIdle()
-	l.fails(lab.ExitInvalid, "exists", "snapshot", "save", "ready")
-	l.fails(lab.ExitInvalid, "exists", "up", "--from", "ready")
-	l.fails(lab.ExitInvalid, "no_snapshot", "snapshot", "restore", "raedy")
+	l.fails(lab.ExitInvalid, "exists", "snapshot", "save", name)
+	l.fails(lab.ExitInvalid, "exists", "up", "--from", name)
+	l.fails(lab.ExitInvalid, "no_snapshot", "snapshot", "restore", name+"x")
 
 	story := l.background("self-heal is switched off", "scenario", "run", "drift")
 	if err := story.Process.Kill(); err != nil {
@@ -108,19 +109,19 @@ func restored(t *testing.T, l *testLab) {
 	}
 	docker(t, "rm", "--force", "--volumes", l.node("staging"))
 	halt(t, "kill", l.node("prod"))
-	out := l.must("snapshot", "restore", "ready")
+	out := l.must("snapshot", "restore") // the newest
 	t.Logf("SNAPSHOT restored in %.1fs", out.took.Seconds())
 	l.checkIdle()
 	sameIdentities(t, was, l.identities(all...))
 
-	if down := decode[ui.DownResult](l, "down"); !slices.Equal(down.Kept, []string{"ready"}) {
+	if down := decode[ui.DownResult](l, "down"); !slices.Equal(down.Kept, []string{name}) {
 		t.Errorf("down kept %v", down.Kept)
 	}
-	out = l.must("up", "--from", "ready")
+	out = l.must("up", "--from", name)
 	t.Logf("SNAPSHOT up from it in %.1fs", out.took.Seconds())
 	l.checkIdle()
 	sameIdentities(t, was, l.identities(all...))
-	l.must("snapshot", "rm", "ready")
+	l.must("snapshot", "rm", name)
 	if names := l.snapshots(); len(names) > 0 {
 		t.Errorf("left over: %v", names)
 	}

@@ -33,8 +33,10 @@ var Elsewhere = map[string]string{
 	"lab completion bash|zsh|fish":           "lab/cli: completion.txtar",
 	"lab bundle build":                       "lab/supply: TestSupply",
 	"lab bundle push HOST:PORT":              "TestRegistry",
-	"lab snapshot save ready":                "TestDefaultEstate/a_spoiled_lab_is_restored",
-	"lab snapshot restore ready":             "TestDefaultEstate/a_spoiled_lab_is_restored",
+	"lab snapshot save":                      "TestDefaultEstate/a_spoiled_lab_is_restored",
+	"lab snapshot save ready":                "TestFaults/killed_with_snapshots",
+	"lab snapshot restore":                   "TestDefaultEstate/a_spoiled_lab_is_restored",
+	"lab snapshot restore ready":             "TestFaults/killed_with_snapshots",
 	"lab up --from ready":                    "TestDefaultEstate/a_spoiled_lab_is_restored",
 
 	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
