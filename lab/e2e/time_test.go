@@ -13,8 +13,8 @@ import (
 	"homelab/lab/e2e/budget"
 )
 
-// ci is the time budget: LAB_CI_ENDS is its end in Unix seconds, and LAB_CI_RESERVE the seconds that later stages take on a quiet machine with two cores. Both are
-// optional.
+// ci is the time budget of optional tests. LAB_CI_ENDS is the deadline of the run in Unix seconds, LAB_CI_AIM an earlier end of optional tests, and LAB_CI_RESERVE
+// the seconds that later stages take on a quiet machine with two cores. All are optional.
 var ci budget.Budget
 
 // leftFile returns the file with the tests that the last run skipped for lack of time. It is outside the checkout, which may change between runs.
@@ -27,6 +27,9 @@ func openBudget() error {
 	ends, err := strconv.ParseInt(os.Getenv("LAB_CI_ENDS"), 10, 64)
 	if err != nil {
 		return nil
+	}
+	if aim, err := strconv.ParseInt(os.Getenv("LAB_CI_AIM"), 10, 64); err == nil {
+		ends = min(ends, aim)
 	}
 	ci.Ends = time.Unix(ends, 0)
 	if reserve, err := strconv.Atoi(os.Getenv("LAB_CI_RESERVE")); err == nil {

@@ -15,13 +15,17 @@ import (
 type Test struct {
 	Name  string
 	Quiet time.Duration // duration on the machine of the estimates, without other load
+	Runs  int           // consecutive runs that skipped it
 }
+
+// forgotten is the number of runs after which a due test that was not reached is dropped: it may not exist any more.
+const forgotten = 20
 
 // Budget is the remaining time of a run. The zero value is unlimited.
 type Budget struct {
 	Ends    time.Time     // deadline of the run
 	Reserve time.Duration // time for later stages, on a quiet machine
-	Due     []Test        // skipped by the last run, so they go first
+	Due     []Test        // skipped by earlier runs; the longer ago, the earlier
 
 	spent, quiet time.Duration // measured duration, and the estimates of the same tests
 	left         []Test
@@ -44,16 +48,18 @@ func (b *Budget) Done(t Test, took time.Duration) {
 	b.quiet += t.Quiet
 }
 
-// Take reports whether there is time for a test at now, and otherwise the lacking time. Tests that ran last time yield to due ones.
+// Take reports whether there is time for a test at now, and otherwise the lacking time. A test yields to those skipped in more runs.
 func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 	if b.Ends.IsZero() {
 		return true, 0
 	}
+	if i := slices.IndexFunc(b.Due, func(d Test) bool { return d.Name == t.Name }); i >= 0 {
+		t.Runs = b.Due[i].Runs
+		b.Due = slices.Delete(b.Due, i, i+1)
+	}
 	need := t.Quiet + b.Reserve
-	due := slices.ContainsFunc(b.Due, func(d Test) bool { return d.Name == t.Name })
-	b.Due = slices.DeleteFunc(b.Due, func(d Test) bool { return d.Name == t.Name })
-	if !due {
-		for _, d := range b.Due {
+	for _, d := range b.Due {
+		if d.Runs > t.Runs {
 			need += d.Quiet
 		}
 	}
@@ -65,13 +71,19 @@ func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 	return false, lacks
 }
 
-// Left returns the skipped tests, and due ones that were not reached.
-func (b *Budget) Left() []Test { return append(slices.Clone(b.left), b.Due...) }
+// Left returns the skipped tests, and due ones that were not reached, for the next run.
+func (b *Budget) Left() []Test {
+	left := append(slices.Clone(b.left), b.Due...)
+	for i := range left {
+		left[i].Runs++
+	}
+	return slices.DeleteFunc(left, func(t Test) bool { return t.Runs > forgotten })
+}
 
-// Write writes tests for Read: a line each, seconds and name.
+// Write writes tests for Read: a line each, with seconds, runs and name.
 func Write(w io.Writer, tests []Test) error {
 	for _, t := range tests {
-		if _, err := fmt.Fprintf(w, "%.0f %s\n", t.Quiet.Seconds(), t.Name); err != nil {
+		if _, err := fmt.Fprintf(w, "%.0f %d %s\n", t.Quiet.Seconds(), t.Runs, t.Name); err != nil {
 			return err
 		}
 	}
@@ -83,12 +95,16 @@ func Read(r io.Reader) ([]Test, error) {
 	var tests []Test
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		seconds, name, ok := strings.Cut(lines.Text(), " ")
-		n, err := strconv.Atoi(seconds)
-		if !ok || err != nil || n < 0 || name == "" {
+		fields := strings.SplitN(lines.Text(), " ", 3)
+		if len(fields) < 3 || fields[2] == "" {
 			continue
 		}
-		tests = append(tests, Test{Name: name, Quiet: time.Duration(n) * time.Second})
+		seconds, err := strconv.Atoi(fields[0])
+		runs, rerr := strconv.Atoi(fields[1])
+		if err != nil || rerr != nil || seconds < 0 || runs < 0 {
+			continue
+		}
+		tests = append(tests, Test{Name: fields[2], Quiet: time.Duration(seconds) * time.Second, Runs: runs})
 	}
 	return tests, lines.Err()
 }

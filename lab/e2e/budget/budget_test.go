@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,9 @@ import (
 func TestBudget(t *testing.T) {
 	const minute = time.Minute
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	up := Test{"up", minute}
-	tests := []Test{{"faults", 10 * minute}, {"kill", 5 * minute}, {"story", 2 * minute}}
+	up := Test{Name: "up", Quiet: minute}
+	tests := []Test{{Name: "faults", Quiet: 10 * minute}, {Name: "kill", Quiet: 5 * minute}, {Name: "story", Quiet: 2 * minute}}
+	due := func(t Test, runs int) Test { t.Runs = runs; return t }
 	for _, tc := range []struct {
 		name    string
 		minutes int // remaining
@@ -24,9 +26,11 @@ func TestBudget(t *testing.T) {
 		{"short of time", 14, nil, minute, "faults story", "kill"},
 		{"on a slow machine", 20, nil, 2 * minute, "kill story", "faults"},
 		{"on a fast machine", 8, nil, minute / 4, "faults kill story", ""},
-		{"skipped tests go first", 14, []Test{tests[1]}, minute, "kill story", "faults"},
-		{"skipped again", 2, []Test{tests[1]}, minute, "", "faults kill story"},
-		{"missing due test stays due", 20, []Test{{"old", minute}}, minute, "faults kill story", "old"},
+		{"skipped tests go first", 14, []Test{due(tests[1], 1)}, minute, "kill story", "faults"},
+		{"skipped again", 2, []Test{due(tests[1], 1)}, minute, "", "faults kill story"},
+		{"missing due test stays due", 20, []Test{{"old", minute, 1}}, minute, "faults kill story", "old"},
+		{"missing due test is dropped in the end", 20, []Test{{"old", minute, forgotten}}, minute, "faults kill story", ""},
+		{"of due tests, the longest first", 8, []Test{due(tests[0], 1), due(tests[1], 2), due(tests[2], 1)}, minute, "kill story", "faults"},
 		{"no time at all", 0, nil, minute, "", "faults kill story"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,19 +68,42 @@ func TestBudget(t *testing.T) {
 
 func TestUnlimited(t *testing.T) {
 	var b Budget
-	if ok, _ := b.Take(Test{"all", 1000 * time.Hour}, time.Now()); !ok || len(b.Left()) > 0 {
+	if ok, _ := b.Take(Test{Name: "all", Quiet: 1000 * time.Hour}, time.Now()); !ok || len(b.Left()) > 0 {
 		t.Error("left out without an end")
 	}
 }
 
 func TestReadWrite(t *testing.T) {
-	tests := []Test{{"a test/with a subtest", 90 * time.Second}, {"b", 0}}
+	tests := []Test{{"a test/with a subtest", 90 * time.Second, 3}, {"b", 0, 0}}
 	var s strings.Builder
 	if err := Write(&s, tests); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(strings.NewReader("x y\n\n-3 z\n12\n" + s.String()))
+	got, err := Read(strings.NewReader("x 1 y\n\n-3 1 z\n12 y\n12\n12 1 \n12 -1 z\n" + s.String()))
 	if err != nil || !slices.Equal(got, tests) {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestEveryTestRuns plays runs that have time for a quarter of the tests: none starves.
+func TestEveryTestRuns(t *testing.T) {
+	ran := map[string]int{}
+	var due []Test
+	for range 8 {
+		now := time.Now()
+		b := Budget{Ends: now.Add(4 * time.Minute), Due: due}
+		for i := range 16 {
+			test := Test{Name: strconv.Itoa(i), Quiet: time.Minute}
+			if ok, _ := b.Take(test, now); ok {
+				now = now.Add(test.Quiet)
+				ran[test.Name]++
+			}
+		}
+		due = b.Left()
+	}
+	for i := range 16 {
+		if ran[strconv.Itoa(i)] != 2 {
+			t.Errorf("test %d ran %d times in 8 runs, want 2", i, ran[strconv.Itoa(i)])
+		}
 	}
 }
