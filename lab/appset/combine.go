@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"dario.cat/mergo"
 	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
 )
 
 func (x *expander) matrix(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	if n := len(g.Matrix.Generators); n != 2 {
 		return nil, failed(node, "a matrix has two generators, not %d", n)
 	}
-	first, err := x.childParams(g.Matrix.Generators[0], child(node, "generators", "0"), nil)
+	first, err := x.childParams(g.Matrix.Generators[0], strict.Get(node, "generators", 0), nil)
 	if err != nil {
 		return nil, err
 	}
-	at := child(node, "generators", "1")
+	at := strict.Get(node, "generators", 1)
 	var all []paramSet
 	for _, a := range first {
 		second, err := x.childParams(g.Matrix.Generators[1], at, a.values)
@@ -67,16 +68,16 @@ func (x *expander) merge(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	all := make([][]paramSet, len(g.Merge.Generators))
 	for i, c := range g.Merge.Generators {
 		var err error
-		if all[i], err = x.childParams(c, child(node, "generators", strconv.Itoa(i)), nil); err != nil {
+		if all[i], err = x.childParams(c, strict.Get(node, "generators", i), nil); err != nil {
 			return nil, err
 		}
 	}
-	base, err := byKey(g.Merge.MergeKeys, all[0], child(node, "generators", "0"))
+	base, err := byKey(g.Merge.MergeKeys, all[0], strict.Get(node, "generators", 0))
 	if err != nil {
 		return nil, err
 	}
 	for i, sets := range all[1:] {
-		over, err := byKey(g.Merge.MergeKeys, sets, child(node, "generators", strconv.Itoa(i+1)))
+		over, err := byKey(g.Merge.MergeKeys, sets, strict.Get(node, "generators", i+1))
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +132,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 	if c.Matrix != nil {
 		var nested struct{ Generators []Leaf }
 		if err := json.Unmarshal(c.Matrix.Raw, &nested); err != nil {
-			return nil, failed(child(node, "matrix"), "%w", err)
+			return nil, failed(strict.Get(node, "matrix"), "%w", err)
 		}
 		g.Matrix = &Matrix{Generators: childrenOf(nested.Generators)}
 	}
@@ -141,7 +142,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 			MergeKeys  []string
 		}
 		if err := json.Unmarshal(c.Merge.Raw, &nested); err != nil {
-			return nil, failed(child(node, "merge"), "%w", err)
+			return nil, failed(strict.Get(node, "merge"), "%w", err)
 		}
 		g.Merge = &Merge{Generators: childrenOf(nested.Generators), MergeKeys: nested.MergeKeys}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // The address of Argo CD's own cluster, and its name unless registered.
@@ -132,7 +133,7 @@ func (s *Set) Expand(w World) (*Expansion, error) {
 	var all []Application
 	var fault *Error
 	for i := range s.Spec.Generators {
-		node := child(s.node, "spec", "generators", fmt.Sprint(i))
+		node := strict.Get(s.node, "spec", "generators", i)
 		results, err := x.generate(&s.Spec.Generators[i], node)
 		if err != nil {
 			if fault, err = s.collect(fault, err, node); err != nil {
@@ -162,7 +163,7 @@ func (s *Set) Selects(w World) (map[string]bool, error) {
 	x := expander{Set: s, World: w}
 	picked := map[string]bool{}
 	for i := range s.Spec.Generators {
-		results, err := x.generate(&s.Spec.Generators[i], child(s.node, "spec", "generators", fmt.Sprint(i)))
+		results, err := x.generate(&s.Spec.Generators[i], strict.Get(s.node, "spec", "generators", i))
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +250,7 @@ func (x *expander) application(r result, p paramSet) (Application, error) {
 	if x.Spec.TemplatePatch != nil {
 		patched, err := x.patch(app.Template, p)
 		if err != nil {
-			return app, &failure{at: child(x.node, "spec", "templatePatch"), reason: ReasonTemplate, err: err}
+			return app, &failure{at: strict.Get(x.node, "spec", "templatePatch"), reason: ReasonTemplate, err: err}
 		}
 		app.Template = patched
 	}
@@ -270,8 +271,8 @@ func (x *expander) fieldNode(own *yaml.Node, err error) *yaml.Node {
 
 // templateNode returns the node of a field in the generator's own template, or else in the set's.
 func templateNode(own, doc *yaml.Node, path []string) *yaml.Node {
-	for _, root := range []*yaml.Node{own, child(doc, "spec", "template")} {
-		if n := child(root, path...); n != nil {
+	for _, root := range []*yaml.Node{own, strict.Get(doc, "spec", "template")} {
+		if n := nodeAt(root, path); n != nil {
 			return n
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab/strict"
 )
 
 // secretType is the label of Argo CD's cluster Secrets.
@@ -77,11 +78,11 @@ func (x *expander) kinds(g *Generator) []generate {
 func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer map[string]any) ([]result, error) {
 	selects, err := postSelector(g.Selector)
 	if err != nil {
-		return nil, failed(child(node, "selector"), "%w", err)
+		return nil, failed(strict.Get(node, "selector"), "%w", err)
 	}
 	var results []result
 	for _, kind := range x.kinds(g) {
-		at := child(node, kind.name)
+		at := strict.Get(node, kind.name)
 		merged, err := mergeTemplates(kind.template, base)
 		if err != nil {
 			return nil, failed(at, "%w", err)
@@ -103,7 +104,7 @@ func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer
 		}
 		r := result{params: params, template: merged}
 		if hasTemplate(kind.template) {
-			r.origin = child(at, "template")
+			r.origin = strict.Get(at, "template")
 		}
 		results = append(results, r)
 	}
@@ -115,7 +116,7 @@ func (x *expander) generatorNode(node *yaml.Node, err error) *yaml.Node {
 	if errors.As(err, &f) {
 		path := slices.Clone(f.path)
 		slices.Reverse(path)
-		if n := child(node, path...); n != nil {
+		if n := nodeAt(node, path); n != nil {
 			return n
 		}
 	}
@@ -125,7 +126,7 @@ func (x *expander) generatorNode(node *yaml.Node, err error) *yaml.Node {
 func (x *expander) list(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	sets := make([]paramSet, 0, len(g.List.Elements))
 	for i, raw := range g.List.Elements {
-		at := child(node, "elements", strconv.Itoa(i))
+		at := strict.Get(node, "elements", i)
 		var element map[string]any
 		if err := json.Unmarshal(raw.Raw, &element); err != nil {
 			return nil, failed(at, "an element of a list is a mapping: %w", err)
@@ -140,7 +141,7 @@ func (x *expander) list(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		sets = append(sets, paramSet{values: element, from: []contribution{{node: at, generator: "list", values: element}}})
 	}
 	if g.List.ElementsYAML != "" {
-		at := child(node, "elementsYaml")
+		at := strict.Get(node, "elementsYaml")
 		var more []map[string]any
 		if err := yamlUnmarshal(g.List.ElementsYAML, &more); err != nil {
 			return nil, failed(at, "elementsYaml: %w", err)
@@ -186,7 +187,7 @@ func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	c := g.Clusters
 	selector, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(c.Selector.DeepCopy(), secretType, typeCluster))
 	if err != nil {
-		return nil, failed(child(node, "selector"), "%w", err)
+		return nil, failed(strict.Get(node, "selector"), "%w", err)
 	}
 	matching := map[string]Cluster{} // by name: the last duplicate wins
 	for _, cluster := range x.Clusters {
@@ -207,7 +208,7 @@ func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		} else {
 			p.values = map[string]any{"name": known.Name, "nameNormalized": known.Name, "server": known.Server, "project": ""}
 		}
-		if err := x.addValues(c.Values, &p, child(node, "values")); err != nil {
+		if err := x.addValues(c.Values, &p, strict.Get(node, "values")); err != nil {
 			return nil, err
 		}
 		if ok {
@@ -264,7 +265,7 @@ func (x *expander) addValues(values map[string]string, p *paramSet, node *yaml.N
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		text, err := x.compiled.replace(values[key], p.values)
 		if err != nil {
-			return failed(child(node, key), "values: %w", err)
+			return failed(strict.Get(node, key), "values: %w", err)
 		}
 		rendered[key] = text
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
 )
 
 func (x *expander) git(g *Generator, node *yaml.Node) ([]paramSet, error) {
@@ -18,7 +20,7 @@ func (x *expander) git(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		return nil, failed(node, "a git generator has directories or files")
 	}
 	if project := x.Spec.Template.Spec.Project; !strings.Contains(project, "{{") && x.Project != nil && !x.Project(project) {
-		return nil, failed(child(x.node, "spec", "template", "spec", "project"), "project %q does not exist", project)
+		return nil, failed(strict.Get(x.node, "spec", "template", "spec", "project"), "project %q does not exist", project)
 	}
 	if x.Repository == nil {
 		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL}
@@ -29,7 +31,7 @@ func (x *expander) git(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL, Reason: absent.Reason}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", x.at(child(node, "repoURL")), g.Git.RepoURL, err)
+		return nil, fmt.Errorf("%s: %s: %w", x.at(strict.Get(node, "repoURL")), g.Git.RepoURL, err)
 	}
 	if repository == nil {
 		return nil, &UnknownError{Position: x.at(node), What: "git generator over " + g.Git.RepoURL}
@@ -52,7 +54,7 @@ func (x *expander) gitDirectories(g *Git, node *yaml.Node, repository fs.FS) ([]
 		}
 		p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: dir}}}
 		x.addPath(p.values, g.PathParamPrefix, dir, "")
-		if err := x.addValues(g.Values, &p, child(node, "values")); err != nil {
+		if err := x.addValues(g.Values, &p, strict.Get(node, "values")); err != nil {
 			return nil, err
 		}
 		sets = append(sets, p)
@@ -84,10 +86,10 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 			}
 			matched, err := files(repository, item.Path)
 			if errors.Is(err, errMagic) {
-				return nil, &UnknownError{Position: x.at(child(node, "files", strconv.Itoa(i))), What: "git generator with the pattern " + item.Path}
+				return nil, &UnknownError{Position: x.at(strict.Get(node, "files", i)), What: "git generator with the pattern " + item.Path}
 			}
 			if err != nil {
-				return nil, failed(child(node, "files", strconv.Itoa(i)), "%w", err)
+				return nil, failed(strict.Get(node, "files", i), "%w", err)
 			}
 			if !exclude {
 				maps.Copy(found, matched)
@@ -102,7 +104,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 	for _, file := range slices.Sorted(maps.Keys(found)) {
 		objects, err := parameters(found[file])
 		if err != nil {
-			return nil, failed(child(node, "files"), "%s: %w", file, err)
+			return nil, failed(strict.Get(node, "files"), "%s: %w", file, err)
 		}
 		for _, object := range objects {
 			p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: file, values: object}}}
@@ -114,7 +116,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 				}
 			}
 			x.addPath(p.values, g.PathParamPrefix, path.Dir(file), path.Base(file))
-			if err := x.addValues(g.Values, &p, child(node, "values")); err != nil {
+			if err := x.addValues(g.Values, &p, strict.Get(node, "values")); err != nil {
 				return nil, err
 			}
 			sets = append(sets, p)

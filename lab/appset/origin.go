@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // contribution is one generator's part of a parameter set.
@@ -37,7 +39,19 @@ func (c contribution) value(path []string) *yaml.Node {
 	if c.generator != "list" && path[0] != "values" {
 		return nil
 	}
-	return child(c.node, path...)
+	return nodeAt(c.node, path)
+}
+
+// nodeAt returns the node at a path of keys and list indexes, or nil.
+func nodeAt(n *yaml.Node, path []string) *yaml.Node {
+	for _, step := range path {
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && n != nil && n.Kind == yaml.SequenceNode {
+			n = strict.Get(n, i)
+		} else {
+			n = strict.Get(n, step)
+		}
+	}
+	return n
 }
 
 func lookup(values map[string]any, path []string) bool {

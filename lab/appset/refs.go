@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // Ref is a reference to a parameter in a template.
@@ -21,7 +22,7 @@ type Ref struct {
 // Refs returns the references in the templates of a set and its generators, in the order of the file, once per
 // position.
 func (s *Set) Refs() []Ref {
-	return s.refs(child(s.node, "spec"))
+	return s.refs(strict.Get(s.node, "spec"))
 }
 
 func (s *Set) refs(node *yaml.Node) []Ref {
@@ -232,7 +233,7 @@ func (s *Set) nondeterministic() (at *yaml.Node, what string) {
 	if !s.Spec.GoTemplate {
 		return nil, ""
 	}
-	eachScalar(child(s.node, "spec"), func(n *yaml.Node) {
+	eachScalar(strict.Get(s.node, "spec"), func(n *yaml.Node) {
 		if what != "" || !strings.Contains(n.Value, "{{") {
 			return
 		}

@@ -174,17 +174,17 @@ var syncPolicies = []string{"create-only", "create-update", "create-delete", "sy
 
 // check reports violations of the CRD's schema other than types.
 func (s *Set) check() lab.Problems {
-	spec := child(s.node, "spec")
+	spec := strict.Get(s.node, "spec")
 	if spec == nil {
 		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
 	}
 	ps := s.required("spec", spec, reflect.TypeFor[SetSpec]())
 	if h := s.Spec.Template.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
-		ps = append(ps, lab.Problem{Position: s.at(child(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
+		ps = append(ps, lab.Problem{Position: s.at(strict.Get(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
 	}
 	if p := s.Spec.SyncPolicy; p != nil && p.ApplicationsSync != nil && !slices.Contains(syncPolicies, *p.ApplicationsSync) {
 		ps = append(ps, lab.Problem{
-			Position: s.at(child(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
+			Position: s.at(strict.Get(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
 		})
 	}
 	return ps
@@ -216,7 +216,7 @@ func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 			if name == "" || name == "-" {
 				continue
 			}
-			value := child(n, name)
+			value := strict.Get(n, name)
 			switch {
 			case value != nil && !strict.IsNull(value):
 				ps = append(ps, s.required(path+"."+name, value, field.Type)...)
@@ -271,7 +271,7 @@ func locate(n *yaml.Node, path []string, kind string) *yaml.Node {
 		}
 		return nil
 	}
-	if next := child(n, path[0]); next != nil {
+	if next := strict.Get(n, path[0]); next != nil {
 		return locate(next, path[1:], kind)
 	}
 	return nil
@@ -289,29 +289,4 @@ func jsonKind(n *yaml.Node) string {
 		return "number"
 	}
 	return "string"
-}
-
-// child returns the value below keys and list indexes ("0"), or nil.
-func child(n *yaml.Node, path ...string) *yaml.Node {
-	for _, key := range path {
-		if n == nil {
-			return nil
-		}
-		var next *yaml.Node
-		switch n.Kind {
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				if n.Content[i].Value == key {
-					next = n.Content[i+1]
-				}
-			}
-		case yaml.SequenceNode:
-			var i int
-			if _, err := fmt.Sscanf(key, "%d", &i); err == nil && i >= 0 && i < len(n.Content) {
-				next = n.Content[i]
-			}
-		}
-		n = next
-	}
-	return n
 }

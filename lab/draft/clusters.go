@@ -15,6 +15,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // control matches usual names of the engine's cluster.
@@ -316,7 +317,7 @@ func (d *drafting) elsewhere(label string) string {
 func (d *drafting) engineNamespace() string {
 	count := map[string]int{}
 	for _, doc := range d.docs {
-		if ns := scalar(doc.node, "metadata", "namespace"); len(validation.IsDNS1123Label(ns)) == 0 {
+		if ns := strict.Text(doc.node, "metadata", "namespace"); len(validation.IsDNS1123Label(ns)) == 0 {
 			count[ns]++
 		}
 	}

@@ -32,22 +32,22 @@ type synced struct {
 
 // syncs returns the folder of a Kustomization, "." for the whole repository.
 func (d synced) syncs() string {
-	return path.Clean(strings.TrimPrefix(path.Join("/", scalar(d.node, "spec", "path")), "/"))
+	return path.Clean(strings.TrimPrefix(path.Join("/", strict.Text(d.node, "spec", "path")), "/"))
 }
 
 func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
-	group, _, _ := strings.Cut(scalar(n, "apiVersion"), "/")
+	group, _, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
 	doc := synced{repo: r, file: file, node: n, at: strict.Position(path.Join(r.Dir, file), n)}
-	switch kind := scalar(n, "kind"); {
+	switch kind := strict.Text(n, "kind"); {
 	case group == "kustomize.toolkit.fluxcd.io" && kind == "Kustomization":
 		s.kustomizations = append(s.kustomizations, doc)
 	case group == "source.toolkit.fluxcd.io" && kind == "GitRepository":
 		s.repositories = append(s.repositories, doc)
 	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
-		doc.node = child(n, "spec")
+		doc.node = strict.Get(n, "spec")
 		s.instances = append(s.instances, doc)
 	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart flux-instance
-		if doc.node = child(child(child(n, "spec"), "values"), "instance"); child(doc.node, "sync") != nil {
+		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil {
 			s.instances = append(s.instances, doc)
 		}
 	}
@@ -79,19 +79,19 @@ func (s *syncs) roots() []fluxRoot {
 		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
 			continue
 		}
-		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(scalar(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
+		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
 		for _, g := range s.repositories {
-			if scalar(g.node, "metadata", "name") == scalar(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
-				r.url = scalar(g.node, "spec", "url")
+			if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
+				r.url = strict.Text(g.node, "spec", "url")
 			}
 		}
 		add(r)
 	}
 	for _, i := range s.instances {
-		sync := child(i.node, "sync")
-		if dir := path.Clean(scalar(sync, "path")); sync != nil && fs.ValidPath(dir) && scalar(sync, "kind") == "GitRepository" {
-			name := cmp.Or(scalar(sync, "name"), lab.FluxNamespace)
-			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: scalar(sync, "url"), name: name, spec: i.instance(name)})
+		sync := strict.Get(i.node, "sync")
+		if dir := path.Clean(strict.Text(sync, "path")); sync != nil && fs.ValidPath(dir) && strict.Text(sync, "kind") == "GitRepository" {
+			name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
+			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: strict.Text(sync, "url"), name: name, spec: i.instance(name)})
 		}
 	}
 	if len(list) == 0 {
@@ -199,7 +199,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	const own = bridge.Estate // theirs is flux-system
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, "main")) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
-	source := cmp.Or(scalar(r.spec, "sourceRef", "name"), r.name)
+	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, r.repo.Branch)) + "---\n")
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
@@ -210,7 +210,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 		}
 	}
 	patches := &yaml.Node{Kind: yaml.SequenceNode}
-	if theirs := child(r.spec, "patches"); theirs != nil {
+	if theirs := strict.Get(r.spec, "patches"); theirs != nil {
 		patches.Content = append(patches.Content, theirs.Content...)
 	}
 	for _, p := range slices.Concat(withoutFlux, r.patches) {

@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // built returns the spec of a Kustomization after the patches of the kustomization in its synced or own folder.
@@ -17,27 +18,27 @@ func (d synced) built() *yaml.Node {
 		if err != nil {
 			continue
 		}
-		if spec := specOf(docs, scalar(d.node, "metadata", "name")); spec != nil {
+		if spec := specOf(docs, strict.Text(d.node, "metadata", "name")); spec != nil {
 			return spec
 		}
 	}
-	return child(d.node, "spec")
+	return strict.Get(d.node, "spec")
 }
 
 // instance returns the spec of a FluxInstance's Kustomization after the instance's patches, or nil without patches.
 func (d synced) instance(name string) *yaml.Node {
-	theirs := child(child(d.node, "kustomize"), "patches")
+	theirs := strict.Get(strict.Get(d.node, "kustomize"), "patches")
 	if theirs == nil {
 		return nil
 	}
 	var patches []any
 	for _, p := range theirs.Content {
 		var patch map[string]any
-		if kind := scalar(p, "target", "kind"); p.Decode(&patch) == nil && (kind == "Kustomization" || kind == "") {
+		if kind := strict.Text(p, "target", "kind"); p.Decode(&patch) == nil && (kind == "Kustomization" || kind == "") {
 			patches = append(patches, patch)
 		}
 	}
-	spec := reconcile(name, path.Clean(scalar(child(d.node, "sync"), "path")))
+	spec := reconcile(name, path.Clean(strict.Text(strict.Get(d.node, "sync"), "path")))
 	const file = "sync.yaml"
 	fsys := fstest.MapFS{file: {Data: []byte(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, spec))}}
 	docs, _, err := render.Kustomization{FS: fsys, Spec: map[string]any{"patches": patches}}.Build()
@@ -51,8 +52,8 @@ func specOf(docs []render.Document, name string) *yaml.Node {
 	for _, doc := range docs {
 		s := &syncs{}
 		s.add(&lab.Repository{}, "", doc.Node)
-		if len(s.kustomizations) > 0 && scalar(doc.Node, "metadata", "name") == name {
-			return child(doc.Node, "spec")
+		if len(s.kustomizations) > 0 && strict.Text(doc.Node, "metadata", "name") == name {
+			return strict.Get(doc.Node, "spec")
 		}
 	}
 	return nil

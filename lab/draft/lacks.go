@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // lacks holds what the repositories read but do not contain.
@@ -105,13 +106,13 @@ func (d *drafting) components(app fluxset.Application) {
 func (l *lacks) namespacesOf(app fluxset.Application) {
 	for _, o := range app.Objects {
 		at := lab.Position{File: o.File, Line: o.Line}
-		if scalar(o.Node, "kind") == "Namespace" {
-			l.has[scalar(o.Node, "metadata", "name")] = true
-		} else if in := scalar(o.Node, "metadata", "namespace"); in != "" {
+		if strict.Text(o.Node, "kind") == "Namespace" {
+			l.has[strict.Text(o.Node, "metadata", "name")] = true
+		} else if in := strict.Text(o.Node, "metadata", "namespace"); in != "" {
 			l.namespaces[in] = first(l.namespaces[in], at)
 		}
-		if scalar(o.Node, "kind") == "HelmRelease" && scalar(o.Node, "spec", "install", "createNamespace") != "true" {
-			if in := scalar(o.Node, "spec", "targetNamespace"); in != "" {
+		if strict.Text(o.Node, "kind") == "HelmRelease" && strict.Text(o.Node, "spec", "install", "createNamespace") != "true" {
+			if in := strict.Text(o.Node, "spec", "targetNamespace"); in != "" {
 				l.namespaces[in] = first(l.namespaces[in], at)
 			}
 		}
@@ -128,7 +129,7 @@ func with(m map[string]string, key, value string) map[string]string {
 
 // encrypted adds a seed for an encrypted ConfigMap or Secret.
 func (l *lacks) encrypted(o render.Document) {
-	kind, name, in := scalar(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(scalar(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
+	kind, name, in := strict.Text(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(strict.Text(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
 	if kind != "Secret" && kind != "ConfigMap" {
 		return
 	}
@@ -138,7 +139,7 @@ func (l *lacks) encrypted(o render.Document) {
 		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at})
 		i = len(l.seeds) - 1
 	}
-	l.seeds[i].of = scalar(o.Node, "type")
+	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
 		l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
 	}

@@ -90,20 +90,20 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		if from == nil {
 			d.flux.add(r, file, n)
 		}
-		if from == nil && scalar(n, "kind") == "Secret" && scalar(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
+		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
 			d.secrets = append(d.secrets, registered(name, n))
 		}
-		if !strings.HasPrefix(scalar(n, "apiVersion"), "argoproj.io/") {
+		if !strings.HasPrefix(strict.Text(n, "apiVersion"), "argoproj.io/") {
 			continue
 		}
 		doc := &document{repo: r, file: file, node: n, at: strict.Position(name, n), from: from}
 		var problems lab.Problems
-		switch scalar(n, "kind") {
+		switch strict.Text(n, "kind") {
 		case "AppProject":
-			d.projects = append(d.projects, scalar(n, "metadata", "name"))
-			if list := child(child(n, "spec"), "destinations"); list != nil {
+			d.projects = append(d.projects, strict.Text(n, "metadata", "name"))
+			if list := strict.Get(strict.Get(n, "spec"), "destinations"); list != nil {
 				for _, destination := range list.Content {
-					d.permitted = append(d.permitted, scalar(destination, "server"))
+					d.permitted = append(d.permitted, strict.Text(destination, "server"))
 				}
 			}
 			continue
@@ -153,27 +153,4 @@ func usesOf(doc *document) []use {
 		list = append(list, u)
 	}
 	return list
-}
-
-// child returns the value of a key, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func scalar(n *yaml.Node, keys ...string) string {
-	for _, key := range keys {
-		n = child(n, key)
-	}
-	if n == nil || n.Kind != yaml.ScalarNode {
-		return ""
-	}
-	return n.Value
 }

@@ -50,10 +50,10 @@ func (t target) environment(known []string) string {
 func registered(file string, n *yaml.Node) target {
 	t := target{at: strict.Position(file, n), labels: map[string]string{}, metadata: map[string]string{}}
 	data := func(key string) string {
-		if text := scalar(n, "stringData", key); text != "" {
+		if text := strict.Text(n, "stringData", key); text != "" {
 			return text
 		}
-		text, err := base64.StdEncoding.DecodeString(scalar(n, "data", key))
+		text, err := base64.StdEncoding.DecodeString(strict.Text(n, "data", key))
 		if err != nil {
 			return ""
 		}
@@ -61,7 +61,7 @@ func registered(file string, n *yaml.Node) target {
 	}
 	t.name, t.server = clusterName(data("name")), data("server")
 	if t.name == "" {
-		t.name = clusterName(scalar(n, "metadata", "name"))
+		t.name = clusterName(strict.Text(n, "metadata", "name"))
 	}
 	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
 		for key, value := range pairs(n, "metadata", field) {
@@ -77,7 +77,7 @@ func registered(file string, n *yaml.Node) target {
 // pairs returns the entries of a mapping of strings.
 func pairs(n *yaml.Node, keys ...string) map[string]string {
 	for _, key := range keys {
-		n = child(n, key)
+		n = strict.Get(n, key)
 	}
 	list := map[string]string{}
 	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {

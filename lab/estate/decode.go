@@ -217,10 +217,10 @@ func (r *reader) need(root *yaml.Node, paths ...string) {
 			continue
 		}
 		holder, keys := root, strings.Split(p, ".")
-		if inner := get(root, steps(keys[:len(keys)-1])...); inner != nil && inner.Line > 0 {
+		if inner := strict.Get(root, steps(keys[:len(keys)-1])...); inner != nil && inner.Line > 0 {
 			holder = inner
 		}
-		if inner := get(root, steps(keys)...); inner != nil && inner.Line > 0 {
+		if inner := strict.Get(root, steps(keys)...); inner != nil && inner.Line > 0 {
 			holder = inner // the key has no value
 		}
 		r.fail(holder, p+" is missing", "")

@@ -44,11 +44,11 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 	}
 	var walk func(n *yaml.Node)
 	walk = func(n *yaml.Node) {
-		if n.Kind == yaml.MappingNode && get(n, "repoURL") != nil {
-			check(get(n, "path"), "")
-			if files := get(n, "helm", "valueFiles"); files != nil {
+		if n.Kind == yaml.MappingNode && strict.Get(n, "repoURL") != nil {
+			check(strict.Get(n, "path"), "")
+			if files := strict.Get(n, "helm", "valueFiles"); files != nil {
 				for _, f := range files.Content {
-					check(f, text(n, "path"))
+					check(f, strict.Text(n, "path"))
 				}
 			}
 		}

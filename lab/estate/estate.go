@@ -236,7 +236,7 @@ func foreign(file string, data []byte) bool {
 	if len(problems) > 0 || len(docs) == 0 {
 		return false
 	}
-	is, kind := text(docs[0], "apiVersion"), text(docs[0], "kind")
+	is, kind := strict.Text(docs[0], "apiVersion"), strict.Text(docs[0], "kind")
 	group, _, _ := strings.Cut(is, "/")
 	near := strict.Closest(is, []string{APIVersion}) != "" || strict.Closest(kind, []string{"Cluster", "Environment"}) != ""
 	return strings.Contains(group, ".") || is != "" && group != "lab" && !near
@@ -303,13 +303,13 @@ func (l *loader) checkManifest(file string) (sets int) {
 		return 0 // not YAML until rendered
 	}
 	for _, doc := range l.documentsOf(file) {
-		if text(doc, "kind") != "ApplicationSet" { // paths of sets are checked in their Applications
+		if strict.Text(doc, "kind") != "ApplicationSet" { // paths of sets are checked in their Applications
 			l.problems = append(l.problems, escapes(file, doc)...)
 			continue
 		}
 		sets++
 		at := strict.Position(file, doc)
-		if !l.found[foundAt{at, "ApplicationSet", text(doc, "metadata", "name")}] {
+		if !l.found[foundAt{at, "ApplicationSet", strict.Text(doc, "metadata", "name")}] {
 			l.note(at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
 		}
 	}
@@ -348,14 +348,14 @@ func reads(s *appset.Set) []lab.Read {
 
 // set records the name of an ApplicationSet, which must be unique.
 func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
-	name := text(doc, "metadata", "name")
+	name := strict.Text(doc, "metadata", "name")
 	if name == "" {
 		l.at(strict.Position(file, doc), "metadata.name is missing", "")
 		return
 	}
 	for _, other := range append(l.estate.Addons, *addon) {
 		if slices.Contains(other.Sets, name) {
-			l.at(strict.Position(file, get(doc, "metadata", "name")), fmt.Sprintf("a second ApplicationSet %s", name), "the name is taken by "+other.File)
+			l.at(strict.Position(file, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second ApplicationSet %s", name), "the name is taken by "+other.File)
 		}
 	}
 	addon.Sets = append(addon.Sets, name)

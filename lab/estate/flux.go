@@ -14,6 +14,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/bridge"
 	"homelab/lab/fluxset"
+	"homelab/lab/strict"
 )
 
 // WithEngine overrides spec.engine of the hub.
@@ -66,11 +67,11 @@ func (l *loader) fluxAddons() {
 		for _, file := range files {
 			for _, doc := range l.documentsOf(file) {
 				at := lab.Position{File: file, Line: doc.Line, Column: doc.Column}
-				switch kind := text(doc, "kind"); {
+				switch kind := strict.Text(doc, "kind"); {
 				case kind == "HelmRelease":
 					release = at
 					l.fluxRelease(&a, file, doc)
-				case kind != "ConfigMap" && kind != "Secret" && !strings.Contains(text(doc, "apiVersion"), ".toolkit.fluxcd.io/") && !strings.HasPrefix(text(doc, "apiVersion"), "kustomize.config.k8s.io/"):
+				case kind != "ConfigMap" && kind != "Secret" && !strings.Contains(strict.Text(doc, "apiVersion"), ".toolkit.fluxcd.io/") && !strings.HasPrefix(strict.Text(doc, "apiVersion"), "kustomize.config.k8s.io/"):
 					other = at
 				}
 			}
@@ -87,7 +88,7 @@ func (l *loader) fluxAddons() {
 				l.note(lab.Position{File: file}, "version for unknown environment "+env, "")
 			}
 			for _, doc := range l.documentsOf(file) {
-				if n := get(doc, "spec", "chart", "spec", "version"); n != nil {
+				if n := strict.Get(doc, "spec", "chart", "spec", "version"); n != nil {
 					a.Versions[env], a.Positions["version."+env] = n.Value, lab.Position{File: file, Line: n.Line, Column: n.Column}
 				}
 			}
@@ -107,16 +108,16 @@ func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 	}
 	a.File = file
 	note("", doc)
-	a.Namespace = note("namespace", get(doc, "spec", "targetNamespace"))
-	chart := get(doc, "spec", "chart", "spec")
-	name := note("chart", get(chart, "chart"))
-	switch text(chart, "sourceRef", "kind") {
+	a.Namespace = note("namespace", strict.Get(doc, "spec", "targetNamespace"))
+	chart := strict.Get(doc, "spec", "chart", "spec")
+	name := note("chart", strict.Get(chart, "chart"))
+	switch strict.Text(chart, "sourceRef", "kind") {
 	case "GitRepository", "Bucket":
 		a.Path = path.Clean(name)
 		delete(a.Positions, "chart")
 	default:
 		a.Chart = name
-		if version := note("version", get(chart, "version")); version != "" {
+		if version := note("version", strict.Get(chart, "version")); version != "" {
 			a.Versions[""] = version
 		}
 	}

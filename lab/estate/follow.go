@@ -76,7 +76,7 @@ func (l *loader) rootTrees() []tree {
 	var trees []tree
 	for i, doc := range l.appliedRoot() {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
-		switch text(doc, "kind") {
+		switch strict.Text(doc, "kind") {
 		case "AppProject":
 			l.project(doc)
 		case "ApplicationSet":
@@ -240,7 +240,7 @@ func (l *loader) sync(t tree) []tree {
 func (l *loader) rootIsSynced() {
 	for _, doc := range l.rootDocs {
 		app, _ := appset.ParseApplication(lab.RootFile, doc)
-		if app == nil || text(doc, "kind") != "Application" {
+		if app == nil || strict.Text(doc, "kind") != "Application" {
 			continue
 		}
 		for _, source := range app.Spec.All() {
@@ -251,12 +251,12 @@ func (l *loader) rootIsSynced() {
 
 // addObject records an object of the hub, and returns the trees that it syncs.
 func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
-	kind := text(doc, "kind")
+	kind := strict.Text(doc, "kind")
 	if l.unwatched(file, doc) {
 		return nil
 	}
 	of := l.held[t.folder()]
-	if slices.Contains(rootKinds, kind) && strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") {
+	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") {
 		of.leading++
 	} else {
 		of.other++
@@ -307,7 +307,7 @@ type foundAt struct {
 
 // first records an object, and reports whether it is new.
 func (l *loader) first(file string, doc *yaml.Node) bool {
-	at := foundAt{strict.Position(file, doc), text(doc, "kind"), text(doc, "metadata", "name")}
+	at := foundAt{strict.Position(file, doc), strict.Text(doc, "kind"), strict.Text(doc, "metadata", "name")}
 	if l.found[at] {
 		return false
 	}
@@ -328,7 +328,7 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 		addon.File = file
 		addon.Positions[""] = strict.Position(file, doc)
 	}
-	if at := get(doc, "spec", "generators"); at != nil {
+	if at := strict.Get(doc, "spec", "generators"); at != nil {
 		addon.Positions["generators"] = strict.Position(file, at)
 	}
 	if s != nil && len(problems) == 0 {
@@ -339,7 +339,7 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 
 // addonOf returns the addon of a set, named by the label that its selector requires, else by its folder, else by itself.
 func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon {
-	name := text(doc, "metadata", "name")
+	name := strict.Text(doc, "metadata", "name")
 	if rest, ok := strings.CutPrefix(file, lab.AddonsDir+"/"); ok && strings.Contains(rest, "/") && !l.inChart(file) {
 		name, _, _ = strings.Cut(rest, "/")
 	}

@@ -114,10 +114,10 @@ type kindCheck struct {
 
 // fail reports a problem at a path below spec.kind, or its nearest existing parent.
 func (k *kindCheck) fail(message, cure string, path ...any) {
-	for len(path) > 0 && get(k.root, path...) == nil {
+	for len(path) > 0 && strict.Get(k.root, path...) == nil {
 		path = path[:len(path)-1]
 	}
-	k.reader.fail(get(k.root, path...), message, cure)
+	k.reader.fail(strict.Get(k.root, path...), message, cure)
 }
 
 func (k *kindCheck) run() {

@@ -25,7 +25,7 @@ type wave struct {
 
 func waveOf(t tree, file string, doc *yaml.Node) wave {
 	w := wave{at: strict.Position(file, doc), tree: t.folder()}
-	if n := get(doc, "metadata", "annotations", waveAnnotation); n != nil && t != (tree{}) {
+	if n := strict.Get(doc, "metadata", "annotations", waveAnnotation); n != nil && t != (tree{}) {
 		w.number, _ = strconv.Atoi(n.Value) // like Argo CD, 0 if not a number
 		w.at = strict.Position(file, n)
 	}

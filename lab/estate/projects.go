@@ -33,10 +33,10 @@ type project struct {
 // project records an AppProject of the hub.
 func (l *loader) project(doc *yaml.Node) {
 	p := &project{}
-	if spec := get(doc, "spec"); spec != nil && spec.Decode(p) != nil {
+	if spec := strict.Get(doc, "spec"); spec != nil && spec.Decode(p) != nil {
 		p = nil // left to the API server
 	}
-	l.projects[text(doc, "metadata", "name")] = p
+	l.projects[strict.Text(doc, "metadata", "name")] = p
 }
 
 // isMissing reports whether a project certainly does not exist.
@@ -134,12 +134,12 @@ func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string
 
 // unwatched reports and notes an object in a namespace that the engine does not watch.
 func (l *loader) unwatched(file string, doc *yaml.Node) bool {
-	kind, ns := text(doc, "kind"), text(doc, "metadata", "namespace")
-	if !slices.Contains(rootKinds, kind) || !strings.HasPrefix(text(doc, "apiVersion"), "argoproj.io/") || ns == "" || ns == NamespaceOf(l.estate) {
+	kind, ns := strict.Text(doc, "kind"), strict.Text(doc, "metadata", "namespace")
+	if !slices.Contains(rootKinds, kind) || !strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
 	}
 	if l.first(file, doc) {
-		l.note(strict.Position(file, get(doc, "metadata", "namespace")), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
+		l.note(strict.Position(file, strict.Get(doc, "metadata", "namespace")), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
 			"lab does not wait for its Applications")
 	}
 	return true

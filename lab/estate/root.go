@@ -30,9 +30,9 @@ func (l *loader) root() {
 		l.problems = append(l.problems, escapes(lab.RootFile, doc)...)
 		l.rootDocs = append(l.rootDocs, doc)
 		leads = l.rootDocument(doc) || leads
-		kind, name := text(doc, "kind"), text(doc, "metadata", "name")
+		kind, name := strict.Text(doc, "kind"), strict.Text(doc, "metadata", "name")
 		if first, twice := taken[kind+"/"+name]; twice && name != "" {
-			l.at(strict.Position(lab.RootFile, get(doc, "metadata", "name")), fmt.Sprintf("a second %s %s", kind, name), fmt.Sprintf("the name is taken in line %d", first.Line))
+			l.at(strict.Position(lab.RootFile, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second %s %s", kind, name), fmt.Sprintf("the name is taken in line %d", first.Line))
 			continue
 		}
 		taken[kind+"/"+name] = strict.Position(lab.RootFile, doc)
@@ -45,17 +45,17 @@ func (l *loader) root() {
 // rootDocument checks an object of the app of apps and reports whether it leads to others.
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
-	kind := text(doc, "kind")
-	if apiVersion := text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, "argoproj.io/") {
+	kind := strict.Text(doc, "kind")
+	if apiVersion := strict.Text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, "argoproj.io/") {
 		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
 		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, apiVersion), cure)
 		return false
 	}
-	if text(doc, "metadata", "name") == "" {
+	if strict.Text(doc, "metadata", "name") == "" {
 		l.at(at, "metadata.name is missing", "")
 	}
 	if kind == "Application" {
-		one, several := get(doc, "spec", "source"), get(doc, "spec", "sources")
+		one, several := strict.Get(doc, "spec", "source"), strict.Get(doc, "spec", "sources")
 		if (one == nil || one.Kind != yaml.MappingNode) && (several == nil || several.Kind != yaml.SequenceNode || len(several.Content) == 0) {
 			l.at(at, "spec.source is missing", "set spec.source or spec.sources to the folder that it syncs")
 		}
@@ -65,13 +65,13 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 
 func (l *loader) rootProjects() {
 	for _, doc := range l.rootDocs {
-		if text(doc, "kind") != "Application" {
+		if strict.Text(doc, "kind") != "Application" {
 			continue
 		}
-		if project := text(doc, "spec", "project"); l.isMissing(project) {
+		if project := strict.Text(doc, "spec", "project"); l.isMissing(project) {
 			l.addProblem(lab.Problem{
-				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")),
-				Message:  fmt.Sprintf("application %s: project %q does not exist", text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
+				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
+				Message:  fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
 			})
 		} else if app, _ := appset.ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project] != nil {
 			l.permitsRoot(doc, app)
@@ -91,7 +91,7 @@ func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
 		}
 		if why := l.forbidden(applied, l.estate.Hub().Name); why != "" {
 			l.addProblem(lab.Problem{
-				Position: strict.Position(lab.RootFile, get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
+				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
 				Cure: "give it a separate project in this file",
 			})
 		}
@@ -102,8 +102,8 @@ func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
 func (l *loader) rootNames() map[string]string {
 	names := map[string]string{}
 	for _, doc := range l.rootDocs {
-		if text(doc, "kind") == "Application" {
-			names[text(doc, "metadata", "name")] = lab.RootFile
+		if strict.Text(doc, "kind") == "Application" {
+			names[strict.Text(doc, "metadata", "name")] = lab.RootFile
 		}
 	}
 	return names
@@ -116,7 +116,7 @@ func (l *loader) isRoot(app plainApplication) bool {
 	}
 	for _, doc := range l.rootDocs {
 		root, _ := appset.ParseApplication(lab.RootFile, doc)
-		if root == nil || text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
+		if root == nil || strict.Text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
 			continue
 		}
 		syncs := func(a, b appset.Source) bool {
@@ -133,22 +133,22 @@ func (l *loader) appliedRoot() []*yaml.Node {
 	in := l.inputs()
 	estate, known := "", false
 	for _, doc := range l.rootDocs {
-		if text(doc, "kind") != "Application" || known {
+		if strict.Text(doc, "kind") != "Application" || known {
 			continue
 		}
-		sources := get(doc, "spec", "sources")
+		sources := strict.Get(doc, "spec", "sources")
 		if sources == nil {
-			sources = &yaml.Node{Content: []*yaml.Node{get(doc, "spec", "source")}}
+			sources = &yaml.Node{Content: []*yaml.Node{strict.Get(doc, "spec", "source")}}
 		}
 		for _, s := range sources.Content {
-			if _, mounted := in.Mounted(text(s, "repoURL")); !known && text(s, "chart") == "" && !mounted {
-				estate, known = lab.RepositoryKey(text(s, "repoURL")), true
+			if _, mounted := in.Mounted(strict.Text(s, "repoURL")); !known && strict.Text(s, "chart") == "" && !mounted {
+				estate, known = lab.RepositoryKey(strict.Text(s, "repoURL")), true
 			}
 		}
 	}
 	point := func(source *yaml.Node, revision string) {
-		address := get(source, "repoURL")
-		if address == nil || text(source, "chart") != "" || strings.Contains(address.Value, "{{") {
+		address := strict.Get(source, "repoURL")
+		if address == nil || strict.Text(source, "chart") != "" || strings.Contains(address.Value, "{{") {
 			return
 		}
 		r, mounted := in.Mounted(address.Value)
@@ -158,7 +158,7 @@ func (l *loader) appliedRoot() []*yaml.Node {
 		case known && lab.RepositoryKey(address.Value) == estate:
 			address.Value = in.RepoURL
 		}
-		if n := get(source, revision); n != nil && address.Value == in.RepoURL {
+		if n := strict.Get(source, revision); n != nil && address.Value == in.RepoURL {
 			n.Value = in.RepoRevision
 		}
 	}

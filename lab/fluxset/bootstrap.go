@@ -61,7 +61,7 @@ func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
 	}
 	return decoded(file, docs, func(doc *yaml.Node, spec map[string]any) {
 		if isKustomization(doc) {
-			spec["path"] = within(text(doc, "spec", "path"), hub, cluster)
+			spec["path"] = within(strict.Text(doc, "spec", "path"), hub, cluster)
 		}
 	})
 }
@@ -119,10 +119,10 @@ func sourceOf(fsys fs.FS, cluster string) string {
 	}
 	docs, _ := strict.Parse(root, data)
 	for _, doc := range docs {
-		name := text(doc, "spec", "sourceRef", "name")
-		if isKustomization(doc) && path.Clean(text(doc, "spec", "path")) == path.Join(lab.ClustersDir, cluster) &&
+		name := strict.Text(doc, "spec", "sourceRef", "name")
+		if isKustomization(doc) && path.Clean(strict.Text(doc, "spec", "path")) == path.Join(lab.ClustersDir, cluster) &&
 			slices.ContainsFunc(docs, func(n *yaml.Node) bool {
-				return text(n, "kind") == "GitRepository" && text(n, "metadata", "name") == name
+				return strict.Text(n, "kind") == "GitRepository" && strict.Text(n, "metadata", "name") == name
 			}) {
 			return name
 		}

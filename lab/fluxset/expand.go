@@ -182,18 +182,18 @@ func (x *expander) fail(at lab.Position, message, cure string) {
 }
 
 func isKustomization(n *yaml.Node) bool {
-	return text(n, "kind") == "Kustomization" && strings.HasPrefix(text(n, "apiVersion"), "kustomize.toolkit.fluxcd.io/")
+	return strict.Text(n, "kind") == "Kustomization" && strings.HasPrefix(strict.Text(n, "apiVersion"), "kustomize.toolkit.fluxcd.io/")
 }
 
 func key(n *yaml.Node) string {
-	return text(n, "metadata", "namespace") + "/" + text(n, "metadata", "name")
+	return strict.Text(n, "metadata", "namespace") + "/" + strict.Text(n, "metadata", "name")
 }
 
 // follow builds a Kustomization and then those in it. Faults of a mounted repository are left out, not reported: it is not
 // ours to fix.
 func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
-	app := &Application{Namespace: text(doc.Node, "metadata", "namespace"), Name: text(doc.Node, "metadata", "name"), At: at}
+	app := &Application{Namespace: strict.Text(doc.Node, "metadata", "namespace"), Name: strict.Text(doc.Node, "metadata", "name"), At: at}
 	app.Cluster, _ = lab.FluxApplicationOf(x.Home, app.Namespace, app.Name)
 	if parent != nil {
 		app.Parent, app.mounted = parent.Key(), parent.mounted
@@ -211,12 +211,12 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return nil
 	}
 	var spec map[string]any
-	if n := get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
+	if n := strict.Get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
 		return fail(at, "spec is missing")
 	}
 	x.conditions(app, doc.Node)
-	ref := get(doc.Node, "spec", "sourceRef")
-	source := text(ref, "kind") + " " + cmp.Or(text(ref, "namespace"), app.Namespace) + "/" + text(ref, "name")
+	ref := strict.Get(doc.Node, "spec", "sourceRef")
+	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
 	app.source = source
 	from, err := x.treeOf(source)
 	var absent *Absent
@@ -237,8 +237,8 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		x.leaveOutRemote(app, doc.Node)
 		x.leaveOutIncluding(app)
 	}
-	app.Path = from.place(text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: from.FS, Path: text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
+	app.Path = from.place(strict.Text(doc.Node, "spec", "path"))
+	k := render.Kustomization{FS: from.FS, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {
@@ -269,7 +269,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	for _, o := range objects {
 		x.bridged(app.Name, app.Cluster, o)
 		switch {
-		case text(o.Node, "kind") == "HelmRelease":
+		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			x.valuesFrom(app, o)
 			if app.mounted {
@@ -291,25 +291,25 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 }
 
 func (x *expander) release(o render.Document) Release {
-	namespace := text(o.Node, "metadata", "namespace")
+	namespace := strict.Text(o.Node, "metadata", "namespace")
 	r := Release{
-		Name: text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(text(o.Node, "spec", "targetNamespace"), namespace),
-		At: lab.Position{File: o.File, Line: o.Line}, Suspended: text(o.Node, "spec", "suspend") == "true",
+		Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
+		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
 	}
-	ref := get(o.Node, "spec", "chartRef")
+	ref := strict.Get(o.Node, "spec", "chartRef")
 	source := func() (kind, name string) {
-		return text(ref, "kind"), cmp.Or(text(ref, "namespace"), namespace) + "/" + text(ref, "name")
+		return strict.Text(ref, "kind"), cmp.Or(strict.Text(ref, "namespace"), namespace) + "/" + strict.Text(ref, "name")
 	}
-	chart := get(o.Node, "spec", "chart", "spec")
+	chart := strict.Get(o.Node, "spec", "chart", "spec")
 	if kind, name := source(); chart == nil && kind == "HelmChart" {
 		r.Source = kind + " " + name
 		if of := x.of[r.Source]; of != nil {
-			namespace, chart = text(of, "metadata", "namespace"), get(of, "spec")
+			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
 		}
 	}
 	if chart != nil {
-		ref = get(chart, "sourceRef")
-		r.Chart, r.Version = text(chart, "chart"), text(chart, "version")
+		ref = strict.Get(chart, "sourceRef")
+		r.Chart, r.Version = strict.Text(chart, "chart"), strict.Text(chart, "version")
 	}
 	kind, name := source()
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
@@ -329,31 +329,6 @@ func (x *expander) release(o render.Document) Release {
 		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
 	}
 	return r
-}
-
-// get returns the value at a path of keys, or nil.
-func get(n *yaml.Node, keys ...string) *yaml.Node {
-	for _, k := range keys {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return nil
-		}
-		var next *yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == k {
-				next = n.Content[i+1]
-			}
-		}
-		n = next
-	}
-	return n
-}
-
-// text returns the scalar at a path, or "".
-func text(n *yaml.Node, keys ...string) string {
-	if n = get(n, keys...); n == nil || n.Kind != yaml.ScalarNode {
-		return ""
-	}
-	return n.Value
 }
 
 func lineOf(n *yaml.Node) int {

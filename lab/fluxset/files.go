@@ -150,8 +150,8 @@ func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 			return false, false, problems
 		}
 		for _, doc := range docs {
-			if text(doc, "kind") == "HelmRelease" {
-				found, kept = true, kept || text(doc, "metadata", "annotations", lab.FluxPrune) == "disabled"
+			if strict.Text(doc, "kind") == "HelmRelease" {
+				found, kept = true, kept || strict.Text(doc, "metadata", "annotations", lab.FluxPrune) == "disabled"
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 const shop = `apiVersion: helm.toolkit.fluxcd.io/v2
@@ -170,7 +171,7 @@ func TestExpand(t *testing.T) {
 			line += " " + r.Chart + " " + r.Version + " " + r.TargetNamespace + " " + r.Source
 		}
 		for _, o := range a.Objects {
-			if region := text(o.Node, "spec", "values", "region"); region != "" {
+			if region := strict.Text(o.Node, "spec", "values", "region"); region != "" {
 				line += " " + region
 			}
 		}

@@ -18,13 +18,14 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 const externalArtifact = "ExternalArtifact"
 
 // IsGenerator reports whether source-watcher generates ExternalArtifacts from an object: https://fluxcd.io/flux/components/source/artifactgenerators/
 func IsGenerator(n *yaml.Node) bool {
-	return text(n, "kind") == "ArtifactGenerator" && strings.HasPrefix(text(n, "apiVersion"), "source.extensions.fluxcd.io/")
+	return strict.Text(n, "kind") == "ArtifactGenerator" && strings.HasPrefix(strict.Text(n, "apiVersion"), "source.extensions.fluxcd.io/")
 }
 
 // tree holds the files of a source and their origins.
@@ -101,7 +102,7 @@ func (x *expander) generated(source, name string, depth int) (tree, error) {
 		return tree{}, err
 	}
 	if !slices.Contains(x.Extra, lab.FluxSourceWatcher) {
-		return tree{}, fmt.Errorf("ArtifactGenerator %s needs source-watcher, which is not installed: spec.engine.componentsExtra of the hub", text(o.of, "metadata", "name"))
+		return tree{}, fmt.Errorf("ArtifactGenerator %s needs source-watcher, which is not installed: spec.engine.componentsExtra of the hub", strict.Text(o.of, "metadata", "name"))
 	}
 	files := fstest.MapFS{}
 	t := tree{FS: files, origins: map[string]string{}}
@@ -158,27 +159,27 @@ func (x *expander) outputOf(name string, depth int) (output, error) {
 	namespace, name, _ := strings.Cut(name, "/")
 	failed := errNoSource
 	for _, g := range x.generators {
-		if text(g, "metadata", "namespace") != namespace {
+		if strict.Text(g, "metadata", "namespace") != namespace {
 			continue
 		}
 		o := output{of: g, alias: map[string]string{}}
-		for _, s := range items(get(g, "spec", "sources")) {
-			o.alias[text(s, "alias")] = text(s, "kind") + " " + cmp.Or(text(s, "namespace"), namespace) + "/" + text(s, "name")
+		for _, s := range items(strict.Get(g, "spec", "sources")) {
+			o.alias[strict.Text(s, "alias")] = strict.Text(s, "kind") + " " + cmp.Or(strict.Text(s, "namespace"), namespace) + "/" + strict.Text(s, "name")
 		}
 		captures := []map[string]string{nil}
-		if pattern := text(g, "spec", "pathPattern"); pattern != "" {
+		if pattern := strict.Text(g, "spec", "pathPattern"); pattern != "" {
 			var err error
 			if captures, err = x.captured(o, pattern, depth); err != nil {
 				failed = err
 				continue
 			}
 		}
-		for _, a := range items(get(g, "spec", "artifacts")) {
-			i := slices.IndexFunc(captures, func(c map[string]string) bool { return rendered(text(a, "name"), c, strings.ToLower) == name })
+		for _, a := range items(strict.Get(g, "spec", "artifacts")) {
+			i := slices.IndexFunc(captures, func(c map[string]string) bool { return rendered(strict.Text(a, "name"), c, strings.ToLower) == name })
 			if i < 0 {
 				continue
 			}
-			for _, c := range items(get(a, "copy")) {
+			for _, c := range items(strict.Get(a, "copy")) {
 				rule, err := ruleOf(c, captures[i])
 				if err != nil {
 					return o, err
@@ -242,8 +243,8 @@ func rendered(s string, captures map[string]string, change func(string) string) 
 
 func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
 	asIs := func(s string) string { return s }
-	from, to := rendered(text(n, "from"), captures, asIs), rendered(text(n, "to"), captures, asIs)
-	c := copying{into: strings.HasSuffix(to, "/"), strategy: text(n, "strategy")}
+	from, to := rendered(strict.Text(n, "from"), captures, asIs), rendered(strict.Text(n, "to"), captures, asIs)
+	c := copying{into: strings.HasSuffix(to, "/"), strategy: strict.Text(n, "strategy")}
 	var ok bool
 	if c.alias, c.from, ok = strings.Cut(strings.TrimPrefix(from, "@"), "/"); !ok || !strings.HasPrefix(from, "@") {
 		return c, fmt.Errorf("cannot copy from %q: not @SOURCE/PATH", from)
@@ -255,7 +256,7 @@ func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
 		return c, fmt.Errorf("strategy Extract is not supported: %s", from)
 	}
 	c.to = path.Clean(c.to)
-	for _, e := range items(get(n, "exclude")) {
+	for _, e := range items(strict.Get(n, "exclude")) {
 		c.exclude = append(c.exclude, e.Value)
 	}
 	return c, nil

@@ -118,7 +118,7 @@ func TestExpandGenerated(t *testing.T) {
 			got[a.Name] = "elsewhere: " + a.Elsewhere
 		}
 		for _, o := range a.Objects {
-			objects[a.Name] += text(o.Node, "metadata", "name") + " of " + o.File + " in " + a.Path
+			objects[a.Name] += strict.Text(o.Node, "metadata", "name") + " of " + o.File + " in " + a.Path
 		}
 	}
 	want := map[string]string{

@@ -57,15 +57,15 @@ func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 	values.Options = asIs
 	k.Generator = []configMap{values, bridge}
 	for _, d := range documentsOf(fsys, addon) {
-		if text(d.node, "kind") != "HelmRelease" {
+		if strict.Text(d.node, "kind") != "HelmRelease" {
 			continue
 		}
 		layer := fmt.Sprintf("{kind: ConfigMap, name: %q, valuesKey: %s}", bridge.Name, bridgeKey)
 		op := "- op: add\n  path: /spec/valuesFrom/-\n  value: " + layer + "\n"
-		if get(d.node, "spec", "valuesFrom") == nil {
+		if strict.Get(d.node, "spec", "valuesFrom") == nil {
 			op = "- op: add\n  path: /spec/valuesFrom\n  value: [" + layer + "]\n"
 		}
-		k.Patches = append(k.Patches, patch{Target: map[string]string{"kind": "HelmRelease", "name": text(d.node, "metadata", "name")}, Patch: op})
+		k.Patches = append(k.Patches, patch{Target: map[string]string{"kind": "HelmRelease", "name": strict.Text(d.node, "metadata", "name")}, Patch: op})
 	}
 }
 
@@ -73,10 +73,10 @@ func bridgeName(addon string) string { return addon + "-bridge-" }
 
 // bridged checks an addon's bridge layer after substitution.
 func (x *expander) bridged(addon, cluster string, o render.Document) {
-	if text(o.Node, "kind") != "ConfigMap" || !strings.HasPrefix(text(o.Node, "metadata", "name"), bridgeName(addon)) || !exists(x.FS, BridgeFile(addon)) {
+	if strict.Text(o.Node, "kind") != "ConfigMap" || !strings.HasPrefix(strict.Text(o.Node, "metadata", "name"), bridgeName(addon)) || !exists(x.FS, BridgeFile(addon)) {
 		return
 	}
-	for _, p := range checkLayer(BridgeFile(addon), []byte(text(o.Node, "data", bridgeKey))) {
+	for _, p := range checkLayer(BridgeFile(addon), []byte(strict.Text(o.Node, "data", bridgeKey))) {
 		p.Message += ", with the variables of cluster " + cluster
 		x.Problems = append(x.Problems, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 const shopBridge = "# what only the infrastructure knows\nregion: \"${region}\"\nzone: ${region}a\n"
@@ -41,20 +42,20 @@ func TestBridgeLayer(t *testing.T) {
 					}
 					last, layer := "", ""
 					for _, o := range a.Objects {
-						name := text(o.Node, "metadata", "name")
+						name := strict.Text(o.Node, "metadata", "name")
 						switch {
-						case text(o.Node, "kind") == "HelmRelease":
-							from := get(o.Node, "spec", "valuesFrom").Content
-							last = text(from[len(from)-1], "name")
-							if key := text(from[len(from)-1], "valuesKey"); key != "bridge.yaml" {
+						case strict.Text(o.Node, "kind") == "HelmRelease":
+							from := strict.Get(o.Node, "spec", "valuesFrom").Content
+							last = strict.Text(from[len(from)-1], "name")
+							if key := strict.Text(from[len(from)-1], "valuesKey"); key != "bridge.yaml" {
 								t.Errorf("the last layer is %s", key)
 							}
 						case strings.HasPrefix(name, "shop-bridge-"):
 							layer = name
-							if want := strings.ReplaceAll(shopBridge, "${region}", a.Namespace); text(o.Node, "data", "bridge.yaml") != want || text(o.Node, "immutable") != "true" {
-								t.Errorf("%q, immutable %s", text(o.Node, "data", "bridge.yaml"), text(o.Node, "immutable"))
+							if want := strings.ReplaceAll(shopBridge, "${region}", a.Namespace); strict.Text(o.Node, "data", "bridge.yaml") != want || strict.Text(o.Node, "immutable") != "true" {
+								t.Errorf("%q, immutable %s", strict.Text(o.Node, "data", "bridge.yaml"), strict.Text(o.Node, "immutable"))
 							}
-						case strings.HasPrefix(name, "shop-values-") && text(o.Node, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/substitute") != "disabled":
+						case strings.HasPrefix(name, "shop-values-") && strict.Text(o.Node, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/substitute") != "disabled":
 							t.Error("variables substituted in other layers")
 						}
 					}

@@ -15,32 +15,33 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // engines are the charts that install Flux or an operator for it.
 var engines = []string{"flux2", "flux-operator", "flux-instance"}
 
 func isImage(n *yaml.Node) bool {
-	return strings.HasPrefix(text(n, "apiVersion"), "image.toolkit.fluxcd.io/")
+	return strings.HasPrefix(strict.Text(n, "apiVersion"), "image.toolkit.fluxcd.io/")
 }
 
 // imageController returns Flux's controller for an object of image automation.
 func imageController(n *yaml.Node) string {
-	if text(n, "kind") == "ImageUpdateAutomation" {
+	if strict.Text(n, "kind") == "ImageUpdateAutomation" {
 		return lab.FluxImageAutomation
 	}
 	return lab.FluxImageReflector
 }
 
 func isOperator(n *yaml.Node) bool {
-	return strings.HasPrefix(text(n, "apiVersion"), "fluxcd.controlplane.io/")
+	return strings.HasPrefix(strict.Text(n, "apiVersion"), "fluxcd.controlplane.io/")
 }
 
 // Encrypted reports whether an object, or a value from a generator's file, is encrypted with SOPS.
-func Encrypted(n *yaml.Node) bool { return get(n, "sops") != nil || fromFiles(n) }
+func Encrypted(n *yaml.Node) bool { return strict.Get(n, "sops") != nil || fromFiles(n) }
 
 func fromFiles(n *yaml.Node) bool {
-	if kind := text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
+	if kind := strict.Text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
 		return false
 	}
 	for _, value := range dataOf(n) {
@@ -53,7 +54,7 @@ func fromFiles(n *yaml.Node) bool {
 
 // served returns the apiVersion that Flux serves instead of an object's, or "".
 func served(n *yaml.Node) string {
-	group, version, of := strings.Cut(text(n, "apiVersion"), "/")
+	group, version, of := strings.Cut(strict.Text(n, "apiVersion"), "/")
 	if !of {
 		return ""
 	}
@@ -66,7 +67,7 @@ func served(n *yaml.Node) string {
 	case sourcev1.GroupVersion.Group:
 		is = sourcev1.GroupVersion.Version
 	case notificationv1.GroupVersion.Group:
-		if is = notificationv1beta3.GroupVersion.Version; text(n, "kind") == notificationv1.ReceiverKind {
+		if is = notificationv1beta3.GroupVersion.Version; strict.Text(n, "kind") == notificationv1.ReceiverKind {
 			is = notificationv1.GroupVersion.Version
 		}
 	}
@@ -84,7 +85,7 @@ var removedFields = map[string][]string{
 // healthCheckPatch returns the patch that updates the APIs in a Kustomization's health checks.
 func healthCheckPatch(n *yaml.Node) string {
 	patch := ""
-	if checks := get(n, "spec", "healthChecks"); isKustomization(n) && checks != nil {
+	if checks := strict.Get(n, "spec", "healthChecks"); isKustomization(n) && checks != nil {
 		for i, check := range checks.Content {
 			if is := served(check); is != "" {
 				patch += fmt.Sprintf("- op: replace\n  path: /spec/healthChecks/%d/apiVersion\n  value: %s\n", i, is)
@@ -129,15 +130,15 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 	var patches []Patch
 	versions := map[string]bool{}
 	target := func(o render.Document) map[string]string {
-		is := map[string]string{"kind": text(o.Node, "kind"), "name": Name(o.Node)}
+		is := map[string]string{"kind": strict.Text(o.Node, "kind"), "name": Name(o.Node)}
 		same := func(other render.Document) bool {
-			return text(other.Node, "kind") == is["kind"] && Name(other.Node) == is["name"] && text(other.Node, "metadata", "namespace") != text(o.Node, "metadata", "namespace")
+			return strict.Text(other.Node, "kind") == is["kind"] && Name(other.Node) == is["name"] && strict.Text(other.Node, "metadata", "namespace") != strict.Text(o.Node, "metadata", "namespace")
 		}
-		if in := text(o.Node, "metadata", "namespace"); in != "" && slices.ContainsFunc(app.Objects, same) {
+		if in := strict.Text(o.Node, "metadata", "namespace"); in != "" && slices.ContainsFunc(app.Objects, same) {
 			is["namespace"] = in
 		}
-		if is["name"] != text(o.Node, "metadata", "name") {
-			is["name"] += "|" + text(o.Node, "metadata", "name")
+		if is["name"] != strict.Text(o.Node, "metadata", "name") {
+			is["name"] += "|" + strict.Text(o.Node, "metadata", "name")
 		}
 		return is
 	}
@@ -149,7 +150,7 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 		add(o, target(o), Deleted, why)
 	}
 	for _, o := range app.Objects {
-		release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == text(o.Node, "metadata", "name") })
+		release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(o.Node, "metadata", "name") })
 		switch {
 		case Encrypted(o.Node):
 			leave(o, "encrypted")
@@ -157,14 +158,14 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 			leave(o, "of image automation")
 		case isOperator(o.Node):
 			leave(o, "of Flux Operator")
-		case text(o.Node, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
+		case strict.Text(o.Node, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 			leave(o, "another engine")
 		case served(o.Node) != "" || healthCheckPatch(o.Node) != "":
-			group, version, _ := strings.Cut(text(o.Node, "apiVersion"), "/")
-			kind := text(o.Node, "kind")
+			group, version, _ := strings.Cut(strict.Text(o.Node, "apiVersion"), "/")
+			kind := strict.Text(o.Node, "kind")
 			patch := healthCheckPatch(o.Node)
 			for _, field := range removedFields[kind] {
-				if get(o.Node, "spec", field) != nil {
+				if strict.Get(o.Node, "spec", field) != nil {
 					patch += "- op: remove\n  path: /spec/" + field + "\n"
 				}
 			}
@@ -220,8 +221,8 @@ var hashed = regexp.MustCompile(`-[a-z0-9]{10}$`)
 
 // Name returns the name of an object in patches: without the digest of a generated object.
 func Name(n *yaml.Node) string {
-	name := text(n, "metadata", "name")
-	if get(n, "sops") == nil && fromFiles(n) {
+	name := strict.Text(n, "metadata", "name")
+	if strict.Get(n, "sops") == nil && fromFiles(n) {
 		name = hashed.ReplaceAllString(name, "")
 	}
 	return name

@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
 )
 
 const unwanted = `apiVersion: image.toolkit.fluxcd.io/v1
@@ -94,13 +96,13 @@ func TestMend(t *testing.T) {
 		}
 	}
 	var kinds []string
-	if checks := get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); text(checks.Content[0], "apiVersion") != "v1" || text(checks.Content[1], "apiVersion") != "helm.toolkit.fluxcd.io/v2" {
+	if checks := strict.Get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); strict.Text(checks.Content[0], "apiVersion") != "v1" || strict.Text(checks.Content[1], "apiVersion") != "helm.toolkit.fluxcd.io/v2" {
 		t.Error("health checks of an old API")
 	}
 	for _, a := range x.Applications {
 		for _, o := range a.Objects {
 			kinds = append(kinds, a.Name+" "+o.Node.Content[1].Value+" "+key(o.Node))
-			if get(o.Node, "spec", "validation") != nil || get(o.Node, "spec", "gitImplementation") != nil || a.Name == "apps" && get(o.Node, "spec", "decryption") != nil {
+			if strict.Get(o.Node, "spec", "validation") != nil || strict.Get(o.Node, "spec", "gitImplementation") != nil || a.Name == "apps" && strict.Get(o.Node, "spec", "decryption") != nil {
 				t.Errorf("%s has a removed field", key(o.Node))
 			}
 		}
@@ -181,7 +183,7 @@ func TestOrigins(t *testing.T) {
 			is = a.Elsewhere
 		}
 		for _, o := range a.Objects {
-			is += " " + text(o.Node, "metadata", "name")
+			is += " " + strict.Text(o.Node, "metadata", "name")
 		}
 		got[a.Name] = strings.TrimSpace(is)
 	}

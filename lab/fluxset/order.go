@@ -42,8 +42,8 @@ func ReadOrder(fsys fs.FS) (Order, lab.Problems) {
 	addons := slices.Sorted(maps.Keys(r.docs))
 	for _, addon := range addons {
 		for _, d := range r.docs[addon] {
-			if text(d.node, "kind") == "HelmRelease" {
-				r.releases[text(d.node, "metadata", "name")] = addon
+			if strict.Text(d.node, "kind") == "HelmRelease" {
+				r.releases[strict.Text(d.node, "metadata", "name")] = addon
 			}
 		}
 	}
@@ -99,14 +99,14 @@ func (r *orderReader) add(addon string, n Need) {
 
 // dependsOn reads spec.dependsOn of a HelmRelease. Releases in other namespaces are not addons of the cluster.
 func (r *orderReader) dependsOn(addon string, d document) {
-	list := get(d.node, "spec", "dependsOn")
-	if text(d.node, "kind") != "HelmRelease" || list == nil || list.Kind != yaml.SequenceNode {
+	list := strict.Get(d.node, "spec", "dependsOn")
+	if strict.Text(d.node, "kind") != "HelmRelease" || list == nil || list.Kind != yaml.SequenceNode {
 		return
 	}
-	own := text(d.node, "metadata", "name")
+	own := strict.Text(d.node, "metadata", "name")
 	for _, entry := range list.Content {
-		at, name := strict.Position(d.file, entry), text(entry, "name")
-		if name == "" || text(entry, "namespace") != "" {
+		at, name := strict.Position(d.file, entry), strict.Text(entry, "name")
+		if name == "" || strict.Text(entry, "namespace") != "" {
 			continue
 		}
 		of, known := r.releases[name]
@@ -125,7 +125,7 @@ func (r *orderReader) dependsOn(addon string, d document) {
 }
 
 func (r *orderReader) annotated(addon string, d document, key string, optional bool) {
-	n := get(d.node, "metadata", "annotations", key)
+	n := strict.Get(d.node, "metadata", "annotations", key)
 	if n == nil {
 		return
 	}

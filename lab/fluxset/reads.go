@@ -12,23 +12,24 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = get(n, "spec", "patches") != nil, get(n, "spec", "decryption") != nil
-	checks := get(n, "spec", "healthChecks")
-	app.Waits = text(n, "spec", "wait") == "true" || checks != nil && len(checks.Content) > 0
-	if list := get(n, "spec", "dependsOn"); list != nil {
+	app.patched, app.decrypt = strict.Get(n, "spec", "patches") != nil, strict.Get(n, "spec", "decryption") != nil
+	checks := strict.Get(n, "spec", "healthChecks")
+	app.Waits = strict.Text(n, "spec", "wait") == "true" || checks != nil && len(checks.Content) > 0
+	if list := strict.Get(n, "spec", "dependsOn"); list != nil {
 		for _, on := range list.Content {
-			app.DependsOn = append(app.DependsOn, cmp.Or(text(on, "namespace"), app.Namespace)+"/"+text(on, "name"))
+			app.DependsOn = append(app.DependsOn, cmp.Or(strict.Text(on, "namespace"), app.Namespace)+"/"+strict.Text(on, "name"))
 		}
 	}
-	if text(n, "spec", "suspend") == "true" {
+	if strict.Text(n, "spec", "suspend") == "true" {
 		app.LeftOut = "suspended: spec.suspend"
 	}
-	if ref := get(n, "spec", "decryption", "secretRef"); ref != nil {
-		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
+	if ref := strict.Get(n, "spec", "decryption", "secretRef"); ref != nil {
+		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: strict.Text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
 	}
 }
 
@@ -48,15 +49,15 @@ func (x *expander) dataOf(r Read) map[string]string {
 
 // variables returns the variables of a Kustomization, or nil without substitution.
 func (x *expander) variables(app *Application, doc render.Document) map[string]string {
-	post := get(doc.Node, "spec", "postBuild")
+	post := strict.Get(doc.Node, "spec", "postBuild")
 	if post == nil {
 		return nil
 	}
 	vars := map[string]string{}
-	if from := get(post, "substituteFrom"); from != nil {
+	if from := strict.Get(post, "substituteFrom"); from != nil {
 		for _, ref := range from.Content {
 			r := x.lookUp(Read{
-				Kind: text(ref, "kind"), Namespace: app.Namespace, Name: text(ref, "name"), Optional: text(ref, "optional") == "true",
+				Kind: strict.Text(ref, "kind"), Namespace: app.Namespace, Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true",
 				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
 			if x.Assumed != nil && !r.Known {
@@ -66,7 +67,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 			app.Reads = append(app.Reads, r)
 		}
 	}
-	if inline := get(post, "substitute"); inline != nil {
+	if inline := strict.Get(post, "substitute"); inline != nil {
 		for i := 0; i+1 < len(inline.Content); i += 2 {
 			vars[inline.Content[i].Value] = inline.Content[i+1].Value
 		}
@@ -76,15 +77,15 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 
 // valuesFrom records the ConfigMaps and Secrets that a release reads.
 func (x *expander) valuesFrom(app *Application, o render.Document) {
-	list := get(o.Node, "spec", "valuesFrom")
+	list := strict.Get(o.Node, "spec", "valuesFrom")
 	if list == nil {
 		return
 	}
 	for _, ref := range list.Content {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 		r := x.lookUp(Read{
-			Kind: text(ref, "kind"), Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), Optional: text(ref, "optional") == "true", At: at,
-			Keys: []ReadKey{{Name: cmp.Or(text(ref, "valuesKey"), "values.yaml"), At: at, Text: text(ref, "targetPath") == ""}},
+			Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true", At: at,
+			Keys: []ReadKey{{Name: cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml"), At: at, Text: strict.Text(ref, "targetPath") == ""}},
 		})
 		app.Reads = append(app.Reads, r)
 	}
@@ -93,8 +94,8 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 // applied records the data of applied objects, and leaves out applications with objects that cannot work here.
 func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
-		kind := text(o.Node, "kind")
-		of := kind + " " + text(o.Node, "metadata", "name")
+		kind := strict.Text(o.Node, "kind")
+		of := kind + " " + strict.Text(o.Node, "metadata", "name")
 		switch {
 		case Encrypted(o.Node):
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and its key is missing")
@@ -108,11 +109,11 @@ func (x *expander) applied(app *Application) {
 			x.outdated(app, o, of)
 		case kind == "ConfigMap" || kind == "Secret":
 			x.data[kind+" "+key(o.Node)] = dataOf(o.Node)
-		case kind == "Receiver" && strings.HasPrefix(text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
-			if ref := get(o.Node, "spec", "secretRef"); ref != nil {
+		case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
+			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 				app.Reads = append(app.Reads, x.lookUp(Read{
-					Kind: "Secret", Namespace: text(o.Node, "metadata", "namespace"), Name: text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
+					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
 				}))
 			}
 		}
@@ -122,14 +123,14 @@ func (x *expander) applied(app *Application) {
 func dataOf(n *yaml.Node) map[string]string {
 	data := map[string]string{}
 	each := func(field string, value func(string) string) {
-		if of := get(n, field); of != nil && of.Kind == yaml.MappingNode {
+		if of := strict.Get(n, field); of != nil && of.Kind == yaml.MappingNode {
 			for i := 0; i+1 < len(of.Content); i += 2 {
 				data[of.Content[i].Value] = value(of.Content[i+1].Value)
 			}
 		}
 	}
 	plain := func(s string) string { return s }
-	if text(n, "kind") == "ConfigMap" {
+	if strict.Text(n, "kind") == "ConfigMap" {
 		each("data", plain)
 		return data
 	}
@@ -179,16 +180,16 @@ func (x *expander) leaveOut() {
 func (a Application) Images() []string {
 	var list []string
 	for _, o := range a.Objects {
-		spec := get(o.Node, "spec")
-		for _, keys := range [][]string{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
-			pod := get(spec, keys...)
+		spec := strict.Get(o.Node, "spec")
+		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
+			pod := strict.Get(spec, keys...)
 			for _, of := range []string{"initContainers", "containers"} {
-				containers := get(pod, of)
+				containers := strict.Get(pod, of)
 				if containers == nil || containers.Kind != yaml.SequenceNode {
 					continue
 				}
 				for _, c := range containers.Content {
-					if ref := text(c, "image"); ref != "" && !slices.Contains(list, ref) {
+					if ref := strict.Text(c, "image"); ref != "" && !slices.Contains(list, ref) {
 						list = append(list, ref)
 					}
 				}

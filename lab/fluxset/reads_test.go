@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"homelab/lab/strict"
 )
 
 const foreignRoot = `apiVersion: source.toolkit.fluxcd.io/v1
@@ -83,8 +85,8 @@ spec:
 	}
 	for _, a := range x.Applications {
 		for _, o := range a.Objects {
-			if text(o.Node, "metadata", "name") == "a" && (text(o.Node, "data", "domain") != "example.com" || text(o.Node, "data", "zone") != "eu") {
-				t.Errorf("%s: %s, %s", a.Name, text(o.Node, "data", "domain"), text(o.Node, "data", "zone"))
+			if strict.Text(o.Node, "metadata", "name") == "a" && (strict.Text(o.Node, "data", "domain") != "example.com" || strict.Text(o.Node, "data", "zone") != "eu") {
+				t.Errorf("%s: %s, %s", a.Name, strict.Text(o.Node, "data", "domain"), strict.Text(o.Node, "data", "zone"))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // origins holds the applied sources, by "KIND NAMESPACE/NAME".
@@ -29,10 +30,10 @@ type origins struct {
 // sources records sources and their addresses. A HelmChart has none.
 func (x *expander) sources(objects []render.Document) {
 	for _, o := range objects {
-		if !strings.HasPrefix(text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") && !IsGenerator(o.Node) {
+		if !strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "source.toolkit.fluxcd.io/") && !IsGenerator(o.Node) {
 			continue
 		}
-		of := text(o.Node, "kind") + " " + key(o.Node)
+		of := strict.Text(o.Node, "kind") + " " + key(o.Node)
 		if x.of[of] != nil {
 			continue // the root's own, not the copy in Git
 		}
@@ -40,22 +41,22 @@ func (x *expander) sources(objects []render.Document) {
 		if IsGenerator(o.Node) {
 			x.generators = append(x.generators, o.Node)
 		}
-		if url := text(o.Node, "spec", "url"); url != "" {
+		if url := strict.Text(o.Node, "spec", "url"); url != "" {
 			x.Sources[of] = url
-		} else if endpoint := text(o.Node, "spec", "endpoint"); endpoint != "" {
-			x.Sources[of] = "https://" + endpoint + "/" + text(o.Node, "spec", "bucketName")
+		} else if endpoint := strict.Text(o.Node, "spec", "endpoint"); endpoint != "" {
+			x.Sources[of] = "https://" + endpoint + "/" + strict.Text(o.Node, "spec", "bucketName")
 		}
 	}
 }
 
 // revision returns the revision of a source, by default Flux's for a GitRepository.
 func (x *expander) revision(source string) string {
-	ref := get(x.of[source], "spec", "ref")
-	versions := text(ref, "semver")
+	ref := strict.Get(x.of[source], "spec", "ref")
+	versions := strict.Text(ref, "semver")
 	if _, err := semver.NewVersion(versions); err == nil { // the tag may be "v1.2.0"
 		versions = "=" + versions
 	}
-	revision := cmp.Or(text(ref, "commit"), text(ref, "name"), versions, text(ref, "tag"), text(ref, "branch"))
+	revision := cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
 	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
 		return "master"
 	}
@@ -91,7 +92,7 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 		patterns = append(patterns, parsed(strings.Split(string(data), "\n"), domain)...)
 		return nil
 	})
-	patterns = append(patterns, parsed(strings.Split(text(x.of[source], "spec", "ignore"), "\n"), nil)...)
+	patterns = append(patterns, parsed(strings.Split(strict.Text(x.of[source], "spec", "ignore"), "\n"), nil)...)
 	x.files[source] = artifact{fsys, gitignore.NewMatcher(patterns)}
 	return x.files[source]
 }
@@ -144,19 +145,19 @@ func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing.
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
-	ref := get(n, "spec", "kubeConfig", "secretRef")
+	ref := strict.Get(n, "spec", "kubeConfig", "secretRef")
 	if ref == nil {
 		return
 	}
-	r := Read{Kind: "Secret", Namespace: text(n, "metadata", "namespace"), Name: text(ref, "name")}
+	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 	if x.dataOf(r) == nil {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", text(n, "kind"), text(n, "metadata", "name"), r.Name))
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
 	}
 }
 
 func (x *expander) leaveOutIncluding(app *Application) {
 	for _, source := range x.sourcesOf(app.source) {
-		if len(items(get(x.of[source], "spec", "include"))) > 0 {
+		if len(items(strict.Get(x.of[source], "spec", "include"))) > 0 {
 			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not supported: spec.include")
 		}
 	}
@@ -166,7 +167,7 @@ func (x *expander) leaveOutIncluding(app *Application) {
 func (x *expander) leaveOutLocked() {
 	one := func(source string) string {
 		of := x.of[source]
-		ref := get(of, "spec", "secretRef")
+		ref := strict.Get(of, "spec", "secretRef")
 		if ref == nil {
 			return ""
 		}
@@ -174,7 +175,7 @@ func (x *expander) leaveOutLocked() {
 		if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
 			return "" // the mirror needs no Secret
 		}
-		r := Read{Kind: "Secret", Namespace: text(of, "metadata", "namespace"), Name: text(ref, "name")}
+		r := Read{Kind: "Secret", Namespace: strict.Text(of, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 		if x.dataOf(r) != nil {
 			return ""
 		}
@@ -203,7 +204,7 @@ func (x *expander) leaveOutLocked() {
 
 // outdated reports an object of an API that Flux does not serve, or leaves out the application if it is mounted.
 func (x *expander) outdated(app *Application, o render.Document, of string) {
-	version := text(o.Node, "apiVersion")
+	version := strict.Text(o.Node, "apiVersion")
 	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
 	if app.mounted {
 		app.LeftOut = cmp.Or(app.LeftOut, message)

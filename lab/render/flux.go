@@ -139,7 +139,7 @@ const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 // substitute replaces the variables of an object, and returns the unset ones. files are its possible sources.
 func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Unset, error) {
 	for _, of := range []string{"labels", "annotations"} {
-		if scalar(doc.Node, "metadata", of, noSubstitution) == "disabled" {
+		if strict.Text(doc.Node, "metadata", of, noSubstitution) == "disabled" {
 			return nil, nil
 		}
 	}
@@ -157,7 +157,7 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 	}
 	docs, problems := strict.Parse(doc.File, []byte(after))
 	if len(problems) > 0 || len(docs) != 1 {
-		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", scalar(doc.Node, "kind"), scalar(doc.Node, "metadata", "name"), problems.Error()))
+		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), problems.Error()))
 	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
@@ -186,7 +186,7 @@ func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	visit = func(n *yaml.Node, field string) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				u := Unset{Name: name, At: written(doc, n, name, files), Kind: scalar(doc.Node, "kind"), Field: field, Text: n.Value}
+				u := Unset{Name: name, At: written(doc, n, name, files), Kind: strict.Text(doc.Node, "kind"), Field: field, Text: n.Value}
 				if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
 					list = append(list, u)
 				}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"homelab/lab/strict"
 )
 
 func repositoryOf(files map[string]string) fstest.MapFS {
@@ -42,8 +44,8 @@ func TestBuild(t *testing.T) {
 	var got []string
 	for _, d := range docs {
 		got = append(got, strings.Join([]string{
-			scalar(d.Node, "metadata", "name"), scalar(d.Node, "metadata", "namespace"), scalar(d.Node, "metadata", "labels", "team"), scalar(d.Node, "metadata", "annotations", "note"),
-			scalar(d.Node, "data", "region"), scalar(d.Node, "data", "tier"), scalar(d.Node, "data", "patched"), d.File,
+			strict.Text(d.Node, "metadata", "name"), strict.Text(d.Node, "metadata", "namespace"), strict.Text(d.Node, "metadata", "labels", "team"), strict.Text(d.Node, "metadata", "annotations", "note"),
+			strict.Text(d.Node, "data", "region"), strict.Text(d.Node, "data", "tier"), strict.Text(d.Node, "data", "patched"), d.File,
 		}, " "))
 	}
 	slices.Sort(got)
@@ -64,16 +66,16 @@ func TestBuildVariables(t *testing.T) {
 	if len(unset) != 1 || unset[0].At.File != "a/a.yaml" || unset[0].At.Line != 4 || unset[0].Problem().Message != "variable region is not set" {
 		t.Errorf("%v", unset)
 	}
-	if got := scalar(docs[1].Node, "data", "region"); got != "${region}" {
+	if got := strict.Text(docs[1].Node, "data", "region"); got != "${region}" {
 		t.Errorf("substitution is disabled, but region is %q", got)
 	}
 	docs, unset, err = Kustomization{FS: fsys, Path: "a"}.Build()
-	if err != nil || len(unset) != 0 || scalar(docs[0].Node, "data", "region") != "${region}" {
+	if err != nil || len(unset) != 0 || strict.Text(docs[0].Node, "data", "region") != "${region}" {
 		t.Errorf("without postBuild: %v, %v", unset, err)
 	}
 	fsys["a/a.yaml"].Data = []byte(strings.Replace(named("a"), "${region}", "${quote}${region}${quote}", 1))
 	docs, _, err = Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"quote": `"`, "region": "012"}}.Build()
-	if err != nil || scalar(docs[0].Node, "data", "region") != "012" {
+	if err != nil || strict.Text(docs[0].Node, "data", "region") != "012" {
 		t.Errorf("%v", err)
 	}
 }

@@ -122,11 +122,11 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 		}
 		for _, n := range sources[name] {
 			// Undo prefixes and suffixes: kustomize does not keep the original name.
-			was := scalar(n, "metadata", "name")
-			if was == "" || scalar(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
+			was := strict.Text(n, "metadata", "name")
+			if was == "" || strict.Text(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
 				continue
 			}
-			if best == nil || len(was) > len(scalar(best, "metadata", "name")) {
+			if best == nil || len(was) > len(strict.Text(best, "metadata", "name")) {
 				best, docs[0].File = n, name
 			}
 		}
@@ -157,22 +157,6 @@ func place(n, from *yaml.Node) {
 		}
 		place(c, origin)
 	}
-}
-
-func scalar(n *yaml.Node, keys ...string) string {
-	for _, key := range keys {
-		var value *yaml.Node
-		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				value = n.Content[i+1]
-			}
-		}
-		if value == nil {
-			return ""
-		}
-		n = value
-	}
-	return n.Value
 }
 
 // edit overlays a kustomization with an edit and enables origin annotations.

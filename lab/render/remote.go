@@ -142,7 +142,7 @@ func Fetches(s Source) []string {
 // chartRepository returns the repository of a kustomization's first chart.
 func chartRepository(charts *yaml.Node) string {
 	for _, c := range charts.Content {
-		if repo := scalar(c, "repo"); repo != "" {
+		if repo := strict.Text(c, "repo"); repo != "" {
 			return repo
 		}
 	}
