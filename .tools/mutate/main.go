@@ -42,6 +42,7 @@ var testers = map[string][]string{
 func main() {
 	least := flag.Int("min", 85, "fail where less than this `PERCENT` of the covered mutants of a package is seen")
 	only := flag.String("only", "", "the mutants of this `FILE:LINE` alone")
+	sample := flag.Int("sample", 0, "at most `N` covered mutants of each package, evenly spread; 0 means all")
 	workers := flag.Int("p", runtime.NumCPU(), "how many tests run at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -53,13 +54,13 @@ func main() {
 	low := false
 	for _, name := range names {
 		name = strings.TrimPrefix(filepath.Clean(name), "./")
-		r, err := mutate(ctx, name, *only, *workers)
+		r, err := mutate(ctx, name, *only, *sample, *workers)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "mutate %s: %v\n", name, err)
 			os.Exit(1)
 		}
 		low = low || r.score() < *least
-		fmt.Printf("%-24s %4d mutants, %4d covered, %4d seen: %d%% in %s\n", name, r.all, r.covered, r.killed, r.score(), r.took.Round(time.Second))
+		fmt.Printf("%-24s %4d mutants, %4d tried, %4d seen: %d%% in %s\n", name, r.all, r.covered, r.killed, r.score(), r.took.Round(time.Second))
 	}
 	if low {
 		os.Exit(1)
@@ -84,7 +85,7 @@ type binary struct {
 	took             time.Duration // without a mutant
 }
 
-func mutate(ctx context.Context, name, only string, workers int) (r result, err error) {
+func mutate(ctx context.Context, name, only string, sample, workers int) (r result, err error) {
 	began := time.Now()
 	work, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -129,11 +130,24 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 	if only != "" {
 		covered = slices.DeleteFunc(covered, func(n int) bool { return fmt.Sprintf("%s:%d", filepath.Base(mutants[n].file), mutants[n].line) != only })
 	}
+	covered = spread(covered, sample)
 	killed := tryAll(ctx, binaries, covered, workers, func(n int) {
 		m := mutants[n]
 		fmt.Printf("%s/%s:%d: %s: %s\n", name, m.file, m.line, m.what, m.text)
 	})
 	return result{len(mutants) - 1, len(covered), killed, time.Since(began)}, ctx.Err()
+}
+
+// spread returns n elements of a list at equal distances, or all.
+func spread(list []int, n int) []int {
+	if n <= 0 || n >= len(list) {
+		return list
+	}
+	some := make([]int, n)
+	for i := range some {
+		some[i] = list[i*len(list)/n]
+	}
+	return some
 }
 
 // tryAll counts the mutants with which a test fails, and tells of the others as they are found.

@@ -52,3 +52,12 @@ func TestMutants(t *testing.T) {
 		t.Errorf("%v in\n%s", err, text)
 	}
 }
+
+func TestSpread(t *testing.T) {
+	list := []int{1, 2, 3, 4, 5, 6, 7}
+	for n, want := range map[int][]int{0: list, 3: {1, 3, 5}, 7: list, 9: list, 1: {1}} {
+		if got := spread(list, n); !slices.Equal(got, want) {
+			t.Errorf("spread %d: %v, want %v", n, got, want)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 
 	"homelab/lab"
 
@@ -128,6 +130,15 @@ const cgroupV1Patch = `kind: KubeletConfiguration
 failCgroupV1: false
 `
 
+// At boot, containers fail until those that they need run, and kubelet restarts them after 10, 20, 40 s and so on. Since Kubernetes 1.35 the limit is configurable;
+// former kubelets refuse the key.
+const backOffPatch = `kind: KubeletConfiguration
+crashLoopBackOff: {maxContainerRestartPeriod: 4s}
+`
+
+// limitsBackOff matches references of node images with Kubernetes 1.35 or later.
+var limitsBackOff = regexp.MustCompile(`:v(1\.(3[5-9]|[4-9]\d|\d{3,})|[2-9]|\d{2,})\.`)
+
 // Settings that speed up a cluster with a single control plane, measured on two busy cores until everything is ready. The controller manager creates an account
 // and a token for each of its 40 controllers sequentially, limited to 20 requests per second, which delays the first pod network by 3.5 s: the limit is lifted.
 // Without leader election there is no lease traffic while idle, and after a node restart no wait of up to 15 s for the lease of the stopped process to expire.
@@ -179,6 +190,9 @@ func kubeadmPatches(host Host, cfg *v1alpha4.Cluster, controlPlanes int) []strin
 	}
 	if host.CgroupV1 {
 		patches = append(patches, cgroupV1Patch)
+	}
+	if len(cfg.FeatureGates) == 0 && !slices.ContainsFunc(cfg.Nodes, func(n v1alpha4.Node) bool { return !limitsBackOff.MatchString(n.Image) }) {
+		patches = append(patches, backOffPatch)
 	}
 	// With feature gates or IPv6, kind adds flags to the lists that the patch for a lone control plane would replace.
 	ipv4 := cfg.Networking.IPFamily == "" || cfg.Networking.IPFamily == v1alpha4.IPv4Family

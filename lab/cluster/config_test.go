@@ -209,3 +209,30 @@ func TestConfigKindDocument(t *testing.T) {
 		}
 	}
 }
+
+func TestConfigBackOff(t *testing.T) {
+	for ref, want := range map[string]bool{
+		"lab/node:v1.36.3-86c37daf8e9e": true, "kindest/node:v1.35.0@sha256:ab12": true, "registry:5000/node:v1.40.1": true, "kindest/node:v2.0.0": true, "kindest/node:v1.110.0": true,
+		"kindest/node:v1.34.9": false, "kindest/node:v1.4.0": false, "kindest/node:latest": false, "kindest/node@sha256:ab12": false,
+	} {
+		for kind, want := range map[string]bool{
+			"":                                 want,
+			"featureGates: {AllBeta: false}\n": false,
+			"nodes: [{role: control-plane}, {role: worker, image: \"kindest/node:v1.30.0\"}]\n": false,
+			"nodes: [{role: control-plane}, {role: worker}]\n":                                  want,
+		} {
+			spec := specOf("")
+			spec.NodeRef = ref
+			if kind != "" {
+				spec.Cluster.Kind = []byte("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n" + kind)
+			}
+			cfg, err := config("demo", Host{}, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(cfg.KubeadmConfigPatches, backOffPatch); got != want {
+				t.Errorf("%s, %q: %t, want %t", ref, kind, got, want)
+			}
+		}
+	}
+}

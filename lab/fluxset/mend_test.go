@@ -239,8 +239,9 @@ func TestLeftOutReleases(t *testing.T) {
 		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: web}\nspec: {" + spec + "}\n"
 	}
 	files := map[string]string{
-		"cluster/a.yaml": kustomizationOf("far", "") + kustomizationOf("engine", "") + kustomizationOf("policy", "") + kustomizationOf("update", "") + kustomizationOf("set", "") + kustomizationOf("old", ""),
+		"cluster/a.yaml": kustomizationOf("far", "") + kustomizationOf("cloud", "") + kustomizationOf("engine", "") + kustomizationOf("policy", "") + kustomizationOf("update", "") + kustomizationOf("set", "") + kustomizationOf("old", ""),
 		"far/a.yaml":     release("web", "kubeConfig: {secretRef: {name: other}}"),
+		"cloud/a.yaml":   release("web", "kubeConfig: {configMapRef: {name: eks}}"),
 		"engine/a.yaml":  release("flux", "chart: {spec: {chart: flux2, sourceRef: {kind: HelmRepository, name: x}}}"),
 		"policy/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImagePolicy\nmetadata: {name: web, namespace: web}\n",
 		"update/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImageUpdateAutomation\nmetadata: {name: web, namespace: web}\n",
@@ -256,7 +257,8 @@ func TestLeftOutReleases(t *testing.T) {
 	}
 	const none = " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub"
 	want := map[string]string{
-		"far": "HelmRelease web is for a remote cluster, whose Secret other is missing", "engine": "HelmRelease flux would replace the lab's engine",
+		"far": "HelmRelease web is for a remote cluster, whose Secret other is missing", "cloud": "HelmRelease web is for a remote cluster with the identity of a cloud, in ConfigMap eks",
+		"engine": "HelmRelease flux would replace the lab's engine",
 		"policy": "ImagePolicy web" + none, "update": "ImageUpdateAutomation web" + none, "set": "ResourceSet web is of Flux Operator, which lab does not install",
 		"old": "Receiver web is of notification.toolkit.fluxcd.io/v1beta2, which Flux no longer serves",
 	}

@@ -143,9 +143,13 @@ func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing.
+// leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing, or which is reached with a cloud's identity.
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
-	ref := strict.Get(n, "spec", "kubeConfig", "secretRef")
+	of := strict.Get(n, "spec", "kubeConfig")
+	if name := strict.Text(of, "configMapRef", "name"); name != "" {
+		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
+	}
+	ref := strict.Get(of, "secretRef")
 	if ref == nil {
 		return
 	}
