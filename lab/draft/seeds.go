@@ -11,21 +11,23 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"homelab/lab"
 	"homelab/lab/cloud"
 	"homelab/lab/fluxset"
 )
 
-// seedsAddon contains namespaces, ConfigMaps and Secrets that do not come from Git upstream.
+// seedsAddon contains namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
 const seedsAddon = "seeds"
 
-// seed is a ConfigMap or Secret that the repositories read but do not contain.
+// seed is a ConfigMap, Secret or ServiceAccount that the repositories reference but do not contain.
 type seed struct {
 	kind, namespace, name string
 	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
+	bound                 bool // a ServiceAccount with a role
 }
 
 func (s *seed) String() string { return strings.ToLower(s.kind) + " " + s.namespace + "/" + s.name }
@@ -151,7 +153,7 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		if i >= 0 {
 			s = (*list)[i]
 		} else {
-			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, at: r.At}
+			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, at: r.At, bound: r.Bound}
 		}
 		if r.Variables {
 			open = append(open, s)
@@ -222,6 +224,30 @@ func (d *drafting) seedText(s *seed) string {
 	if len(s.keys) > 0 {
 		m.add(field, &data)
 	}
+	text := encoded(&m.node)
+	if s.kind == rbacv1.ServiceAccountKind && !s.bound {
+		text += "---\n" + binding(s)
+	}
+	return text
+}
+
+// binding makes a ServiceAccount cluster-admin, as no repository limits it.
+func binding(s *seed) string {
+	subject := mapping{}
+	subject.add("kind", s.kind)
+	subject.add("name", s.name)
+	subject.add("namespace", s.namespace)
+	role := mapping{}
+	role.add("apiGroup", rbacv1.GroupName)
+	role.add("kind", "ClusterRole")
+	role.add("name", "cluster-admin")
+	role.comment(MadeUp + ": no repository binds a role to the account")
+	m := mapping{}
+	m.add("apiVersion", rbacv1.SchemeGroupVersion.String())
+	m.add("kind", "ClusterRoleBinding")
+	m.add("metadata", &plain("name", s.namespace+"-"+s.name).node)
+	m.add("roleRef", &role.node)
+	m.add("subjects", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&subject.node}})
 	return encoded(&m.node)
 }
 

@@ -66,7 +66,7 @@ type Application struct {
 // Key returns NAMESPACE/NAME.
 func (a Application) Key() string { return a.Namespace + "/" + a.Name }
 
-// Read is a ConfigMap or Secret that an application reads.
+// Read is a ConfigMap or Secret that an application reads, or a ServiceAccount that applies it.
 type Read struct {
 	Kind, Namespace, Name string
 	At                    lab.Position
@@ -74,6 +74,7 @@ type Read struct {
 	Variables             bool // keys are variables
 	Known                 bool // data is known
 	Keys                  []ReadKey
+	Bound                 bool // a ServiceAccount with a role
 }
 
 // ReadKey is a required key.
@@ -215,6 +216,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return fail(at, "spec is missing")
 	}
 	x.conditions(app, doc.Node)
+	x.account(app, doc)
 	ref := strict.Get(doc.Node, "spec", "sourceRef")
 	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
 	app.source = source
@@ -272,6 +274,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			x.valuesFrom(app, o)
+			x.account(app, o)
 			if app.mounted {
 				x.leaveOutRemote(app, o.Node)
 			}

@@ -33,6 +33,34 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 	}
 }
 
+const (
+	accountKind = "ServiceAccount"
+	bindingOf   = "binding of "
+)
+
+// account records the ServiceAccount that Flux impersonates for a Kustomization or a HelmRelease in its own cluster.
+func (x *expander) account(app *Application, doc render.Document) {
+	spec, namespace := strict.Get(doc.Node, "spec"), strict.Text(doc.Node, "metadata", "namespace")
+	name := strict.Text(spec, "serviceAccountName")
+	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
+		return // exists: Flux's own, or in every namespace
+	}
+	at := lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}
+	app.Reads = append(app.Reads, x.lookUp(Read{Kind: accountKind, Namespace: namespace, Name: name, At: at}))
+}
+
+// bind sets Bound, which depends on all applications.
+func (x *expander) bind() {
+	for _, list := range [][]Application{x.Roots, x.Applications} {
+		for i := range list {
+			for j := range list[i].Reads {
+				r := &list[i].Reads[j]
+				r.Bound = r.Kind == accountKind && x.data[bindingOf+r.key()] != nil
+			}
+		}
+	}
+}
+
 // lookUp returns a Read with Known set.
 func (x *expander) lookUp(r Read) Read {
 	r.Known = x.dataOf(r) != nil
@@ -107,6 +135,12 @@ func (x *expander) applied(app *Application) {
 			app.LeftOut = cmp.Or(app.LeftOut, of+" is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
+		case kind == accountKind:
+			x.data[kind+" "+key(o.Node)] = map[string]string{}
+		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
+			for _, s := range items(strict.Get(o.Node, "subjects")) {
+				x.data[bindingOf+strict.Text(s, "kind")+" "+strict.Text(s, "namespace")+"/"+strict.Text(s, "name")] = map[string]string{}
+			}
 		case kind == "ConfigMap" || kind == "Secret":
 			x.data[kind+" "+key(o.Node)] = dataOf(o.Node)
 		case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
@@ -147,6 +181,7 @@ func dataOf(n *yaml.Node) map[string]string {
 
 // leaveOut leaves out the children and dependents of left-out applications.
 func (x *expander) leaveOut() {
+	x.bind()
 	x.leaveOutLocked()
 	why := map[string]string{}
 	for _, a := range slices.Concat(x.Roots, x.Applications) {
