@@ -52,6 +52,10 @@ var shapes = []shape{
 		file: "web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", tag: "v1.2.0", former: "former-web",
 	},
 	{
+		name: "flux-instance", seconds: 100, clusters: 1, applications: 3, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
+		file: "apps/prod/cm.yaml", edit: [2]string{`"${REPLICAS:=2}"`, `"3"`}, key: "n",
+	},
+	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
 		file: "platform/environments/prod/addons/node-labels/values.yaml", edit: [2]string{"tier: gold", "tier: platinum"}, key: "tier",
 	},
