@@ -74,7 +74,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	return apply.Outcome{Detail: detail, Changes: []string{s.Reason}}, nil
 }
 
-// lateLimit bounds the wait for requests of a killed run that the container engine still carries out: a node may appear, even after it was removed.
+// lateLimit bounds the wait for requests of a killed run that the container engine still executes: a node may appear even after it was removed.
 const (
 	lateLimit = time.Minute
 	lateLook  = 500 * time.Millisecond
@@ -92,8 +92,8 @@ func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error
 	return r.create(ctx, c, p)
 }
 
-// ensureExisting repairs an existing cluster and reports whether it was recreated, which happens only if it is provably half created. With late set, a
-// cluster that appeared meanwhile and has no readable state is a retryable error.
+// ensureExisting repairs an existing cluster and reports whether it was recreated, which happens only if it is provably half created. If late is set, a
+// cluster that appeared meanwhile and whose state cannot be read is a retryable error.
 func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
 	now, err := r.observe(ctx, c.Name)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *run) lastStarts() map[string]time.Time {
 	return maps.Clone(r.since)
 }
 
-// checkReusable returns an error if the cluster differs from the estate or its state is unknown. The cluster itself is left alone.
+// checkReusable returns an error if the cluster differs from the estate or its state is unknown. It does not change the cluster.
 func checkReusable(c lab.Cluster, now lab.ClusterState, inputs string) error {
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left as it is"}, Cure: "to lose what runs there and make it again: lab up --recreate " + c.Name}
 	switch {

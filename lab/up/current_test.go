@@ -13,7 +13,7 @@ import (
 func TestCurrent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*stage)
-		want   string // empty for current
+		want   string // empty if current
 	}{
 		"as it was":       {func(*stage) {}, ""},
 		"engine lost":     {func(s *stage) { clear(s.engines) }, ""},

@@ -191,12 +191,12 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 	return apply.Outcome{Detail: "taken back"}, err
 }
 
-// unreachableError returns the error for an attached cluster that does not answer: forgetting it would orphan what the engine installed there.
+// unreachableError returns the error for an attached cluster that does not answer. Forgetting the cluster would orphan what the engine installed there.
 func unreachableError(c lab.ClusterState, cure string) error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " lives on, and nothing can be taken back from it: " + c.Fault, Cure: cure}
 }
 
-// standingEngine returns the engine without needing an estate, or nil if the lab's first run ended before anything was registered.
+// standingEngine returns the engine without an estate, or nil if the lab's first run ended before anything was registered.
 func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.ClusterState) (Engine, error) {
 	record, err := l.Dir.Load()
 	if err != nil {

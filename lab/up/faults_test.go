@@ -190,7 +190,7 @@ func (s *stage) requireKept(t *testing.T, canaries map[string]string, when strin
 	}
 }
 
-// The container engine finishes the requests of a killed run: a node may appear after it was looked for, and again after it was removed.
+// The container engine finishes the requests of a killed run: a node may appear after it was searched for, and again after it was removed.
 func TestLateNodesRetry(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}

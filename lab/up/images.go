@@ -74,7 +74,7 @@ func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.
 	return list, nil
 }
 
-// LoadImages brings images to the nodes of a cluster, building or fetching those that are not at hand.
+// LoadImages loads images into the nodes of a cluster, building or fetching missing ones.
 func (l *Lab) LoadImages(ctx context.Context, cluster string, names []string, p lab.Progress) error {
 	if err := l.Supply.Expect(names...); err != nil {
 		return err

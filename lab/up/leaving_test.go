@@ -36,7 +36,7 @@ func TestDownWithoutContainerEngine(t *testing.T) {
 		t.Errorf("calls %q", p.calls)
 	}
 	if r, err := l.Remove(t.Context(), up.DownOptions{}, silent); err != nil || len(r.Removed) > 0 || s.dir.Exists() {
-		t.Errorf("where there is no lab: %v, %+v", err, r)
+		t.Errorf("without a lab: %v, %+v", err, r)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestDownFolderStays(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	l := (&process{stage: s}).lab()
-	l.Dir = &state.Dir{Lab: "demo", Path: s.dir.Path + "/."} // which os.RemoveAll refuses
+	l.Dir = &state.Dir{Lab: "demo", Path: s.dir.Path + "/."} // os.RemoveAll refuses it
 	for _, c := range []up.Containers{l.Containers, silentEngine{}} {
 		l.Containers = c
 		_, silenced := c.(silentEngine)
@@ -127,16 +127,16 @@ func TestDownWithoutWithdraw(t *testing.T) {
 				all = append(all, e.Error())
 			}
 			if !strings.Contains(strings.Join(all, "\n"), c.says) {
-				t.Errorf("%q does not say %q", all, c.says)
+				t.Errorf("error %q, want %q", all, c.says)
 			}
 			if after := s.clusters.Contents(); !slices.Equal(before, after) {
-				t.Errorf("something went:\n%q\n%q", before, after)
+				t.Errorf("contents changed:\n%q\n%q", before, after)
 			}
 		})
 	}
 }
 
-// A failed connection to the hub is not taken for a hub without an engine.
+// A failed connection to the hub does not count as a hub without an engine.
 func TestDownWithoutConnection(t *testing.T) {
 	s := attachedLab(t)
 	must(t, s.dir.Save(state.Record{Lab: "demo"}))

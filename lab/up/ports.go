@@ -11,10 +11,10 @@ import (
 	"homelab/lab/state"
 )
 
-// forgePort is the preferred port of the forge on 127.0.0.1; if taken, the next free one is used.
+// forgePort is the preferred port of the forge on 127.0.0.1. If it is taken, the next free one is used.
 const forgePort = 3000
 
-// forgeListens is the port of the forge in its container.
+// forgeListens is the port that the forge listens on in its container.
 const forgeListens = "3000/tcp"
 
 // Settle chooses the lab's ports and saves its record. If the record was lost, the ports are those published by the lab's containers; those of a new lab are

@@ -15,7 +15,8 @@ import (
 	"homelab/lab/state"
 )
 
-// replace returns the record of a run whose engine replaces that of the record was, which has to be asked for. A replacement that was begun is gone on with.
+// replace returns the record of a run whose engine replaces the one recorded in was. It returns an error unless o requests the replacement or one is
+// already in progress.
 func (l *Lab) replace(was, is state.Record, o Options) (state.Record, error) {
 	runs := state.Former{Engine: was.Engine, Shape: was.Shape, Namespace: was.Namespace}
 	if was.Engine != "" && !l.same(runs) {
@@ -46,7 +47,7 @@ func title(t lab.EngineType, s lab.Shape) string {
 	return string(t)
 }
 
-// Unasked reports, as an error, an engine that a run would replace without having been asked to.
+// Unasked returns an error if a run would replace an engine without o requesting it.
 func (l *Lab) Unasked(o Options, seen *Seen) error {
 	r, err := l.Dir.Load()
 	if err == nil {
@@ -58,7 +59,7 @@ func (l *Lab) Unasked(o Options, seen *Seen) error {
 	return err
 }
 
-// Current refuses a lab whose clusters, forge or files a run would change.
+// Current returns an error if a run would change clusters, forge or files of the lab.
 func (l *Lab) Current(ctx context.Context, o Options) error {
 	seen, err := l.Observe(ctx, o)
 	if err != nil {
@@ -96,7 +97,7 @@ func (l *Lab) otherEngineError(runs state.Former) error {
 	}
 }
 
-// staying is how a run stays with the engine that the lab runs.
+// staying returns how to keep the engine that the lab runs.
 func (l *Lab) staying(runs state.Former) string {
 	if runs.Engine == l.Definition.Type {
 		return "undo the change of spec.engine.shape in " + lab.ClusterFile(l.hubName()) + ", and run lab generate"
@@ -104,7 +105,7 @@ func (l *Lab) staying(runs state.Former) string {
 	return fmt.Sprintf("lab up --engine %s", runs.Engine)
 }
 
-// other returns the definition of another engine, zero if there is none.
+// other returns the definition of another engine, or the zero value if there is none.
 func (l *Lab) other(f state.Former) engine.Definition {
 	i := slices.IndexFunc(l.Others, func(d engine.Definition) bool {
 		return d.Type == f.Engine && d.Everywhere() == (f.Shape == lab.ShapeStandalone)
@@ -115,7 +116,7 @@ func (l *Lab) other(f state.Former) engine.Definition {
 	return l.Others[i]
 }
 
-// recordedFormer finds the engine that the lab's replaces in the record.
+// recordedFormer finds the engine to replace in the record.
 func (l *Lab) recordedFormer(s *Seen) error {
 	r, err := l.Dir.Load()
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *Lab) recordedFormer(s *Seen) error {
 	return nil
 }
 
-// installedFormer finds it on the hub if the record was lost.
+// installedFormer finds the engine to replace on the hub if the record was lost.
 func (l *Lab) installedFormer(ctx context.Context, s *Seen) error {
 	if s.recorded || s.Engine.Installed {
 		return nil
@@ -158,7 +159,7 @@ func (l *Lab) formerOn(d engine.Definition) (Engine, error) {
 	return l.connect(d, l.hubName())
 }
 
-// doRetire removes the former engine. It is recorded before, so that an interrupted run is gone on with, and forgotten after.
+// doRetire removes the former engine. Its record is kept until the removal succeeds, so that an interrupted run is resumed.
 func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	record, err := r.Dir.Load()
 	if err != nil {

@@ -100,7 +100,7 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	return apply.Outcome{Detail: detail, Changes: changes}, nil
 }
 
-// pushMirrors pushes the repositories besides the estate to their mirrors. kept are the branches and tags that stay as others have them there.
+// pushMirrors pushes the repositories besides the estate to their mirrors. kept are branches and tags that were left as others pushed them.
 func (r *run) pushMirrors(ctx context.Context, p lab.Progress) (changes, kept []string, err error) {
 	for _, m := range r.mirrors() {
 		p("pushing " + m.Name)
