@@ -56,7 +56,7 @@ func TestDefaultEstate(t *testing.T) {
 		{"commits in the forge are kept", tail, 40, commitsInTheForge},
 		{"commits in the forge are pulled", tail, 60, pulls},
 		{"a region, a label, a replica count", tail, 60, edits},
-		{"a fault is mended", tail, 60, mended},
+		{"a fault is repaired", tail, 60, repaired},
 		{"an addon comes from elsewhere", tail, 60, fromElsewhere},
 		{"the root application is renamed", tail, 40, renamed},
 		{"a cluster leaves the estate", tail, 150, left},

@@ -26,7 +26,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// commitsInTheForge commits to the forge as another person: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.
+// commitsInTheForge commits to the forge as another user: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.
 func commitsInTheForge(t *testing.T, l *testLab) {
 	l.must("up")
 	clone := filepath.Join(t.TempDir(), "clone")

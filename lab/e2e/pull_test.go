@@ -138,7 +138,7 @@ func afterStory(t *testing.T, l *testLab, file string) {
 	l.converged(4, 10)
 }
 
-// committed commits to the forge as another person, through a clone.
+// committed commits to the forge as another user, through a clone.
 func committed(t *testing.T, l *testLab, file, message string, change func(string) string) {
 	t.Helper()
 	clone := filepath.Join(t.TempDir(), "clone")

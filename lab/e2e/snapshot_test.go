@@ -55,12 +55,12 @@ func sameIdentities(t *testing.T, was, is map[string]string) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(was)) {
 		if is[what] != was[what] {
-			t.Errorf("%s was %s, is %q", what, was[what], is[what])
+			t.Errorf("identity of %s was %s, is %q", what, was[what], is[what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(is)) {
 		if was[what] == "" {
-			t.Errorf("%s is new", what)
+			t.Errorf("%s was added", what)
 		}
 	}
 }
