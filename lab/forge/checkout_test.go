@@ -191,7 +191,7 @@ func TestPullCommitsOnce(t *testing.T) {
 	}
 }
 
-// Files of a killed run are not taken for the user's changes.
+// Files written by a killed run do not count as changes of the user.
 func TestPullCommitsAfterKill(t *testing.T) {
 	b, notes := newPullBench(t)
 	b.own("")

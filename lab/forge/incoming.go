@@ -194,7 +194,7 @@ func (in *incoming) content(e entry) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// blocked returns the path that prevents the creation of a file, it or a parent, and why; empty if none does.
+// blocked returns the path that prevents the creation of a file (it or a parent) and the reason, or empty strings.
 func (in *incoming) blocked(p string) (at, why string, err error) {
 	parts := strings.Split(p, "/")
 	for i := range parts {

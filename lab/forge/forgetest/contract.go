@@ -139,7 +139,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("pushed %+v", third)
 		}
 		if ahead, err := s.Forge.Ahead(ctx, tree); err != nil || len(ahead) > 0 {
-			t.Errorf("ahead are %+v, %v; want none", ahead, err)
+			t.Errorf("Ahead = %+v, %v, want none", ahead, err)
 		}
 	})
 
@@ -165,7 +165,7 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
-	t.Run("log of none", func(t *testing.T) {
+	t.Run("log of 0 commits", func(t *testing.T) {
 		for _, n := range []int{0, -1} {
 			if commits, err := s.Forge.Log(ctx, n); err != nil || len(commits) > 0 {
 				t.Errorf("the last %d commits are %+v, %v", n, commits, err)
@@ -212,7 +212,7 @@ func Contract(t *testing.T, s Subject) {
 			{url, "s2", nil, false},
 		} {
 			if has, err := s.Forge.HasWebhook(ctx, step.url, step.secret, step.also...); err != nil || has == step.changed {
-				t.Errorf("%+v: there before: %t, %v", step, has, err)
+				t.Errorf("%+v: HasWebhook before = %t, %v", step, has, err)
 			}
 			if changed, err := s.Forge.EnsureWebhook(ctx, step.url, step.secret, step.also...); err != nil || changed != step.changed {
 				t.Errorf("%+v: changed %t, %v", step, changed, err)
@@ -254,7 +254,7 @@ func Contract(t *testing.T, s Subject) {
 		got := observe(t, s.Forge)
 		undo()
 		if !got.Exists || !got.Running || got.Answers || got.Prepared || got.Revision != "" {
-			t.Errorf("silent: %+v", got)
+			t.Errorf("not answering: %+v", got)
 		}
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
@@ -263,7 +263,7 @@ func Contract(t *testing.T, s Subject) {
 	})
 
 	rebuilt := s.Image
-	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // the archive is the same
+	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // same archive
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
