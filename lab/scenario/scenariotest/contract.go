@@ -83,7 +83,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	// A new branch starts from the engines' branch.
 	commit("feature/y", map[string]*scenario.File{"y": {Content: []byte("y")}})
 	if text("feature/y", "README") != "readme\n" || text(scenario.Branch, "y") != "(none)" {
-		t.Error("a new branch is not made from the engines'")
+		t.Error("a new branch does not start from the engines' branch")
 	}
 	if len(trees()) != 2 {
 		t.Errorf("branches: %v", trees())
