@@ -302,7 +302,7 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 		t.Errorf("script: %s", script)
 	}
 	if got := read(t, m.path("etc/docker/daemon.json")); strings.Count(got, "--debug") != 2 {
-		t.Errorf("the arguments are lost: %s", got)
+		t.Errorf("arguments missing: %s", got)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for name, word := range map[string]string{
-		"clusters/hub/addons/shop/kustomization.yaml":   "kubeConfig", // what the hub gets needs no way to it
+		"clusters/hub/addons/shop/kustomization.yaml":   "kubeConfig", // the hub's own Flux needs no kubeconfig
 		"clusters/prod/addons/quota/kustomization.yaml": "namespace:", // manifests have their own
 	} {
 		if strings.Contains(want[name], word) {

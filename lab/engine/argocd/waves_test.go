@@ -49,7 +49,7 @@ func TestSetHealth(t *testing.T) {
 		"one progresses":            {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Progressing}}]", "Progressing", "application b is not in sync and healthy yet"},
 		"one is degraded":           {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Degraded}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one is out of sync":        {generated(time.Minute) + "resources: [{name: a, status: OutOfSync, health: {status: Healthy}}]", "Progressing", "application a is not in sync and healthy yet"},
-		"one was not looked at":     {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one was not assessed":      {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one was never compared":    {generated(time.Minute) + "resources: [{name: a}]", "Progressing", "application a is not in sync and healthy yet"},
 		"unknown cluster":           {generated(time.Minute) + "resources: [{name: a, status: Unknown, health: {status: Unknown}}]", "Progressing", "application a is not in sync and healthy yet"},
 	} {
