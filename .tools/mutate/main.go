@@ -1,6 +1,6 @@
-// Command mutate changes code a little, one change after another, and says which changes the tests of its package do not see.
+// Command mutate makes small changes to a package, one at a time, and lists those that its tests do not detect.
 //
-// All changes of a package are compiled into its test binary at once; an environment variable says which of them is on.
+// All mutants of a package are compiled into one test binary; an environment variable selects the active one.
 package main
 
 import (
@@ -27,22 +27,22 @@ import (
 	"time"
 )
 
-// packages are those that are looked at where none is named.
+// packages are the default packages.
 var packages = []string{
 	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/estate", "lab/appset", "lab/fluxset", "lab/bridge", "lab/forge",
 	"lab/promote", "lab/scenario", "lab/supply",
 }
 
-// testers are the packages whose tests are a package's, where those are not its own alone.
+// testers are the packages whose tests cover a package, if not only its own.
 var testers = map[string][]string{
 	"lab/engine":        {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
 	"lab/scenario/verb": {"lab/scenario/verb", "lab/scenario"},
 }
 
 func main() {
-	least := flag.Int("min", 85, "fail where less than this `PERCENT` of the covered mutants of a package is seen")
-	only := flag.String("only", "", "the mutants of this `FILE:LINE` alone")
-	workers := flag.Int("p", runtime.NumCPU(), "how many tests run at a time")
+	least := flag.Int("min", 85, "fail if less than `PERCENT` of a package's covered mutants are detected")
+	only := flag.String("only", "", "only test the mutants of `FILE:LINE`")
+	workers := flag.Int("p", runtime.NumCPU(), "number of parallel tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -91,7 +91,7 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 		return r, err
 	}
 	defer os.RemoveAll(work)
-	// A test that is ended leaves its files: they go with this folder, which is in memory where the system has such a place.
+	// A killed test leaves its files behind. They are in this folder, which is removed at the end, in memory if possible.
 	files, err := os.MkdirTemp("/dev/shm", "mutate")
 	if err != nil {
 		files, err = os.MkdirTemp(work, "files")
@@ -136,7 +136,7 @@ func mutate(ctx context.Context, name, only string, workers int) (r result, err 
 	return result{len(mutants) - 1, len(covered), killed, time.Since(began)}, ctx.Err()
 }
 
-// tryAll counts the mutants with which a test fails, and tells of the others as they are found.
+// tryAll returns the number of mutants that make a test fail, and calls unseen for each of the others.
 func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int, unseen func(n int)) (killed int) {
 	var mu sync.Mutex
 	work := make(chan int)
@@ -168,7 +168,7 @@ func tryAll(ctx context.Context, binaries []binary, mutants []int, workers int, 
 	return killed
 }
 
-// run runs a test binary. One that goes on for ever, or takes ever more memory, fails.
+// run runs a test binary. It fails if the binary exceeds a time or memory limit.
 func (b binary) run(ctx context.Context, limit time.Duration, env ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Second)
 	defer cancel()
@@ -181,7 +181,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return cmd.CombinedOutput()
 }
 
-// numbers reads which mutants were asked whether they are on.
+// numbers reads the numbers of the mutants whose code was executed.
 func numbers(file string) ([]int, error) {
 	data, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
@@ -199,14 +199,14 @@ func numbers(file string) ([]int, error) {
 	return slices.Compact(list), nil
 }
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath, Name, Dir, Export string
 	GoFiles                       []string
 	DepOnly                       bool
 }
 
-// instrument writes a package with all of its mutants beside it, and the overlay that puts them in its place. The first mutant is none.
+// instrument writes a package with all of its mutants to work, and an overlay that replaces the package with it. Mutant 0 is the unchanged code.
 func instrument(ctx context.Context, name, work string) ([]mutant, string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,DepOnly", "./"+name).Output()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// mutant is one change of the code, which the program makes by itself when it is told its number.
+// mutant is a change of the code that is enabled at run time by its number.
 type mutant struct {
 	file string
 	line int
 	what string
-	text string // the line, for who reads of it
+	text string // the line, for the report
 }
 
-// support is added to a package: what tells its code which of its mutants it is, and who notes which were asked.
+// support is added to a package. It reports whether a mutant is enabled, and records which ones were queried.
 const support = `package %s
 
 import (
@@ -59,7 +59,7 @@ func mutantSum[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uin
 }
 `
 
-// edit replaces a piece of a file. Of those at one place the ends of what is inside come first, then the beginnings of what is outside.
+// edit replaces a part of a file. Edits at the same offset are ordered: ends first, innermost first, then beginnings, outermost first.
 type edit struct {
 	at, until int
 	ends      bool
@@ -67,7 +67,7 @@ type edit struct {
 	text      string
 }
 
-// file is one that gets mutants.
+// file is a file to mutate.
 type file struct {
 	name    string
 	source  []byte
@@ -76,7 +76,7 @@ type file struct {
 	info    *types.Info
 	edits   []edit
 	depth   int
-	results []*types.Tuple // of the functions around
+	results []*types.Tuple // of the enclosing functions
 	add     func(mutant) int
 }
 
@@ -94,7 +94,7 @@ func (f *file) around(n ast.Node, before, after string) {
 	f.edits = append(f.edits, edit{at: f.offset(n.End()), until: f.offset(n.End()), depth: f.depth, ends: true, text: after})
 }
 
-// mutated is the file with all of its mutants in it, line by line where it was.
+// mutated returns the file with all of its mutants. Lines keep their numbers.
 func (f *file) mutated() []byte {
 	f.visit(f.tree)
 	slices.SortStableFunc(f.edits, func(a, b edit) int {
@@ -148,7 +148,7 @@ func (f *file) visit(n ast.Node) {
 func (f *file) enter(t types.Type) { f.results = append(f.results, t.(*types.Signature).Results()) }
 func (f *file) leave()             { f.results = f.results[:len(f.results)-1] }
 
-// children are the nodes right below one.
+// children returns the child nodes of a node.
 func children(n ast.Node) func(func(ast.Node) bool) {
 	return func(yield func(ast.Node) bool) {
 		first, going := true, true
@@ -194,7 +194,7 @@ func (f *file) binary(e *ast.BinaryExpr) {
 	}
 }
 
-// condition negates what is no comparison, and has errors ignored.
+// condition negates conditions other than comparisons, and ignores errors.
 func (f *file) condition(s *ast.IfStmt) {
 	if e, ok := ast.Unparen(s.Cond).(*ast.BinaryExpr); ok && comparison(e.Op) {
 		if s.Else == nil && e.Op == token.NEQ && f.of(e.Y) == "nil" && isError(f.info.TypeOf(e.X)) {
@@ -230,7 +230,8 @@ func (f *file) statements(list []ast.Stmt) {
 	}
 }
 
-// spared are calls whose lack no test can be asked to see: locks, which take a race, and what gives things back that the end of the process does, too.
+// spared are calls whose removal tests cannot be expected to detect: locks, which would need a race, and releases of resources that also end with the
+// process.
 var spared = []string{"Lock", "Unlock", "RLock", "RUnlock", "Close", "cancel", "Stop", "panic", "Goexit", "Done"}
 
 func (f *file) removable(s ast.Stmt) {
@@ -260,7 +261,7 @@ func (f *file) returned(s *ast.ReturnStmt) {
 		f.around(s, fmt.Sprintf("if !mutantOn(%d) { ", f.mutant(s, "return removed")), " }")
 		return
 	}
-	if len(s.Results) != results.Len() { // a call's, or named
+	if len(s.Results) != results.Len() { // of a call, or named
 		return
 	}
 	for _, e := range s.Results {
@@ -282,7 +283,7 @@ func (f *file) returned(s *ast.ReturnStmt) {
 	f.around(s, fmt.Sprintf("if mutantOn(%d) { %snil }; ", f.mutant(s, "error not returned"), lost), "")
 }
 
-// oneLine is an expression that keeps to its line, so that no other moves; one that cannot holds a NUL.
+// oneLine returns an expression on one line, so that line numbers are kept, or text with a NUL if that is impossible.
 func oneLine(text string) string {
 	if strings.Contains(text, "//") && strings.Contains(text, "\n") || strings.Contains(text, "func(") && strings.Contains(text, "\n") {
 		return "\x00"

@@ -46,7 +46,7 @@ func TestMutants(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if strings.Count(text, "\n") != strings.Count(sample, "\n") {
-		t.Errorf("lines have moved:\n%s", text)
+		t.Errorf("line numbers changed:\n%s", text)
 	}
 	if _, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0); err != nil {
 		t.Errorf("%v in\n%s", err, text)
