@@ -297,6 +297,6 @@ func notReady(ctx context.Context, began time.Time, last string) error {
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("not ready after %s", time.Since(began).Round(time.Second)),
 		Details: []string{"last seen: " + last, "nothing was removed"}, Err: ctx.Err(),
-		Cure: "lab up goes on waiting; lab diagnose collects what there is to read",
+		Cure: "lab up continues to wait; lab diagnose collects logs and state",
 	}
 }

@@ -136,11 +136,11 @@ var moments = []struct {
 }{
 	{"save", "holding the containers still", 0},
 	{"save", "holding the containers still", 300 * time.Millisecond},
-	{"save", "copying what they hold", 500 * time.Millisecond},
+	{"save", "copying their volumes", 500 * time.Millisecond},
 	{"save", "writing it down", 0},
 	{"save", "writing it down", 600 * time.Millisecond},
 	{"restore", "unpacking snapshot", 500 * time.Millisecond},
-	{"restore", "removing what is there", 500 * time.Millisecond},
+	{"restore", "removing the current lab", 500 * time.Millisecond},
 	{"restore", "making the containers", 100 * time.Millisecond},
 	{"restore", "filling their volumes", 300 * time.Millisecond},
 	{"restore", "starting the containers", 700 * time.Millisecond},

@@ -33,7 +33,7 @@ const (
 )
 
 // errTimeout is the cause of a copy's timeout.
-var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
+var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees space"}
 
 // CheckName validates the name of a snapshot.
 func CheckName(name string) error {
@@ -194,7 +194,7 @@ func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab
 	if err != nil {
 		return 0, err
 	}
-	p("copying what they hold")
+	p("copying their volumes")
 	var group errgroup.Group
 	group.Go(func() error {
 		out, err := s.help(ctx, h, docker.CopyVolumes, jobs...)

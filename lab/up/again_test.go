@@ -61,7 +61,7 @@ func TestRecreatedWithLateNodes(t *testing.T) {
 		if call != "clusters.create dev" || attempts.Add(1) > 1 {
 			return effect{}
 		}
-		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes came into being meanwhile"}}
+		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes appeared meanwhile"}}
 	}}
 	if _, err := p.up(t.Context(), up.Options{Recreate: []string{"dev"}}); err != nil || s.clusters.Whole()["dev"] == "" {
 		t.Errorf("%v", err)
@@ -76,7 +76,7 @@ func TestRepairedClusterReason(t *testing.T) {
 		want    string
 	}{
 		"absent":  {func(*testing.T, *stage) {}, func(*stage) {}, "v1.36.3"},
-		"stopped": {stopped, func(*stage) {}, "runs again, as it was"},
+		"stopped": {stopped, func(*stage) {}, "restarted, contents kept"},
 		"lost":    {stopped, func(s *stage) { s.clusters.Lose("dev") }, "v1.36.3"},
 		"half": {func(t *testing.T, s *stage) {
 			_, err := failingAfter(s, "clusters.create/ready dev").up(t.Context(), up.Options{})
@@ -177,7 +177,7 @@ func TestStepUnconfirmed(t *testing.T) {
 		}
 		doomed++
 		st.Needs = nil
-		if _, err := l.Apply(t.Context(), up.Options{}, seen, []lab.Step{st}, nil); err == nil || !strings.Contains(err.Error(), "nobody asked") {
+		if _, err := l.Apply(t.Context(), up.Options{}, seen, []lab.Step{st}, nil); err == nil || !strings.Contains(err.Error(), "not requested") {
 			t.Errorf("%s: %v", st.ID, err)
 		}
 	}

@@ -15,7 +15,7 @@ func TestCurrent(t *testing.T) {
 		change func(*stage)
 		want   string // empty if current
 	}{
-		"as it was":       {func(*stage) {}, ""},
+		"unchanged":       {func(*stage) {}, ""},
 		"engine lost":     {func(s *stage) { clear(s.engines) }, ""},
 		"cluster stopped": {func(s *stage) { s.clusters.Stop("dev") }, "cluster dev"},
 		"estate edited":   {(*stage).edit, "estate"},

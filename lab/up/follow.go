@@ -77,7 +77,7 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 	steps := l.Plan(ctx, *o, seen)
 	if Allowed(*o, steps) != nil {
 		remade := plan.Remade(steps)
-		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": make it again, and lose what runs there?", losses(steps))
+		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": recreate it, and lose its contents?", losses(steps))
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 		pruned := *o
 		pruned.Prune = true
 		doomed := l.Plan(ctx, pruned, seen)
-		yes, err := a.Ask(ctx, "no longer in the estate: "+strings.Join(left, ", ")+": remove, and lose what runs there?", losses(doomed))
+		yes, err := a.Ask(ctx, "no longer in the estate: "+strings.Join(left, ", ")+": delete it, and lose its contents?", losses(doomed))
 		if err != nil {
 			return nil, err
 		}

@@ -105,7 +105,7 @@ func TestRepositoryURL(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for want, changes := range map[string][]string{"as it was": nil, "a": {"a"}, "a, b": {"a", "b"}, "a and 2 more": {"a", "b", "c"}} {
+	for want, changes := range map[string][]string{"unchanged": nil, "a": {"a"}, "a, b": {"a", "b"}, "a and 2 more": {"a", "b", "c"}} {
 		if got := up.Summary(changes); got != want {
 			t.Errorf("%q: %s", changes, got)
 		}

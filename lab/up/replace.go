@@ -28,7 +28,7 @@ func (l *Lab) replace(was, is state.Record, o Options) (state.Record, error) {
 	}
 	if is.Former.Engine != "" && o.Others {
 		return was, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s makes way in every cluster, and --only leaves some out", title(is.Former.Engine, is.Former.Shape)), Cure: "leave --only out",
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s is replaced in every cluster, and --only leaves some out", title(is.Former.Engine, is.Former.Shape)), Cure: "omit --only",
 		}
 	}
 	return is, nil
@@ -68,7 +68,7 @@ func (l *Lab) Current(ctx context.Context, o Options) error {
 	for _, s := range l.Plan(ctx, o, seen) {
 		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
+				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab differs from its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
 			}
 		}
 	}
@@ -87,10 +87,10 @@ func (l *Lab) otherEngineError(runs state.Former) error {
 	own := formerOf(l.Definition)
 	from, to := title(runs.Engine, runs.Shape), title(own.Engine, own.Shape)
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would take its place", from, to),
+		Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would replace it", from, to),
 		Details: []string{
-			from + " would go, with its settings and its history",
-			"what it applied to the clusters would stay, and be taken over by " + to,
+			from + " would be removed, with its settings and its history",
+			"the objects that it applied would stay, and be adopted by " + to,
 			"nothing was touched",
 		},
 		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", own.Engine, l.staying(runs)),
@@ -195,5 +195,5 @@ func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 		return apply.Outcome{}, err
 	}
 	record.Former = state.Former{}
-	return apply.Outcome{Detail: r.seen.former.Title + " is gone, what it applied stays", Changes: changes}, r.Dir.Save(record)
+	return apply.Outcome{Detail: r.seen.former.Title + " is removed, the objects that it applied stay", Changes: changes}, r.Dir.Save(record)
 }

@@ -18,7 +18,7 @@ func TestCheckReusable(t *testing.T) {
 		"unchanged":  {func(*lab.ClusterState) {}, ""},
 		"changed":    {func(s *lab.ClusterState) { s.Inputs = "b" }, "spec.kind changed in dev"},
 		"of others":  {func(s *lab.ClusterState) { s.Inputs, s.Attached = "b", true }, ""},
-		"unknown":    {func(s *lab.ClusterState) { s.Made, s.Inputs = lab.MadeUnknown, "" }, "ever whole"},
+		"unknown":    {func(s *lab.ClusterState) { s.Made, s.Inputs = lab.MadeUnknown, "" }, "ever complete"},
 		"nodes gone": {func(s *lab.ClusterState) { s.Gone, s.Nodes = 1, []string{"n", "m"} }, "lacks 1 of its 3 nodes"},
 	} {
 		now := whole

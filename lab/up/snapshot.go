@@ -44,7 +44,7 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 		return Saved{}, err
 	}
 	partial := func(what string) error {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is not whole: " + what, Cure: "lab up goes on with it"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is incomplete: " + what, Cure: "lab up completes it"}
 	}
 	if name := l.Dir.Restoring(); name != "" {
 		return Saved{}, partial("the restore of snapshot " + name + " has not ended")
@@ -90,7 +90,7 @@ func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, r
 		return name, false, err
 	}
 	return name, false, &lab.Error{
-		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + l.Name + " is there, nothing was touched", Cure: "to have a snapshot in its place: " + restore,
+		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + l.Name + " already exists, nothing was touched", Cure: "to replace it with a snapshot: " + restore,
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 	if err := l.Dir.SaveRestoring(o.Name); err != nil {
 		return o, err
 	}
-	p("removing what is there")
+	p("removing the current lab")
 	states, err := l.Clusters.Observe(ctx)
 	if err == nil {
 		err = l.clear(ctx, states)

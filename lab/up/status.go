@@ -119,7 +119,7 @@ func markUnreachable(applications []lab.Application, clusters []lab.ClusterState
 func withMissing(have, asked []lab.Application, silent ...string) []lab.Application {
 	for _, a := range asked {
 		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
-			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
+			a.Sync, a.Health, a.Message = "Unknown", "Missing", "missing, though the estate defines it"
 			if slices.Contains(silent, a.Cluster) {
 				a.Health, a.Message = "Unknown", "cluster "+a.Cluster+" does not answer"
 			}
