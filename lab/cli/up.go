@@ -96,7 +96,7 @@ func (o *upOptions) check(est *lab.Estate) error {
 		return err
 	}
 	if o.dryRun && o.began {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "what lab up --from would do is known once the snapshot is there", Cure: "leave --dry-run out"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "the plan of lab up --from is known only after the snapshot is restored", Cure: "leave --dry-run out"}
 	}
 	if o.some && o.run.Prune {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--only leaves other clusters as they are, and --prune does not", Cure: "one of them"}

@@ -137,7 +137,7 @@ sync /var/seed`
 
 // makeSeed creates a seed. If another process is creating it, makeSeed waits until that ends, which may leave the seed incomplete.
 func (k *Kind) makeSeed(ctx context.Context, name, node string, images []lab.Image, p lab.Progress) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("not made within %s", seedLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("not created within %s", seedLimit))
 	defer cancel()
 	p("preparing its images")
 	err := k.tryMakeSeed(ctx, name, node, images)

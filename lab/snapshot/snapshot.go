@@ -33,7 +33,7 @@ const (
 )
 
 // errTimeout is the cause of a copy's timeout.
-var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees space"}
+var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df shows its size; lab snapshot rm frees space"}
 
 // CheckName validates the name of a snapshot.
 func CheckName(name string) error {

@@ -85,7 +85,7 @@ func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error
 	if !slices.Contains(r.options.Recreate, c.Name) {
 		return fmt.Errorf("cluster %s: its recreation was not requested", c.Name)
 	}
-	p("removing it, as asked")
+	p("deleting it, as requested")
 	if err := r.Clusters.Delete(ctx, c.Name); err != nil {
 		return err
 	}

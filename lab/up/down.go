@@ -203,7 +203,7 @@ func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.Cluste
 		return nil, err
 	}
 	if record.Engine != "" {
-		err = errors.New("no hub is there")
+		err = errors.New("there is no hub")
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		c := clusters[name]

@@ -131,7 +131,7 @@ func (s *Seen) Losses() []string {
 	if len(s.Lost) == 0 {
 		return []string{what + " is gone; the working tree has every commit that lab knew of"}
 	}
-	lines := []string{fmt.Sprintf("%s is gone, and what only it held is lost: %d commits", what, len(s.Lost))}
+	lines := []string{fmt.Sprintf("%s is gone, and commits that only it had are lost: %d", what, len(s.Lost))}
 	for _, c := range s.Lost {
 		lines = append(lines, fmt.Sprintf("  %s %s %s (%s)", lab.Abbreviate(c.Hash), c.When.Local().Format("2006-01-02 15:04"), c.Subject, c.Author))
 	}

@@ -204,7 +204,7 @@ func TestForgeLost(t *testing.T) {
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "what only it held is lost: 1 commits") || !strings.Contains(said, "notes (ann)") {
+	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "commits that only it had are lost: 1") || !strings.Contains(said, "notes (ann)") {
 		t.Errorf("said %q", a.said)
 	}
 	a = &audience{}
@@ -220,7 +220,7 @@ func TestForgeRepositoryLost(t *testing.T) {
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and what only it held is lost: 1 commits") {
+	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and commits that only it had are lost: 1") {
 		t.Errorf("said %q", a.said)
 	}
 }
