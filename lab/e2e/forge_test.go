@@ -68,13 +68,13 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 		t.Errorf("exit %d, %+v, want 1, diverged, and a cure", refused.code, e.Error)
 	}
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 
 	l.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:") // as a pull would
 	l.must("up")
 	l.converged(4, 10)
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 }

@@ -36,7 +36,7 @@ func pulls(t *testing.T, l *testLab) {
 	}
 	l.must("up")
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "a comment at the end") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 	if again := decode[ui.PullResult](l, "git", "pull"); len(again.Files) > 0 || len(again.Commits) > 0 {
 		t.Errorf("second pull: %+v", again)

@@ -111,7 +111,7 @@ func TestFiles(t *testing.T) {
 	} {
 		for _, w := range words {
 			if !strings.Contains(want[name], w) {
-				t.Errorf("%s lacks %q:\n%s", name, w, want[name])
+				t.Errorf("%s does not contain %q:\n%s", name, w, want[name])
 			}
 		}
 	}

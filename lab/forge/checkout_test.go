@@ -187,7 +187,7 @@ func TestPullCommitsOnce(t *testing.T) {
 	again, err := b.pull()
 	b.must(err)
 	if again.Committed != first.Committed || len(again.Files) != 1 || len(again.Commits) != 1 || b.git(b.dir, "rev-parse", "HEAD") != first.Committed {
-		t.Errorf("again %+v, first %+v", again, first)
+		t.Errorf("second %+v, first %+v", again, first)
 	}
 }
 

@@ -177,7 +177,7 @@ func TestPull(t *testing.T) {
 			again, err := b.pull()
 			b.must(err)
 			if len(again.Files) > 0 || len(again.Commits) > 0 {
-				t.Errorf("pulled again %+v", again)
+				t.Errorf("second pull %+v", again)
 			}
 			_, err = b.push()
 			b.must(err)

@@ -183,7 +183,7 @@ func TestPush(t *testing.T) {
 			again, err := b.push()
 			b.must(err)
 			if again.Pushed || again.Commit != got.Commit {
-				t.Errorf("pushed again: %+v after %+v", again, got)
+				t.Errorf("second push: %+v after %+v", again, got)
 			}
 		})
 	}

@@ -96,7 +96,7 @@ func TestPromote(t *testing.T) {
 	}
 	p, err = Plan(again, "podinfo", "dev", "staging")
 	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is already at 6.9.2, like dev" {
-		t.Errorf("again: %v, %q", err, p.Summary())
+		t.Errorf("second call: %v, %q", err, p.Summary())
 	}
 	for _, pattern := range []string{"*", "flux/*", "flux/versions/*"} {
 		if left, err := filepath.Glob(filepath.Join(est.Dir, "addons", "podinfo", pattern, "*.lab-*")); err != nil || len(left) > 0 {

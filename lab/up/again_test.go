@@ -208,7 +208,7 @@ func TestImagesLoaded(t *testing.T) {
 			got = append(got, i.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s holds %q, want %q", name, got, want)
+			t.Errorf("%s contains %q, want %q", name, got, want)
 		}
 	}
 	if !slices.Contains(out.Result.Changes, "estate: podinfo 7.0.0") {
@@ -238,7 +238,7 @@ func TestImagesOfOtherEnvironments(t *testing.T) {
 		got = append(got, i.Name)
 	}
 	if !slices.Equal(got, []string{"podinfo-6.7.0", "podinfo-6.9.2"}) {
-		t.Errorf("dev holds %q", got)
+		t.Errorf("images of dev: %q", got)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestImagesAdded(t *testing.T) {
 		_, err := l.Follow(t.Context(), up.Options{Timeout: time.Second}, stepRecorder{p})
 		must(t, err)
 		if !slices.ContainsFunc(s.clusters.Images("dev"), func(i lab.Image) bool { return i.Name == "podinfo-6.9.2" }) {
-			t.Errorf("dev holds %+v", s.clusters.Images("dev"))
+			t.Errorf("images of dev: %+v", s.clusters.Images("dev"))
 		}
 	}
 	s.requireKept(t, was, "with new images")
@@ -351,7 +351,7 @@ func TestImagesFail(t *testing.T) {
 func TestRefusedPlanSteps(t *testing.T) {
 	a := &audience{}
 	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.said) > 0 {
-		t.Errorf("%v, said %q", err, a.said)
+		t.Errorf("%v, progress %q", err, a.said)
 	}
 	s := kindEdited(t)
 	l := (&process{stage: s}).lab()

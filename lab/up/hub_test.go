@@ -46,7 +46,7 @@ func TestHub(t *testing.T) {
 
 	l = failing(s, "clusters.rest-config hub").lab()
 	l.Connect = nil
-	l.Definition.Connect = func(engine.Hub) (engine.Engine, error) { t.Error("connected to nothing"); return nil, nil }
+	l.Definition.Connect = func(engine.Hub) (engine.Engine, error) { t.Error("connected without a hub"); return nil, nil }
 	if _, err := l.Hub(); !errors.Is(err, errFull) {
 		t.Errorf("without a hub: %v", err)
 	}

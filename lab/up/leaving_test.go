@@ -159,7 +159,7 @@ func TestDownAttached(t *testing.T) {
 	}
 	r, err := l.Remove(t.Context(), up.DownOptions{Existed: true}, silent)
 	if must(t, err); !slices.Equal(r.Stays, []string{"namespace podinfo"}) {
-		t.Errorf("stays %q", r.Stays)
+		t.Errorf("remaining %q", r.Stays)
 	}
 	want := []string{"cluster edge", "cluster dev", "cluster hub", "cluster prod", "forge lab-demo-forge", "network lab-demo"}
 	if got := fmt.Sprint(r.Removed); got != fmt.Sprint(append(want, "folder "+s.dir.Path)) {

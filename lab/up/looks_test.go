@@ -94,7 +94,7 @@ func TestEngineRemoved(t *testing.T) {
 	must(t, err)
 	for _, want := range []string{"engine: absent", "bridge/dev: registered as https://demo-dev-control-plane:6443", "addons: root application"} {
 		if !slices.Contains(changed, want) {
-			t.Errorf("%q lacks %q", changed, want)
+			t.Errorf("%q does not contain %q", changed, want)
 		}
 	}
 }
@@ -205,11 +205,11 @@ func TestForgeLost(t *testing.T) {
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
 	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "commits that only it had are lost: 1") || !strings.Contains(said, "notes (ann)") {
-		t.Errorf("said %q", a.said)
+		t.Errorf("progress %q", a.said)
 	}
 	a = &audience{}
 	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a); err != nil || !out.Idle || len(a.said) > 0 {
-		t.Errorf("second run: %+v, %v, said %q", out.Steps, err, a.said)
+		t.Errorf("second run: %+v, %v, progress %q", out.Steps, err, a.said)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestForgeRepositoryLost(t *testing.T) {
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
 	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and commits that only it had are lost: 1") {
-		t.Errorf("said %q", a.said)
+		t.Errorf("progress %q", a.said)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestSwitch(t *testing.T) {
 	retire := slices.Index(p.calls, "former.retire dev prod")
 	for i, call := range p.calls {
 		if retire < 0 || i < retire && (strings.HasPrefix(call, "engine.install") || strings.HasPrefix(call, "engine.register")) {
-			t.Fatalf("%d: %s before the former engine was gone: %v", i, call, p.calls)
+			t.Fatalf("%d: %s before the former engine was removed: %v", i, call, p.calls)
 		}
 	}
 	record, err := s.dir.Load()

@@ -46,7 +46,7 @@ func TestPruned(t *testing.T) {
 	must(t, err)
 	for _, want := range []string{"cluster/dev: left the estate", "bridge/dev: left the estate", "bridge/dev: cluster dev is no longer registered", "addons: follow the estate"} {
 		if !slices.Contains(changed, want) {
-			t.Errorf("%q lacks %q", changed, want)
+			t.Errorf("%q does not contain %q", changed, want)
 		}
 	}
 	if s.clusters.Identity("dev") != "" {

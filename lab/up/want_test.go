@@ -105,7 +105,7 @@ func TestWantOfRun(t *testing.T) {
 		t.Errorf("%+v", want)
 	}
 	if !slices.Equal(want.Expected, []string{"dev-podinfo", "prod-podinfo"}) || !slices.Equal(want.Gone, []string{"hub-podinfo"}) {
-		t.Errorf("expected %q, gone %q", want.Expected, want.Gone)
+		t.Errorf("Expected %q, Gone %q", want.Expected, want.Gone)
 	}
 	for name, spoke := range heard.spokes {
 		if (spoke == nil) != (name == "hub") {
@@ -216,7 +216,7 @@ func TestWantOfRepositories(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(s.clusters.Images("hub"), func(i lab.Image) bool { return i.Name == front.Component }) {
-		t.Errorf("the hub holds %+v", s.clusters.Images("hub"))
+		t.Errorf("images of the hub: %+v", s.clusters.Images("hub"))
 	}
 	mirror, err := s.forge.Mirrored(t.Context(), forge.MirrorOf(s.estate.Repositories[1]), "", "")
 	must(t, err)

@@ -26,7 +26,7 @@ func TestValuesWaves(t *testing.T) {
 		t.Errorf("waves do not wait: %v", params)
 	}
 	if params["controller.sync.wave.delay.seconds"] != "1" {
-		t.Errorf("the hub's own value was lost: %v", params)
+		t.Errorf("the hub's own value missing: %v", params)
 	}
 	if got := Values(s, nil)["configs"].(map[string]any)["params"].(map[string]any)["controller.sync.wave.delay.seconds"]; got != waveDelay {
 		t.Errorf("delay %v, want %s", got, waveDelay)

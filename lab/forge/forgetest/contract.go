@@ -68,7 +68,7 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("nothing yet", func(t *testing.T) {
 		if got := observe(t, s.Forge); got != (forge.State{}) {
-			t.Errorf("seen %+v", got)
+			t.Errorf("observed %+v", got)
 		}
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Remove(ctx))
@@ -79,7 +79,7 @@ func Contract(t *testing.T, s Subject) {
 			must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 			got := observe(t, s.Forge)
 			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
-				t.Errorf("seen %+v", got)
+				t.Errorf("observed %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
 				t.Errorf("listens at %q, want only the loopback address", got.HostURL)
@@ -231,7 +231,7 @@ func Contract(t *testing.T, s Subject) {
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the restart %+v", got, before)
+			t.Errorf("observed %+v, before the restart %+v", got, before)
 		}
 	})
 
@@ -244,7 +244,7 @@ func Contract(t *testing.T, s Subject) {
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the pause %+v", got, before)
+			t.Errorf("observed %+v, before the pause %+v", got, before)
 		}
 	})
 
@@ -258,7 +258,7 @@ func Contract(t *testing.T, s Subject) {
 		}
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the silence %+v", got, before)
+			t.Errorf("observed %+v, before the silence %+v", got, before)
 		}
 	})
 
@@ -269,7 +269,7 @@ func Contract(t *testing.T, s Subject) {
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		got := observe(t, s.Forge)
 		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
-			t.Errorf("seen %+v, before the change %+v: want the same commits at the same address", got, before)
+			t.Errorf("observed %+v, before the change %+v: want the same commits at the same address", got, before)
 		}
 	})
 
@@ -286,7 +286,7 @@ func Contract(t *testing.T, s Subject) {
 		pushed, err := s.Forge.Push(ctx, tree, "again")
 		must(t, err)
 		if got := observe(t, s.Forge); got.Revision != pushed.Commit || !pushed.Pushed {
-			t.Errorf("seen %+v after %+v", got, pushed)
+			t.Errorf("observed %+v after %+v", got, pushed)
 		}
 	})
 
@@ -305,7 +305,7 @@ func Contract(t *testing.T, s Subject) {
 			}
 		}
 		if got, err := s.Forge.Pull(ctx, tree, false); err != nil || len(got.Files) > 0 {
-			t.Errorf("pulled again %+v, %v", got, err)
+			t.Errorf("second pull %+v, %v", got, err)
 		}
 		write(t, dir, "theirs.txt", "ours now\n")
 		if got, err := s.Forge.Push(ctx, tree, "after a pull"); err != nil || !slices.Equal(got.Changed, []string{"theirs.txt"}) {
@@ -317,7 +317,7 @@ func Contract(t *testing.T, s Subject) {
 		for range 2 {
 			must(t, s.Forge.Remove(ctx))
 			if got := observe(t, s.Forge); got != (forge.State{}) {
-				t.Errorf("seen %+v", got)
+				t.Errorf("observed %+v", got)
 			}
 		}
 	})

@@ -65,7 +65,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	}
 	for name, want := range map[string]string{"a/b/c.yaml": "c: 2\n", "a/b/d.yaml": "d: 1\n", "new/x": "x", "README": "(none)"} {
 		if got := text(scenario.Branch, name); got != want {
-			t.Errorf("%s holds %q, want %q", name, got, want)
+			t.Errorf("%s contains %q, want %q", name, got, want)
 		}
 	}
 	if info, err := fs.Stat(tree.FS, "a/run"); err != nil || info.Mode()&0o111 == 0 {

@@ -74,7 +74,7 @@ func (b Bench) wants(t *testing.T, text string) {
 	t.Helper()
 	for container, want := range map[string]string{b.Node: "node " + text, b.Other: "other " + text} {
 		if got := b.Read(t, container); got != want {
-			t.Errorf("container %s holds %q, want %q", container, got, want)
+			t.Errorf("container %s contains %q, want %q", container, got, want)
 		}
 	}
 }
