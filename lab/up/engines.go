@@ -8,7 +8,7 @@ import (
 	"homelab/lab/state"
 )
 
-// Engines are the definitions of all engines, by the namespace that each runs in.
+// Engines maps each engine to a function that returns its definition for a namespace.
 type Engines map[state.Former]func(namespace string) engine.Definition
 
 // Of returns the engine of a lab, and the others. The estate may be nil.
