@@ -19,8 +19,7 @@ import (
 
 const module = "homelab"
 
-// layers are the rooms of the house, lowest first. A room imports lower layers alone, so that rooms of one layer do not know one another. A room that is
-// not listed fails the test: whoever builds one says here where it stands.
+// layers are the package areas, lowest first. An area imports only lower layers, so areas of the same layer are independent. Every area must be listed.
 var layers = [][]string{
 	{"lab"},
 	{"argv", "docker", "front", "interrupt", "gitcommand", "strict", "fieldpath", "gitfiles", "threeway", "writeout", "cloud", "state", "ui"},
@@ -36,10 +35,10 @@ var layers = [][]string{
 	{"e2e"},
 }
 
-// adapters each stand alone beside the others, before one thing of the outside.
+// adapters each wrap one external system and are independent of one another.
 var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
 
-// seams are modules of others that few rooms may know, mostly one, so that an upstream change affects one place.
+// seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{
 	"code.gitea.io/sdk":            {"forge"},
 	"github.com/urfave/cli":        {"argv", "cli"},
@@ -54,7 +53,7 @@ type goPackage struct {
 	Imports                 []string
 }
 
-// packages lists the module's packages.
+// packages returns the packages of the module.
 func packages(t *testing.T) []goPackage {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,ImportPath,Name,GoFiles,IgnoredGoFiles,Imports", module+"/...").Output()
@@ -76,18 +75,18 @@ func packages(t *testing.T) []goPackage {
 		list = append(list, p)
 	}
 	if len(list) < 10 {
-		t.Fatalf("only %d packages: this test looks at the wrong place", len(list))
+		t.Fatalf("only %d packages: want at least", len(list))
 	}
 	return list
 }
 
-// room is the folder under lab that a package stands in: "engine" for homelab/lab/engine/argocd, "lab" for the vocabulary, "main" for the program.
-func room(importPath string) string {
+// area returns the folder under lab that contains a package: "engine" for homelab/lab/engine/argocd, "lab" for the root, "main" for the program.
+func area(importPath string) string {
 	rest, ok := strings.CutPrefix(importPath, module+"/lab")
 	if !ok {
 		return "main"
 	}
-	if strings.HasPrefix(rest, "/scenario/live") { // gives the player of stories its real hands; stands beside the player, not in it
+	if strings.HasPrefix(rest, "/scenario/live") { // connects the scenario player to real adapters: an area of its own
 		return "live"
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
@@ -97,7 +96,7 @@ func room(importPath string) string {
 	return name
 }
 
-// forbidden says why one room may not import another; empty when it may.
+// forbidden returns why one area may not import another, or "" if it may.
 func forbidden(from, to string) string {
 	height := func(r string) int {
 		return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, r) })
@@ -106,46 +105,46 @@ func forbidden(from, to string) string {
 	case from == to:
 		return ""
 	case from == "main" && to != "cli":
-		return "the program knows lab/cli alone"
+		return "main imports only lab/cli"
 	case from == "main":
 		return ""
 	case height(from) < 0:
-		return "lab/" + from + " has no layer: say in this test where it stands"
+		return "lab/" + from + " is missing from layers"
 	case height(to) < 0 || height(to) >= height(from):
 		return "imports point downwards"
 	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "present", "up"}, from):
-		return "only lab/cli brings adapters together, and lab/up knows what they have in common"
+		return "only lab/cli and lab/up combine adapters"
 	case to == "docker" && !slices.Contains([]string{"cli", "diagnose", "e2e", "live"}, from) && !slices.Contains(adapters, from):
-		return "only adapters and lab/cli speak to the engine"
+		return "only adapters and lab/cli call the container engine"
 	case to == "ui" && from != "cli" && from != "e2e" && from != "present":
-		return "only lab/cli speaks to the terminal, and lab/present prepares what it says"
+		return "only lab/cli and lab/present write to the terminal"
 	}
 	return ""
 }
 
 func TestImportsPointDownwards(t *testing.T) {
 	for _, p := range packages(t) {
-		from := room(p.ImportPath)
+		from := area(p.ImportPath)
 		for _, imported := range p.Imports {
 			if imported == module || strings.HasPrefix(imported, module+"/") {
-				if why := forbidden(from, room(imported)); why != "" {
+				if why := forbidden(from, area(imported)); why != "" {
 					t.Errorf("%s imports %s: %s", p.ImportPath, imported, why)
 				}
 				continue
 			}
 			if first, _, _ := strings.Cut(imported, "/"); from == "lab" && strings.Contains(first, ".") {
-				t.Errorf("%s imports %s: the vocabulary rests on the standard library alone", p.ImportPath, imported)
+				t.Errorf("%s imports %s: lab may import only the standard library", p.ImportPath, imported)
 			}
 			for seam, owners := range seams {
 				if (imported == seam || strings.HasPrefix(imported, seam+"/")) && !slices.Contains(owners, from) {
-					t.Errorf("%s imports %s, which only lab/%s knows", p.ImportPath, imported, strings.Join(owners, " and lab/"))
+					t.Errorf("%s imports %s, which only lab/%s may import", p.ImportPath, imported, strings.Join(owners, " and lab/"))
 				}
 			}
 		}
 	}
 }
 
-// The rule itself is tested: a rule that forbids nothing would pass any house.
+// TestImportRules tests forbidden itself, as a rule that forbids nothing would pass.
 func TestImportRules(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
@@ -178,11 +177,10 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// Of the standard library, what a program has one of is used in one place: the exit in main.go, the terminal in lab/ui, lab/cli and main.go. What runs in a
-// cluster is a program of its own, with a main.go of its own.
-func TestOneExitAndOneVoice(t *testing.T) {
+// The program exits only in main.go and writes to the terminal only in lab/ui, lab/cli and main.go. Programs that run in a cluster have their own main.go.
+func TestExitAndOutput(t *testing.T) {
 	for _, p := range packages(t) {
-		speaks := p.Name == "main" || slices.Contains([]string{"cli", "ui"}, room(p.ImportPath))
+		prints := p.Name == "main" || slices.Contains([]string{"cli", "ui"}, area(p.ImportPath))
 		for _, file := range append(p.GoFiles, p.IgnoredGoFiles...) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
@@ -192,27 +190,27 @@ func TestOneExitAndOneVoice(t *testing.T) {
 				switch {
 				case use.what == "os.Exit" || strings.HasPrefix(use.what, "log.Fatal"):
 					if p.Name != "main" || file != "main.go" {
-						t.Errorf("%s: %s: a failure is returned, main.go alone exits", use.at, use.what)
+						t.Errorf("%s: %s: return an error; only main.go exits", use.at, use.what)
 					}
 				case slices.Contains([]string{"os.Stdout", "os.Stderr", "fmt.Print", "fmt.Printf", "fmt.Println"}, use.what), strings.HasPrefix(use.what, "log.Print"):
-					if !speaks {
-						t.Errorf("%s: %s: only lab/ui and lab/cli speak", use.at, use.what)
+					if !prints {
+						t.Errorf("%s: %s: only lab/ui and lab/cli print", use.at, use.what)
 					}
 				case use.what == "time.Sleep":
-					t.Errorf("%s: %s: watch, or tick, under a context", use.at, use.what)
+					t.Errorf("%s: %s: use a watch, or a ticker with a context", use.at, use.what)
 				case use.what == "func init":
-					t.Errorf("%s: %s: nothing happens before main", use.at, use.what)
+					t.Errorf("%s: %s: no init functions", use.at, use.what)
 				}
 			}
 		}
 		if base := path.Base(p.ImportPath); slices.Contains([]string{"util", "utils", "helpers", "common"}, base) {
-			t.Errorf("%s: its name does not say what it is for", p.ImportPath)
+			t.Errorf("%s: name does not describe its purpose", p.ImportPath)
 		}
 	}
 }
 
-// What is compiled as a module of its own has no dependencies.
-func TestFrontRestsOnTheStandardLibrary(t *testing.T) {
+// A program that is compiled as its own module has no dependencies.
+func TestFrontImportsOnlyStandardLibrary(t *testing.T) {
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.ImportPath, module+"/lab/front/") {
 			continue
@@ -231,7 +229,7 @@ type use struct {
 	at   token.Position
 }
 
-// uses lists the selectors of imported packages that a file uses, under the packages' own names, and its init functions.
+// uses returns the selectors of imported packages that a file uses, qualified by import path, and its init functions.
 func uses(t *testing.T, name string) []use {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -268,8 +266,8 @@ func uses(t *testing.T, name string) []use {
 	return found
 }
 
-// A name may be another's here: what counts is the package behind it.
-func TestUsesAreSeen(t *testing.T) {
+// Uses are resolved by import path, not by the local name of the import.
+func TestUses(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "room.go")
 	source := "package room\nimport (say \"fmt\"; \"os\")\nfunc init() { say.Println(); os.Exit(1) }\ntype fmt struct{}\nfunc (fmt) init() { _ = fmt.init }\n"
 	if err := os.WriteFile(name, []byte(source), 0o644); err != nil {

@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// taskRun finds the tasks that a step of the workflow runs.
+// taskRun matches the tasks that a workflow step runs.
 var taskRun = regexp.MustCompile(`\$TASK ([a-z0-9-]+)`)
 
-// TestTheHostedWorkflowRunsEveryStage holds the workflow against the list of `task ci`, which is what .ci/run does.
-func TestTheHostedWorkflowRunsEveryStage(t *testing.T) {
+// The workflow runs every stage of `task ci`, which is what .ci/run does.
+func TestWorkflowRunsEveryStage(t *testing.T) {
 	var tasks struct {
 		Tasks map[string]struct {
 			Cmds []yaml.Node
@@ -31,7 +31,7 @@ func TestTheHostedWorkflowRunsEveryStage(t *testing.T) {
 		stages = append(stages, loop.For...)
 	}
 	if len(stages) < 2 {
-		t.Fatalf("task ci has the stages %q: this test looks at the wrong place", stages)
+		t.Fatalf("task ci has only the stages %q", stages)
 	}
 	var workflow struct {
 		Jobs map[string]struct {
@@ -49,7 +49,7 @@ func TestTheHostedWorkflowRunsEveryStage(t *testing.T) {
 		for _, step := range j.Steps {
 			for _, m := range taskRun.FindAllStringSubmatch(step.Run, -1) {
 				if _, ok := tasks.Tasks[m[1]]; !ok {
-					t.Errorf("job %s runs task %s, which is not there", job, m[1])
+					t.Errorf("job %s runs task %s, which does not exist", job, m[1])
 				}
 				if j.If == "" && step.If == "" && !step.Continue {
 					ran = append(ran, m[1])
@@ -64,11 +64,11 @@ func TestTheHostedWorkflowRunsEveryStage(t *testing.T) {
 	}
 }
 
-// taskNamed finds the tasks that documents name.
+// taskNamed matches the tasks that documents mention.
 var taskNamed = regexp.MustCompile(`(?:` + "`" + `|go\.mod )task ([a-z][a-z0-9 -]*)`)
 
-// TestDocumentsNameTasksThatAreThere holds what documents tell to run against the Taskfile.
-func TestDocumentsNameTasksThatAreThere(t *testing.T) {
+// Every task that the documents mention exists in the Taskfile.
+func TestDocumentedTasksExist(t *testing.T) {
 	var tasks struct{ Tasks map[string]*yaml.Node }
 	readYAML(t, filepath.Join("..", "Taskfile.yml"), &tasks)
 	documents, err := filepath.Glob(filepath.Join("..", "*.md"))
@@ -91,13 +91,13 @@ func TestDocumentsNameTasksThatAreThere(t *testing.T) {
 					break // arguments
 				}
 				if named++; tasks.Tasks[name] == nil {
-					t.Errorf("%s names the task %q, which is not there", file, name)
+					t.Errorf("%s mentions the task %q, which does not exist", file, name)
 				}
 			}
 		}
 	}
 	if named < 3 {
-		t.Errorf("%d tasks are named: this test looks at the wrong place", named)
+		t.Errorf("found only %d tasks", named)
 	}
 }
 

@@ -1,3 +1,3 @@
-// Package lab is the vocabulary of the product: the estate, what it is made of, what was seen of it, and how failures are reported.
-// It imports the standard library alone, so that every other package may import it.
+// Package lab defines the types shared by all packages: the estate, its parts, their observed state, and errors. It imports only the standard library, so
+// that every other package can import it.
 package lab

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration is how a user reads a span of time: 0.4s, 17.8s, 1m 12s, 2h 5m.
+// Duration formats a duration for users: 0.4s, 17.8s, 1m 12s, 2h 5m.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		d = 0
@@ -17,7 +17,7 @@ func Duration(d time.Duration) string {
 	return WholeSeconds(d)
 }
 
-// WholeSeconds leaves the tenths out: 18s, 1m 12s, 2h 5m.
+// WholeSeconds formats a duration without tenths: 18s, 1m 12s, 2h 5m.
 func WholeSeconds(d time.Duration) string {
 	s := int64(math.Round(max(0, d.Seconds())))
 	switch {

@@ -10,17 +10,17 @@ import (
 // Exit is the exit code of the program.
 type Exit int
 
-// The exit codes; --help repeats them under EXIT STATUS.
+// The exit codes, also listed by --help under EXIT STATUS.
 const (
 	ExitDone        Exit = 0   // done
 	ExitFailed      Exit = 1   // failed
-	ExitInvalid     Exit = 2   // usage, or an invalid estate; nothing was touched
+	ExitInvalid     Exit = 2   // usage, or an invalid estate; nothing was changed
 	ExitTimeout     Exit = 3   // not converged in time
 	ExitUnmet       Exit = 4   // an assertion or a drift check failed
 	ExitInterrupted Exit = 130 // interrupted
 )
 
-// Position is a place in a file. Line and Column count from 1; 0 means unknown.
+// Position is a position in a file. Line and Column count from 1; 0 means unknown.
 type Position struct {
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"`
@@ -37,7 +37,7 @@ func (p Position) String() string {
 	return p.File
 }
 
-// Problem is one fault in what a user wrote: where, what, and what to do about it.
+// Problem is a fault in a user's file: its position, a description and a cure.
 type Problem struct {
 	Position
 	Message string `json:"message"`
@@ -52,7 +52,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// Problems is every fault found in one reading, as one error.
+// Problems are all faults found in one pass.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -70,7 +70,7 @@ func (ps Problems) Sort() {
 	})
 }
 
-// Err returns nil when there is no problem, so that a nil error is a nil interface.
+// Err returns ps as an error, or nil if there are no problems.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
@@ -78,14 +78,14 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Error is a failure reported to a user: what happened, what cures it, and the exit code it ends with.
+// Error is a failure reported to a user, with a cure and the exit code.
 type Error struct {
 	Exit     Exit     // exit code of the program
-	Code     string   // stable word for machines: invalid_estate, timeout, diverged, no_engine, ...
+	Code     string   // stable identifier: invalid_estate, timeout, diverged, no_engine, ...
 	Message  string   // one line, lower case, no full stop
 	Cure     string   // what to do next; may be empty
 	Details  []string // further lines for a user, each at most 80 columns
-	Problems Problems // faults in files, where there are any
+	Problems Problems // faults in files; may be empty
 	Err      error    // cause; may be nil
 }
 

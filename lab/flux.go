@@ -10,47 +10,47 @@ import (
 	"strings"
 )
 
-// Shape is where Flux runs.
+// Shape is the deployment shape of Flux.
 type Shape string
 
 // The shapes.
 const (
-	ShapeHub        Shape = "hub"        // on the hub, for every cluster
-	ShapeStandalone Shape = "standalone" // on every cluster, for itself
+	ShapeHub        Shape = "hub"        // on the hub, managing every cluster
+	ShapeStandalone Shape = "standalone" // on every cluster, managing itself
 )
 
-// Controllers of Flux that only some estates have a use for.
+// Optional controllers of Flux.
 const (
 	FluxImageReflector  = "image-reflector-controller"  // scans registries
-	FluxImageAutomation = "image-automation-controller" // commits what it found
+	FluxImageAutomation = "image-automation-controller" // commits image updates
 	FluxSourceWatcher   = "source-watcher"              // splits and composes sources
 )
 
-// FluxNamespace is Flux's own where it runs, and the name of what it starts from: both as `flux bootstrap` has them.
+// FluxNamespace is the namespace of Flux and the name of its root Kustomization, both as in `flux bootstrap`.
 const FluxNamespace = "flux-system"
 
-// What lab keeps in a cluster's namespace where its Flux runs, by the names that an estate's manifests have.
+// Objects that lab creates in a cluster's namespace where its Flux runs.
 const (
 	FluxKubeconfig = "cluster-kubeconfig" // Secret, key "value"
 	FluxVariables  = "cluster-vars"       // ConfigMap of the bridge
 )
 
-// FluxDigest is the variable that is another as soon as any of a cluster's is.
+// FluxDigest is a variable that changes whenever any other variable of the cluster changes.
 const FluxDigest = "vars_digest"
 
-// FluxPrune is the annotation that keeps an object from being pruned, with the value "disabled".
+// FluxPrune is the annotation that, set to "disabled", keeps an object from being pruned.
 const FluxPrune = "kustomize.toolkit.fluxcd.io/prune"
 
-// FluxNamespaceOf is the namespace of a cluster where its Flux runs.
+// FluxNamespaceOf returns the namespace for a cluster where its Flux runs.
 func FluxNamespaceOf(cluster string) string { return "cluster-" + cluster }
 
-// FluxClusterOf is the inverse of FluxNamespaceOf; false for other namespaces.
+// FluxClusterOf is the inverse of FluxNamespaceOf. ok is false for other namespaces.
 func FluxClusterOf(namespace string) (cluster string, ok bool) {
 	return strings.CutPrefix(namespace, "cluster-")
 }
 
-// FluxApplicationOf returns the cluster that a Kustomization is for, where the Flux of cluster home has it, and the application's name among that cluster's. A
-// Kustomization outside of the clusters' namespaces is home's, under the name that it has there; outside of Flux's own, under that of its namespace, too.
+// FluxApplicationOf returns the cluster that a Kustomization in the Flux of cluster home is for, and the name of its application there. A Kustomization
+// outside the clusters' namespaces belongs to home; its application name is prefixed with the namespace unless that is FluxNamespace.
 func FluxApplicationOf(home, namespace, name string) (cluster, application string) {
 	if cluster, ok := FluxClusterOf(namespace); ok {
 		return cluster, name
@@ -61,13 +61,13 @@ func FluxApplicationOf(home, namespace, name string) (cluster, application strin
 	return home, name
 }
 
-// FluxRootFile is the path of what a cluster's Flux starts from within an estate, as `flux bootstrap` has it.
+// FluxRootFile returns the path, within an estate, of the root manifest of a cluster's Flux, as in `flux bootstrap`.
 func FluxRootFile(cluster string) string {
 	return path.Join(ClustersDir, cluster, FluxNamespace, "gotk-sync.yaml")
 }
 
-// VariableName is a key of the bridge in the spelling that Flux's substitution allows: what is no letter, digit or underscore becomes one, and so begins what would
-// begin with a digit.
+// VariableName returns a key of the bridge as a valid name for Flux's substitution: other characters than letters, digits and underscores become
+// underscores, and a leading digit is prefixed with one.
 func VariableName(key string) string {
 	if key != "" && key[0] >= '0' && key[0] <= '9' {
 		key = "_" + key
@@ -80,7 +80,7 @@ func VariableName(key string) string {
 	}, key)
 }
 
-// Variables are labels and annotations for Flux's substitution, and FluxDigest. Annotations win.
+// Variables returns labels and annotations as variables for Flux's substitution, including FluxDigest. Annotations take precedence.
 func Variables(labels, annotations map[string]string) map[string]string {
 	vars := map[string]string{}
 	for _, m := range []map[string]string{labels, annotations} {

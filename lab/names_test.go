@@ -18,6 +18,6 @@ func TestIsName(t *testing.T) {
 		}
 	}
 	if !strings.Contains(lab.NameRule, fmt.Sprint(lab.MaxName)) {
-		t.Errorf("%q does not say %d", lab.NameRule, lab.MaxName)
+		t.Errorf("NameRule = %q, does not contain MaxName %d", lab.NameRule, lab.MaxName)
 	}
 }

@@ -2,42 +2,42 @@ package lab
 
 import "time"
 
-// Made is what lab can prove of how a cluster came to be.
+// Made is what lab can prove about how a cluster was created.
 type Made string
 
-// The proofs. Only a cluster that is MadeHalf may be removed without an explicit word.
+// Only a cluster that is MadeHalf may be removed without an explicit request.
 const (
 	MadeUnknown Made = ""      // neither its mark nor lab's record could be read
-	MadeWhole   Made = "whole" // it was complete once: it is kept
-	MadeHalf    Made = "half"  // lab's own record says that these containers were being made, or removed, by a run that did not end
+	MadeWhole   Made = "whole" // it was complete once, and is kept
+	MadeHalf    Made = "half"  // lab's record proves that an interrupted run was creating or removing these containers
 )
 
-// ClusterState is what is seen of one cluster. A field that needs the API is unknown, not empty, while Answers is false.
+// ClusterState is the observed state of a cluster. While Answers is false, fields that need the API are unknown rather than empty.
 type ClusterState struct {
 	Name       string    `json:"name"`
 	Role       Role      `json:"role"`
 	Env        string    `json:"environment,omitempty"`
-	Kubernetes string    `json:"kubernetes"` // version, "v1.36.3"; empty when the API does not answer
+	Kubernetes string    `json:"kubernetes"` // version, "v1.36.3"; empty if the API does not answer
 	Ready      bool      `json:"ready"`
 	Nodes      []string  `json:"-"` // container names
-	Gone       int       `json:"-"` // nodes that lab's record has and the container engine has not
+	Gone       int       `json:"-"` // nodes in lab's record that the container engine lacks
 	Exists     bool      `json:"-"`
-	Running    bool      `json:"-"` // every node container runs, and none is paused
-	Fault      string    `json:"-"` // why it does not run or answer: "stopped", "paused", "1 of 3 nodes stopped", "its API does not answer"
+	Running    bool      `json:"-"` // all node containers run, and none is paused
+	Fault      string    `json:"-"` // why it does not run or answer, e.g. "stopped", "paused", "1 of 3 nodes stopped", "its API does not answer"
 	Answers    bool      `json:"-"` // the API answered
-	Started    time.Time `json:"-"` // when a node of it was started last; zero where that is not known
+	Started    time.Time `json:"-"` // last start of a node; zero if unknown
 	Made       Made      `json:"-"`
-	Recorded   bool      `json:"-"` // lab's own record says the same as the cluster
-	Marked     bool      `json:"-"` // its API bears the mark; false unless Answers
-	Inputs     string    `json:"-"` // digest of the document the cluster was made from; empty unless MadeWhole
-	Images     []string  `json:"-"` // what stands for the images that were loaded; empty unless Answers
+	Recorded   bool      `json:"-"` // lab's record matches the cluster
+	Marked     bool      `json:"-"` // the mark is in its API; false unless Answers
+	Inputs     string    `json:"-"` // digest of the cluster's inputs; empty unless MadeWhole
+	Images     []string  `json:"-"` // keys of the loaded images; empty unless Answers
 	Attached   bool      `json:"-"` // not created by lab, and outlives it
 }
 
-// Unclear reports whether the cluster exists and cannot be asked, so that nothing is known of what it holds.
+// Unclear reports whether the cluster exists but its contents are unknown, since its API does not answer.
 func (s ClusterState) Unclear() bool { return s.Exists && !s.Answers }
 
-// Standing is one word for a cluster's state: absent, stopped, paused, unreachable, not ready or ready.
+// Standing returns the cluster's state: absent, stopped, paused, unreachable, not ready or ready.
 func (s ClusterState) Standing() string {
 	switch {
 	case !s.Exists:
@@ -52,7 +52,7 @@ func (s ClusterState) Standing() string {
 	return "ready"
 }
 
-// Application is what is seen of one generated Application.
+// Application is the observed state of a generated Application.
 type Application struct {
 	Name      string `json:"name"`
 	Addon     string `json:"addon"`
@@ -61,30 +61,30 @@ type Application struct {
 	Sync      string `json:"sync"`   // Synced, OutOfSync, Unknown
 	Health    string `json:"health"` // Healthy, Progressing, Degraded, Missing, Unknown, Suspended
 	Message   string `json:"message"`
-	LeftOut   string `json:"leftOut,omitempty"` // why it is not waited for: what it needs cannot be had here
-	Revision  string `json:"-"`                 // Git commit that was compared, where there is one
+	LeftOut   string `json:"leftOut,omitempty"` // why it is not waited for: a dependency is unavailable here
+	Revision  string `json:"-"`                 // compared Git commit; may be empty
 	Namespace string `json:"-"`                 // destination namespace
-	Leads     bool   `json:"-"`                 // it holds nothing but what makes other applications, and is no addon
+	Leads     bool   `json:"-"`                 // it only generates other applications
 }
 
-// Converged reports whether the application is as Git wants it and works.
+// Converged reports whether the application is in sync and healthy.
 func (a Application) Converged() bool { return a.Sync == "Synced" && a.Health == "Healthy" }
 
-// Registration is what the hub knows of a cluster: the cluster Secret's metadata, with the origin of every value.
+// Registration is the hub's registration of a cluster: the metadata of the cluster Secret with the origin of each value.
 type Registration struct {
 	Cluster     string
-	Server      string // https://NAME-control-plane:6443, https://kubernetes.default.svc for the hub, or what manifests have
-	Via         string // URL of the API, where Server is an address that only Proxy serves
+	Server      string // https://NAME-control-plane:6443, https://kubernetes.default.svc for the hub, or the address in manifests
+	Via         string // URL of the API if Server is served only by Proxy
 	Proxy       string // URL of an HTTP proxy, as pods of the hub reach it; empty for none
 	Labels      map[string]Value
 	Annotations map[string]Value
 }
 
-// Value is a string with where it came from.
+// Value is a string with its origin.
 type Value struct {
 	Value  string   `json:"value"`
 	Origin string   `json:"origin"`      // "cluster.yaml", "environment.yaml", "applicationset.yaml", "made up", "lab"
-	At     Position `json:"at,omitzero"` // file and line, where a file says it
+	At     Position `json:"at,omitzero"` // position in a file; may be zero
 }
 
 // Strings returns the values without their origins.

@@ -8,32 +8,33 @@ import (
 	"strings"
 )
 
-// Repository is a Git repository beside the estate, which the lab's forge serves a mirror of.
+// Repository is a Git repository besides the estate that the lab's forge mirrors.
 type Repository struct {
 	Name   string // of the mirror: a DNS label
-	URL    string // as manifests and metadata write it
-	Dir    string // its folder, as cluster.yaml writes it: relative to the estate, or absolute
-	Path   string // its folder on disk, absolute; empty where the estate is not on disk
-	Branch string // that is checked out there; main where the folder is no Git repository
-	FS     fs.FS  // its working tree
+	URL    string // as in manifests and metadata
+	Dir    string // folder as in cluster.yaml: relative to the estate, or absolute
+	Path   string // absolute folder on disk; empty if the estate is not on disk
+	Branch string // checked-out branch; main if the folder is not a Git repository
+	FS     fs.FS  // working tree
 	At     Position
 
-	// Revisions returns the repository at another branch, a tag or a commit. Nil where the folder is no clone.
+	// Revisions returns the repository at another branch, tag or commit. It is nil if the folder is not a clone.
 	Revisions func(revision string) (*Repository, error)
 
-	Written bool     // manifests have its address written out, where no annotation leads them to the mirror
-	SSH     []string // those of these addresses that are of SSH, as they are written
+	Written bool     // manifests contain its address literally, so that no annotation can redirect them to the mirror
+	SSH     []string // the SSH ones of these addresses
 }
 
-// scpURL is an address as `git clone` takes it for SSH: user@host:path.
+// scpURL matches an scp-like SSH address as accepted by `git clone`: user@host:path.
 var scpURL = regexp.MustCompile(`^(?:[^@/:]+@)?([^/:]+):([^/].*)$`)
 
-// OverSSH reports whether an address is one of SSH: ssh://host/path or user@host:path.
+// OverSSH reports whether an address uses SSH: ssh://host/path or user@host:path.
 func OverSSH(address string) bool {
 	return strings.HasPrefix(address, "ssh://") || scpURL.MatchString(address) && strings.Contains(address, "@")
 }
 
-// RepositoryKey is what the addresses of one repository have in common, whatever the protocol, user, port, case or suffix: "github.com/owner/name".
+// RepositoryKey returns a key that is equal for all addresses of a repository, regardless of protocol, user, port, case and suffix:
+// "github.com/owner/name".
 func RepositoryKey(address string) string {
 	host, path := "", address
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -45,8 +46,8 @@ func RepositoryKey(address string) string {
 	return strings.ToLower(strings.TrimPrefix(host+"/"+path, "/"))
 }
 
-// RepositoryPage is the address of a repository on the web, "https://github.com/owner/name": what clients that speak HTTP ask for, whatever the protocol, user
-// and suffix of address. It is empty for what has no host.
+// RepositoryPage returns the web address of a repository, "https://github.com/owner/name", which HTTP clients request regardless of the address's protocol,
+// user and suffix. It is empty for an address without a host.
 func RepositoryPage(address string) string {
 	page := url.URL{Scheme: "https"}
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -63,7 +64,7 @@ func RepositoryPage(address string) string {
 	return page.String()
 }
 
-// Repository returns the mounted repository that an address is of.
+// Repository returns the mounted repository with the given address.
 func (e *Estate) Repository(address string) (*Repository, bool) {
 	key := RepositoryKey(address)
 	for i := range e.Repositories {
@@ -74,7 +75,7 @@ func (e *Estate) Repository(address string) (*Repository, bool) {
 	return nil, false
 }
 
-// Of returns the repository at a revision: its working tree, or what its clone has.
+// Of returns the repository at a revision: its working tree for the checked-out branch, else from its clone.
 func (r *Repository) Of(revision string) (*Repository, error) {
 	switch {
 	case r.Has(revision):
@@ -85,7 +86,7 @@ func (r *Repository) Of(revision string) (*Repository, error) {
 	return r.Revisions(revision)
 }
 
-// Has reports whether a revision is of the branch that is checked out: by its name, or none.
+// Has reports whether a revision is the checked-out branch; "" and HEAD are.
 func (r *Repository) Has(revision string) bool {
 	revision = strings.TrimPrefix(revision, "refs/heads/")
 	return revision == "" || revision == "HEAD" || revision == r.Branch

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep pauses for d, or until ctx ends, whose cause it returns then.
+// Sleep pauses for d, or until ctx is done, in which case it returns the context's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -2,31 +2,31 @@ package lab
 
 import "time"
 
-// Action is what a step does to its object.
+// Action is the action of a step.
 type Action string
 
 // The actions of a step.
 const (
-	ActionNone     Action = "none"     // as it should be: nothing is done
-	ActionCreate   Action = "create"   // absent: it is made
-	ActionUpdate   Action = "update"   // different: it is changed
-	ActionRepair   Action = "repair"   // half made, stopped or silent: repaired, keeping its contents
-	ActionRecreate Action = "recreate" // removed and made again: what it holds is lost
-	ActionDelete   Action = "delete"   // no longer wanted: it is removed
+	ActionNone     Action = "none"     // up to date
+	ActionCreate   Action = "create"   // absent: created
+	ActionUpdate   Action = "update"   // different: changed
+	ActionRepair   Action = "repair"   // half created, stopped or unreachable: repaired, keeping its contents
+	ActionRecreate Action = "recreate" // deleted and created: its contents are lost
+	ActionDelete   Action = "delete"   // no longer desired: deleted
 )
 
-// Step is one line of a plan: printable data, not a closure.
+// Step is a step of a plan. It is data, not a closure, so that it can be printed.
 type Step struct {
 	ID      string // kind, or kind/cluster: "engine", "cluster/hub"
-	Kind    string // which executor runs it
-	Cluster string // the cluster it is about
+	Kind    string // selects the executor
+	Cluster string // affected cluster; may be empty
 	Action  Action
-	Reason  string   // why, in words
-	Needs   []string // IDs of steps that end before it starts
-	Loses   string   // what the step destroys for good, in words; empty when nothing
+	Reason  string   // human-readable
+	Needs   []string // IDs of the steps that it depends on
+	Loses   string   // data that the step destroys, human-readable; may be empty
 }
 
-// Title is how a user reads the step: "cluster hub".
+// Title returns the human-readable name of the step: "cluster hub".
 func (s Step) Title() string {
 	if s.Cluster == "" {
 		return s.Kind
@@ -34,33 +34,33 @@ func (s Step) Title() string {
 	return s.Kind + " " + s.Cluster
 }
 
-// StepState is where a step stands.
+// StepState is the state of a step.
 type StepState string
 
 // The states of a step.
 const (
 	StepWaiting  StepState = "waiting"
 	StepRunning  StepState = "running"
-	StepStopping StepState = "stopping" // the run was interrupted, and waits for this step to end
+	StepStopping StepState = "stopping" // the run was interrupted and waits for this step
 	StepDone     StepState = "done"
 	StepFailed   StepState = "failed"
-	StepStopped  StepState = "stopped" // the interrupt ended it
-	StepSkipped  StepState = "skipped" // a step that it needs failed, or the run was interrupted before it began
+	StepStopped  StepState = "stopped" // ended by the interrupt
+	StepSkipped  StepState = "skipped" // a dependency failed, or the run was interrupted before it began
 )
 
-// Event is one thing that happened while a plan ran.
+// Event is an event of a running plan.
 type Event struct {
 	Step    Step
 	State   StepState
-	Detail  string        // what it does now, or what it ended with; one line
+	Detail  string        // current activity or final result; one line
 	Since   time.Duration // since the run began
 	Elapsed time.Duration // since the step began
 }
 
-// Progress reports what long work is doing: one lower-case line, without a full stop.
+// Progress reports the current activity of a long operation: one lower-case line without a full stop.
 type Progress func(detail string)
 
-// StepResult is how a step ended, for the machine-readable report.
+// StepResult is the result of a step in machine-readable reports.
 type StepResult struct {
 	Name    string // Step.Kind
 	Cluster string

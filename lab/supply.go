@@ -1,16 +1,16 @@
 package lab
 
-// Image is a container image at hand as an archive on disk, under the name that manifests use.
+// Image is a container image available as an archive on disk.
 type Image struct {
 	Name    string // component, "podinfo"
-	Ref     string // repository:tag as charts and manifests name it, "ghcr.io/stefanprodan/podinfo:6.9.2"
-	Digest  string // sha256:... of the image's configuration: the image id, the same in every engine
+	Ref     string // repository:tag as in charts and manifests, "ghcr.io/stefanprodan/podinfo:6.9.2"
+	Digest  string // sha256:... of the image's configuration: the image id, which is the same in every container engine
 	Archive string // path of a docker-archive (docker load, ctr images import)
 	Size    int64  // bytes of Archive
 	Origin  Origin
 }
 
-// Chart is a Helm chart at hand as a .tgz on disk.
+// Chart is a Helm chart available as a .tgz on disk.
 type Chart struct {
 	Name    string // chart name, "podinfo"
 	Version string // chart version, SemVer without v
@@ -19,7 +19,7 @@ type Chart struct {
 	Origin  Origin
 }
 
-// Origin says where an image or chart came from.
+// Origin is the origin of an image or chart.
 type Origin string
 
 // The origins, in the order in which they are tried.

@@ -11,7 +11,7 @@ import (
 // Flags shared by many commands.
 var (
 	nameFlag   = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
-	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the folder that this is in, else the one built in)", EnvVars: []string{"LAB_ESTATE"}}
+	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the enclosing one, else the built-in one)", EnvVars: []string{"LAB_ESTATE"}}
 	outputFlag = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the output: text or json", Value: "text"}
 	engineFlag = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: argocd or flux (default: the lab's, else the estate's spec.engine)"}
 	imagesFlag = &cli.StringFlag{

@@ -11,7 +11,7 @@ import (
 func (p *program) bridgeCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bridge",
-		Usage: "the metadata by which the engine knows each cluster",
+		Usage: "the metadata of each cluster's registration",
 		Subcommands: []*cli.Command{{
 			Name:  "show",
 			Usage: "print every label and annotation of the cluster Secrets, and the origin of each value",

@@ -30,7 +30,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Action:      p.withSupply(argv.AnyArgs, p.bundleBuild),
 			},
 			{
-				Name: "ls", Usage: "list every image and chart, and whether it is at hand",
+				Name: "ls", Usage: "list all images and charts, and whether they are available",
 				Description: examples("lab bundle ls", "lab bundle ls -o json"),
 				Flags:       flags,
 				Action:      p.withSupply(argv.AnyArgs, p.bundleList),
@@ -95,7 +95,7 @@ func (p *program) bundleBuild(ctx context.Context, s *supply.Supply, names []str
 			return err
 		}
 		if !i.Present {
-			p.ui.Say(fmt.Sprintf("%s %s is at hand   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
+			p.ui.Say(fmt.Sprintf("%s %s is available   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
 		}
 	}
 	return p.bundleList(ctx, s, nil)

@@ -68,7 +68,7 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	return p.ui.Error(doctor.Cure(err))
 }
 
-// silence discards what libraries log on their own, client-go's watches through klog and Helm's value merging through the standard logger. They also return it
+// silence discards log output of libraries: client-go's watches log through klog, and Helm's value merging through the standard logger. They also return it
 // as errors.
 func silence() {
 	klog.SetLogger(logr.Discard())

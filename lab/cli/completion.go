@@ -18,8 +18,8 @@ import (
 	"homelab/lab/workspace"
 )
 
-// completeFlag is appended by shell scripts to the words of an unfinished command line. The program answers with completions of the last word, so that the
-// scripts never become outdated.
+// completeFlag is appended by shell scripts to the words of an unfinished command line. The program answers with completions of the last word, so the
+// scripts do not depend on its version.
 const completeFlag = "--generate-completion"
 
 //go:embed completion

@@ -19,7 +19,7 @@ import (
 // labCommand matches a lab command line within a cure: "lab git pull", "lab up --recreate ".
 var labCommand = regexp.MustCompile(`\blab ((?:[a-z]+ ?)+)((?:--[a-z-]+(?:[ =][A-Z][A-Z:,.]*)? ?)*)`)
 
-// prose are words that follow lab where it is no command.
+// prose are words that may follow "lab" in text that is not a command.
 var prose = []string{"a", "as", "does", "reads"}
 
 // TestCures checks that every command in a cure exists, with its flags.
@@ -68,8 +68,8 @@ func hasFlag(c *cli.Command, name string) bool {
 	return name == "help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
-// cures returns, by file and line, the texts of Cure fields, however they are set, of constants called cure..., of arguments for parameters called cure or next,
-// and of Command or OnEstate calls.
+// cures returns, by file and line, the texts of Cure fields, of constants called cure..., of arguments for parameters called cure or next, and of Command
+// and OnEstate calls.
 func cures(t *testing.T) map[string]string {
 	t.Helper()
 	set := token.NewFileSet()

@@ -56,7 +56,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	return nil
 }
 
-// doctorOptions are the checks of a lab; without an estate, those of the machine alone. Clusters that run already hold their memory.
+// doctorOptions returns the checks for a lab, or for the machine alone without an estate. Running clusters already use their memory.
 func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate) doctor.Options {
 	clusters, memory := 0, int64(0)
 	if est != nil {

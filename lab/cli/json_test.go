@@ -41,7 +41,7 @@ func TestJSONDocumentation(t *testing.T) {
 	for name, c := range all {
 		takesJSON := slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "output") })
 		if except := slices.Contains(withoutJSON, name); takesJSON == except {
-			t.Errorf("%s: takes -o json = %v, docs/json.md says %v", name, takesJSON, !except)
+			t.Errorf("%s: takes -o json = %v, want %v as in docs/json.md", name, takesJSON, !except)
 		}
 		if takesJSON && !slices.Contains(documented, name) {
 			t.Errorf("docs/json.md has no heading for %s", name)

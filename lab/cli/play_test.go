@@ -98,7 +98,7 @@ func junitVerdict(t *testing.T, file string) string {
 	return ""
 }
 
-// The result is written as JSON, JUnit and page, whatever the exit code.
+// The result is written as JSON, JUnit and HTML page, regardless of the exit code.
 func TestPlayResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(dir string, how *series.Options)

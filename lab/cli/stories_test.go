@@ -14,7 +14,7 @@ import (
 	"homelab/lab/supply/source"
 )
 
-// The images that a story requires are known, and are those that its manifests name.
+// The images that a story requires are known, and its manifests use them.
 func TestStoriesImages(t *testing.T) {
 	root := os.DirFS(filepath.Join("..", ".."))
 	names, err := scenario.List(root)
@@ -37,7 +37,7 @@ func TestStoriesImages(t *testing.T) {
 				continue
 			}
 			if !mentions(t, s.Files, c.Ref) {
-				t.Errorf("%s: no file of it names %s", s.Name, c.Ref)
+				t.Errorf("%s: no file uses %s", s.Name, c.Ref)
 			}
 		}
 	}

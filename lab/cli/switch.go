@@ -88,7 +88,7 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 	return parts{estate: est, supply: s}, nil
 }
 
-// upToDate refuses a lab whose clusters, forge or files lab up would change.
+// upToDate returns an error if lab up would change clusters, forge or files of the lab.
 func (p *program) upToDate(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
 	l, err := p.prepare(ctx, ws, with, &o)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "recreate", Usage: "delete and recreate these `CLUSTERS`; what runs in them is lost"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if something the estate needs is unavailable here, instead of leaving it out"},
 			&cli.BoolFlag{Name: "prune", Usage: "delete clusters that left the estate; what runs in them is lost"},
-			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; what it applied to the clusters stays"},
+			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; the objects that it applied stay"},
 			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate, whatever the working folder holds"},
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
@@ -96,7 +96,7 @@ func (o *upOptions) check(est *lab.Estate) error {
 		return err
 	}
 	if o.dryRun && o.began {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "what lab up --from would do is known once the snapshot is there", Cure: "leave --dry-run out"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "the plan of lab up --from is known only after the snapshot is restored", Cure: "leave --dry-run out"}
 	}
 	if o.some && o.run.Prune {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--only leaves other clusters as they are, and --prune does not", Cure: "one of them"}

@@ -12,7 +12,7 @@ import (
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "version",
-		Usage:       "show the version of lab and of what it carries",
+		Usage:       "show the versions of lab and of its components",
 		Description: examples("lab version", "lab version -o json"),
 		Flags:       []cli.Flag{outputFlag},
 		Action: func(c *cli.Context) error {

@@ -262,7 +262,7 @@ func TestExistingNoReadyNode(t *testing.T) {
 		}
 		e := newTestExisting(t, "demo", o)
 		var le *lab.Error
-		if err := e.Create(t.Context(), edgeSpec(), nil); !errors.As(err, &le) || le.Cure == "" || !strings.Contains(le.Message, "no node of it is ready") {
+		if err := e.Create(t.Context(), edgeSpec(), nil); !errors.As(err, &le) || le.Cure == "" || !strings.Contains(le.Message, "none of its nodes is ready") {
 			t.Errorf("%v", err)
 		}
 		o.fail = apierrors.NewUnauthorized("expired")

@@ -101,9 +101,9 @@ func invalid(c lab.Cluster, message string) error {
 	}
 }
 
-// Since 2.2, containerd asks every container's shim each second what processor time it took, for statistics that kubelet takes from cAdvisor unless the gate
-// PodAndContainerStatsFromCRI is on: a third of what an idle spoke costs. In a configuration of version 2 the key in the old place is an integer of another meaning;
-// what is in the new place survives containerd's migration. Older versions ignore it.
+// Since 2.2, containerd asks every container's shim for its processor time each second, for statistics that kubelet takes from cAdvisor unless the feature
+// gate PodAndContainerStatsFromCRI is on. This is a third of the processor time of an idle spoke. In a configuration of version 2, the key in the old place
+// is an integer with another meaning; the one in the new place survives containerd's migration. Older versions ignore it.
 const (
 	statsPatchV2 = `version = 2
 ` + statsPatch

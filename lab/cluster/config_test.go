@@ -127,7 +127,7 @@ func TestConfigInvalid(t *testing.T) {
 				t.Fatalf("error %#v, want one of exit 2 and code %s", err, test.code)
 			}
 			if text := e.Error() + e.Problems.Error(); !strings.Contains(text, test.want) {
-				t.Errorf("error %q, want it to say %q", text, test.want)
+				t.Errorf("error %q, want %q", text, test.want)
 			}
 		})
 	}

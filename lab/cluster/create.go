@@ -232,7 +232,7 @@ func explain(err error) error {
 	}
 	run := exec.RunErrorForError(err)
 	if run == nil && strings.Contains(err.Error(), "already exist for a cluster with the name") { // kind's check, just after ours
-		return &lab.Error{Exit: lab.ExitFailed, Code: CodeLeftOver, Message: "its nodes came into being meanwhile", Err: err, Cure: "run lab up again"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: CodeLeftOver, Message: "its nodes appeared meanwhile", Err: err, Cure: "run lab up again"}
 	}
 	if run == nil {
 		return err

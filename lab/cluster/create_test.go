@@ -48,7 +48,7 @@ func TestKindCreateHangs(t *testing.T) {
 	})
 }
 
-// A taken port is reported with a cure, whatever else docker printed.
+// A taken port is reported with a cure, regardless of docker's other output.
 func TestExplainPortTaken(t *testing.T) {
 	text := "docker: driver failed programming external connectivity on endpoint demo-dev-control-plane: Bind for 127.0.0.1:80 failed: port is already allocated.\n"
 	var e *lab.Error

@@ -267,7 +267,7 @@ func (e *Existing) waitAnswering(ctx context.Context, name string, p lab.Progres
 		case err == nil && s.Ready:
 			return e.checkFree(within, name)
 		case err == nil:
-			err = errors.New("no node of it is ready")
+			err = errors.New("none of its nodes is ready")
 		}
 		p("waiting for its API: " + err.Error())
 		if lab.Sleep(within, time.Second) != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A write that fails when the file was emptied already, as on a full disk, leaves the user's kubeconfig as it was.
+// A write that fails after the file was truncated, as on a full disk, leaves the user's kubeconfig unchanged.
 func TestIntact(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "config"), filepath.Join(dir, "link")
@@ -39,6 +39,6 @@ func TestIntact(t *testing.T) {
 	}
 	did := false
 	if err := intact([]string{filepath.Join(dir, "config", "x")}, func() error { did = true; return nil }); err == nil || did {
-		t.Errorf("of a file that cannot be looked at: %v", err)
+		t.Errorf("for a file that cannot be examined: %v", err)
 	}
 }

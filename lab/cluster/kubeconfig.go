@@ -123,8 +123,8 @@ func MergeKubeconfigs(list []Kubeconfig) error {
 	return nil
 }
 
-// intact runs do, which writes files, and gives those back their content if it fails: clientcmd empties a file before it writes, and the disk may be full. The
-// copies are made first, while there is room for them.
+// intact calls do, which writes files, and restores their content if it fails: clientcmd truncates a file before it writes, and the disk may be full.
+// Copies are made first, while there is enough space.
 func intact(files []string, do func() error) (err error) {
 	copies := map[string]string{}
 	defer func() {
@@ -154,7 +154,7 @@ func intact(files []string, do func() error) (err error) {
 	return do()
 }
 
-// copyBeside copies a file to one of its folder, with its permissions.
+// copyBeside copies a file into its own folder, with its permissions.
 func copyBeside(file string) (name string, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -29,7 +29,7 @@ exit 1
 	k := &Kind{docker: docker.New(), lab: "homelab"}
 	nodes := []docker.Container{{ID: "1", Name: "homelab-dev-control-plane", ImageID: "sha256:0"}}
 	if err := k.remove(t.Context(), nodes); !stuck(err) {
-		t.Fatalf("%v, want a node that is stuck", err)
+		t.Fatalf("error = %v, want a stuck node", err)
 	}
 	var e *lab.Error
 	if err := k.removeFrozen(t.Context(), nodes); !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" {

@@ -49,7 +49,7 @@ func (k *Kind) settle(ctx context.Context, name string, p lab.Progress) error {
 	return waitReady(ctx, client, since, p)
 }
 
-// oneDNS scales DNS to one replica on a single node: the second could only run beside the first, at the cost of 15 MiB and a pod start.
+// oneDNS scales DNS to one replica on a single node: the second would run on the same node, at the cost of 15 MiB and a pod start.
 func (k *Kind) oneDNS(ctx context.Context, name string) error {
 	nodes, err := k.nodes(ctx, name)
 	if err != nil || len(nodes) != 1 {
@@ -297,6 +297,6 @@ func notReady(ctx context.Context, began time.Time, last string) error {
 	return &lab.Error{
 		Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("not ready after %s", time.Since(began).Round(time.Second)),
 		Details: []string{"last seen: " + last, "nothing was removed"}, Err: ctx.Err(),
-		Cure: "lab up goes on waiting; lab diagnose collects what there is to read",
+		Cure: "lab up continues to wait; lab diagnose collects logs and state",
 	}
 }

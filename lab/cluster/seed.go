@@ -19,26 +19,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A seed is a volume with a node's /var in which containerd already holds a set of images, imported and unpacked: those of the node image and those to load. A
-// new node gets a copy, with hard links to what containerd never changes, rather than importing and unpacking the images itself, which takes a fifth of the
-// processor time of a lab of four clusters. Seeds belong to no lab: like the cache of images they remain for the next one.
+// A seed is a volume with a node's /var in which containerd has already imported and unpacked a set of images: those of the node image and those to load. A
+// new node gets a copy, with hard links to files that containerd never changes. Importing and unpacking the images in each node takes a fifth of the
+// processor time of a lab of four clusters. Like the image cache, seeds are shared by labs and outlive them.
 
 const (
 	labelSeed   = "lab.homelab/seed"
 	seedVolume  = "lab-seed-"
-	seedFormat  = 1 // to be increased if older seeds must not be used
+	seedFormat  = 1 // increase if older seeds must not be used
 	seedLimit   = 3 * time.Minute
 	seedsKept   = 8
-	seedsUnused = 14 * 24 * time.Hour // after which a seed is removed
+	seedsUnused = 14 * 24 * time.Hour // until a seed is removed
 )
 
-// seedName returns the name of the volume for a node image, by its ID, with images.
+// seedName returns the volume name of the seed for a node image, given by its ID, with images.
 func seedName(node string, images []lab.Image) string {
 	sum := digest([]any{seedFormat, node, ImagesDigest(images)})
 	return seedVolume + strings.TrimPrefix(sum, "sha256:")[:12]
 }
 
-// awaitSeed sets in.seed once the images are there.
+// awaitSeed sets in.seed once the images are available.
 func (k *Kind) awaitSeed(ctx context.Context, spec Spec, in *imageSet, p lab.Progress) {
 	defer close(in.seeded)
 	select {
@@ -57,7 +57,7 @@ func (k *Kind) awaitSeed(ctx context.Context, spec Spec, in *imageSet, p lab.Pro
 	in.seed = seed
 }
 
-// seedNodes gives a cluster's nodes their seed, unless its images are still being built.
+// seedNodes plants the seed in a cluster's nodes, unless its images are still being built.
 func (k *Kind) seedNodes(ctx context.Context, spec Spec, in *imageSet, p lab.Progress) {
 	select {
 	case <-in.fetched:
@@ -74,7 +74,7 @@ func (k *Kind) seedNodes(ctx context.Context, spec Spec, in *imageSet, p lab.Pro
 	}
 }
 
-// unseeded reports why a cluster gets its images one by one, which takes longer.
+// unseeded reports that a cluster imports its images one by one, which takes longer, and why.
 func unseeded(ctx context.Context, err error, p lab.Progress) {
 	if ctx.Err() == nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
@@ -82,7 +82,7 @@ func unseeded(ctx context.Context, err error, p lab.Progress) {
 	}
 }
 
-// seed returns the seed for a node image with images, and makes it if it is missing. Concurrent calls for one seed share the work.
+// seed returns the seed for a node image with images, creating it if missing. Concurrent calls for one seed share the work.
 func (k *Kind) seed(ctx context.Context, node string, images []lab.Image, p lab.Progress) (string, error) {
 	id, _, err := k.docker.ImageID(ctx, node)
 	if err != nil {
@@ -104,8 +104,8 @@ func (k *Kind) seedVolumes(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// makeSeedScript runs containerd on /var and imports archives from standard input, each after a line with its size, until a line "end". Mounting an image
-// unpacks it. The input of a killed run ends early, which ends the script. A complete seed is left alone.
+// makeSeedScript runs containerd on /var and imports archives from standard input, each preceded by a line with its size, until a line "end". Mounting an
+// image unpacks it. If lab is killed, the input ends early, which ends the script. A complete seed is left unchanged.
 const makeSeedScript = `set -eo pipefail
 [ ! -e /var/seed ] || exit 0
 containerd --log-level=error >/dev/null 2>&1 &
@@ -135,9 +135,9 @@ sync -f /var
 touch /var/seed
 sync /var/seed`
 
-// makeSeed makes a seed. If another process does, makeSeed waits for its end, which may leave the seed incomplete.
+// makeSeed creates a seed. If another process is creating it, makeSeed waits until that ends, which may leave the seed incomplete.
 func (k *Kind) makeSeed(ctx context.Context, name, node string, images []lab.Image, p lab.Progress) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("not made within %s", seedLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("not created within %s", seedLimit))
 	defer cancel()
 	p("preparing its images")
 	err := k.tryMakeSeed(ctx, name, node, images)
@@ -151,7 +151,7 @@ func (k *Kind) makeSeed(ctx context.Context, name, node string, images []lab.Ima
 	return err
 }
 
-// beingMade reports whether a seed could not be made because another process makes it.
+// beingMade reports whether a seed could not be created because another process is creating it.
 func beingMade(err error) bool { return docker.Said(err, "is already in use by container") }
 
 func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.Image) error {
@@ -210,10 +210,10 @@ func archivesOf(images []lab.Image) (io.Reader, func(), error) {
 	return io.MultiReader(append(parts, strings.NewReader("end\n"))...), done, nil
 }
 
-// ageScript prints the age of seeds in seconds since their last use, with their names. Incomplete ones are as old as their volume.
+// ageScript prints the age of seeds in seconds since their last use, with their names. The age of an incomplete seed is that of its volume.
 const ageScript = `for v; do f=/volumes/$v/_data; [ ! -e "$f/seed" ] || f=$f/seed; [ ! -e "$f" ] || echo $(($(date +%s) - $(stat -c %Y "$f"))) "$v"; done`
 
-// removeOldSeeds removes seeds that were not used lately, to make room for another one.
+// removeOldSeeds removes seeds that were not used recently, to free space for another one.
 func (k *Kind) removeOldSeeds(ctx context.Context, node string) error {
 	names, err := k.seedVolumes(ctx)
 	if err != nil || len(names) == 0 {
@@ -231,7 +231,7 @@ func (k *Kind) removeOldSeeds(ctx context.Context, node string) error {
 	return nil
 }
 
-// oldSeeds returns the seeds to remove before another one is made. ages is the output of ageScript.
+// oldSeeds returns the seeds to remove before another one is created. ages is the output of ageScript.
 func oldSeeds(ages string) []string {
 	type aged struct {
 		name string
@@ -272,10 +272,10 @@ fi
 rm -rf ` + planted
 )
 
-// errIncomplete means that a seed was not completed by the run that made it.
+// errIncomplete means that the run that created a seed did not complete it.
 var errIncomplete = errors.New("the seed is incomplete")
 
-// plantWhole is plant, and makes an incomplete seed again.
+// plantWhole is like plant, but recreates an incomplete seed.
 func (k *Kind) plantWhole(ctx context.Context, seed string, spec Spec, images []lab.Image, p lab.Progress) error {
 	err := k.plant(ctx, seed, spec)
 	if !errors.Is(err, errIncomplete) {
@@ -283,7 +283,7 @@ func (k *Kind) plantWhole(ctx context.Context, seed string, spec Spec, images []
 	}
 	_, err, _ = k.seeds.Do(seed, func() (any, error) {
 		whole, err := k.docker.OnVolumes(ctx, docker.Helper{Image: spec.NodeRef, Volumes: []string{seed}}, `[ ! -e "/volumes/$1/_data/seed" ] || echo whole`, seed)
-		if err != nil || len(whole) > 0 { // made meanwhile
+		if err != nil || len(whole) > 0 { // created meanwhile
 			return nil, err
 		}
 		if _, err := k.docker.Output(ctx, nil, "volume", "rm", "--force", seed); err != nil && !docker.NotFound(err) && !docker.Said(err, "volume is in use") {
@@ -297,7 +297,7 @@ func (k *Kind) plantWhole(ctx context.Context, seed string, spec Spec, images []
 	return k.plant(ctx, seed, spec)
 }
 
-// plant gives a seed to a cluster's new nodes, whose control plane has not been started.
+// plant copies a seed into a cluster's new nodes, whose control plane has not been started.
 func (k *Kind) plant(ctx context.Context, seed string, spec Spec) error {
 	nodes, err := k.nodes(ctx, spec.Cluster.Name)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"homelab/lab/state"
 )
 
-// seedEngine is a docker command whose state are the files in $STATE: volumes in volumes/, those in use in busy/, complete ones in whole/. $FAIL makes runs fail.
+// seedEngine is a docker command whose state is in files in $STATE: volumes in volumes/, those in use in busy/, complete ones in whole/. $FAIL makes runs
+// fail.
 const seedEngine = `#!/bin/sh
 echo "$*" >>"$STATE/calls"
 for name; do :; done # the last argument
@@ -78,7 +79,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// made returns how often a seed was to be made.
+// made returns the number of attempts to create a seed.
 func made(t *testing.T, dir string) int {
 	t.Helper()
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
@@ -102,7 +103,7 @@ func TestSeedMadeOnce(t *testing.T) {
 	}
 	group.Wait()
 	if n := made(t, dir); n != 1 || names[0] != names[1] || names[0] != seedName("sha256:node", images) {
-		t.Errorf("made %d times: %q", n, names)
+		t.Errorf("created %d times: %q", n, names)
 	}
 	if in, err := os.ReadFile(filepath.Join(dir, "stdin")); err != nil || string(in) != "5\nfirst10\nsecond oneend\n" {
 		t.Errorf("input %q, %v", in, err)
@@ -113,7 +114,7 @@ func TestSeedMadeOnce(t *testing.T) {
 	}
 }
 
-// A seed that another process makes is waited for, and made if that process leaves it incomplete.
+// A seed that another process is creating is waited for, and created if that process leaves it incomplete.
 func TestSeedMadeElsewhere(t *testing.T) {
 	for end, want := range map[string]int{"done": 1, "killed": 2} { // the first is refused
 		t.Run(end, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestSeedMadeElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := made(t, dir); n != want {
-				t.Errorf("made %d times, want %d", n, want)
+				t.Errorf("created %d times, want %d", n, want)
 			}
 		})
 	}
@@ -162,14 +163,14 @@ func TestSeedIncomplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := made(t, dir); n != 1 {
-			t.Errorf("made %d times", n)
+			t.Errorf("created %d times", n)
 		}
 	}
 }
 
 func TestOldSeeds(t *testing.T) {
 	ages := "1209601 unused\n70 h\n5 a\n10 b\n20 c\n30 d\n40 e\n50 f\n1209600 i\n60 g\nnonsense\n"
-	if got := oldSeeds(ages); !slices.Equal(got, []string{"h", "i", "unused"}) { // seven and the one to be made remain
+	if got := oldSeeds(ages); !slices.Equal(got, []string{"h", "i", "unused"}) { // seven and the new one remain
 		t.Errorf("%q", got)
 	}
 	if got := oldSeeds("1209600 a\n1209601 b\n"); !slices.Equal(got, []string{"b"}) {

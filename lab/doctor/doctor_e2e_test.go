@@ -116,7 +116,7 @@ func TestFixRealEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Labels) != 1 || got.LogOpts["max-size"] != "10m" || got.Downloads != "9007199254740993" || got.Default != runtimeName {
-		t.Errorf("daemon.json lost something:\n%s", text)
+		t.Errorf("daemon.json lost settings:\n%s", text)
 	}
 
 	var after Report
@@ -135,7 +135,7 @@ func TestFixRealEngine(t *testing.T) {
 	}
 	said = nil
 	if err := d.Fix(ctx, only(after, CheckDocker, CheckPrivileged), say); err != nil || len(said) > 0 {
-		t.Errorf("a second Fix does %q, %v", said, err)
+		t.Errorf("second Fix: %q, %v", said, err)
 	}
 	if out, err := engine.Output(ctx, nil, "images", "--quiet", "--filter", "label=lab.homelab/part=doctor"); err != nil || len(out) > 0 {
 		t.Errorf("the probe left images: %s %v", out, err)

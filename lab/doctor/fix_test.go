@@ -104,7 +104,7 @@ func TestFixRetriesDockerd(t *testing.T) {
 	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; `+serve)
 	said, err := fix(t, m)
 	if err != nil || said[len(said)-1] != "dockerd exited: retrying" {
-		t.Fatalf("%v, said %q", err, said)
+		t.Fatalf("%v, progress %q", err, said)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestFixNeedsRoot(t *testing.T) {
 	said, err := fix(t, m)
 	var e *lab.Error
 	if !errors.As(err, &e) || e.Code != "needs_root" || len(said) > 0 || len(m.ran) > 0 {
-		t.Errorf("%v, said %q, ran %q", err, said, m.ran)
+		t.Errorf("%v, progress %q, ran %q", err, said, m.ran)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 		}
 		conf, err := os.ReadFile(m.path("etc/sysctl.d/60-lab.conf"))
 		if boots != (err == nil) || boots && !strings.Contains(string(conf), "fs.inotify.max_user_watches = 524288\n") {
-			t.Errorf("sysctl.d there: %t, and it holds %q, %v", boots, conf, err)
+			t.Errorf("sysctl.d exists: %t, content %q, %v", boots, conf, err)
 		}
 		if said, err := fix(t, m); err != nil || len(said) > 0 {
 			t.Errorf("second Fix: %q, %v", said, err)
@@ -237,7 +237,7 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(said) != 3 || !strings.Contains(said[0], "lab-runc") || !strings.Contains(said[1], "daemon.json") || !strings.Contains(said[2], "SIGHUP") {
-		t.Errorf("said %q", said)
+		t.Errorf("progress %q", said)
 	}
 	want := `{
 	"data-root": "/data",
@@ -274,7 +274,7 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	}
 
 	if said, err := fix(t, m); err != nil || len(said) > 0 {
-		t.Errorf("again: %q, %v", said, err)
+		t.Errorf("second call: %q, %v", said, err)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 		t.Errorf("script: %s", script)
 	}
 	if got := read(t, m.path("etc/docker/daemon.json")); strings.Count(got, "--debug") != 2 {
-		t.Errorf("the arguments are lost: %s", got)
+		t.Errorf("arguments missing: %s", got)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestFixRemovesStalePIDFile(t *testing.T) {
 	write(t, m.path("run/docker.pid"), "4194304")
 	said, err := fix(t, m)
 	if err != nil || !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "removing ") }) {
-		t.Errorf("%v, said %q", err, said)
+		t.Errorf("%v, progress %q", err, said)
 	}
 	if _, err := os.Stat(m.path("run/docker.pid")); err == nil {
 		t.Error("it still exists")

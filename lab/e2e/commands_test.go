@@ -142,7 +142,7 @@ func clouds(t *testing.T, l *testLab) {
 		"azure": {"westeurope", "azure_subscription_id"},
 		"gcp":   {"europe-west4", "gcp_project_id"},
 	} {
-		text := strings.Replace(string(before), "identity: true", "identity: false", 1) // which supports only one cloud
+		text := strings.Replace(string(before), "identity: true", "identity: false", 1) // the addon supports only one cloud
 		l.write(file, strings.Replace(text, "  provider: kind\n", "  provider: kind\n  cloud: {provider: "+provider+", region: "+want.region+"}\n", 1))
 		l.must("up")
 		s, err := l.kube("hub").CoreV1().Secrets("argocd").List(t.Context(), metav1.ListOptions{LabelSelector: "argocd.argoproj.io/secret-type=cluster,environment=dev"})

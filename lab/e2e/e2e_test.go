@@ -35,34 +35,34 @@ func TestDefaultEstate(t *testing.T) {
 	l := newLab(t, "e2e")
 	l.play(t, []part{
 		{"up", must, 125, firstUp},
-		{"the versions are pinned by environment", must, 2, pinned},
-		{"the values are layered", must, 2, layered},
-		{"a spoke carries its bridge", must, 1, bridged},
-		{"what the engine brings is recorded", must, 2, record("argocd")},
-		{"up again does nothing", must, 5, untouched},
-		{"every command of the documents works", must, 10, documented},
-		{"a broken estate is refused", must, 2, brokenEstate},
-		{"every story is played", must, 200, stories},
-		{"a reboot is survived", must, 60, rebooted},
-		{"a spoiled lab is restored", tail, 120, restored},
-		{"another lab beside it", tail, 95, secondLab},
-		{"a story is played on a fresh lab", tail, 122, fresh},
-		{"every verb is played", tail, 140, everyVerb},
-		{"an interrupted story leaves the lab as it was", tail, 60, interrupted},
-		{"a story with an image of its own", tail, 260, ordering},
-		{"sabotage is noticed", tail, 250, sabotage},
-		{"a story of both engines", tail, 500, engineSwitch},
-		{"a version is promoted", tail, 60, promoted},
-		{"commits in the forge are kept", tail, 40, commitsInTheForge},
-		{"commits in the forge are pulled", tail, 60, pulls},
-		{"a region, a label, a replica count", tail, 60, edits},
-		{"a fault is mended", tail, 60, mended},
-		{"an addon comes from elsewhere", tail, 60, fromElsewhere},
-		{"the root application is renamed", tail, 40, renamed},
-		{"a cluster leaves the estate", tail, 150, left},
-		{"what was removed by hand comes back", tail, 120, removedByHand},
-		{"a removed engine is made again", tail, 60, engineRemoved},
-		{"down leaves nothing", must, 10, finalDown},
+		{"versions pinned by environment", must, 2, pinned},
+		{"layered values", must, 2, layered},
+		{"bridge of a spoke", must, 1, bridged},
+		{"record deployed objects", must, 2, record("argocd")},
+		{"second up is idle", must, 5, untouched},
+		{"documented commands", must, 10, documented},
+		{"broken estate rejected", must, 2, brokenEstate},
+		{"scenarios", must, 200, stories},
+		{"reboot", must, 60, rebooted},
+		{"snapshot and restore", tail, 120, restored},
+		{"second lab", tail, 95, secondLab},
+		{"scenario on a new lab", tail, 122, fresh},
+		{"scenario with every verb", tail, 140, everyVerb},
+		{"interrupted scenario restores the lab", tail, 60, interrupted},
+		{"scenario with its own image", tail, 260, ordering},
+		{"sabotage detected", tail, 250, sabotage},
+		{"scenario for both engines", tail, 500, engineSwitch},
+		{"promote", tail, 60, promoted},
+		{"commits in the forge kept", tail, 40, commitsInTheForge},
+		{"commits in the forge pulled", tail, 60, pulls},
+		{"edit region, label and replicas", tail, 60, edits},
+		{"repair a rejected manifest", tail, 60, repaired},
+		{"foreign addon", tail, 60, fromElsewhere},
+		{"rename the root application", tail, 40, renamed},
+		{"cluster leaves the estate", tail, 150, left},
+		{"manually removed objects restored", tail, 120, removedByHand},
+		{"removed engine reinstalled", tail, 60, engineRemoved},
+		{"down leaves no remains", must, 10, finalDown},
 	})
 }
 
@@ -102,8 +102,8 @@ func withFaults(t *testing.T, engine lab.EngineType) {
 		}})
 	}
 	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, canaries) }})
-	l.play(t, append(parts, part{"nothing is removed without a word", tail, 200, func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
-		part{"down leaves nothing", must, 10, finalDown}))
+	l.play(t, append(parts, part{"unconfirmed removals rejected", tail, 200, func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
+		part{"down leaves no remains", must, 10, finalDown}))
 }
 
 // TestDefaultEstateOnFlux covers a lab from creation to removal, and compares the deployed objects with Argo CD's. The lab has the same name, as generated ids depend
@@ -115,26 +115,26 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 	tail(t, l.fluxBuild()+780)
 	parts := []part{
 		{"up", must, 130, onFlux(shape)},
-		{"the versions are pinned by environment", must, 2, pinned},
-		{"the values are layered", must, 2, layered},
-		{"a spoke carries its bridge", must, 1, fluxBridged(shape)},
-		{"the same catalogue", must, 2, record("flux in shape " + string(shape))},
-		{"up again does nothing", must, 5, untouched},
-		{"another engine is not put over it", must, 2, otherEngine},
-		{"every story is played", tail, 420, stories},
-		{"a region, a label, a replica count", must, 90, edits},
-		{"a reboot is survived", must, 120, rebooted},
-		{"the flux command sees a bootstrap", tail, 400, fluxCommand(shape)},
-		{"the engine is switched and back", must, 240, switched},
-		{"down leaves nothing", must, 10, finalDown},
+		{"versions pinned by environment", must, 2, pinned},
+		{"layered values", must, 2, layered},
+		{"bridge of a spoke", must, 1, fluxBridged(shape)},
+		{"same deployed objects", must, 2, record("flux in shape " + string(shape))},
+		{"second up is idle", must, 5, untouched},
+		{"other engine rejected", must, 2, otherEngine},
+		{"scenarios", tail, 420, stories},
+		{"edit region, label and replicas", must, 90, edits},
+		{"reboot", must, 120, rebooted},
+		{"flux command", tail, 400, fluxCommand(shape)},
+		{"switch the engine and back", must, 240, switched},
+		{"down leaves no remains", must, 10, finalDown},
 	}
 	if shape == lab.ShapeHub { // otherwise the same
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "a region, a label, a replica count" }) // stories do not expect its changes
-		parts = slices.Insert(parts, before, part{"a story with an image of its own", tail, 260, ordering},
-			part{"sabotage is noticed", tail, 400, sabotage}, part{"a story of both engines", tail, 500, engineSwitch}, part{"another lab beside it", tail, 95, secondLab})
+		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "edit region, label and replicas" }) // stories do not expect its changes
+		parts = slices.Insert(parts, before, part{"scenario with its own image", tail, 260, ordering},
+			part{"sabotage detected", tail, 400, sabotage}, part{"scenario for both engines", tail, 500, engineSwitch}, part{"second lab", tail, 95, secondLab})
 	}
 	if shape == lab.ShapeStandalone {
-		parts = slices.Insert(parts, 1, part{"each cluster has a Flux of its own", must, 2, eachItsOwn}, part{"another shape is not put over it", must, 4, otherShape}, part{"the shape is switched and back", tail, 240, reshaped})
+		parts = slices.Insert(parts, 1, part{"Flux on each cluster", must, 2, eachItsOwn}, part{"other shape rejected", must, 4, otherShape}, part{"switch the shape and back", tail, 240, reshaped})
 	}
 	l.play(t, parts)
 }
@@ -143,7 +143,7 @@ func fluxEstate(t *testing.T, shape lab.Shape) {
 func TestImageAutomation(t *testing.T) {
 	l := newLab(t, "e2e-images", "hub", "dev")
 	tail(t, l.fluxBuild(lab.FluxImageReflector, lab.FluxImageAutomation)+200)
-	l.play(t, []part{{"up", must, 120, imageUp}, {"a newer image is committed", must, 60, imageCommitted}, {"down leaves nothing", must, 10, finalDown}})
+	l.play(t, []part{{"up", must, 120, imageUp}, {"newer image committed", must, 60, imageCommitted}, {"down leaves no remains", must, 10, finalDown}})
 }
 
 // TestKilledAtAnyStage kills `lab up` at five stages.
@@ -229,12 +229,12 @@ func TestWorkedExamples(t *testing.T) {
 	l.play(t, []part{
 		{"up", must, 180, examplesUp},
 		{"a single manifest", must, 1, exampleStorageClass},
-		{"values alone", must, 10, exampleMetrics},
+		{"values only", must, 10, exampleMetrics},
 		{"values, infrastructure and secrets", must, 5, exampleValues},
-		{"infrastructure changes as a whole", must, 40, exampleBridge},
-		{"a changed ConfigMap restarts what reads it", must, 70, exampleReloader},
-		{"nodes appear when pods wait", must, 20, exampleNodes},
-		{"down leaves nothing", must, 10, finalDown},
+		{"infrastructure metadata changes", must, 40, exampleBridge},
+		{"changed ConfigMap restarts its Deployment", must, 70, exampleReloader},
+		{"nodes for pending pods", must, 20, exampleNodes},
+		{"down leaves no remains", must, 10, finalDown},
 	})
 }
 

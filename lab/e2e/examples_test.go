@@ -44,7 +44,7 @@ func newExamples(t *testing.T) *testLab {
 }
 
 func examplesUp(t *testing.T, l *testLab) {
-	if out := l.must("generate"); !strings.Contains(out.stdout, "everything is as it should be") {
+	if out := l.must("generate"); !strings.Contains(out.stdout, "everything is up to date") {
 		t.Errorf("generate: %s", out.stdout)
 	}
 	l.must("up", "--fix")

@@ -45,43 +45,43 @@ var partsOf = map[lab.EngineType][]string{
 
 // faults are ordered by value. Each expects a converged lab.
 var faults = []fault{
-	{name: "all is stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
-	{name: "one cluster is stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
-	{name: "a node is killed while it makes a pod", seconds: 60, do: killFrozen},
-	{name: "the engine is killed in the middle of up", seconds: 90, do: killEngine, fix: true},
-	{name: "one node is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
-	{name: "the hub is paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
+	{name: "all containers stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
+	{name: "one cluster stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
+	{name: "node killed while creating a pod", seconds: 60, do: killFrozen},
+	{name: "container engine killed during up", seconds: 90, do: killEngine, fix: true},
+	{name: "one node paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
+	{name: "hub paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
 	{name: "an API server hangs for 5 s", seconds: 9, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 5*time.Second) }},
 	{name: "the hub's API server hangs for 60 s", seconds: 85, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
-	{name: "kubeconfigs are garbled", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "invalid kubeconfigs", seconds: 6, do: func(t *testing.T, l *testLab) func() {
 		for _, c := range []string{"hub", "dev"} {
 			replace(t, filepath.Join(l.state, "lab", l.name, "kubeconfigs", c+".yaml"), "{")
 		}
 		return nil
 	}},
-	{name: "lab's record is garbled", seconds: 8, do: func(t *testing.T, l *testLab) func() {
+	{name: "invalid record", seconds: 8, do: func(t *testing.T, l *testLab) func() {
 		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
 		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
 		return nil
 	}, says: "unreadable, kept as", cure: true},
-	{name: "the state folder is removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
+	{name: "state folder removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		return nil
 	}},
-	{name: "the state folder is removed, and all is off", seconds: 55, do: func(t *testing.T, l *testLab) func() {
+	{name: "state folder removed, all containers stopped", seconds: 55, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		stopAll(t, l)
 		return nil
 	}},
-	{name: "the forge's container is removed", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge's container removed", seconds: 6, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
 		return nil
 	}},
-	{name: "the forge's volume is removed", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge's volume removed", seconds: 10, do: func(t *testing.T, l *testLab) func() {
 		committed(t, l, "environments/dev/environment.yaml", "only in the forge", func(text string) string { return text + "# theirs\n" })
 		l.write("NOTES.md", "ours\n")
 		l.refused("diverged", "up")
@@ -89,14 +89,14 @@ var faults = []fault{
 		docker(t, "volume", "rm", "lab-"+l.name+"-forge")
 		return nil
 	}, says: "only in the forge (Another Person)"},
-	{name: "the forge lost its webhook and a chart", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge without webhook and a chart", seconds: 6, do: func(t *testing.T, l *testLab) func() {
 		for _, hook := range forgeAPI[[]struct{ ID int }](t, l, http.MethodGet, "/repos/lab/estate/hooks") {
 			forgeAPI[struct{}](t, l, http.MethodDelete, fmt.Sprintf("/repos/lab/estate/hooks/%d", hook.ID))
 		}
 		forgeAPI[struct{}](t, l, http.MethodDelete, "/packages/lab/helm/podinfo/6.9.2")
 		return nil
 	}, says: "is not in the forge and 1 more"},
-	{name: "parts of the engine are removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
+	{name: "parts of the engine removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
 		for _, object := range partsOf[l.engine()] {
 			docker(t, append([]string{"exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "delete"}, strings.Fields(object)...)...)
 		}
@@ -105,21 +105,21 @@ var faults = []fault{
 		}
 		return nil
 	}},
-	{name: "the forge is cut off the network", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge disconnected", seconds: 10, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "network", "disconnect", "lab-"+l.name, "lab-"+l.name+"-forge")
 		return nil
 	}},
-	{name: "a spoke is cut off the network", seconds: 50, do: func(t *testing.T, l *testLab) func() {
+	{name: "spoke disconnected", seconds: 50, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "network", "disconnect", "lab-"+l.name, l.node("dev"))
 		return nil
 	}},
-	{name: "all is stopped, and the network pruned", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+	{name: "all containers stopped, network pruned", seconds: 60, do: func(t *testing.T, l *testLab) func() {
 		stopAll(t, l)
 		docker(t, "network", "rm", "lab-"+l.name)
 		return nil
 	}},
-	{name: "the disk of lab's files is full", seconds: 45, do: fullDisk},
-	{name: "the hub is removed", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+	{name: "full disk", seconds: 45, do: fullDisk},
+	{name: "hub removed", seconds: 60, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "rm", "--force", "--volumes", l.node("hub"))
 		return nil
 	}, lost: []string{"hub"}},
@@ -184,11 +184,11 @@ var otherParts = []struct {
 	run     func(*testing.T, *testLab, map[string]string)
 }{
 	{"signals", "", 60, signals},
-	{"two at once", "", 60, twoAtOnce},
+	{"concurrent commands", "", 60, twoAtOnce},
 	{"status --check", "", 60, withoutCanaries(checked)},
 	{"kubeconfig --merge", "", 5, withoutCanaries(merged)},
 	{"diagnose", "", 10, withoutCanaries(diagnosed)},
-	{"a port is taken", lab.EngineArgoCD, 30, withoutCanaries(portTaken)},
+	{"occupied port", lab.EngineArgoCD, 30, withoutCanaries(portTaken)},
 	{"down without an engine", "", 10, withoutCanaries(withoutEngine)},
 	{"azure and gcp", lab.EngineArgoCD, 60, withoutCanaries(clouds)},
 }

@@ -31,7 +31,7 @@ type shape struct {
 
 	overSSH [2]string // Application of the ConfigMap, and its SSH address
 	tag     string    // of each repository's first commit
-	former  string    // ConfigMap as of the tag
+	former  string    // ConfigMap at the tag
 }
 
 var shapes = []shape{

@@ -26,7 +26,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// commitsInTheForge commits to the forge as another person: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.
+// commitsInTheForge commits to the forge as another user: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.
 func commitsInTheForge(t *testing.T, l *testLab) {
 	l.must("up")
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -68,13 +68,13 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 		t.Errorf("exit %d, %+v, want 1, diverged, and a cure", refused.code, e.Error)
 	}
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 
 	l.edit("environments/dev/addons/podinfo/values.yaml", "ui:", "replicaCount: 2\nui:") // as a pull would
 	l.must("up")
 	l.converged(4, 10)
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 }

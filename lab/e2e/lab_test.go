@@ -291,7 +291,7 @@ func halt(t *testing.T, args ...string) {
 	}
 }
 
-// unusedVolumes returns the volumes without any container, seeds aside, or none without an engine.
+// unusedVolumes returns the volumes without any container, except seeds. It returns none without an engine.
 func unusedVolumes() []string {
 	out, err := exec.Command("docker", "volume", "ls", "--filter", "dangling=true", "--format", `{{.Name}} {{.Label "lab.homelab/seed"}}`).Output()
 	if err != nil {
@@ -306,7 +306,7 @@ func unusedVolumes() []string {
 	return list
 }
 
-// others are labs of these tests whose names start with another's: their leftovers, after a manual abort, do not count as that one's.
+// others are labs of these tests whose names start with that of another. Their leftovers after a manual abort do not count as the other's.
 var others = []string{
 	"e2e-bundle", "e2e-builtin", "e2e-edge", "e2e-examples", "e2e-faults", "e2e-figures", "e2e-foreign", "e2e-images", "e2e-kill", "e2e-order", "e2e-registry", "e2e-two",
 }

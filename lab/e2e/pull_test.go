@@ -36,7 +36,7 @@ func pulls(t *testing.T, l *testLab) {
 	}
 	l.must("up")
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "a comment at the end") {
-		t.Errorf("commit lost:\n%s", log)
+		t.Errorf("commit missing:\n%s", log)
 	}
 	if again := decode[ui.PullResult](l, "git", "pull"); len(again.Files) > 0 || len(again.Commits) > 0 {
 		t.Errorf("second pull: %+v", again)
@@ -138,7 +138,7 @@ func afterStory(t *testing.T, l *testLab, file string) {
 	l.converged(4, 10)
 }
 
-// committed commits to the forge as another person, through a clone.
+// committed commits to the forge as another user, through a clone.
 func committed(t *testing.T, l *testLab, file, message string, change func(string) string) {
 	t.Helper()
 	clone := filepath.Join(t.TempDir(), "clone")

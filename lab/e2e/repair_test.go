@@ -12,8 +12,8 @@ import (
 	"homelab/lab/ui"
 )
 
-// mended commits a manifest that the API server rejects, and then a fix, which must not wait for Argo CD's retries of the first.
-func mended(t *testing.T, l *testLab) {
+// repaired commits a manifest that the API server rejects, and then a fix, which must not wait for Argo CD's retries of the first.
+func repaired(t *testing.T, l *testLab) {
 	const set, values, refresh = "addons/podinfo/applicationset.yaml", "clusters/prod/addons/podinfo/values.yaml", "refresh: true"
 	l.edit(set, refresh, "refresh: false")              // the default
 	l.edit(values, "replicaCount: ", "replicaCount: -") // any value

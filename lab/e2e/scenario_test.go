@@ -50,7 +50,7 @@ func stories(t *testing.T, l *testLab) {
 	for range rounds {
 		played(t, l, names, 8)
 	}
-	t.Run("what is not seen is no success", func(t *testing.T) { l.within(t, unseen) })
+	t.Run("unreachable clusters are no success", func(t *testing.T) { l.within(t, unseen) })
 }
 
 // sabotage plays scenarios on estates broken for them, one per file of a folder. Stories that need other images only run in memory.
@@ -200,7 +200,7 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 	}
 	t.Logf("unmet: %s\n%s", unmet, says)
 	if unmet != s.Unmet || !strings.Contains(says, s.Says) {
-		t.Errorf("unmet %q, want %q; says %q, want %q in it", unmet, s.Unmet, says, s.Says)
+		t.Errorf("unmet %q, want %q; message %q, want %q", unmet, s.Unmet, says, s.Says)
 	}
 	var r ui.ScenarioRun
 	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {

@@ -55,12 +55,12 @@ func sameIdentities(t *testing.T, was, is map[string]string) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(was)) {
 		if is[what] != was[what] {
-			t.Errorf("%s was %s, is %q", what, was[what], is[what])
+			t.Errorf("identity of %s was %s, is %q", what, was[what], is[what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(is)) {
 		if was[what] == "" {
-			t.Errorf("%s is new", what)
+			t.Errorf("%s was added", what)
 		}
 	}
 }
@@ -136,11 +136,11 @@ var moments = []struct {
 }{
 	{"save", "holding the containers still", 0},
 	{"save", "holding the containers still", 300 * time.Millisecond},
-	{"save", "copying what they hold", 500 * time.Millisecond},
+	{"save", "copying their volumes", 500 * time.Millisecond},
 	{"save", "writing it down", 0},
 	{"save", "writing it down", 600 * time.Millisecond},
 	{"restore", "unpacking snapshot", 500 * time.Millisecond},
-	{"restore", "removing what is there", 500 * time.Millisecond},
+	{"restore", "removing the current lab", 500 * time.Millisecond},
 	{"restore", "making the containers", 100 * time.Millisecond},
 	{"restore", "filling their volumes", 300 * time.Millisecond},
 	{"restore", "starting the containers", 700 * time.Millisecond},

@@ -94,7 +94,7 @@ func tail(t *testing.T, seconds int) {
 	t.Helper()
 	test := budget.Test{Name: t.Name(), Quiet: time.Duration(seconds) * time.Second}
 	if ok, lacks := ci.Take(test, time.Now()); !ok {
-		t.Skipf("left for the next run: %s too little time, as this machine takes %.2f times what was estimated", lacks.Round(time.Second), ci.Pace())
+		t.Skipf("postponed to the next run: %s short of time, as this machine takes %.2f times the estimates", lacks.Round(time.Second), ci.Pace())
 	}
 	clock(t, test)
 }

@@ -136,7 +136,7 @@ func TestWorkedExamplesRendered(t *testing.T) {
 	}
 }
 
-// The reloader is off until the nodes have its image.
+// The reloader is disabled until the nodes have its image.
 func TestWorkedExamplesWithReloader(t *testing.T) {
 	files := filesOf(t, examples)
 	replace(files, "clusters/dev/cluster.yaml", "reloader: false", "reloader: true")

@@ -161,7 +161,7 @@ func (f *files) inside(file string) bool {
 // follow resolves all symlinks of a name. Leaving the repository is an error.
 func follow(fsys fs.FS, name string, hops int) (string, error) {
 	if hops > 40 { // Linux's limit
-		return "", errors.New("goes round in circles")
+		return "", errors.New("has too many levels of symbolic links")
 	}
 	done := ""
 	parts := strings.Split(name, "/")

@@ -53,7 +53,7 @@ func onFlux(t *testing.T, files fs.FS) (*lab.Estate, lab.Problems) {
 	return e, nil
 }
 
-// Both engines bring the same applications and charts.
+// Both engines generate the same applications and charts.
 func TestSameApplicationsOnFlux(t *testing.T) {
 	type has struct{ name, addon, cluster, namespace, chart string }
 	applications := func(e *lab.Estate) []has {
@@ -77,7 +77,7 @@ func TestSameApplicationsOnFlux(t *testing.T) {
 	}
 	argo := load(t, "../..")
 	if got, want := applications(flux), applications(argo); len(got) != 10 || !slices.Equal(got, want) {
-		t.Errorf("Flux brings\n%v\nArgo CD\n%v", got, want)
+		t.Errorf("Flux generates\n%v\nArgo CD\n%v", got, want)
 	}
 	for _, a := range argo.Addons {
 		other, ok := flux.Addon(a.Name)
@@ -224,7 +224,7 @@ func generated(t *testing.T, files fstest.MapFS) fstest.MapFS {
 	return files
 }
 
-// Both shapes of Flux bring the same applications.
+// Both shapes of Flux generate the same applications.
 func TestStandalone(t *testing.T) {
 	files := defaultFiles(t)
 	replace(files, "clusters/hub/cluster.yaml", "{type: argocd}", "{type: flux, shape: standalone}")

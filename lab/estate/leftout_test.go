@@ -98,11 +98,11 @@ spec:
 	}
 	_, err = Load(fsys, dir, "homelab", WithCharts(func(c Chart) bool { return c.Version != "9.9.9" }))
 	if err == nil || !strings.Contains(errors.Unwrap(err).Error(), "9.9.9") {
-		t.Errorf("a version that lab lacks: %v", err)
+		t.Errorf("unknown version: %v", err)
 	}
 }
 
-func TestOwnEngineIsLeftOut(t *testing.T) {
+func TestOwnEngineLeftOut(t *testing.T) {
 	const app = `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: NAME, namespace: argocd}
@@ -141,8 +141,8 @@ spec:
 	}
 }
 
-// Config management plugins are sidecars of the engine, and lab installs none.
-func TestPluginIsLeftOut(t *testing.T) {
+// Config management plugins are sidecars of the engine; lab installs none.
+func TestPluginLeftOut(t *testing.T) {
 	text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "",
 		"path: addons/shop/web, targetRevision: HEAD}", "path: addons/shop/web, targetRevision: HEAD, plugin: {name: own}}").Replace(projectEstate)
 	e, err := Load(archived(t, text), "", "test")

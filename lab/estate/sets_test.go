@@ -12,7 +12,7 @@ import (
 	"homelab/lab"
 )
 
-// Applications have any name, and a cluster any number of one addon.
+// Applications may have any name, and a cluster any number of Applications of one addon.
 func TestGenerated(t *testing.T) {
 	const files = `
 -- clusters/dev/cluster.yaml --
@@ -74,7 +74,7 @@ spec:
 		`shop-till.dev: shop on dev in shop-till, till 3.0.0 from "https://charts.example.com"`,
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("asked for:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	var more []string
 	for _, a := range e.Possible {
@@ -123,7 +123,7 @@ func TestNearMiss(t *testing.T) {
 }
 
 // A user's labels override lab's, and a label read only by a template can be enabled like an addon.
-func TestKeysWin(t *testing.T) {
+func TestKeyPrecedence(t *testing.T) {
 	const files = `
 -- clusters/dev/cluster.yaml --
 apiVersion: lab/v1alpha1
@@ -244,7 +244,7 @@ spec:
 	slices.Sort(got)
 	want := []string{"cert-manager: certs-dev on dev", "metrics: metrics on dev", "metrics: metrics-hub on hub", "parts: part-one on hub", "parts: part-two on hub", "till: till-dev on dev"}
 	if !slices.Equal(got, want) {
-		t.Errorf("asked for %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/podinfo/applicationset.yaml:1:1: no Application of addons/root.yaml syncs this ApplicationSet" {
 		t.Errorf("notes %v", e.Notes)

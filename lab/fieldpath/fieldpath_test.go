@@ -62,7 +62,7 @@ func TestGet(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		if got, ok := p.Get(value(t, object)); ok {
-			t.Errorf("%s: got %v, want nothing", path, got)
+			t.Errorf("%s: got %v, want none", path, got)
 		}
 	}
 }

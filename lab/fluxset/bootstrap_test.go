@@ -42,7 +42,7 @@ func TestStandaloneFiles(t *testing.T) {
 	root := want["clusters/prod/flux-system/gotk-sync.yaml"]
 	for _, words := range []string{"path: ./clusters/prod\n", "url: https://example.com/estate.git\n", "kind: GitRepository\n"} {
 		if !strings.Contains(root, words) {
-			t.Errorf("the spoke's root lacks %q:\n%s", words, root)
+			t.Errorf("the spoke's root does not contain %q:\n%s", words, root)
 		}
 	}
 	if ps, err := Stale(fsys, clusters); err != nil || len(ps) > 0 {
@@ -76,7 +76,7 @@ func TestStandaloneRoots(t *testing.T) {
 			text := want[lab.FluxRootFile(cluster)]
 			for _, words := range []string{"url: " + Anywhere, "path: ./clusters/" + cluster + "\n", "branch: main", "retryInterval: 15s"} {
 				if !strings.Contains(text, words) {
-					t.Errorf("root of %s lacks %q:\n%s", cluster, words, text)
+					t.Errorf("root of %s does not contain %q:\n%s", cluster, words, text)
 				}
 			}
 			if strings.Contains(text, "status") || strings.Contains(text, "creationTimestamp") {

@@ -27,11 +27,11 @@ const (
 // World is the environment of Kustomizations.
 type World struct {
 	FS         fs.FS                                                          // the estate
-	Home       string                                                         // cluster of the roots; empty if one Flux drives all
+	Home       string                                                         // cluster of the roots; empty if one Flux manages all
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
-	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not ours
+	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
 
 // Absent is the error for a repository or revision that is not in the files.

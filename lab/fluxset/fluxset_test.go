@@ -112,12 +112,12 @@ func TestFiles(t *testing.T) {
 	} {
 		for _, w := range words {
 			if !strings.Contains(want[name], w) {
-				t.Errorf("%s lacks %q:\n%s", name, w, want[name])
+				t.Errorf("%s does not contain %q:\n%s", name, w, want[name])
 			}
 		}
 	}
 	for name, word := range map[string]string{
-		"clusters/hub/addons/shop/kustomization.yaml":   "kubeConfig", // what the hub gets needs no way to it
+		"clusters/hub/addons/shop/kustomization.yaml":   "kubeConfig", // the hub's own Flux needs no kubeconfig
 		"clusters/prod/addons/quota/kustomization.yaml": "namespace:", // manifests have their own
 	} {
 		if strings.Contains(want[name], word) {

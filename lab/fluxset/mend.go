@@ -107,7 +107,7 @@ type Patch struct {
 	At  lab.Position `yaml:"-"` // of the object
 }
 
-// Mending makes the Kustomizations of a mounted repository work with the lab's Flux.
+// Mending is a set of changes that make the Kustomizations of a mounted repository work with the lab's Flux.
 type Mending struct {
 	Patches []Patch   // of the root
 	Without []Omitted // at any depth
@@ -118,8 +118,8 @@ type Omitted struct {
 	Why string
 }
 
-// Mend returns the patches for a root of a mounted repository. They delete objects that are encrypted, of image automation,
-// or install Flux, and update old APIs. Patches for a Kustomization below the root are handed down in spec.patches.
+// Mend returns the patches for a root of a mounted repository. They delete objects that are encrypted, belong to image automation or install Flux, and
+// update old APIs. Patches for a Kustomization below the root are passed on in spec.patches.
 func (x Expansion) Mend(root Application) Mending {
 	var m Mending
 	m.Patches = x.mend(&m, root)

@@ -57,7 +57,7 @@ metadata: {name: more, namespace: default}
 spec: {url: https://example.com/more}
 `
 
-// Objects that cannot work here are deleted at any depth, by patches handed down; the rest is applied.
+// Objects that cannot work here are deleted at any depth, by patches that are passed on; the rest is applied.
 func TestMend(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: web, namespace: web}]"), "/v1\n", "/v1beta2\n", 1),

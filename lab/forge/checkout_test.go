@@ -187,11 +187,11 @@ func TestPullCommitsOnce(t *testing.T) {
 	again, err := b.pull()
 	b.must(err)
 	if again.Committed != first.Committed || len(again.Files) != 1 || len(again.Commits) != 1 || b.git(b.dir, "rev-parse", "HEAD") != first.Committed {
-		t.Errorf("again %+v, first %+v", again, first)
+		t.Errorf("second %+v, first %+v", again, first)
 	}
 }
 
-// Files of a killed run are not taken for the user's changes.
+// Files written by a killed run do not count as changes of the user.
 func TestPullCommitsAfterKill(t *testing.T) {
 	b, notes := newPullBench(t)
 	b.own("")

@@ -131,7 +131,7 @@ func TestLostPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := g.Observe(t.Context()); err != nil || s.Revision != pushed.Commit {
-		t.Errorf("seen %+v, %v; want the commit %s", s, err, pushed.Commit)
+		t.Errorf("observed %+v, %v; want the commit %s", s, err, pushed.Commit)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestForbiddenPush(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	if s, err = g.Observe(t.Context()); err != nil || s.Revision != first.Commit {
-		t.Errorf("seen %+v, %v; want the commit %s", s, err, first.Commit)
+		t.Errorf("observed %+v, %v; want the commit %s", s, err, first.Commit)
 	}
 	archive(false)
 	if _, err := g.Push(t.Context(), tree, "second"); err != nil {

@@ -194,7 +194,7 @@ func (in *incoming) content(e entry) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// blocked returns the path that prevents the creation of a file, it or a parent, and why; empty if none does.
+// blocked returns the path that prevents the creation of a file (it or a parent) and the reason, or empty strings.
 func (in *incoming) blocked(p string) (at, why string, err error) {
 	parts := strings.Split(p, "/")
 	for i := range parts {
@@ -206,18 +206,18 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 		case err != nil:
 			return "", "", err
 		case at == p && !info.IsDir(), at != p && !info.IsDir() && !in.removed[at]:
-			return at, "another file is in its place", nil
+			return at, "another file has its path", nil
 		case at == p:
 			rest, err := in.remains(at)
 			if err != nil || rest == "" {
 				return "", "", err
 			}
-			return at, "a folder is in its place", nil
+			return at, "a folder has its path", nil
 		case !info.IsDir():
 			return "", "", nil
 		}
 		if _, err := fs.Lstat(in.tree.FS, at+"/.git"); err == nil {
-			return at, "a nested repository is in its place", nil
+			return at, "a nested repository has its path", nil
 		}
 	}
 	return "", "", nil

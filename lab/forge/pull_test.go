@@ -145,7 +145,7 @@ func TestPull(t *testing.T) {
 			dry, err := b.remote.Pull(t.Context(), b.tree(), true)
 			b.must(err)
 			if !maps.Equal(onDisk(t, b.dir), before) || notes.data != nil {
-				t.Error("a dry run wrote something")
+				t.Error("dry run wrote files")
 			}
 			got, err := b.pull()
 			if coded(err, "conflict") != test.conflict || err != nil && !test.conflict {
@@ -177,7 +177,7 @@ func TestPull(t *testing.T) {
 			again, err := b.pull()
 			b.must(err)
 			if len(again.Files) > 0 || len(again.Commits) > 0 {
-				t.Errorf("pulled again %+v", again)
+				t.Errorf("second pull %+v", again)
 			}
 			_, err = b.push()
 			b.must(err)
@@ -225,13 +225,13 @@ func (b *bench) settles(res PullResult, notes *slate) {
 		}
 	}
 	if _, err := b.push(); err != nil {
-		b.t.Errorf("resolved, and push says %v", err)
+		b.t.Errorf("push after resolving: %v", err)
 	}
 	if notes.data != nil {
 		b.t.Errorf("left is %s", notes.data)
 	}
 	if _, err := b.pull(); err != nil {
-		b.t.Errorf("resolved, and pull says %v", err)
+		b.t.Errorf("pull after resolving: %v", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestPullModes(t *testing.T) {
 	}
 }
 
-// Nothing is written outside the estate, whatever files and symlinks exist.
+// Nothing is written outside the estate, regardless of files and symlinks.
 func TestPullStaysInside(t *testing.T) {
 	b, _ := newPullBench(t)
 	outside := t.TempDir()
@@ -295,7 +295,7 @@ func TestPullStaysInside(t *testing.T) {
 	}
 }
 
-func TestPullIntoTheEmbeddedEstate(t *testing.T) {
+func TestPullIntoEmbeddedEstate(t *testing.T) {
 	b, _ := newPullBench(t)
 	tree := b.tree()
 	tree.Dir = ""

@@ -131,16 +131,16 @@ func TestPush(t *testing.T) {
 		changed []string
 		lost    []string // files that a rejection names
 	}{
-		"nothing changed":                 {},
-		"we changed":                      {ours: map[string]string{"a": "2\n"}, pushed: true, changed: []string{"a"}},
-		"we added and removed":            {ours: map[string]string{"dir/c": "c\n", "b": ""}, pushed: true, changed: []string{"b", "dir/c"}},
-		"they changed, we did not":        {others: map[string]string{"a": "9\n"}, lost: []string{"a"}},
-		"they added, we changed":          {others: map[string]string{"new": "9\n"}, ours: map[string]string{"b": "2\n"}, lost: []string{"new"}},
-		"they removed, we changed it":     {others: map[string]string{"a": ""}, ours: map[string]string{"a": "2\n"}, lost: []string{"a"}},
-		"they removed, so did we":         {others: map[string]string{"a": ""}, ours: map[string]string{"a": "", "b": "2\n"}, pushed: true, changed: []string{"b"}},
-		"both changed alike":              {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "9\n"}},
-		"we have theirs and more":         {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "9\n", "b": "2\n"}, pushed: true, changed: []string{"b"}},
-		"both changed the same otherwise": {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "2\n"}, lost: []string{"a"}},
+		"nothing changed":             {},
+		"we changed":                  {ours: map[string]string{"a": "2\n"}, pushed: true, changed: []string{"a"}},
+		"we added and removed":        {ours: map[string]string{"dir/c": "c\n", "b": ""}, pushed: true, changed: []string{"b", "dir/c"}},
+		"they changed, we did not":    {others: map[string]string{"a": "9\n"}, lost: []string{"a"}},
+		"they added, we changed":      {others: map[string]string{"new": "9\n"}, ours: map[string]string{"b": "2\n"}, lost: []string{"new"}},
+		"they removed, we changed it": {others: map[string]string{"a": ""}, ours: map[string]string{"a": "2\n"}, lost: []string{"a"}},
+		"they removed, so did we":     {others: map[string]string{"a": ""}, ours: map[string]string{"a": "", "b": "2\n"}, pushed: true, changed: []string{"b"}},
+		"both changed alike":          {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "9\n"}},
+		"we have theirs and more":     {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "9\n", "b": "2\n"}, pushed: true, changed: []string{"b"}},
+		"both changed the same line":  {others: map[string]string{"a": "9\n"}, ours: map[string]string{"a": "2\n"}, lost: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -162,7 +162,7 @@ func TestPush(t *testing.T) {
 					t.Fatalf("error %v, want a rejection", err)
 				}
 				if text := strings.Join(e.Details, "\n"); !strings.Contains(text, "theirs (ann)") || !strings.Contains(text, "  "+test.lost[0]) {
-					t.Errorf("details %q, want the commit and %q", text, test.lost)
+					t.Errorf("details %q, want commit and %q", text, test.lost)
 				}
 				if after, _ := b.held(); !maps.Equal(after, before) {
 					t.Errorf("a rejected push changed the forge: %v", after)
@@ -175,15 +175,15 @@ func TestPush(t *testing.T) {
 			}
 			after, subjects := b.held()
 			if want := onDisk(t, b.dir); !maps.Equal(after, want) {
-				t.Errorf("the forge holds %v, want %v", after, want)
+				t.Errorf("files in forge %v, want %v", after, want)
 			}
 			if test.others != nil && !slices.Contains(subjects, "theirs") {
-				t.Errorf("commits %q: theirs is lost", subjects)
+				t.Errorf("commits %q, want theirs kept", subjects)
 			}
 			again, err := b.push()
 			b.must(err)
 			if again.Pushed || again.Commit != got.Commit {
-				t.Errorf("pushed again: %+v after %+v", again, got)
+				t.Errorf("second push: %+v after %+v", again, got)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func TestPushAfterGitPull(t *testing.T) {
 	got, err := b.push()
 	b.must(err)
 	if after, subjects := b.held(); after["a"] != "10\n" || !got.Pushed || !slices.Equal(subjects, []string{"estate", "theirs", "estate"}) {
-		t.Errorf("the forge holds %v by %q", after, subjects)
+		t.Errorf("files in forge %v, commits %q", after, subjects)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestPushRejected(t *testing.T) {
 			t.Errorf("%s is refused: %+v, %v", ref, got, err)
 		}
 		if held, _ := b.held(); held["a"] != "1\n" {
-			t.Errorf("%s is refused, but the forge has %q", ref, held)
+			t.Errorf("%s rejected, but forge has %q", ref, held)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestUnreachableForge(t *testing.T) {
 }
 
 // A repository's own core.excludesFile overrides the user's.
-func TestIgnoreOfTheRepository(t *testing.T) {
+func TestIgnoreInRepository(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	b := newBench(t)
@@ -225,14 +225,14 @@ func TestPushUnlocks(t *testing.T) {
 		asked, stuck := 0, errors.New("git is still running")
 		b.remote.Unlock = func(context.Context) (bool, error) { asked++; return false, stuck }
 		if _, err := b.push(); !errors.Is(err, stuck) || asked != 1 {
-			t.Errorf("%s: %v, asked %d times", ref, err, asked)
+			t.Errorf("%s: %v after %d attempts", ref, err, asked)
 		}
 		b.remote.Unlock = func(context.Context) (bool, error) { return true, os.Remove(lock) }
 		if got, err := b.push(); err != nil || !got.Pushed {
 			t.Errorf("%s: %+v, %v", ref, got, err)
 		}
 		if held, _ := b.held(); held["a"] != "2\n" {
-			t.Errorf("%s: the forge has %q", ref, held)
+			t.Errorf("%s: forge has %q", ref, held)
 		}
 	}
 }

@@ -145,8 +145,8 @@ func TestPushWithoutSharing(t *testing.T) {
 			hash := b.git(b.dir, "rev-parse", "HEAD~1")
 			b.must(os.Remove(filepath.Join(b.dir, ".git", "objects", hash[:2], hash[2:])))
 		},
-		"no commit":          func(b *bench) { b.git(b.dir, "update-ref", "-d", "HEAD") },
-		"another kind of it": func(b *bench) { b.write(b.dir, map[string]string{".git/HEAD": "nonsense\n"}) },
+		"no commit":    func(b *bench) { b.git(b.dir, "update-ref", "-d", "HEAD") },
+		"invalid HEAD": func(b *bench) { b.write(b.dir, map[string]string{".git/HEAD": "nonsense\n"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -214,7 +214,7 @@ func TestPushRace(t *testing.T) {
 				b.must(err)
 				held, subjects := b.held()
 				if held["a"] != "2\n" || held["b"] != "2\n" || !slices.Contains(subjects, "theirs") {
-					t.Errorf("the forge holds %v by %q", held, subjects)
+					t.Errorf("files in forge %v, commits %q", held, subjects)
 				}
 			case test.want == "push":
 				if err == nil || !strings.Contains(err.Error(), "push to the forge") {

@@ -28,7 +28,7 @@ func TestPullWriteError(t *testing.T) {
 		}
 		b.must(os.RemoveAll(way))
 		if _, err := b.pull(); !coded(err, "conflict") {
-			t.Errorf("%s: again: %v", name, err)
+			t.Errorf("%s: second call: %v", name, err)
 		}
 		if got := onDisk(t, b.dir); got["a"] != "9\n" || got["bin"] != "2\x00" || got["bin.forge"] != "9\x00" || got["new"] != "9\n" {
 			t.Errorf("%s: on disk are %q", name, got)

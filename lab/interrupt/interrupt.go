@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Second returns a channel that is closed by the first interrupt after ctx ended. done stops the listening.
+// Second returns a channel that is closed by the first interrupt after ctx is done. done releases it.
 func Second(ctx context.Context) (again <-chan struct{}, done func()) {
 	second, over := make(chan struct{}), make(chan struct{})
 	detach := context.AfterFunc(ctx, func() {
@@ -27,7 +27,7 @@ func Second(ctx context.Context) (again <-chan struct{}, done func()) {
 	}
 }
 
-// Outlive ignores SIGPIPE until done is called, so that a change completes though its reader is gone, as in lab up |& head.
+// Outlive ignores SIGPIPE until done is called, so that a change completes even if its reader is gone, as in lab up |& head.
 func Outlive() (done func()) {
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)

@@ -140,7 +140,7 @@ func Changes(steps []lab.Step) bool {
 func id(kind, cluster string) string { return kind + "/" + cluster }
 
 func imagesStep(o Observed) lab.Step {
-	s := lab.Step{ID: KindImages, Kind: KindImages, Action: lab.ActionNone, Reason: fmt.Sprintf("%d at hand", o.Supplied)}
+	s := lab.Step{ID: KindImages, Kind: KindImages, Action: lab.ActionNone, Reason: fmt.Sprintf("%d available", o.Supplied)}
 	if len(o.Missing) > 0 {
 		s.Action, s.Reason = lab.ActionCreate, fmt.Sprintf("%d of %d to get", len(o.Missing), len(o.Missing)+o.Supplied)
 	}

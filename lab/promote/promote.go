@@ -302,7 +302,7 @@ func (e Edit) write(root *os.Root) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Standing describes the state of the version in From: ", as dev runs it (healthy)"; empty if nothing runs there.
+// Standing describes the state of the version in From: ", as dev runs it (healthy)". It is empty if nothing runs there.
 func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
 	for _, c := range est.Clusters {
 		if c.Environment != p.From || !c.Has(p.Addon) {

@@ -96,7 +96,7 @@ func TestPromote(t *testing.T) {
 	}
 	p, err = Plan(again, "podinfo", "dev", "staging")
 	if err != nil || p.Changes() || p.Diff() != "" || p.Summary() != "staging: podinfo is already at 6.9.2, like dev" {
-		t.Errorf("again: %v, %q", err, p.Summary())
+		t.Errorf("second call: %v, %q", err, p.Summary())
 	}
 	for _, pattern := range []string{"*", "flux/*", "flux/versions/*"} {
 		if left, err := filepath.Glob(filepath.Join(est.Dir, "addons", "podinfo", pattern, "*.lab-*")); err != nil || len(left) > 0 {
@@ -123,7 +123,7 @@ func TestWriteConflict(t *testing.T) {
 	}
 }
 
-// The pins of both engines are changed; a note tells if the other's cannot be.
+// The pins of both engines are changed; a note reports it if the other's cannot be.
 func TestPromoteForOtherEngine(t *testing.T) {
 	const set, pin = "addons/podinfo/applicationset.yaml", "addons/podinfo/flux/versions/staging.yaml"
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func TestPromoteForOtherEngine(t *testing.T) {
 				t.Errorf("%s\nnotes (-want +got):\n%s", p.Summary(), diff)
 			}
 			if len(c.replace) > 0 && strings.Contains(c.replace[1], "#") && !strings.Contains(string(p.Changed()[c.file]), "version: 6.9.2 # as prod") {
-				t.Errorf("comment is lost:\n%s", p.Changed()[c.file])
+				t.Errorf("comment missing:\n%s", p.Changed()[c.file])
 			}
 		})
 	}

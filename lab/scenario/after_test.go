@@ -54,7 +54,7 @@ func TestStrayEngine(t *testing.T) {
 	})
 }
 
-// A cluster required only for an addon must answer, too.
+// A cluster that is required only for an addon must answer, too.
 func TestRequiredAddonUnreachable(t *testing.T) {
 	stage(t, "  requires: {addons: {podinfo: [prod]}}\n  steps:\n    - {title: never, pause: {cluster: dev}}\n", nil, func(b *bench) {
 		b.player.World.Clusters = down{b.Clusters, "prod"}

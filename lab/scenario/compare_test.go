@@ -37,7 +37,7 @@ func TestPassedStoryCompared(t *testing.T) {
   steps:
     - title: it is there
       expect: {object: {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: podinfo, name: theirs}}
-    - title: time for somebody else
+    - title: time for another user
       wait: {for: 10s}
 `, nil, func(b *bench) {
 				b.create("prod", theirs.DeepCopy())

@@ -46,7 +46,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	p.tell(r)
 }
 
-// undo runs the undos in reverse order. A failure is reported and the rest goes on; each has its own timeout.
+// undo runs the undos in reverse order, each with its own timeout. A failure is reported and does not stop the others.
 func (p *playing) undo(ctx context.Context) []string {
 	all := undoTimeout
 	for _, u := range p.undos {
@@ -221,8 +221,8 @@ func (p *playing) answers(ctx context.Context, cluster string) error {
 	})
 }
 
-// settled waits until every subject was seen and the required applications have converged: otherwise the story's
-// changes could not be told from others, nor compared at the end.
+// settled waits until every subject was seen and the required applications have converged. Otherwise, the story's changes could not be distinguished from
+// others, nor compared at the end.
 func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 	subjects = append([]Subject{Applications()}, subjects...)
 	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleTimeout), Judge: func(v View) Judgement {

@@ -101,12 +101,12 @@ func TestLoadHostile(t *testing.T) {
 	}
 }
 
-func TestLinksRefused(t *testing.T) {
+func TestSymlinksRejected(t *testing.T) {
 	const text = head + "  steps: [{title: t, commit: {message: m, files: {a: file}}}]\n"
 	outside := filepath.Join(t.TempDir(), "secret")
 	write(t, outside, "secret")
 	for name, link := range map[string]func(dir string) (from, to string){
-		"a file beside":       func(dir string) (string, string) { return filepath.Join(dir, "scenarios/test/file"), outside },
+		"a sibling file":      func(dir string) (string, string) { return filepath.Join(dir, "scenarios/test/file"), outside },
 		"a file within":       func(dir string) (string, string) { return filepath.Join(dir, "scenarios/test/file"), "scenario.yaml" },
 		"the scenario itself": func(dir string) (string, string) { return filepath.Join(dir, "scenarios/test/scenario.yaml"), outside },
 		"its folder":          func(dir string) (string, string) { return filepath.Join(dir, "scenarios/test"), filepath.Dir(outside) },

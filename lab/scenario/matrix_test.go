@@ -27,7 +27,7 @@ type fault struct {
 	again bool                        // a second Ctrl-C while the lab is restored
 	ends  func(*scenario.Result) bool // allowed results
 	clean bool                        // the lab can be fully restored
-	spare string                      // prefix of what is restored regardless
+	spare string                      // prefix of traces restored regardless
 	every bool                        // played at every step; others at some, all of them with LAB_FAULTS=all
 }
 
@@ -83,7 +83,7 @@ func (f *faulty) eachCluster(do func(string)) {
 func interrupted(r *scenario.Result) bool { return r.Exit() == lab.ExitInterrupted }
 func passed(r *scenario.Result) bool      { return r.Verdict == scenario.Passed }
 
-// unseen reports whether the story failed for want of observations.
+// unseen reports whether the story failed for lack of observations.
 func unseen(r *scenario.Result) bool {
 	return slices.Contains([]scenario.Verdict{scenario.Failed, scenario.TimedOut, scenario.Broken}, r.Verdict)
 }
@@ -115,8 +115,7 @@ func faults() []fault {
 	)
 }
 
-// Whatever fails at whatever step, the story ends, it passes only if everything was seen, and the lab is restored or
-// the differences are listed.
+// Whatever fails at whichever step, the story ends. It passes only if everything was seen, and the lab is restored or the differences are listed.
 func TestFaults(t *testing.T) {
 	names, err := scenario.List(root())
 	if err != nil || len(names) < 6 {

@@ -176,7 +176,7 @@ func TestStays(t *testing.T) {
 			t.Error(story(r))
 		}
 		if s := r.Steps[2]; s.Verdict != scenario.Passed || s.Took < 14*time.Second {
-			t.Errorf("healed 5 s into the stay, it has to stay for another 10 s: %s", story(r))
+			t.Errorf("healed 5 s into the stay, want another 10 s: %s", story(r))
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestEvents(t *testing.T) {
 		time.AfterFunc(6*time.Second, func() { b.report("after", "Failed") })
 		r := b.play()
 		if s := r.Steps[1]; s.Verdict != scenario.Passed || s.Took < 5*time.Second {
-			t.Errorf("met by what was reported before: %s", story(r))
+			t.Errorf("met by an earlier event: %s", story(r))
 		}
 		if s := r.Steps[2]; s.Verdict != scenario.Failed || !strings.HasPrefix(s.Unmet.Expected, "an event Failed in namespace podinfo of prod") {
 			t.Errorf("the same event twice: %s", story(r))

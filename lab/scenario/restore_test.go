@@ -142,7 +142,7 @@ func TestRestoreKeepsForeignChanges(t *testing.T) {
   steps:
     - title: a commit
       commit: {message: m, set: {`+file+`: {replicaCount: 3}}}
-    - title: time for somebody else
+    - title: time for another user
       wait: {for: 10s}
 `, nil, func(b *bench) {
 		time.AfterFunc(5*time.Second, func() {

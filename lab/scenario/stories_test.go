@@ -111,7 +111,7 @@ func sabotaged(t *testing.T, on lab.EngineType, pattern string) {
 				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, files, sabotage.Story))
 				failed, ok := r.FailedStep()
 				if r.Exit() != lab.ExitUnmet || !ok || failed.Title != sabotage.Unmet || !strings.Contains(story(r), sabotage.Says) {
-					t.Fatalf("exit %d at %q, want %q and %q said\n%s", r.Exit(), failed.Title, sabotage.Unmet, sabotage.Says, story(r))
+					t.Fatalf("exit %d at %q, want %q with %q\n%s", r.Exit(), failed.Title, sabotage.Unmet, sabotage.Says, story(r))
 				}
 				if len(r.Left) > 0 {
 					t.Errorf("left: %q", r.Left)

@@ -152,7 +152,7 @@ func TestRestoreReportsForeignChanges(t *testing.T) {
   steps:
     - title: a commit
       commit: {message: m, set: {`+prod+`: {replicaCount: 3}, `+dev+`: {replicaCount: 3}}}
-    - title: time for somebody else
+    - title: time for another user
       wait: {for: 10s}
 `, nil, func(b *bench) {
 		time.AfterFunc(5*time.Second, func() {
@@ -190,7 +190,7 @@ func TestRegistrationCompared(t *testing.T) {
 		"unreadable": {func(_ *bench, e *forgetful) { e.fails.Store(true) }, "registration of dev: no such secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stage(t, "  steps:\n    - {title: time for somebody else, wait: {for: 10s}}\n", nil, func(b *bench) {
+			stage(t, "  steps:\n    - {title: time for another user, wait: {for: 10s}}\n", nil, func(b *bench) {
 				e := &forgetful{Engine: b.Engine}
 				b.player.World.Engine = e
 				time.AfterFunc(5*time.Second, func() { c.spoil(b, e) })
@@ -290,7 +290,7 @@ func TestMetAfterDeadline(t *testing.T) {
       patch: {`+podinfo+`, set: {metadata.annotations.note: x}}
     - title: it stays
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, for: 15s}
-    - title: it was so from the beginning, and is looked at too late
+    - title: true from the beginning, but checked too late
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, within: 5s, since: edit}
 `, nil, func(b *bench) {
 		r := b.play()

@@ -37,8 +37,7 @@ func TestMuteEngine(t *testing.T) {
 	})
 }
 
-// expectations returns every kind of expectation. All of them are met by a settled lab, or by silence if it were taken
-// for absence.
+// expectations returns every kind of expectation. All of them are met by a settled lab, or if silence counted as absence.
 func expectations() map[string]string {
 	return map[string]string{
 		"application, absent":      "expect: {application: {cluster: hub, addon: podinfo}, absent: true, within: 10s}",
@@ -50,7 +49,7 @@ func expectations() map[string]string {
 		"object, of unknown kind":  "expect: {object: {cluster: prod, kind: ConfigMap, namespace: podinfo, name: none}, absent: true, within: 10s, for: 1s}",
 		"field":                    "expect: {object: {" + podinfo + "}, has: {spec.replicas: 2}, within: 10s}",
 		"field, not":               "expect: {object: {" + podinfo + "}, has: {spec.replicas: {not: 9}}, within: 10s}",
-		"field that is not there":  "expect: {object: {" + podinfo + "}, has: {spec.none: {exists: false}}, within: 10s}",
+		"absent field":             "expect: {object: {" + podinfo + "}, has: {spec.none: {exists: false}}, within: 10s}",
 		"field, null":              "expect: {object: {" + podinfo + "}, has: {spec.none: null}, within: 10s}",
 		"field, at least":          "expect: {object: {" + podinfo + "}, has: {spec.replicas: {atLeast: 1}}, within: 10s}",
 		"field, at most":           "expect: {object: {" + podinfo + "}, has: {spec.replicas: {atMost: 9}}, within: 10s}",

@@ -38,9 +38,8 @@ func output(t *testing.T, d *docker.Docker, args ...string) string {
 	return string(out)
 }
 
-// TestSnapshotsKeepTheContract runs the contract on containers like those of Kind and the forge: with an anonymous and
-// a named volume.
-func TestSnapshotsKeepTheContract(t *testing.T) {
+// TestSnapshotContract runs the contract on containers like those of Kind and the forge: with an anonymous and a named volume.
+func TestSnapshotContract(t *testing.T) {
 	const name, node, other = "e2e-snapshot", "e2e-snapshot-hub-control-plane", "lab-e2e-snapshot-forge"
 	d := docker.New()
 	ref := nodeRef(t, d)
@@ -89,7 +88,7 @@ func TestSnapshotsKeepTheContract(t *testing.T) {
 				text := output(t, d, "exec", container, "cat", places[container][0])
 				for _, file := range places[container] {
 					if other := output(t, d, "exec", container, "cat", file); other != text {
-						t.Errorf("%s of %s holds %q, and %q elsewhere", file, container, other, text)
+						t.Errorf("%s of %s contains %q, want %q as elsewhere", file, container, other, text)
 					}
 				}
 				return text

@@ -10,7 +10,7 @@ import (
 	"homelab/lab/snapshot"
 )
 
-// engineWithoutImages is a docker command with a snapshot's volume, and no image that could read it.
+// engineWithoutImages is a docker command with a snapshot's volume but no image that could read it.
 const engineWithoutImages = `#!/bin/sh
 echo "$*" >>"$CALLS"
 case "$1 $2" in
@@ -37,7 +37,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(calls); err != nil || strings.Contains(string(text), "volume rm") || strings.Contains(string(text), "image rm") {
-		t.Errorf("Clean removed something: %v\n%s", err, text)
+		t.Errorf("Clean removed volumes or images: %v\n%s", err, text)
 	}
 	if err := s.Remove(t.Context(), "ready"); err != nil {
 		t.Fatal(err)

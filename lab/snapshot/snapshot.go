@@ -27,13 +27,13 @@ const (
 	part         = "snapshot"
 	labelName    = "lab.homelab/snapshot"
 	labelHelper  = "lab.homelab/helper" // image with the tools for the scripts
-	labelBase    = "lab.homelab/base"   // what that one was committed on, which has them, too
+	labelBase    = "lab.homelab/base"   // base of labelHelper, which has the tools, too
 	cleanUpLimit = time.Minute
-	workTimeout  = 10 * time.Minute // to copy a whole lab on a slow disk
+	workTimeout  = 10 * time.Minute // copying a whole lab on a slow disk
 )
 
 // errTimeout is the cause of a copy's timeout.
-var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df tells how large it is; lab snapshot rm frees room"}
+var errTimeout = &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "the lab was not copied within ten minutes", Cure: "docker system df shows its size; lab snapshot rm frees space"}
 
 // CheckName validates the name of a snapshot.
 func CheckName(name string) error {
@@ -51,15 +51,15 @@ type Contents struct {
 	Files    map[string][]byte   `json:"files"`    // lab's own files, by path
 }
 
-// Snapshot is a complete snapshot. If no image is left that could read its metadata, it has a name and Pruned alone.
+// Snapshot is a complete snapshot. If all images that could read its metadata were removed, only its name and Pruned are set.
 type Snapshot struct {
 	Name  string    `json:"name"`
 	Taken time.Time `json:"taken"`
-	Bytes int64     `json:"bytes"` // on disk, without what it shares with the lab
+	Bytes int64     `json:"bytes"` // on disk, without data shared with the lab
 	Contents
 	Made []container `json:"containers"`
 
-	Pruned []string `json:"-"` // removed images, without which it cannot be restored
+	Pruned []string `json:"-"` // removed images; it cannot be restored without them
 
 	volume string
 	images []string // that the engine has
@@ -194,7 +194,7 @@ func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab
 	if err != nil {
 		return 0, err
 	}
-	p("copying what they hold")
+	p("copying their volumes")
 	var group errgroup.Group
 	group.Go(func() error {
 		out, err := s.help(ctx, h, docker.CopyVolumes, jobs...)

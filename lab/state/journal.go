@@ -26,7 +26,7 @@ const clustersDir = "clusters"
 
 func clusterFile(name string) string { return filepath.Join(clustersDir, name+".json") }
 
-// Cluster reads the record of a cluster. A missing or unreadable one is the zero record, which proves nothing.
+// Cluster returns the record of a cluster, or the zero record, which proves nothing, if it is missing or unreadable.
 func (d *Dir) Cluster(name string) Cluster {
 	var c Cluster
 	if err := d.read(clusterFile(name), &c); err != nil {

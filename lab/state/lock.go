@@ -16,7 +16,7 @@ import (
 	"homelab/lab"
 )
 
-// How long a command waits for another, and how often it looks.
+// Limit of the wait for another command, and the polling interval.
 const (
 	lockLimit = 2 * time.Second
 	lockLook  = 100 * time.Millisecond
@@ -55,7 +55,7 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// current reports whether a lock is on the file that others would lock.
+// current reports whether a lock is on the file that other commands would lock.
 func current(l *flock.Flock, file string) bool {
 	locked, err := l.Stat()
 	if err != nil {

@@ -203,7 +203,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 	return c, d.write(credentialsFile, c)
 }
 
-// whole reports whether no field is empty. Nobody could log in to a forge with an empty password.
+// whole reports whether no field is empty. An empty password would lock the user out of the forge.
 func (c Credentials) whole() bool {
 	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
 }

@@ -58,7 +58,7 @@ func TestUnreadableLoadedBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := Open(t.Context(), o); err == nil {
-		t.Errorf("images come from %s: %s", s.Origin(), s.Why())
+		t.Errorf("origin of images %s: %s", s.Origin(), s.Why())
 	}
 }
 
@@ -188,7 +188,7 @@ func TestUnreachableSameHost(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer s.Close()
 	if got := Unreachable(t.Context(), []string{s.URL + "/a", s.URL + "/b", s.URL + "/c"}); len(got) != 0 || asked.Load() != 1 {
-		t.Errorf("asked %d times, %v", asked.Load(), got)
+		t.Errorf("%d requests, %v", asked.Load(), got)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestSaveWithoutGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said, "without front: ") {
-		t.Errorf("said %q", said)
+		t.Errorf("progress %q", said)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)

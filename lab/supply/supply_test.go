@@ -342,7 +342,7 @@ func TestAutoBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Origin() != lab.OriginBundle {
-		t.Errorf("after Load images come from %s", s.Origin())
+		t.Errorf("after Load, origin of images: %s", s.Origin())
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ func TestAsk(t *testing.T) {
 		want bool
 		told bool
 	}{
-		"yes": {strings.NewReader("YES\n"), false, true, true}, "no": {strings.NewReader("no\n"), false, false, true}, "nothing": {strings.NewReader(""), false, false, true},
-		"nobody": {nil, false, false, false}, "a machine": {strings.NewReader("yes\n"), true, false, false},
+		"yes": {strings.NewReader("YES\n"), false, true, true}, "no": {strings.NewReader("no\n"), false, false, true}, "EOF": {strings.NewReader(""), false, false, true},
+		"no input": {nil, false, false, false}, "JSON": {strings.NewReader("yes\n"), true, false, false},
 	} {
 		var err bytes.Buffer
 		yes, failed := New(Options{Err: &err, In: c.in, JSON: c.json}).Ask(t.Context(), "really?", []string{"cluster dev"})

@@ -54,7 +54,7 @@ type Status struct {
 	Clusters     List[StatusCluster]   `json:"clusters"`
 	Applications List[lab.Application] `json:"applications"`
 	Endpoints    List[Endpoint]        `json:"endpoints"`
-	Off          List[string]          `json:"off"`    // what is stopped or does not answer
+	Off          List[string]          `json:"off"`    // parts that are stopped or do not answer
 	Starts       string                `json:"starts"` // command that starts it; empty if Off is
 }
 
@@ -156,8 +156,8 @@ type Snapshot struct {
 	Name     string       `json:"name"`
 	Taken    string       `json:"taken"`
 	Clusters List[string] `json:"clusters"`
-	Bytes    int64        `json:"bytes"`  // on disk, without what it shares with the lab
-	Pruned   List[string] `json:"pruned"` // images that were removed, without which it cannot be restored
+	Bytes    int64        `json:"bytes"`  // on disk, without data shared with the lab
+	Pruned   List[string] `json:"pruned"` // removed images; it cannot be restored without them
 }
 
 // SnapshotSaveResult is `lab snapshot save -o json`.

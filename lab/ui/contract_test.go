@@ -181,7 +181,7 @@ func TestEmptyResults(t *testing.T) {
 		}
 		for key := range b {
 			if _, ok := a[key]; !ok {
-				t.Errorf("%s: key %s comes and goes", name, key)
+				t.Errorf("%s: key %s is not always present", name, key)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func halfWay() []lab.Event {
 		event(s[0], running, "", 0, 0),
 		event(s[0], done, "docker 28.3, 8 cores, 21 GiB free", 400*ms, 400*ms),
 		event(s[1], running, "", 400*ms, 0),
-		event(s[1], done, "6 at hand", 500*ms, 100*ms),
+		event(s[1], done, "6 available", 500*ms, 100*ms),
 		event(s[2], running, "", 500*ms, 0),
 		event(s[3], running, "node is starting", 500*ms, 0),
 		event(s[4], running, "node is starting", 500*ms, 0),

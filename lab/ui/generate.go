@@ -18,7 +18,7 @@ func (u *UI) Generated(res GenerateResult) error {
 		u.Print("removed  " + name)
 	}
 	if len(res.Written)+len(res.Removed) == 0 {
-		u.Print("everything is as it should be")
+		u.Print("everything is up to date")
 	}
 	return nil
 }

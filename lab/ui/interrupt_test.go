@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// After Ctrl-C the screen says what is being waited for, then what was stopped; nothing unfinished looks done.
+// After Ctrl-C the screen shows what is waited for, then what was stopped; no unfinished step looks done.
 func TestInterrupt(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		t.Run(fmt.Sprint("tty=", tty), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestInterrupt(t *testing.T) {
 				u.Event(event(s[5], lab.StepStopping, "removing the nodes", 23*time.Second, 22500*ms))
 				until(began, 23*time.Second)
 				if got := v.screen(); tty && !strings.Contains(got, "removing the nodes") {
-					t.Errorf("what it does now is not shown:\n%s", got)
+					t.Errorf("current activity missing:\n%s", got)
 				}
 				u.Event(event(s[5], lab.StepStopped, "removing the nodes", 24*time.Second, 23500*ms))
 				u.End()

@@ -77,7 +77,7 @@ func TestErrorKinds(t *testing.T) {
 		},
 		"several lines": {errors.New("helm:\n  - one\n  - two\n"), 1, "failed", "helm:\n  - one\n  - two\n", "error: helm:\n\n    - one\n    - two\n"},
 		"interrupted":   {stopped, 130, "interrupted", "interrupted", "error: interrupted\n"},
-		"interrupted and told": {
+		"interrupted with message": {
 			&lab.Error{Exit: lab.ExitFailed, Code: "x", Message: "interrupted in cluster dev", Cure: "lab up goes on from here", Err: context.Canceled},
 			130, "interrupted", "interrupted in cluster dev: context canceled", "error: interrupted in cluster dev: context canceled\nlab up goes on from here\n",
 		},
@@ -119,7 +119,7 @@ func TestReport(t *testing.T) {
 	golden(t, "doctor-terminal.txt", out)
 	out, _ = printed(false, func(u *UI) { u.Report(doctorRows()[:1]) })
 	if !strings.HasSuffix(out, "\nready\n") {
-		t.Errorf("nothing is wrong, got %s", out)
+		t.Errorf("no failures: got %s", out)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestStatus(t *testing.T) {
 		}
 	})
 	if !strings.Contains(out, "lab homelab\n") {
-		t.Errorf("of a lab that is down: %s", out)
+		t.Errorf("lab down: %s", out)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestCell(t *testing.T) {
 		}
 	}
 	if got := cell([]lab.Application{out, well}); got != "1.0.0 ✓" {
-		t.Errorf("%q beside one that is left out", got)
+		t.Errorf("cell with a left-out application = %q", got)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestTable(t *testing.T) {
 	golden(t, "table.txt", out)
 	out, _ = printed(false, func(u *UI) { u.Table(table) })
 	if strings.Contains(out, "…") {
-		t.Errorf("what goes into a file is whole: %s", out)
+		t.Errorf("table in a file is truncated: %s", out)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestColor(t *testing.T) {
 	}
 }
 
-// A snapshot without its images says so, with or without metadata.
+// A snapshot with missing images is marked, with or without metadata.
 func TestSnapshots(t *testing.T) {
 	out, _ := printed(true, func(u *UI) {
 		if err := u.Snapshots(SnapshotListResult{Lab: "demo", Snapshots: []Snapshot{

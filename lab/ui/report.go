@@ -182,7 +182,7 @@ func statusText(s Status, columns int, p paint) string {
 		}
 	}
 	if len(s.Off) > 0 {
-		b.WriteString("\n" + hang("off: ", strings.Join(s.Off, ", "), columns) + "\n" + hang("", s.Starts+" starts it, and loses nothing", columns) + "\n")
+		b.WriteString("\n" + hang("off: ", strings.Join(s.Off, ", "), columns) + "\n" + hang("", s.Starts+" starts it without data loss", columns) + "\n")
 	}
 	if len(s.Endpoints) > 0 {
 		var list []Entry

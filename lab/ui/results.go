@@ -109,7 +109,7 @@ func (u *UI) Down(res DownResult, took time.Duration) error {
 	if len(res.Removed) == 0 {
 		return u.Result(res, fmt.Sprintf("there is no lab %s: nothing was removed", res.Lab))
 	}
-	return u.Result(res, fmt.Sprintf("lab %s is gone: %d things removed   %s", res.Lab, len(res.Removed), Duration(took)))
+	return u.Result(res, fmt.Sprintf("lab %s is removed: %d resources   %s", res.Lab, len(res.Removed), Duration(took)))
 }
 
 // SnapshotSaved prints `lab snapshot save`; next is the command to restore it.

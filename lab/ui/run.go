@@ -202,7 +202,7 @@ func (r *run) finishing() string {
 	return "finishing what cannot be stopped: " + strings.Join(titles, ", ")
 }
 
-// text returns the text beside the title.
+// text returns the text next to the title.
 func (r *run) text(w *row, final bool) string {
 	switch w.state {
 	case lab.StepStopped:
@@ -236,7 +236,7 @@ func stoppedWhile(detail string) string {
 	return strings.TrimSuffix("stopped while: "+detail, " while: ")
 }
 
-// after names what a waiting step waits for; several steps of a kind become one word.
+// after returns what a waiting step waits for; several steps of a kind are summarized in one word.
 func (r *run) after(s lab.Step) string {
 	type group struct {
 		titles []string

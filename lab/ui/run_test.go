@@ -50,7 +50,7 @@ func TestHalfWayTerminal(t *testing.T) {
 		u.End()
 		u.Event(halfWay()[0])
 		if v.writes != writes {
-			t.Error("something is drawn after the end")
+			t.Error("drawn after End")
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestWaitingStep(t *testing.T) {
 	for _, c := range []struct{ done, want string }{
 		{"", "engine, clusters"},
 		{"engine", "clusters"},
-		{"cluster/hub", "clusters"}, // others of them are running
+		{"cluster/hub", "clusters"}, // some are running
 		{"cluster/staging", "clusters"},
 		{"cluster/prod", ""},
 	} {
@@ -339,6 +339,6 @@ func TestWaitingStep(t *testing.T) {
 	alone := step("bridge", "prod", lab.ActionUpdate, "engine", "cluster/prod", "cluster/dev")
 	r.byID["cluster/prod"].state = lab.StepRunning
 	if got := r.after(alone); got != "cluster prod" {
-		t.Errorf("after %q: what is as it should be is waited for by nobody", got)
+		t.Errorf("after %q, want no wait for an unchanged step", got)
 	}
 }

@@ -79,7 +79,7 @@ func TestStoryReminds(t *testing.T) {
 			}
 		}
 		if got, want := strings.Join(times, " "), "10.0s· 20.0s· 21.0s✓"; got != want {
-			t.Errorf("told %q, want %q in\n%s", got, want, e.String())
+			t.Errorf("got %q, want %q in\n%s", got, want, e.String())
 		}
 	})
 }

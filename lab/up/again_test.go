@@ -52,7 +52,7 @@ func TestRecreated(t *testing.T) {
 	}
 }
 
-// A killed run's node may also appear late during --recreate.
+// A node of a killed run may also appear late during --recreate.
 func TestRecreatedWithLateNodes(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -61,22 +61,22 @@ func TestRecreatedWithLateNodes(t *testing.T) {
 		if call != "clusters.create dev" || attempts.Add(1) > 1 {
 			return effect{}
 		}
-		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes came into being meanwhile"}}
+		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes appeared meanwhile"}}
 	}}
 	if _, err := p.up(t.Context(), up.Options{Recreate: []string{"dev"}}); err != nil || s.clusters.Whole()["dev"] == "" {
 		t.Errorf("%v", err)
 	}
 }
 
-// Changes tell a restarted cluster, which kept its contents, from a new one.
-func TestMendedClusterReason(t *testing.T) {
+// The reason of a change distinguishes a restarted cluster, which kept its contents, from a new one.
+func TestRepairedClusterReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, s *stage)
 		hit     func(s *stage) // when the step observes the cluster
 		want    string
 	}{
 		"absent":  {func(*testing.T, *stage) {}, func(*stage) {}, "v1.36.3"},
-		"stopped": {stopped, func(*stage) {}, "runs again, as it was"},
+		"stopped": {stopped, func(*stage) {}, "restarted, contents kept"},
 		"lost":    {stopped, func(s *stage) { s.clusters.Lose("dev") }, "v1.36.3"},
 		"half": {func(t *testing.T, s *stage) {
 			_, err := failingAfter(s, "clusters.create/ready dev").up(t.Context(), up.Options{})
@@ -117,14 +117,14 @@ func failingAfter(s *stage, call string) *process {
 }
 
 // Every observation during a repair may fail, as may the creation of a cluster that vanished.
-func TestMendingFails(t *testing.T) {
+func TestRepairFails(t *testing.T) {
 	quiet := newStage(t)
 	stopped(t, quiet)
 	p := &process{stage: quiet, points: map[string]int{}}
 	must(t, plainUp(t.Context(), p))
 	looks := p.points["clusters.observe dev"]
 	if looks < 3 {
-		t.Fatalf("looked at %d times", looks)
+		t.Fatalf("%d observations", looks)
 	}
 	for n := range looks {
 		s := newStage(t)
@@ -137,7 +137,7 @@ func TestMendingFails(t *testing.T) {
 			return do()
 		}
 		if err := plainUp(t.Context(), p); !errors.Is(err, errFull) {
-			t.Errorf("look %d fails: %v", n, err)
+			t.Errorf("observation %d fails: %v", n, err)
 		}
 	}
 
@@ -152,18 +152,18 @@ func TestMendingFails(t *testing.T) {
 		return hit(n, call)
 	}
 	if err := plainUp(t.Context(), p); !errors.Is(err, errFull) {
-		t.Errorf("made again: %v", err)
+		t.Errorf("recreated: %v", err)
 	}
 
 	s = newStage(t)
 	_, _ = failingAfter(s, "clusters.create/ready dev").up(t.Context(), up.Options{})
 	if err := plainUp(t.Context(), failing(s, "clusters.create dev")); !errors.Is(err, errFull) {
-		t.Errorf("half made: %v", err)
+		t.Errorf("half created: %v", err)
 	}
 }
 
-// Without the corresponding option, every destructive step of a plan fails.
-func TestStepWithoutWord(t *testing.T) {
+// Every destructive step of a plan fails without the corresponding option.
+func TestStepUnconfirmed(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	s.leave("dev")
@@ -177,20 +177,20 @@ func TestStepWithoutWord(t *testing.T) {
 		}
 		doomed++
 		st.Needs = nil
-		if _, err := l.Apply(t.Context(), up.Options{}, seen, []lab.Step{st}, nil); err == nil || !strings.Contains(err.Error(), "nobody asked") {
+		if _, err := l.Apply(t.Context(), up.Options{}, seen, []lab.Step{st}, nil); err == nil || !strings.Contains(err.Error(), "not requested") {
 			t.Errorf("%s: %v", st.ID, err)
 		}
 	}
-	if s.requireKept(t, was, "after a plan that nobody asked for"); doomed != 2 {
-		t.Errorf("%d steps", doomed)
+	if s.requireKept(t, was, "after an unconfirmed plan"); doomed != 2 {
+		t.Errorf("%d destructive steps, want 2", doomed)
 	}
 }
 
-// Nodes get the images of their workloads in every version of the estate; the forge and node images are loaded into the container engine.
-func TestImagesHeld(t *testing.T) {
+// Nodes hold the images of their workloads in every version of the estate; the forge and node images are loaded into the container engine.
+func TestImagesLoaded(t *testing.T) {
 	s := newStage(t)
 	s.estate.Addons = slices.Clone(s.estate.Addons)
-	for i := range s.estate.Addons { // in an environment without clusters
+	for i := range s.estate.Addons { // environments without clusters count, too
 		a := &s.estate.Addons[i]
 		a.Versions = maps.Clone(a.Versions)
 		a.Versions["qa"] = "7.0.0"
@@ -208,7 +208,7 @@ func TestImagesHeld(t *testing.T) {
 			got = append(got, i.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s holds %q, want %q", name, got, want)
+			t.Errorf("%s contains %q, want %q", name, got, want)
 		}
 	}
 	if !slices.Contains(out.Result.Changes, "estate: podinfo 7.0.0") {
@@ -221,8 +221,8 @@ func TestImagesHeld(t *testing.T) {
 	}
 }
 
-// A cluster also gets the images of other environments' versions, so that promotion works offline.
-func TestImagesOfOthers(t *testing.T) {
+// A cluster also holds the images of other environments' versions, so that promotion works offline.
+func TestImagesOfOtherEnvironments(t *testing.T) {
 	s := newStage(t)
 	s.estate.Addons = slices.Clone(s.estate.Addons)
 	for i := range s.estate.Addons { // versions set elsewhere
@@ -238,7 +238,7 @@ func TestImagesOfOthers(t *testing.T) {
 		got = append(got, i.Name)
 	}
 	if !slices.Equal(got, []string{"podinfo-6.7.0", "podinfo-6.9.2"}) {
-		t.Errorf("dev holds %q", got)
+		t.Errorf("images of dev: %q", got)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestClusterSpecs(t *testing.T) {
 		made, _ := specs.Load(name)
 		spec, _ := made.(cluster.Spec)
 		if !slices.Equal(spec.Ports, want) || spec.NodeRef != "example.org/node:1" {
-			t.Errorf("%s is made from %+v", name, spec)
+			t.Errorf("%s is created from %+v", name, spec)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestImagesAdded(t *testing.T) {
 		_, err := l.Follow(t.Context(), up.Options{Timeout: time.Second}, stepRecorder{p})
 		must(t, err)
 		if !slices.ContainsFunc(s.clusters.Images("dev"), func(i lab.Image) bool { return i.Name == "podinfo-6.9.2" }) {
-			t.Errorf("dev holds %+v", s.clusters.Images("dev"))
+			t.Errorf("images of dev: %+v", s.clusters.Images("dev"))
 		}
 	}
 	s.requireKept(t, was, "with new images")
@@ -294,7 +294,7 @@ type versioned struct{ supply }
 
 func (versioned) ImagesOf(chart, version string) []string { return []string{chart + "-" + version} }
 
-// Charts that lab does not supply are left to the engine; available ones are not fetched.
+// The engine fetches charts that lab does not supply; charts available locally are not fetched.
 func TestNeeds(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}
@@ -351,7 +351,7 @@ func TestImagesFail(t *testing.T) {
 func TestRefusedPlanSteps(t *testing.T) {
 	a := &audience{}
 	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.said) > 0 {
-		t.Errorf("%v, said %q", err, a.said)
+		t.Errorf("%v, progress %q", err, a.said)
 	}
 	s := kindEdited(t)
 	l := (&process{stage: s}).lab()

@@ -70,7 +70,7 @@ func TestApplyUnconfirmedSteps(t *testing.T) {
 			for i := range steps {
 				steps[i].Needs = nil // run each step alone
 			}
-			if _, err := l.Apply(t.Context(), up.Options{}, seen, steps, nil); err == nil || !strings.Contains(err.Error(), "nobody asked") {
+			if _, err := l.Apply(t.Context(), up.Options{}, seen, steps, nil); err == nil || !strings.Contains(err.Error(), "not requested") {
 				t.Errorf("Apply with unconfirmed steps = %v", err)
 			}
 			s.requireKept(t, was, "after unconfirmed steps")

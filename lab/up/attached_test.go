@@ -142,7 +142,7 @@ func TestFollowAttachedClusterKept(t *testing.T) {
 	s.clusters.Silence("edge", true)
 	var le *lab.Error
 	if _, err := (&process{stage: s}).up(t.Context(), up.Options{Prune: true}); !errors.As(err, &le) || le.Code != "unreachable" || len(s.installed()) == 0 {
-		t.Errorf("prune while unreachable: %v, edge holds %v", err, s.installed())
+		t.Errorf("prune while unreachable: %v, edge contains %v", err, s.installed())
 	}
 	s.clusters.Silence("edge", false)
 	p := &process{stage: s}
@@ -150,7 +150,7 @@ func TestFollowAttachedClusterKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.clusters.Outside("edge"); got != "outside edge" || len(s.installed()) != 0 {
-		t.Errorf("edge is %q and holds %v", got, s.installed())
+		t.Errorf("edge is %q, contains %v", got, s.installed())
 	}
 }
 

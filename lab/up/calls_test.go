@@ -312,7 +312,7 @@ func (e *calledEngine) WaitConverged(ctx context.Context, want engine.Want, p la
 	return apps, err
 }
 
-// calledSupply routes every call through the process. What was requested once is available locally.
+// calledSupply routes every call through the process. Once requested, an image or chart is available locally.
 type calledSupply struct {
 	supply
 	p *process

@@ -42,7 +42,7 @@ func Recreatable(est *lab.Estate, names []string) error {
 	for _, name := range names {
 		if c, _ := est.Cluster(name); c.Provider == lab.ProviderExisting {
 			return &lab.Error{
-				Exit: lab.ExitInvalid, Code: "usage", Message: "--recreate: lab did not make cluster " + name, Cure: "whoever runs it makes it again, and lab up follows",
+				Exit: lab.ExitInvalid, Code: "usage", Message: "--recreate: lab did not create cluster " + name, Cure: "its owner can recreate it; lab up then registers it again",
 			}
 		}
 	}

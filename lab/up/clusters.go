@@ -25,7 +25,7 @@ func (r *run) doNetwork(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.
 func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	if s.Action == lab.ActionDelete {
 		if !r.options.Prune {
-			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
+			return apply.Outcome{}, fmt.Errorf("cluster %s: its removal was not requested", s.Cluster)
 		}
 		if err := r.Clusters.Delete(ctx, s.Cluster); err != nil {
 			return apply.Outcome{}, err
@@ -45,7 +45,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 		made, err = r.ensureExisting(ctx, c, inputs, false, p)
 	}
 	for end := time.Now().Add(lateLimit); cluster.LeftOver(err) && time.Now().Before(end); {
-		p("waiting for what a run that was killed is still making")
+		p("waiting for nodes that a killed run is still creating")
 		if err := lab.Sleep(ctx, lateLook); err != nil {
 			return apply.Outcome{}, err
 		}
@@ -69,12 +69,12 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	}
 	detail := r.Supply.Version(imageNode)
 	if !made {
-		detail = "runs again, as it was"
+		detail = "restarted, contents kept"
 	}
 	return apply.Outcome{Detail: detail, Changes: []string{s.Reason}}, nil
 }
 
-// lateLimit bounds the wait for requests of a killed run that the container engine still carries out: a node may appear, even after it was removed.
+// lateLimit bounds the wait for requests of a killed run that the container engine still executes: a node may appear even after it was removed.
 const (
 	lateLimit = time.Minute
 	lateLook  = 500 * time.Millisecond
@@ -83,17 +83,17 @@ const (
 // recreate deletes and creates a cluster named in Options.Recreate.
 func (r *run) recreate(ctx context.Context, c lab.Cluster, p lab.Progress) error {
 	if !slices.Contains(r.options.Recreate, c.Name) {
-		return fmt.Errorf("cluster %s: nobody asked to make it again", c.Name)
+		return fmt.Errorf("cluster %s: its recreation was not requested", c.Name)
 	}
-	p("removing it, as asked")
+	p("deleting it, as requested")
 	if err := r.Clusters.Delete(ctx, c.Name); err != nil {
 		return err
 	}
 	return r.create(ctx, c, p)
 }
 
-// ensureExisting repairs an existing cluster and reports whether it was recreated, which happens only if it is provably half created. With late set, a
-// cluster that appeared meanwhile and has no readable state is a retryable error.
+// ensureExisting repairs an existing cluster and reports whether it was recreated, which happens only if it is provably half created. If late is set, a
+// cluster that appeared meanwhile and whose state cannot be read is a retryable error.
 func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, late bool, p lab.Progress) (made bool, err error) {
 	now, err := r.observe(ctx, c.Name)
 	if err != nil {
@@ -103,14 +103,14 @@ func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, 
 	case !now.Exists:
 		return true, r.create(ctx, c, p)
 	case now.Made == lab.MadeHalf:
-		p("removing what a run that did not end had begun")
+		p("removing the remains of an interrupted run")
 		if err := r.Clusters.Delete(ctx, c.Name); err != nil {
 			return false, err
 		}
 		return true, r.create(ctx, c, p)
 	case late && now.Made == lab.MadeUnknown:
 		return false, &lab.Error{
-			Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "cluster " + c.Name + " came into being meanwhile, and nothing can be read of it",
+			Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "cluster " + c.Name + " appeared meanwhile, and its state cannot be read",
 			Cure: "run lab up again",
 		}
 	}
@@ -142,16 +142,16 @@ func (r *run) lastStarts() map[string]time.Time {
 	return maps.Clone(r.since)
 }
 
-// checkReusable returns an error if the cluster differs from the estate or its state is unknown. The cluster itself is left alone.
+// checkReusable returns an error if the cluster differs from the estate or its state is unknown. It does not change the cluster.
 func checkReusable(c lab.Cluster, now lab.ClusterState, inputs string) error {
-	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left as it is"}, Cure: "to lose what runs there and make it again: lab up --recreate " + c.Name}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left unchanged"}, Cure: "to recreate it and lose its contents: lab up --recreate " + c.Name}
 	switch {
 	case now.Gone > 0:
 		e.Message = fmt.Sprintf("cluster %s lacks %d of its %d nodes, and kind cannot add one", c.Name, now.Gone, now.Gone+len(now.Nodes))
 	case now.Made == lab.MadeWhole && now.Inputs != inputs && !now.Attached:
-		e.Message = plan.ReasonRemake + " in " + c.Name + ", and kind cannot change a cluster that runs"
+		e.Message = plan.ReasonRemake + " in " + c.Name + ", and kind cannot change an existing cluster"
 	case now.Made == lab.MadeUnknown:
-		e.Message = "cluster " + c.Name + " is there, and neither it nor lab's record says that it was ever whole"
+		e.Message = "cluster " + c.Name + " exists, but neither it nor lab's record proves that it was ever complete"
 	default:
 		return nil
 	}

@@ -13,9 +13,9 @@ import (
 func TestCurrent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*stage)
-		want   string // empty for current
+		want   string // empty if current
 	}{
-		"as it was":       {func(*stage) {}, ""},
+		"unchanged":       {func(*stage) {}, ""},
 		"engine lost":     {func(s *stage) { clear(s.engines) }, ""},
 		"cluster stopped": {func(s *stage) { s.clusters.Stop("dev") }, "cluster dev"},
 		"estate edited":   {(*stage).edit, "estate"},

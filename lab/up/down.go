@@ -150,7 +150,7 @@ func (l *Lab) resourceName(s lab.Step) string {
 	case plan.KindNetwork:
 		return "network " + lab.NetworkName(l.Name)
 	case plan.KindEngine:
-		return "what the engine brought to clusters that live on"
+		return "the engine's objects in attached clusters"
 	}
 	return s.Title()
 }
@@ -165,11 +165,11 @@ type teardown struct {
 // withdraw has the engine remove what it installed in attached clusters.
 func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	names := plan.Attached(d.remaining)
-	abandon := "lab down --abandon " + strings.Join(names, ",") + " leaves there what is there"
+	abandon := "lab down --abandon " + strings.Join(names, ",") + " leaves it unchanged"
 	spokes := map[string]*rest.Config{}
 	for _, name := range names {
 		if c := d.remaining.Clusters[name]; !c.Answers {
-			return apply.Outcome{}, unreachableError(c, "make it answer and run lab down again, or lab down --abandon "+name+" leaves there what is there")
+			return apply.Outcome{}, unreachableError(c, "make it reachable and run lab down again, or lab down --abandon "+name+" leaves it unchanged")
 		}
 		spoke, err := d.Clusters.RESTConfig(name)
 		if err != nil {
@@ -179,11 +179,11 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 	}
 	e, err := d.standingEngine(ctx, d.remaining.Clusters)
 	if err == nil && e == nil {
-		return apply.Outcome{Detail: "nothing to take back"}, nil
+		return apply.Outcome{Detail: "nothing to remove"}, nil
 	}
 	if err != nil {
 		return apply.Outcome{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_engine", Message: "the engine cannot take back what it brought to " + strings.Join(names, ", "), Err: err,
+			Exit: lab.ExitFailed, Code: "no_engine", Message: "the engine cannot remove its objects from " + strings.Join(names, ", "), Err: err,
 			Cure: "run lab up, which repairs the hub; or " + abandon,
 		}
 	}
@@ -191,19 +191,19 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 	return apply.Outcome{Detail: "taken back"}, err
 }
 
-// unreachableError returns the error for an attached cluster that does not answer: forgetting it would orphan what the engine installed there.
+// unreachableError returns the error for an attached cluster that does not answer. Forgetting the cluster would orphan what the engine installed there.
 func unreachableError(c lab.ClusterState, cure string) error {
-	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " lives on, and nothing can be taken back from it: " + c.Fault, Cure: cure}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "unreachable", Message: "cluster " + c.Name + " outlives the lab, but the engine's objects cannot be removed from it: " + c.Fault, Cure: cure}
 }
 
-// standingEngine returns the engine without needing an estate, or nil if the lab's first run ended before anything was registered.
+// standingEngine returns the engine without an estate, or nil if the lab's first run ended before anything was registered.
 func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.ClusterState) (Engine, error) {
 	record, err := l.Dir.Load()
 	if err != nil {
 		return nil, err
 	}
 	if record.Engine != "" {
-		err = errors.New("no hub is there")
+		err = errors.New("there is no hub")
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		c := clusters[name]

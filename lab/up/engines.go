@@ -8,7 +8,7 @@ import (
 	"homelab/lab/state"
 )
 
-// Engines are the definitions of all engines, in the namespace that each runs in.
+// Engines maps each engine to a function that returns its definition for a namespace.
 type Engines map[state.Former]func(namespace string) engine.Definition
 
 // Of returns the engine of a lab, and the others. The estate may be nil.
@@ -37,13 +37,13 @@ func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
 	if est != nil {
 		return est.Hub().Engine.Type
 	}
-	if r.Engine == "" && r.Shape != "" { // which is known before the engine is installed, and is of Flux alone
+	if r.Engine == "" && r.Shape != "" { // recorded before the engine is installed; only Flux has shapes
 		return lab.EngineFlux
 	}
 	return cmp.Or(r.Engine, lab.EngineArgoCD)
 }
 
-// ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record; empty for an engine on the hub alone.
+// ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record. It is empty for an engine on the hub alone.
 func ShapeOf(r state.Record, est *lab.Estate) lab.Shape {
 	switch {
 	case est == nil:

@@ -14,7 +14,7 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// A run reports the failure of each of its calls. In an existing lab a failed read may be retried or not needed.
+// A run reports the failure of each of its calls. In an existing lab, a failed read may be retried or not be needed.
 func TestCallFailureReported(t *testing.T) {
 	all := maps.Clone(journeys)
 	all["restore"] = journey{first: restore, prepare: func(t *testing.T, s *stage) { spoiled(t, s) }}
@@ -48,7 +48,7 @@ func TestCallFailureReported(t *testing.T) {
 					continue
 				}
 				if _, err := play(call); err == nil || !strings.Contains(fmt.Sprint(err), errFull.Error()) {
-					t.Errorf("%s fails, and the run returns %v", call, err)
+					t.Errorf("%s fails: error = %v", call, err)
 				}
 			}
 		})

@@ -190,7 +190,7 @@ func (s *stage) requireKept(t *testing.T, canaries map[string]string, when strin
 	}
 }
 
-// The container engine finishes the requests of a killed run: a node may appear after it was looked for, and again after it was removed.
+// The container engine finishes the requests of a killed run: a node may appear after it was searched for, and again after it was removed.
 func TestLateNodesRetry(t *testing.T) {
 	s := newStage(t)
 	p := &process{stage: s}
@@ -199,7 +199,7 @@ func TestLateNodesRetry(t *testing.T) {
 		if !strings.HasPrefix(call, "clusters.create ") || attempts.Add(1) > 3 {
 			return effect{}
 		}
-		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes came into being meanwhile"}}
+		return effect{before: &lab.Error{Exit: lab.ExitFailed, Code: cluster.CodeLeftOver, Message: "its nodes appeared meanwhile"}}
 	}
 	if _, err := p.up(t.Context(), up.Options{}); err != nil || attempts.Load() < 3 {
 		t.Errorf("%v after %d attempts", err, attempts.Load())

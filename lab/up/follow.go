@@ -77,7 +77,7 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 	steps := l.Plan(ctx, *o, seen)
 	if Allowed(*o, steps) != nil {
 		remade := plan.Remade(steps)
-		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": make it again, and lose what runs there?", losses(steps))
+		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": recreate it, and lose its contents?", losses(steps))
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 		pruned := *o
 		pruned.Prune = true
 		doomed := l.Plan(ctx, pruned, seen)
-		yes, err := a.Ask(ctx, "no longer in the estate: "+strings.Join(left, ", ")+": remove, and lose what runs there?", losses(doomed))
+		yes, err := a.Ask(ctx, "no longer in the estate: "+strings.Join(left, ", ")+": delete it, and lose its contents?", losses(doomed))
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (s *Seen) Losses() []string {
 	if len(s.Lost) == 0 {
 		return []string{what + " is gone; the working tree has every commit that lab knew of"}
 	}
-	lines := []string{fmt.Sprintf("%s is gone, and what only it held is lost: %d commits", what, len(s.Lost))}
+	lines := []string{fmt.Sprintf("%s is gone, and commits that only it had are lost: %d", what, len(s.Lost))}
 	for _, c := range s.Lost {
 		lines = append(lines, fmt.Sprintf("  %s %s %s (%s)", lab.Abbreviate(c.Hash), c.When.Local().Format("2006-01-02 15:04"), c.Subject, c.Author))
 	}

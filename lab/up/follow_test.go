@@ -58,15 +58,15 @@ func TestFollowPrune(t *testing.T) {
 	no := &audience{}
 	follow(no)
 	if len(no.asked) != 1 || !slices.Contains(no.said, "kept, though no longer in the estate: dev; lab up --prune -C there removes") {
-		t.Errorf("asked %q, said %q", no.asked, no.said)
+		t.Errorf("questions %q, messages %q", no.asked, no.said)
 	}
 	yes := &audience{yes: true}
 	follow(yes)
 	if len(yes.asked) != 1 || !strings.Contains(strings.Join(yes.said, "\n"), "losing ") {
-		t.Errorf("asked %q, said %q", yes.asked, yes.said)
+		t.Errorf("questions %q, messages %q", yes.asked, yes.said)
 	}
 	if again := (&audience{}); !follow(again).Idle || len(again.asked) > 0 {
-		t.Errorf("asked %q", again.asked)
+		t.Errorf("requests %q", again.asked)
 	}
 }
 

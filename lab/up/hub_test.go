@@ -46,9 +46,9 @@ func TestHub(t *testing.T) {
 
 	l = failing(s, "clusters.rest-config hub").lab()
 	l.Connect = nil
-	l.Definition.Connect = func(engine.Hub) (engine.Engine, error) { t.Error("connected to nothing"); return nil, nil }
+	l.Definition.Connect = func(engine.Hub) (engine.Engine, error) { t.Error("connected without a hub"); return nil, nil }
 	if _, err := l.Hub(); !errors.Is(err, errFull) {
-		t.Errorf("not reached: %v", err)
+		t.Errorf("without a hub: %v", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestRepositoryURL(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for want, changes := range map[string][]string{"as it was": nil, "a": {"a"}, "a, b": {"a", "b"}, "a and 2 more": {"a", "b", "c"}} {
+	for want, changes := range map[string][]string{"unchanged": nil, "a": {"a"}, "a, b": {"a", "b"}, "a and 2 more": {"a", "b", "c"}} {
 		if got := up.Summary(changes); got != want {
 			t.Errorf("%q: %s", changes, got)
 		}
@@ -178,7 +178,7 @@ func TestSettleFails(t *testing.T) {
 	l := (&process{stage: s}).lab()
 	was, is := state.Record{Images: "auto"}, state.Record{Lab: "demo"}
 	for name, c := range map[string]up.Containers{
-		"a port that is none": published{"demo-hub-control-plane": {"30080/tcp": "127.0.0.1:http"}}, "no answer": unpublished{},
+		"an invalid port": published{"demo-hub-control-plane": {"30080/tcp": "127.0.0.1:http"}}, "no answer": unpublished{},
 	} {
 		l.Containers = c
 		if r, err := l.Settle(t.Context(), was, is, up.Options{}); err == nil || r != was || s.dir.Exists() {
@@ -187,7 +187,7 @@ func TestSettleFails(t *testing.T) {
 	}
 	l.Containers, l.Dir = published{}, &state.Dir{Lab: "demo", Path: "/dev/null/demo"}
 	if _, err := l.Settle(t.Context(), was, is, up.Options{}); err == nil {
-		t.Error("a record that cannot be written is no failure")
+		t.Error("no error for a record that cannot be written")
 	}
 	if r, err := l.Settle(t.Context(), was, was, up.Options{}); err == nil {
 		t.Errorf("%+v", r) // has no ports
@@ -226,7 +226,7 @@ func TestSnapshotContents(t *testing.T) {
 		t.Errorf("%q, %+v", got, o.Contents)
 	}
 	if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent); err == nil {
-		t.Error("it was replaced")
+		t.Error("snapshot was replaced")
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -272,9 +272,9 @@ func TestRestoreFails(t *testing.T) {
 	l := p.lab()
 	l.Dir = &state.Dir{Lab: "demo", Path: "/dev/null/demo"}
 	if _, err := l.Restore(t.Context(), "one", silent); err == nil || slices.Contains(p.calls, "clusters.delete dev") {
-		t.Errorf("without a note of it: %v, calls %q", err, p.calls)
+		t.Errorf("without a marker: %v, calls %q", err, p.calls)
 	}
-	s.requireKept(t, was, "after restores that did not begin")
+	s.requireKept(t, was, "after restores that failed to begin")
 
 	l = (&process{stage: s}).lab()
 	l.Snapshots = losing{s.shelf}
@@ -284,7 +284,7 @@ func TestRestoreFails(t *testing.T) {
 }
 
 // A restore whose marker remains is reported and repeated.
-func TestRestoreNoteStays(t *testing.T) {
+func TestRestoreMarkerRemains(t *testing.T) {
 	s := newStage(t)
 	spoiled(t, s)
 	l := (&process{stage: s}).lab()
@@ -306,7 +306,7 @@ func (s disturbed) Start(ctx context.Context, o snapshot.Snapshot, network strin
 	return s.shelf.Start(ctx, o, network)
 }
 
-// losing are snapshots restored without one of their nodes.
+// losing are snapshots whose restore loses a node.
 type losing struct{ *shelf }
 
 func (l losing) Place(ctx context.Context, o snapshot.Snapshot, p lab.Progress) (map[string]string, error) {

@@ -31,7 +31,7 @@ func (r *run) doImages(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 		}
 		changes = append(changes, fmt.Sprintf("%s from %s", n, origin))
 	}
-	return apply.Outcome{Detail: fmt.Sprintf("%d at hand", len(needs)), Changes: changes}, nil
+	return apply.Outcome{Detail: fmt.Sprintf("%d available", len(needs)), Changes: changes}, nil
 }
 
 func (r *run) get(ctx context.Context, n need, p lab.Progress) (lab.Origin, error) {
@@ -74,7 +74,7 @@ func (r *run) images(ctx context.Context, c lab.Cluster, p lab.Progress) ([]lab.
 	return list, nil
 }
 
-// LoadImages brings images to the nodes of a cluster, building or fetching those that are not at hand.
+// LoadImages loads images into the nodes of a cluster, building or fetching missing ones.
 func (l *Lab) LoadImages(ctx context.Context, cluster string, names []string, p lab.Progress) error {
 	if err := l.Supply.Expect(names...); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *run) waitForBuilds(ctx context.Context, p lab.Progress) error {
 	defer tick.Stop()
 	for reported := false; r.Supply.Left() > clusterBootTime; reported = true {
 		if !reported {
-			p("begins when the images are almost there")
+			p("waiting until the images are almost built")
 		}
 		select {
 		case <-ctx.Done():

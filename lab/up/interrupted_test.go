@@ -28,7 +28,7 @@ import (
 	"homelab/lab/up"
 )
 
-// ends are the ways in which a run may end at one point.
+// ends are the ways in which a run may end at a point.
 var ends = map[string]struct {
 	reach func(p *process, cancel context.CancelCauseFunc) // on a call or a step event
 	call  func(do func() error) error                      // replaces a call; nil to make it
@@ -42,7 +42,7 @@ var ends = map[string]struct {
 	"failed after": {call: func(do func() error) error { return errors.Join(do(), errors.New("connection reset by peer")) }},
 }
 
-// journey is a run that is ended at every point, and the run that follows.
+// journey is a run that is ended at every point, and the run that follows it.
 type journey struct {
 	prepare func(t *testing.T, s *stage)
 	first   func(ctx context.Context, p *process) error
@@ -155,7 +155,7 @@ func isEvent(point string) bool {
 func readOnly(point string) bool {
 	_, call, _ := strings.Cut(strings.Fields(point)[0], ".")
 	return slices.Contains([]string{"observe", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "admits", "strayed", "standing", "list"}, call) ||
-		strings.HasPrefix(point, "supply.") || strings.Contains(call, "/") // within another call
+		strings.HasPrefix(point, "supply.") || strings.Contains(call, "/") // nested in another call
 }
 
 // pointNames returns the names of the points of a run. How often an image is requested depends on timing, so it counts once.

@@ -36,7 +36,7 @@ func TestDownWithoutContainerEngine(t *testing.T) {
 		t.Errorf("calls %q", p.calls)
 	}
 	if r, err := l.Remove(t.Context(), up.DownOptions{}, silent); err != nil || len(r.Removed) > 0 || s.dir.Exists() {
-		t.Errorf("where there is no lab: %v, %+v", err, r)
+		t.Errorf("without a lab: %v, %+v", err, r)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestDownFolderStays(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	l := (&process{stage: s}).lab()
-	l.Dir = &state.Dir{Lab: "demo", Path: s.dir.Path + "/."} // which os.RemoveAll refuses
+	l.Dir = &state.Dir{Lab: "demo", Path: s.dir.Path + "/."} // os.RemoveAll refuses it
 	for _, c := range []up.Containers{l.Containers, silentEngine{}} {
 		l.Containers = c
 		_, silenced := c.(silentEngine)
@@ -111,7 +111,7 @@ func TestDownWithoutWithdraw(t *testing.T) {
 		says  string
 	}{
 		"the hub is stopped":       {func(s *stage) { s.clusters.Stop("hub") }, "", "cluster hub is stopped"},
-		"the hub was lost":         {func(s *stage) { s.clusters.Lose("hub") }, "", "no hub is there"},
+		"the hub was lost":         {func(s *stage) { s.clusters.Lose("hub") }, "", "there is no hub"},
 		"the engine is silent":     {func(*stage) {}, "engine.observe", errFull.Error()},
 		"never noted, and silent":  {func(s *stage) { must(s.t, s.dir.Save(state.Record{Lab: "demo"})) }, "engine.observe", errFull.Error()},
 		"it cannot be reached":     {func(*stage) {}, "clusters.rest-config edge", errFull.Error()},
@@ -127,16 +127,16 @@ func TestDownWithoutWithdraw(t *testing.T) {
 				all = append(all, e.Error())
 			}
 			if !strings.Contains(strings.Join(all, "\n"), c.says) {
-				t.Errorf("%q does not say %q", all, c.says)
+				t.Errorf("error %q, want %q", all, c.says)
 			}
 			if after := s.clusters.Contents(); !slices.Equal(before, after) {
-				t.Errorf("something went:\n%q\n%q", before, after)
+				t.Errorf("contents changed:\n%q\n%q", before, after)
 			}
 		})
 	}
 }
 
-// A failed connection to the hub is not taken for a hub without an engine.
+// A failed connection to the hub does not count as a hub without an engine.
 func TestDownWithoutConnection(t *testing.T) {
 	s := attachedLab(t)
 	must(t, s.dir.Save(state.Record{Lab: "demo"}))
@@ -159,7 +159,7 @@ func TestDownAttached(t *testing.T) {
 	}
 	r, err := l.Remove(t.Context(), up.DownOptions{Existed: true}, silent)
 	if must(t, err); !slices.Equal(r.Stays, []string{"namespace podinfo"}) {
-		t.Errorf("stays %q", r.Stays)
+		t.Errorf("remaining %q", r.Stays)
 	}
 	want := []string{"cluster edge", "cluster dev", "cluster hub", "cluster prod", "forge lab-demo-forge", "network lab-demo"}
 	if got := fmt.Sprint(r.Removed); got != fmt.Sprint(append(want, "folder "+s.dir.Path)) {

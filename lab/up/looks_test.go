@@ -28,7 +28,7 @@ func failing(s *stage, call string) *process {
 }
 
 // A lab is not up to date while a part of it cannot be observed.
-func TestFailedLook(t *testing.T) {
+func TestObserveFails(t *testing.T) {
 	for _, call := range []string{
 		"clusters.observe", "clusters.has-network", "forge.observe", "forge.diff", "forge.ahead", "forge.has-webhook", "forge.missing-charts", "forge.mirrored",
 		"supply.chart podinfo 6.9.2",
@@ -68,7 +68,7 @@ func TestHubUnreachable(t *testing.T) {
 	}
 }
 
-func TestLookAtConvergedLab(t *testing.T) {
+func TestObserveConvergedLab(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	seen, err := (&process{stage: s}).lab().Observe(t.Context(), up.Options{})
@@ -94,12 +94,12 @@ func TestEngineRemoved(t *testing.T) {
 	must(t, err)
 	for _, want := range []string{"engine: absent", "bridge/dev: registered as https://demo-dev-control-plane:6443", "addons: root application"} {
 		if !slices.Contains(changed, want) {
-			t.Errorf("%q lacks %q", changed, want)
+			t.Errorf("%q does not contain %q", changed, want)
 		}
 	}
 }
 
-// A cluster that rejects the engine is registered again; an unreachable one is not checked.
+// A cluster that rejects the engine's credentials is registered again; an unreachable one is not checked.
 func TestRevokedRegistration(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -120,7 +120,7 @@ func TestRevokedRegistration(t *testing.T) {
 		t.Errorf("changed %q", changed)
 	}
 	if changed, err := (&process{stage: s}).up(t.Context(), up.Options{}); err != nil || len(changed) > 0 {
-		t.Errorf("changed again %q, %v", changed, err)
+		t.Errorf("second run changed %q, %v", changed, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func (e lagging) Standing(ctx context.Context) (engine.Standing, error) {
 	return st, err
 }
 
-// A run waits for an engine behind the forge's head even if nothing else is to be done.
+// A run waits for an engine behind the forge's head even if there is no other step.
 func TestEngineBehind(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -162,10 +162,10 @@ func TestEngineBehind(t *testing.T) {
 	seen, err := l.Observe(t.Context(), up.Options{})
 	must(t, err)
 	if !slices.Equal(seen.Behind, []string{"root"}) || asked.Revision != s.head(t) || !maps.EqualFunc(asked.Since, s.started(t), time.Time.Equal) {
-		t.Errorf("behind %q, asked for %+v", seen.Behind, asked)
+		t.Errorf("behind %q, requested %+v", seen.Behind, asked)
 	}
 	if steps := l.Plan(t.Context(), up.Options{}, seen); !plan.Changes(steps) {
-		t.Error("nothing is to be done")
+		t.Error("plan is empty")
 	}
 	must(t, s.forge.Remove(t.Context()))
 	if seen, err = l.Observe(t.Context(), up.Options{}); err != nil || len(seen.Behind) > 0 {
@@ -197,19 +197,19 @@ func TestForgeLost(t *testing.T) {
 	}
 	l.Dir = &state.Dir{Lab: "demo", Path: "/dev/null/demo"}
 	if err := l.Remember(t.Context(), seen); err == nil {
-		t.Error("a record that cannot be written is no failure")
+		t.Error("no error for a record that cannot be written")
 	}
 
 	must(t, s.forge.Remove(t.Context()))
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "what only it held is lost: 1 commits") || !strings.Contains(said, "notes (ann)") {
-		t.Errorf("said %q", a.said)
+	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "commits that only it had are lost: 1") || !strings.Contains(said, "notes (ann)") {
+		t.Errorf("progress %q", a.said)
 	}
 	a = &audience{}
 	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a); err != nil || !out.Idle || len(a.said) > 0 {
-		t.Errorf("then %+v, %v, said %q", out.Steps, err, a.said)
+		t.Errorf("second run: %+v, %v, progress %q", out.Steps, err, a.said)
 	}
 }
 
@@ -220,8 +220,8 @@ func TestForgeRepositoryLost(t *testing.T) {
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and what only it held is lost: 1 commits") {
-		t.Errorf("said %q", a.said)
+	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and commits that only it had are lost: 1") {
+		t.Errorf("progress %q", a.said)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestRemember(t *testing.T) {
 	}
 	must(t, s.dir.ForgetCluster("dev"))
 	if err := plainUp(t.Context(), failing(s, "clusters.record dev")); !errors.Is(err, errFull) {
-		t.Errorf("the run: %v", err)
+		t.Errorf("run: %v", err)
 	}
 }
 
@@ -256,7 +256,7 @@ func (chartless) MissingCharts(_ context.Context, charts []lab.Chart) (missing [
 	return missing, nil
 }
 
-// The forge is only asked for available charts: fetching one would be a change.
+// Only available charts are compared with the forge: fetching one would be a change.
 func TestMissingCharts(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -273,6 +273,6 @@ func TestMissingCharts(t *testing.T) {
 		t.Errorf("%q, calls %q", seen.Estate, p.calls)
 	}
 	if !slices.Contains(seen.Missing, "podinfo 6.7.0") || slices.Contains(seen.Missing, "podinfo 6.9.2") || seen.Supplied != 2 {
-		t.Errorf("%d at hand, missing %q", seen.Supplied, seen.Missing)
+		t.Errorf("%d available, missing %q", seen.Supplied, seen.Missing)
 	}
 }

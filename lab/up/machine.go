@@ -9,8 +9,8 @@ import (
 	"homelab/lab/state"
 )
 
-// machine returns the container engine that the docker command reaches. It refuses one that has nothing of a lab whose containers another engine was given: all
-// of the lab would look absent there. An engine that has them is theirs, whatever it calls itself.
+// machine returns the container engine that the docker command reaches. It refuses one without any container of a lab that was created on another engine,
+// as the whole lab would look absent there. An engine that has the lab's containers is accepted even if its id changed.
 func (l *Lab) machine(ctx context.Context) (state.Docker, error) {
 	id, err := l.Containers.ID(ctx)
 	if err != nil || id == "" {

@@ -60,17 +60,17 @@ func TestAnotherContainerEngine(t *testing.T) {
 		}
 	}
 	if made := away.clusters.Whole(); len(made) > 0 {
-		t.Errorf("made beside: %v", made)
+		t.Errorf("created on the other engine: %v", made)
 	}
 
 	idle("one")
 	s.requireKept(t, canaries, "on its own engine again")
-	idle("three") // holds the lab under a new id
+	idle("three") // same engine, new id
 
 	_, cure, _ := strings.Cut(e.Cure, "rm -r ")
 	dir, _, _ := strings.Cut(cure, ",")
 	must(t, os.RemoveAll(dir))
 	if _, err := (&process{stage: away}).up(t.Context(), up.Options{}); err != nil || len(away.clusters.Whole()) != 3 {
-		t.Errorf("after the cure: %v", err)
+		t.Errorf("after following the cure: %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestFollowMirrors(t *testing.T) {
 	}
 }
 
-// The front receives pushes to the estate if manifests use its upstream address, which the engine does not know.
+// The front receives pushes to the estate if manifests use its upstream address, which the engine does not match.
 func TestFollowEstateWebhook(t *testing.T) {
 	s := newStage(t)
 	s.estate.Repositories = []lab.Repository{{Name: "estate", URL: "https://github.com/acme/mono", Dir: ".", Branch: "main", FS: s.estate.FS, Written: true}}

@@ -79,8 +79,8 @@ func (l *Lab) front() front.Config {
 	return c
 }
 
-// webhookOf returns the webhook URL for pushes to a repository: the front's if manifests use its upstream address, as the front forwards events to the engine
-// for both addresses; the engine's otherwise. also are those of spokes with an engine of their own, on nodes that lab made.
+// webhookOf returns the webhook URL for pushes to a repository: the front's if manifests use the repository's upstream address, as the front forwards
+// events to the engine for both addresses; otherwise the engine's. also are the URLs of spokes that run their own engine on nodes created by lab.
 func (l *Lab) webhookOf(repository string) (url string, also []string) {
 	at := func(cluster string) string {
 		node := lab.KindName(l.Name, cluster) + "-control-plane"

@@ -22,7 +22,7 @@ type Seen struct {
 	plan.Observed
 	Lost []state.ForgeCommit // commits lost with the forge's volume
 
-	former     engine.Definition // of the engine to be replaced; zero for none
+	former     engine.Definition // of the engine to replace; zero for none
 	recorded   bool              // an engine is in the lab's record
 	engine     engine.State
 	standing   engine.Standing
@@ -31,7 +31,7 @@ type Seen struct {
 	aheadKnown bool           // ahead is valid
 
 	heads  map[string]string // mirror -> commit of its branch
-	docker state.Docker      // that was asked
+	docker state.Docker      // that was observed
 }
 
 // Observe reads, in parallel, the state of everything that a run may change. It has no side effects.
@@ -196,7 +196,7 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		// The hub answered before and no longer does: its contents are unknown, not absent.
+		// The hub stopped answering during the observation: its contents are unknown, not absent.
 		s.Hub, s.Engine, s.Bridge, s.Registered, s.Root, s.Strayed = false, plan.Engine{}, nil, nil, false, nil
 		s.engine, s.standing = engine.State{}, engine.Standing{}
 	}

@@ -11,10 +11,10 @@ import (
 	"homelab/lab/state"
 )
 
-// forgePort is the preferred port of the forge on 127.0.0.1; if taken, the next free one is used.
+// forgePort is the preferred port of the forge on 127.0.0.1. If it is taken, the next free one is used.
 const forgePort = 3000
 
-// forgeListens is the port of the forge in its container.
+// forgeListens is the port that the forge listens on in its container.
 const forgeListens = "3000/tcp"
 
 // Settle chooses the lab's ports and saves its record. If the record was lost, the ports are those published by the lab's containers; those of a new lab are
@@ -26,8 +26,8 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 	}
 	if hub := l.hubName(); was.Engine != "" && was.Engine == is.Engine && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
 		return was, &lab.Error{
-			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and an engine that runs does not move",
-			Cure: "undo the change, or make the hub again: lab up --recreate " + hub,
+			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and a running engine cannot be moved",
+			Cure: "undo the change, or recreate the hub: lab up --recreate " + hub,
 		}
 	}
 	if is.Ports == (state.Ports{}) {

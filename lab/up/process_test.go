@@ -116,7 +116,7 @@ func (p *process) lab() *up.Lab {
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)
 		if id == "" {
-			return nil, errors.New("no hub is there")
+			return nil, errors.New("there is no hub")
 		}
 		if hub != "hub" { // connecting succeeds without an installed engine
 			return &hubEngine{Fake: enginetest.NewFake()}, nil

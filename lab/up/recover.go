@@ -26,7 +26,7 @@ type Saved struct {
 	converged []string // applications, before the lab was paused
 }
 
-// running looks at a lab before it is paused, without needing an estate.
+// running observes a lab before it is paused. It needs no estate.
 func (l *Lab) running(ctx context.Context, states []lab.ClusterState) Saved {
 	ctx, cancel := context.WithTimeout(ctx, recoverLook)
 	defer cancel()
@@ -47,14 +47,14 @@ func (l *Lab) running(ctx context.Context, states []lab.ClusterState) Saved {
 	return s
 }
 
-// Recovered waits until the applications that had converged have been converged again for three seconds on end, and two minutes at most. Probes under way while the
-// containers were paused fail afterwards: metrics-server's APIService, say, is unavailable for a moment.
+// Recovered waits, for two minutes at most, until the applications that had converged have been converged again for three consecutive seconds. Probes that
+// were under way while the containers were paused fail afterwards; metrics-server's APIService, for example, becomes unavailable for a moment.
 func (s Saved) Recovered(ctx context.Context, p lab.Progress) error {
 	if len(s.converged) == 0 {
 		return nil
 	}
 	began := time.Now()
-	var since time.Time // all have been converged; zero while some are not
+	var since time.Time // all have been converged; zero if any is not
 	for {
 		left := s.unconverged(ctx)
 		switch {
@@ -77,7 +77,7 @@ func (s Saved) Recovered(ctx context.Context, p lab.Progress) error {
 	}
 }
 
-// unconverged describes what had converged and has not now; empty for nothing.
+// unconverged describes the applications that had converged and no longer are. It is empty if there are none.
 func (s Saved) unconverged(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, recoverLook)
 	defer cancel()

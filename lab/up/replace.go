@@ -15,7 +15,8 @@ import (
 	"homelab/lab/state"
 )
 
-// replace returns the record of a run whose engine replaces that of the record was, which has to be asked for. A replacement that was begun is gone on with.
+// replace returns the record of a run whose engine replaces the one recorded in was. It returns an error unless o requests the replacement or one is
+// already in progress.
 func (l *Lab) replace(was, is state.Record, o Options) (state.Record, error) {
 	runs := state.Former{Engine: was.Engine, Shape: was.Shape, Namespace: was.Namespace}
 	if was.Engine != "" && !l.same(runs) {
@@ -27,7 +28,7 @@ func (l *Lab) replace(was, is state.Record, o Options) (state.Record, error) {
 	}
 	if is.Former.Engine != "" && o.Others {
 		return was, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s makes way in every cluster, and --only leaves some out", title(is.Former.Engine, is.Former.Shape)), Cure: "leave --only out",
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s is replaced in every cluster, and --only leaves some out", title(is.Former.Engine, is.Former.Shape)), Cure: "omit --only",
 		}
 	}
 	return is, nil
@@ -46,7 +47,7 @@ func title(t lab.EngineType, s lab.Shape) string {
 	return string(t)
 }
 
-// Unasked reports, as an error, an engine that a run would replace without having been asked to.
+// Unasked returns an error if a run would replace an engine without o requesting it.
 func (l *Lab) Unasked(o Options, seen *Seen) error {
 	r, err := l.Dir.Load()
 	if err == nil {
@@ -58,7 +59,7 @@ func (l *Lab) Unasked(o Options, seen *Seen) error {
 	return err
 }
 
-// Current refuses a lab whose clusters, forge or files a run would change.
+// Current returns an error if a run would change clusters, forge or files of the lab.
 func (l *Lab) Current(ctx context.Context, o Options) error {
 	seen, err := l.Observe(ctx, o)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *Lab) Current(ctx context.Context, o Options) error {
 	for _, s := range l.Plan(ctx, o, seen) {
 		if s.Action != lab.ActionNone && slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind) {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab is not as its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
+				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab differs from its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
 			}
 		}
 	}
@@ -86,17 +87,17 @@ func (l *Lab) otherEngineError(runs state.Former) error {
 	own := formerOf(l.Definition)
 	from, to := title(runs.Engine, runs.Shape), title(own.Engine, own.Shape)
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would take its place", from, to),
+		Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would replace it", from, to),
 		Details: []string{
-			from + " would go, with its settings and its history",
-			"what it applied to the clusters would stay, and be taken over by " + to,
+			from + " would be removed, with its settings and its history",
+			"the objects that it applied would stay, and be adopted by " + to,
 			"nothing was touched",
 		},
 		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", own.Engine, l.staying(runs)),
 	}
 }
 
-// staying is how a run stays with the engine that the lab runs.
+// staying returns how to keep the engine that the lab runs.
 func (l *Lab) staying(runs state.Former) string {
 	if runs.Engine == l.Definition.Type {
 		return "undo the change of spec.engine.shape in " + lab.ClusterFile(l.hubName()) + ", and run lab generate"
@@ -104,7 +105,7 @@ func (l *Lab) staying(runs state.Former) string {
 	return fmt.Sprintf("lab up --engine %s", runs.Engine)
 }
 
-// other returns the definition of another engine, zero if there is none.
+// other returns the definition of another engine, or the zero value if there is none.
 func (l *Lab) other(f state.Former) engine.Definition {
 	i := slices.IndexFunc(l.Others, func(d engine.Definition) bool {
 		return d.Type == f.Engine && d.Everywhere() == (f.Shape == lab.ShapeStandalone)
@@ -115,7 +116,7 @@ func (l *Lab) other(f state.Former) engine.Definition {
 	return l.Others[i]
 }
 
-// recordedFormer finds the engine that the lab's replaces in the record.
+// recordedFormer finds the engine to replace in the record.
 func (l *Lab) recordedFormer(s *Seen) error {
 	r, err := l.Dir.Load()
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *Lab) recordedFormer(s *Seen) error {
 	return nil
 }
 
-// installedFormer finds it on the hub if the record was lost.
+// installedFormer finds the engine to replace on the hub if the record was lost.
 func (l *Lab) installedFormer(ctx context.Context, s *Seen) error {
 	if s.recorded || s.Engine.Installed {
 		return nil
@@ -158,7 +159,7 @@ func (l *Lab) formerOn(d engine.Definition) (Engine, error) {
 	return l.connect(d, l.hubName())
 }
 
-// doRetire removes the former engine. It is recorded before, so that an interrupted run is gone on with, and forgotten after.
+// doRetire removes the former engine. Its record is kept until the removal succeeds, so that an interrupted run is resumed.
 func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	record, err := r.Dir.Load()
 	if err != nil {
@@ -194,5 +195,5 @@ func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 		return apply.Outcome{}, err
 	}
 	record.Former = state.Former{}
-	return apply.Outcome{Detail: r.seen.former.Title + " is gone, what it applied stays", Changes: changes}, r.Dir.Save(record)
+	return apply.Outcome{Detail: r.seen.former.Title + " is removed, the objects that it applied stay", Changes: changes}, r.Dir.Save(record)
 }

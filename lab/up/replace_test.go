@@ -56,7 +56,7 @@ func TestSwitch(t *testing.T) {
 	retire := slices.Index(p.calls, "former.retire dev prod")
 	for i, call := range p.calls {
 		if retire < 0 || i < retire && (strings.HasPrefix(call, "engine.install") || strings.HasPrefix(call, "engine.register")) {
-			t.Fatalf("%d: %s before the former engine was gone: %v", i, call, p.calls)
+			t.Fatalf("%d: %s before the former engine was removed: %v", i, call, p.calls)
 		}
 	}
 	record, err := s.dir.Load()
@@ -101,7 +101,7 @@ func TestSwitchUnasked(t *testing.T) {
 	if _, err := l.Settle(t.Context(), was, was, up.Options{Switch: true, Others: true}); !errors.As(err, &e) || e.Exit != lab.ExitInvalid {
 		t.Errorf("--only: %v", err)
 	}
-	// Back before the first replacement ended.
+	// The change is reverted before the first replacement ended.
 	was = state.Record{Lab: "demo", Engine: lab.EngineFlux, Former: state.Former{Engine: lab.EngineArgoCD, Namespace: "gitops"}, Ports: was.Ports}
 	is, err := l.Settle(t.Context(), was, was, up.Options{Switch: true})
 	if err != nil || is.Engine != lab.EngineArgoCD || is.Former != (state.Former{Engine: lab.EngineFlux}) {
@@ -109,8 +109,8 @@ func TestSwitchUnasked(t *testing.T) {
 	}
 }
 
-// A silent cluster that left the estate keeps its traces; one in the estate is waited for.
-func TestSwitchSilentCluster(t *testing.T) {
+// An unreachable cluster that left the estate keeps its traces; one in the estate is waited for.
+func TestSwitchUnreachableCluster(t *testing.T) {
 	s := newStage(t)
 	onFormer(t, s)
 	s.leave("dev")

@@ -15,11 +15,11 @@ func TestCheckReusable(t *testing.T) {
 		change func(*lab.ClusterState)
 		says   string
 	}{
-		"as asked for": {func(*lab.ClusterState) {}, ""},
-		"otherwise":    {func(s *lab.ClusterState) { s.Inputs = "b" }, "spec.kind changed in dev"},
-		"of others":    {func(s *lab.ClusterState) { s.Inputs, s.Attached = "b", true }, ""},
-		"unknown":      {func(s *lab.ClusterState) { s.Made, s.Inputs = lab.MadeUnknown, "" }, "ever whole"},
-		"nodes gone":   {func(s *lab.ClusterState) { s.Gone, s.Nodes = 1, []string{"n", "m"} }, "lacks 1 of its 3 nodes"},
+		"unchanged":  {func(*lab.ClusterState) {}, ""},
+		"changed":    {func(s *lab.ClusterState) { s.Inputs = "b" }, "spec.kind changed in dev"},
+		"of others":  {func(s *lab.ClusterState) { s.Inputs, s.Attached = "b", true }, ""},
+		"unknown":    {func(s *lab.ClusterState) { s.Made, s.Inputs = lab.MadeUnknown, "" }, "ever complete"},
+		"nodes gone": {func(s *lab.ClusterState) { s.Gone, s.Nodes = 1, []string{"n", "m"} }, "lacks 1 of its 3 nodes"},
 	} {
 		now := whole
 		c.change(&now)

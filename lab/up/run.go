@@ -48,7 +48,7 @@ func Allowed(o Options, steps []lab.Step) error {
 	for _, s := range steps {
 		if s.Kind == plan.KindCluster && s.Reason == plan.ReasonProvider {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "provider", Message: "spec.provider changed in " + s.Cluster + ", and one cluster does not become another",
+				Exit: lab.ExitFailed, Code: "provider", Message: "spec.provider changed in " + s.Cluster + ", which requires another cluster",
 				Cure: "undo the change, or give the new one another name: lab up --prune removes what left the estate",
 			}
 		}
@@ -59,8 +59,8 @@ func Allowed(o Options, steps []lab.Step) error {
 	}
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "recreate",
-		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change a cluster that runs",
-		Cure:    "undo the change, or lose what runs there: lab up --recreate " + strings.Join(names, ","),
+		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change an existing cluster",
+		Cure:    "undo the change, or recreate it and lose its contents: lab up --recreate " + strings.Join(names, ","),
 	}
 	for _, s := range steps {
 		if slices.Contains(names, s.Cluster) && s.Loses != "" {
@@ -144,7 +144,7 @@ func (r *run) executors() map[string]apply.Executor {
 func Summary(changes []string) string {
 	switch len(changes) {
 	case 0:
-		return "as it was"
+		return "unchanged"
 	case 1:
 		return changes[0]
 	case 2:

@@ -32,7 +32,7 @@ type Snapshots interface {
 	Unpacker
 }
 
-// SaveSnapshot saves the lab as a snapshot. It refuses a lab that is incomplete.
+// SaveSnapshot saves the lab as a snapshot. It returns an error if the lab is incomplete.
 func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (Saved, error) {
 	contents := snapshot.Contents{Clusters: map[string][]string{}}
 	states, err := l.Clusters.Observe(ctx)
@@ -44,7 +44,7 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 		return Saved{}, err
 	}
 	partial := func(what string) error {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is not whole: " + what, Cure: "lab up goes on with it"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is incomplete: " + what, Cure: "lab up completes it"}
 	}
 	if name := l.Dir.Restoring(); name != "" {
 		return Saved{}, partial("the restore of snapshot " + name + " has not ended")
@@ -77,8 +77,8 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 	return before, err
 }
 
-// Pending returns the snapshot that a run starts from: that of an unfinished restore, with resumed set, else the requested one; empty for none. It is an error
-// to request one while a lab exists, which is left to the restore command.
+// Pending returns the snapshot that a run starts from: that of an unfinished restore, with resumed set, else the requested one; empty for none. Requesting
+// one while a lab exists is an error, as that is left to the restore command.
 func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, resumed bool, err error) {
 	pending := l.Dir.Restoring()
 	name = cmp.Or(from, pending)
@@ -90,7 +90,7 @@ func (l *Lab) Pending(ctx context.Context, from, restore string) (name string, r
 		return name, false, err
 	}
 	return name, false, &lab.Error{
-		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + l.Name + " is there, nothing was touched", Cure: "to have a snapshot in its place: " + restore,
+		Exit: lab.ExitInvalid, Code: "exists", Message: "lab " + l.Name + " already exists, nothing was touched", Cure: "to replace it with a snapshot: " + restore,
 	}
 }
 
@@ -107,8 +107,8 @@ func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 	return options
 }
 
-// Restore replaces the lab with a snapshot and starts its containers. Slow and space-consuming work is staged first, beside the existing lab; from then on a
-// marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced.
+// Restore replaces the lab with a snapshot and starts its containers. Slow and space-consuming work is staged first, next to the existing lab; from then
+// on, a marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced.
 func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapshot.Snapshot, error) {
 	if _, err := l.machine(ctx); err != nil {
 		return snapshot.Snapshot{}, err
@@ -123,7 +123,7 @@ func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapsho
 	if err := l.Dir.SaveRestoring(o.Name); err != nil {
 		return o, err
 	}
-	p("removing what is there")
+	p("removing the current lab")
 	states, err := l.Clusters.Observe(ctx)
 	if err == nil {
 		err = l.clear(ctx, states)

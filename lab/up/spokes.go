@@ -13,10 +13,10 @@ import (
 	"homelab/lab/plan"
 )
 
-// engineWithin bounds the look at a spoke's own engine.
+// engineWithin bounds the observation of a spoke's own engine.
 const engineWithin = 10 * time.Second
 
-// ownEngine reports whether a spoke runs an engine of its own.
+// ownEngine reports whether a spoke runs its own engine.
 func (l *Lab) ownEngine(c lab.Cluster) bool {
 	return l.Definition.Everywhere() && c.Role == lab.RoleSpoke
 }
@@ -42,7 +42,7 @@ func (l *Lab) engines(ctx context.Context, states map[string]lab.ClusterState) m
 		looks.Go(func() {
 			e, err := l.engineOf(c.Name)
 			if err != nil {
-				return // unknown, as of any cluster that does not answer
+				return // unknown, as for any unreachable cluster
 			}
 			within, cancel := context.WithTimeout(ctx, engineWithin)
 			defer cancel()
@@ -61,7 +61,7 @@ func engineState(s engine.State) plan.Engine {
 	return plan.Engine{Installed: s.Revision > 0, Ready: s.Ready, Waiting: s.Waiting, Inputs: s.Inputs, Status: s.Release}
 }
 
-// ownRoots returns what the clusters' own engines start from; nil where the hub's drives them.
+// ownRoots returns the root objects of the clusters that run their own engine; nil if the hub's engine manages them.
 func (l *Lab) ownRoots() (map[string][]byte, error) {
 	if !l.Definition.Everywhere() {
 		return nil, nil

@@ -133,7 +133,7 @@ func TestStandalone(t *testing.T) {
 	must(t, err)
 	for _, name := range []string{"hub", "dev", "prod"} {
 		if hook := "http://demo-" + name + "-control-plane:30080/hook/"; !strings.Contains(holds[0], hook) {
-			t.Errorf("no push reaches %s: %s", name, holds[0])
+			t.Errorf("no webhook for %s: %s", name, holds[0])
 		}
 	}
 

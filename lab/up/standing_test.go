@@ -64,7 +64,7 @@ func TestStatusOff(t *testing.T) {
 				t.Errorf("off %q, engine %q, %+v", st.Off, st.Engine, st.Applications)
 			}
 			if st.Well() {
-				t.Error("all is well")
+				t.Error("Well = true")
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestWell(t *testing.T) {
 		}
 	}
 	if !well().Well() {
-		t.Error("it is well")
+		t.Error("Well = true")
 	}
 	for name, spoil := range map[string]func(*up.Status){
 		"no clusters":        func(s *up.Status) { s.Clusters = nil },
@@ -129,7 +129,7 @@ func TestWell(t *testing.T) {
 	} {
 		s := well()
 		if spoil(&s); s.Well() {
-			t.Errorf("%s, and all is well", name)
+			t.Errorf("%s: Well = true", name)
 		}
 	}
 }

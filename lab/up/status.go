@@ -115,11 +115,11 @@ func markUnreachable(applications []lab.Application, clusters []lab.ClusterState
 	return applications
 }
 
-// withMissing adds applications that the estate defines and the engine lacks; those of clusters whose own engine is silent are unknown.
+// withMissing adds applications that the estate defines and the engine lacks; those of clusters whose own engine does not answer are unknown.
 func withMissing(have, asked []lab.Application, silent ...string) []lab.Application {
 	for _, a := range asked {
 		if !slices.ContainsFunc(have, func(h lab.Application) bool { return h.Name == a.Name }) {
-			a.Sync, a.Health, a.Message = "Unknown", "Missing", "the estate asks for it, and it is not there"
+			a.Sync, a.Health, a.Message = "Unknown", "Missing", "missing, though the estate defines it"
 			if slices.Contains(silent, a.Cluster) {
 				a.Health, a.Message = "Unknown", "cluster "+a.Cluster+" does not answer"
 			}

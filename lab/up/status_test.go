@@ -32,10 +32,10 @@ func TestStatusMissingApplications(t *testing.T) {
 	}
 	unknown := withMissing(have, l.expected(clusters), "dev")
 	if a := unknown[0]; a.Name != "dev-podinfo" || a.Health != "Unknown" || a.Message != "cluster dev does not answer" {
-		t.Errorf("%+v, of a cluster whose engine is silent", a)
+		t.Errorf("%+v, want Unknown", a)
 	}
 	if unknown[1].Health != "Missing" {
-		t.Errorf("%+v, of a cluster whose engine answers", unknown[1])
+		t.Errorf("%+v, want Missing", unknown[1])
 	}
 	if got := withMissing(have, have); len(got) != 1 {
 		t.Errorf("withMissing = %+v, want no change", got)

@@ -95,12 +95,12 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	}
 	detail := "commit " + lab.Abbreviate(pushed.Commit)
 	if len(kept) > 0 {
-		detail += ", as others have them in the forge: " + strings.Join(kept, ", ")
+		detail += ", kept as pushed by others: " + strings.Join(kept, ", ")
 	}
 	return apply.Outcome{Detail: detail, Changes: changes}, nil
 }
 
-// pushMirrors pushes the repositories besides the estate to their mirrors. kept are the branches and tags that stay as others have them there.
+// pushMirrors pushes the repositories besides the estate to their mirrors. kept are branches and tags that were left as others pushed them.
 func (r *run) pushMirrors(ctx context.Context, p lab.Progress) (changes, kept []string, err error) {
 	for _, m := range r.mirrors() {
 		p("pushing " + m.Name)
@@ -127,12 +127,12 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	}
 	if s.Action == lab.ActionDelete {
 		if !r.options.Prune {
-			return apply.Outcome{}, fmt.Errorf("cluster %s: nobody asked for its removal", s.Cluster)
+			return apply.Outcome{}, fmt.Errorf("cluster %s: its removal was not requested", s.Cluster)
 		}
 		seen := r.seen.Clusters[s.Cluster]
 		d := engine.Departure{Cluster: s.Cluster, LivesOn: seen.Attached}
 		if seen.Attached && !seen.Answers {
-			return apply.Outcome{}, unreachableError(seen, "make it answer, and run lab up --prune again")
+			return apply.Outcome{}, unreachableError(seen, "make it reachable and run lab up --prune again")
 		}
 		if seen.Ready {
 			if d.Spoke, err = r.Clusters.RESTConfig(s.Cluster); err != nil {

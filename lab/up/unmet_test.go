@@ -39,18 +39,18 @@ func TestPruned(t *testing.T) {
 	departed(t, s)
 	was := s.clusters.Whole()
 	if err := pruningUp(t.Context(), failing(s, "clusters.rest-config dev")); !errors.Is(err, errFull) {
-		t.Errorf("it cannot be reached: %v", err)
+		t.Errorf("cluster unreachable: %v", err)
 	}
-	s.requireKept(t, was, "that cannot be reached")
+	s.requireKept(t, was, "while unreachable")
 	changed, err := (&process{stage: s}).up(t.Context(), up.Options{Prune: true})
 	must(t, err)
 	for _, want := range []string{"cluster/dev: left the estate", "bridge/dev: left the estate", "bridge/dev: cluster dev is no longer registered", "addons: follow the estate"} {
 		if !slices.Contains(changed, want) {
-			t.Errorf("%q lacks %q", changed, want)
+			t.Errorf("%q does not contain %q", changed, want)
 		}
 	}
 	if s.clusters.Identity("dev") != "" {
-		t.Error("it is there")
+		t.Error("cluster dev exists")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
-// Unknown images and charts require no change.
+// Unknown images and charts do not cause changes.
 func TestSupplyFails(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -94,7 +94,7 @@ func TestSupplyFails(t *testing.T) {
 	}
 }
 
-// newer is the Supply of a newer lab.
+// newer is the Supply of a newer version of lab.
 type newer struct{ supply }
 
 func (newer) Image(_ context.Context, name string, _ lab.Progress) (lab.Image, error) {
@@ -105,7 +105,7 @@ func (newer) Chart(_ context.Context, name, version string, _ lab.Progress) (lab
 	return lab.Chart{Name: name, Version: version, Digest: "sha256:newer"}, nil
 }
 
-// A newer lab updates the lab without recreating clusters.
+// A newer version of lab updates a lab without recreating clusters.
 func TestUpgrade(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
@@ -167,8 +167,8 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 }
 
-// An interrupted observation does not mean that the hub is silent.
-func TestInterruptedLook(t *testing.T) {
+// An interrupted observation does not mark the hub as unreachable.
+func TestObserveInterrupted(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	s.forge.Stop() // so that no other request is made

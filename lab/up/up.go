@@ -1,5 +1,5 @@
-// Package up implements lab up, down, status and restore: it observes the actual state, plans and applies the way to the desired one through adapter
-// interfaces. It prints nothing.
+// Package up implements lab up, down, status and restore: it observes the actual state, plans the steps to the desired one, and applies them through
+// adapter interfaces. It prints nothing.
 package up
 
 import (
@@ -153,7 +153,7 @@ type Lab struct {
 	Containers Containers
 	Snapshots  Snapshots
 	Definition engine.Definition   // of the hub's engine
-	Others     []engine.Definition // of engines that the hub's may replace
+	Others     []engine.Definition // that the hub's engine may replace
 	// Connect connects to the engine on a running hub; nil means that of the Definition.
 	Connect func(hub string) (Engine, error)
 	// ConnectFormer connects to one of Others on a running hub; nil means that of its Definition.

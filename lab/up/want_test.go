@@ -105,11 +105,11 @@ func TestWantOfRun(t *testing.T) {
 		t.Errorf("%+v", want)
 	}
 	if !slices.Equal(want.Expected, []string{"dev-podinfo", "prod-podinfo"}) || !slices.Equal(want.Gone, []string{"hub-podinfo"}) {
-		t.Errorf("expected %q, gone %q", want.Expected, want.Gone)
+		t.Errorf("Expected %q, Gone %q", want.Expected, want.Gone)
 	}
 	for name, spoke := range heard.spokes {
 		if (spoke == nil) != (name == "hub") {
-			t.Errorf("%s is reached by %v", name, spoke)
+			t.Errorf("spoke access to %s = %v", name, spoke)
 		}
 	}
 
@@ -119,10 +119,10 @@ func TestWantOfRun(t *testing.T) {
 		t.Errorf("since %v, started %v", heard.want.Since, now)
 	}
 	if heard.want.Clusters != nil {
-		t.Errorf("of %q", heard.want.Clusters)
+		t.Errorf("clusters %q", heard.want.Clusters)
 	}
 	if heard.want.Revision != s.head(t) {
-		t.Errorf("at %q, the forge is at %q", heard.want.Revision, s.head(t))
+		t.Errorf("revision %q, want %q", heard.want.Revision, s.head(t))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSomeClustersIdle(t *testing.T) {
 		must(t, err)
 		broken := slices.ContainsFunc(seen.Applications, func(a lab.Application) bool { return !a.Converged() })
 		if len(seen.Applications) == 0 || broken == idle {
-			t.Errorf("of %s is seen %+v", name, seen.Applications)
+			t.Errorf("application of %s observed: %+v", name, seen.Applications)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestWantOfRepositories(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(s.clusters.Images("hub"), func(i lab.Image) bool { return i.Name == front.Component }) {
-		t.Errorf("the hub holds %+v", s.clusters.Images("hub"))
+		t.Errorf("images of the hub: %+v", s.clusters.Images("hub"))
 	}
 	mirror, err := s.forge.Mirrored(t.Context(), forge.MirrorOf(s.estate.Repositories[1]), "", "")
 	must(t, err)

@@ -262,7 +262,7 @@ func (l *Lab) expected(clusters []lab.Cluster) []lab.Application {
 	return slices.DeleteFunc(l.generated(clusters), func(a lab.Application) bool { return a.LeftOut != "" })
 }
 
-// leftOut returns, by name, why applications cannot work in this lab.
+// leftOut returns, by name, why applications are left out of this lab.
 func (l *Lab) leftOut() map[string]string {
 	list := map[string]string{}
 	for _, a := range l.Estate.Applications {
@@ -273,7 +273,7 @@ func (l *Lab) leftOut() map[string]string {
 	return list
 }
 
-// disabled returns the applications that the clusters would have with all addons enabled, but have not.
+// disabled returns the applications of the clusters that exist only if all addons are enabled.
 func (l *Lab) disabled(clusters []lab.Cluster) []lab.Application {
 	asked := applicationNames(l.expected(clusters))
 	asked = slices.AppendSeq(asked, maps.Keys(l.leftOut()))

@@ -12,8 +12,8 @@ type refs struct{ Supply }
 
 func (refs) Ref(component string) string { return component }
 
-// The engine waits between sync waves if the estate has any, and the hub's values win.
-func TestValuesSayWhetherThereAreWaves(t *testing.T) {
+// The engine waits between sync waves if the estate has any; the hub's values take precedence.
+func TestValuesSyncWaves(t *testing.T) {
 	for _, waves := range []bool{false, true} {
 		l := &Lab{
 			Estate: &lab.Estate{Waves: waves, Clusters: []lab.Cluster{{Role: lab.RoleHub, Engine: lab.EngineSpec{Values: map[string]any{"own": true}}}}}, Supply: refs{},

@@ -42,7 +42,7 @@ func (w *Workspace) Generate() (Generated, error) {
 		}
 	}
 	if len(ps) > 0 {
-		return done, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: "files are in the way, nothing was written", Problems: ps}
+		return done, &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: "existing files conflict, nothing was written", Problems: ps}
 	}
 	left, err := fluxset.Left(est.FS, want)
 	if err != nil {

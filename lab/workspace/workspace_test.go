@@ -177,7 +177,7 @@ func TestLockedStaleRecord(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w, err := Open(Options{}) // garbled now: lab up sets it aside under the lock
+	w, err := Open(Options{}) // garbled now: lab up renames it under the lock
 	if err != nil || w.Locked(t.Context(), func(context.Context) error { return nil }) != nil {
 		t.Errorf("%+v, %v", w, err)
 	}
@@ -213,12 +213,12 @@ func TestDeleteLabOfOtherFolder(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	t.Chdir(wd)
-	if err := errors.Join(os.RemoveAll(other), w.LockedToDelete(t.Context(), do)); err != nil || did != 4 { // it has moved
+	if err := errors.Join(os.RemoveAll(other), w.LockedToDelete(t.Context(), do)); err != nil || did != 4 { // the estate has moved
 		t.Errorf("%v", err)
 	}
 }
 
-// A change completes though its reader is gone.
+// A change completes even if its reader is gone.
 func TestLockedOutlivesReader(t *testing.T) {
 	const mark = "LAB_TEST_DONE"
 	if done := os.Getenv(mark); done != "" {

@@ -211,7 +211,7 @@ func Contract(t *testing.T, s Subject) {
 		end := s.Silence(t, expect(t, s.Clusters, []string{"dev"})[0].Nodes[0])
 		defer end()
 		if got := expect(t, s.Clusters, []string{"dev"})[0]; !got.Running || got.Answers || got.Made != lab.MadeWhole {
-			t.Errorf("silent, observed %+v", got)
+			t.Errorf("not answering: observed %+v", got)
 		}
 	})
 	must(t, s.Clusters.Start(ctx, "dev", nil))
@@ -264,10 +264,10 @@ func Contract(t *testing.T, s Subject) {
 		must(t, s.Clusters.Delete(ctx, "dev"))
 		expect(t, s.Clusters, nil)
 		if _, err := os.Stat(s.Clusters.Kubeconfig("dev")); !os.IsNotExist(err) {
-			t.Errorf("kubeconfig: %v; want it gone", err)
+			t.Errorf("kubeconfig: %v, want none", err)
 		}
 		if r := s.State.Cluster("dev"); !r.Began.IsZero() {
-			t.Errorf("record: %+v; want it gone", r)
+			t.Errorf("record: %+v, want none", r)
 		}
 		must(t, s.Clusters.RemoveNetwork(ctx))
 	})

@@ -261,7 +261,7 @@ func (f *Fake) Start(_ context.Context, name string, _ lab.Progress) error {
 			return err
 		}
 		if !m.answers() {
-			return &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "cluster " + name + ": not ready after 5m0s", Cure: "lab up goes on waiting"}
+			return &lab.Error{Exit: lab.ExitTimeout, Code: "timeout", Message: "cluster " + name + ": not ready after 5m0s", Cure: "lab up continues to wait"}
 		}
 		return nil
 	})

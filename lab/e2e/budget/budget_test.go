@@ -41,7 +41,7 @@ func TestBudget(t *testing.T) {
 			for _, test := range tests {
 				ok, lacks := b.Take(test, now)
 				if ok != (lacks == 0) {
-					t.Errorf("%s: %t, and lacks %s", test.Name, ok, lacks)
+					t.Errorf("%s: %t, short of %s", test.Name, ok, lacks)
 				}
 				if ok {
 					took := time.Duration(float64(test.Quiet) * b.Pace())

@@ -45,7 +45,8 @@ var Elsewhere = map[string]string{
 // commandIn matches `lab ...` in code spans and lines of code blocks.
 var commandIn = regexp.MustCompile("(?m)`(lab [a-z][^`]*)`|^(lab [a-z][^#\n]*)|\\$\\((lab [^)]*)\\)")
 
-// Commands returns the commands in README.md and docs/*.md below root, sorted, with alternatives expanded: those that run on any lab, and those in Elsewhere verbatim.
+// Commands returns the commands in README.md and docs/*.md below root, sorted and with alternatives expanded: here are those that run on any lab, elsewhere
+// those in Elsewhere, verbatim.
 func Commands(root string) (here, elsewhere []string, err error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {

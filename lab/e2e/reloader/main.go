@@ -1,5 +1,5 @@
-// Command reloader restarts Deployments whose ConfigMaps and Secrets change, if they or their pods have the annotation reloader.stakater.com/auto. It is the
-// examples' twin of Stakater's Reloader: like that one it forgets on its own restart what it has seen.
+// Command reloader restarts Deployments whose ConfigMaps and Secrets change, if they or their pods have the annotation reloader.stakater.com/auto. It
+// stands in for Stakater's Reloader in the examples. Like that one, it loses its state on a restart.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 	}
 	r := &reloader{
 		api:    "https://" + os.Getenv("KUBERNETES_SERVICE_HOST") + ":" + os.Getenv("KUBERNETES_SERVICE_PORT"),
-		token:  func() ([]byte, error) { return os.ReadFile(filepath.Join(account, "token")) }, // which the kubelet renews
+		token:  func() ([]byte, error) { return os.ReadFile(filepath.Join(account, "token")) }, // renewed by the kubelet
 		client: &http.Client{Timeout: timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
 		log:    log,
 		seen:   map[string]string{},

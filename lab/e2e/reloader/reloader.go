@@ -19,7 +19,7 @@ const (
 	reason = "reloader.stakater.com/last-reloaded-from" // annotation of pods; a new value is a new rollout
 )
 
-// reloader compares what Deployments refer to with what it has seen.
+// reloader restarts Deployments whose references differ from the last ones seen.
 type reloader struct {
 	api    string
 	token  func() ([]byte, error)
@@ -69,7 +69,7 @@ type deployment struct {
 	} `json:"spec"`
 }
 
-// references are the paths of the ConfigMaps and Secrets that a Deployment's pods take something from.
+// references returns the paths of the ConfigMaps and Secrets that a Deployment's pods use.
 func (d deployment) references() []string {
 	var paths []string
 	add := func(configMap, secret *reference) {
@@ -96,7 +96,7 @@ func (d deployment) references() []string {
 	return slices.Compact(paths)
 }
 
-// look restarts every Deployment that asks for it and whose references are not as they were.
+// look restarts every annotated Deployment whose references have changed.
 func (r *reloader) look(ctx context.Context) error {
 	var list struct {
 		Items []deployment `json:"items"`

@@ -62,17 +62,17 @@ func TestLook(t *testing.T) {
 		want   []string
 		fails  bool
 	}{
-		{name: "what is there at first restarts nothing", change: func() {}},
-		{name: "nothing has changed", change: func() {}},
+		{name: "initial objects", change: func() {}},
+		{name: "no change", change: func() {}},
 		{name: "a ConfigMap", change: func() { c.data[banner] = `{"data": {"text": "second"}}` }, want: []string{"web"}},
-		{name: "nothing more", change: func() {}},
+		{name: "no further change", change: func() {}},
 		{name: "a Secret", change: func() { c.data[token] = `{"data": {"t": "Yg=="}}` }, want: []string{"web"}},
-		{name: "one that was missing", change: func() { c.data[certificate] = `{"data": {"c": "Yg=="}}` }, want: []string{"web"}},
-		{name: "a patch that fails", change: func() { c.data[banner] = `{"data": {"text": "third"}}` }, broken: "/apis/apps/v1/namespaces/shop/deployments/web", fails: true},
-		{name: "is made again", change: func() {}, want: []string{"web"}},
-		{name: "an object that cannot be read", change: func() { c.data["/api/v1/namespaces/shop/configmaps/api"] = `{"data": {"a": "b"}}` }, broken: banner, fails: true, want: []string{"api"}},
-		{name: "is as it was", change: func() {}},
-		{name: "no list", change: func() {}, broken: "/apis/apps/v1/deployments", fails: true},
+		{name: "formerly missing object", change: func() { c.data[certificate] = `{"data": {"c": "Yg=="}}` }, want: []string{"web"}},
+		{name: "failing patch", change: func() { c.data[banner] = `{"data": {"text": "third"}}` }, broken: "/apis/apps/v1/namespaces/shop/deployments/web", fails: true},
+		{name: "retried patch", change: func() {}, want: []string{"web"}},
+		{name: "unreadable object", change: func() { c.data["/api/v1/namespaces/shop/configmaps/api"] = `{"data": {"a": "b"}}` }, broken: banner, fails: true, want: []string{"api"}},
+		{name: "readable again, unchanged", change: func() {}},
+		{name: "failing list", change: func() {}, broken: "/apis/apps/v1/deployments", fails: true},
 	} {
 		step.change()
 		c.patched, c.broken = nil, step.broken

@@ -106,7 +106,7 @@ func TestRegister(t *testing.T) {
 		spoke.Get(t, serviceAccounts, kube.SpokeNamespace, "argocd-manager"), spoke.Get(t, secrets, kube.SpokeNamespace, "argocd-manager-token"), binding,
 	} {
 		if o.GetLabels()[lab.LabelName] != "homelab" {
-			t.Errorf("%s %s lacks the lab's label", o.GetKind(), o.GetName())
+			t.Errorf("%s %s: no label of the lab", o.GetKind(), o.GetName())
 		}
 	}
 }

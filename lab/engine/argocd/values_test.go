@@ -64,10 +64,10 @@ func TestValuesOver(t *testing.T) {
 		t.Error("a null did not remove lab's value")
 	}
 	if params["controller.sync.wave.delay.seconds"] != "0" {
-		t.Error("lab's other values were lost")
+		t.Error("lab's other values missing")
 	}
 	if got["configs"].(map[string]any)["secret"] == nil || got["dex"].(map[string]any)["enabled"] != true {
-		t.Errorf("siblings were lost: %v", got)
+		t.Errorf("siblings missing: %v", got)
 	}
 	again := Values(testSettings(), nil)["configs"].(map[string]any)["params"].(map[string]any)
 	if again["server.insecure"] != "true" {

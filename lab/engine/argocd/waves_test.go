@@ -26,7 +26,7 @@ func TestValuesWaves(t *testing.T) {
 		t.Errorf("waves do not wait: %v", params)
 	}
 	if params["controller.sync.wave.delay.seconds"] != "1" {
-		t.Errorf("the hub's own value was lost: %v", params)
+		t.Errorf("the hub's own value missing: %v", params)
 	}
 	if got := Values(s, nil)["configs"].(map[string]any)["params"].(map[string]any)["controller.sync.wave.delay.seconds"]; got != waveDelay {
 		t.Errorf("delay %v, want %s", got, waveDelay)
@@ -49,7 +49,7 @@ func TestSetHealth(t *testing.T) {
 		"one progresses":            {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Healthy}}, {name: b, status: Synced, health: {status: Progressing}}]", "Progressing", "application b is not in sync and healthy yet"},
 		"one is degraded":           {generated(time.Minute) + "resources: [{name: a, status: Synced, health: {status: Degraded}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one is out of sync":        {generated(time.Minute) + "resources: [{name: a, status: OutOfSync, health: {status: Healthy}}]", "Progressing", "application a is not in sync and healthy yet"},
-		"one was not looked at":     {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one was not assessed":      {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one was never compared":    {generated(time.Minute) + "resources: [{name: a}]", "Progressing", "application a is not in sync and healthy yet"},
 		"unknown cluster":           {generated(time.Minute) + "resources: [{name: a, status: Unknown, health: {status: Unknown}}]", "Progressing", "application a is not in sync and healthy yet"},
 	} {

@@ -26,7 +26,7 @@ func answer(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, na
 	t.Helper()
 	token := c.Get(t, r, namespace, name).GetAnnotations()[requestedKey]
 	if token == "" {
-		t.Fatalf("%s %s was not asked", r.Resource, name)
+		t.Fatalf("%s %s was not requested", r.Resource, name)
 	}
 	c.Patch(t, r, namespace, name, map[string]any{"status": map[string]any{"lastHandledReconcileAt": token}})
 }
@@ -127,7 +127,7 @@ func TestWaitConvergedAgain(t *testing.T) {
 		time.Sleep(fetchAgain)
 		hub.ClearActions()
 		if asked := hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetAnnotations()[requestedKey]; asked == "" {
-			t.Fatal("not asked again")
+			t.Fatal("no second request")
 		}
 		at := func(r schema.GroupVersionResource, ns, name string, failure string) {
 			patch := conditions("Ready True ok: ok")

@@ -100,7 +100,7 @@ func TestFleetWaits(t *testing.T) {
 			t.Errorf("%q", progress)
 		}
 		if w := slices.Compact(spoke.Writes()); !slices.Equal(w, []string{"patch gitrepositories flux-system"}) {
-			t.Errorf("asked %q", w)
+			t.Errorf("requests %q", w)
 		}
 		if len(progress) == 0 || progress[0] != "0 of 2 in sync and healthy, flux-system of hub: is being compared" {
 			t.Errorf("%q", progress)
@@ -143,7 +143,7 @@ func TestFleetSilent(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if !slices.Equal(seen, bothApps.Expected) {
-			t.Errorf("seen %q", seen)
+			t.Errorf("observed %q", seen)
 		}
 		stop()
 
@@ -206,7 +206,7 @@ func TestFleetRegister(t *testing.T) {
 		t.Errorf("namespaces %q", got)
 	}
 	if again, err := fleet.Register(t.Context(), prod(nil), cfg); err != nil || len(again) != 0 {
-		t.Errorf("again: %q, %v", again, err)
+		t.Errorf("second call: %q, %v", again, err)
 	}
 	moved := prod(func(_, a map[string]lab.Value) { a["aws_region"] = lab.Value{Value: "eu-north-1"} })
 	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"annotation aws_region: eu-west-1 -> eu-north-1"}) {

@@ -110,7 +110,7 @@ func TestFleetUnregister(t *testing.T) {
 					t.Errorf("of the hub: %q", got)
 				}
 				if again, err := c.leave(t.Context(), fleet); err != nil || len(again) != c.again {
-					t.Errorf("again: %q, %v", again, err)
+					t.Errorf("second call: %q, %v", again, err)
 				}
 			})
 		})

@@ -96,7 +96,7 @@ func TestUnregister(t *testing.T) {
 					t.Errorf("spoke: %q", got)
 				}
 				if again, err := f.Unregister(t.Context(), tc.d, func(string) {}); err != nil || len(again) != 0 {
-					t.Errorf("again: %q, %v", again, err)
+					t.Errorf("second call: %q, %v", again, err)
 				}
 			})
 		})
@@ -234,7 +234,7 @@ func TestWithdraw(t *testing.T) {
 			t.Error("the root is not suspended")
 		}
 		if got := hub.Names(t, kube.Secrets, "cluster-prod"); len(got) != 1 {
-			t.Error("the registration is gone")
+			t.Error("registration was deleted")
 		}
 		w := hub.Writes()
 		order := []string{"patch kustomizations flux-system", "patch kustomizations prod", "delete kustomizations prod", "patch kustomizations podinfo", "delete kustomizations podinfo"}

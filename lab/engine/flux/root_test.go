@@ -178,7 +178,7 @@ func TestApplyRepositories(t *testing.T) {
 			t.Errorf("%q, %v; want %q", lines, err, want)
 		}
 		if lines, err := f.ApplyRepositories(t.Context(), repos); err != nil || len(lines) != 0 {
-			t.Errorf("again: %q, %v", lines, err)
+			t.Errorf("second call: %q, %v", lines, err)
 		}
 		if lines, err := f.Strayed(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || len(lines) != 5 || !strings.Contains(lines[0], "gitrepository") {
 			t.Errorf("strayed %q, %v", lines, err)
@@ -285,7 +285,7 @@ func TestApplyRootClearsRoom(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if changed, err := f.ApplyRoot(t.Context(), root); err != nil || changed {
-		t.Errorf("again: %v, %v", changed, err)
+		t.Errorf("second call: %v, %v", changed, err)
 	}
 	for _, request := range []string{"list namespaces", "list helmreleases", "delete namespaces"} {
 		f, hub, _ := newFake(t, rooms)

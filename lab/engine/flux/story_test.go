@@ -135,7 +135,7 @@ func TestWatchLateAPIServer(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if seen != 1 || isReady != 1 {
-			t.Errorf("seen %d, ready at %d", seen, isReady)
+			t.Errorf("observed %d, ready at %d", seen, isReady)
 		}
 	})
 }

@@ -167,7 +167,7 @@ func TestEnsureInstall(t *testing.T) {
 	calls := len(f.kube.calls)
 	again := f.ensure(t)
 	if again.Changed || again.Revision != 1 || again.Reason != "" {
-		t.Errorf("again: %+v", again)
+		t.Errorf("second call: %+v", again)
 	}
 	if len(f.kube.calls) != calls {
 		t.Errorf("calls without a change: %v", f.kube.calls[calls:])
@@ -191,7 +191,7 @@ func TestEnsureUpgrade(t *testing.T) {
 			tc.change(&f.want)
 			f.gone = tc.gone
 			if s, err := f.Observe(t.Context(), "argocd"); err != nil || len(s.Missing) > 0 != (tc.gone != "") {
-				t.Errorf("seen %+v, %v", s, err)
+				t.Errorf("observed %+v, %v", s, err)
 			}
 			var progress []string
 			res, err := f.Ensure(t.Context(), f.want, func(s string) { progress = append(progress, s) })
@@ -202,7 +202,7 @@ func TestEnsureUpgrade(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 			if !slices.ContainsFunc(progress, func(s string) bool { return strings.Contains(s, tc.reason) }) {
-				t.Errorf("progress lacks the reason: %v", progress)
+				t.Errorf("progress without the reason: %v", progress)
 			}
 			f.gone = ""
 			if again, err := f.Ensure(t.Context(), f.want, func(string) {}); err != nil || again.Changed {
@@ -250,7 +250,7 @@ func TestEnsureRecovers(t *testing.T) {
 					t.Errorf("reason %q, want %q", res.Reason, want)
 				}
 				if slices.Contains(f.kube.calls, "delete") {
-					t.Errorf("something was deleted: %v", f.kube.calls)
+					t.Errorf("objects deleted: %v", f.kube.calls)
 				}
 				if f.ensure(t).Changed {
 					t.Error("still pending")

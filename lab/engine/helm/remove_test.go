@@ -9,7 +9,7 @@ import (
 func TestRemove(t *testing.T) {
 	f := newFixture(t)
 	if err := f.Remove(t.Context(), f.want.Name); err != nil {
-		t.Errorf("nothing to remove: %v", err)
+		t.Errorf("missing release: %v", err)
 	}
 	if _, err := f.Ensure(t.Context(), f.want, func(string) {}); err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := f.Remove(t.Context(), f.want.Name); err != nil {
-		t.Errorf("again: %v", err)
+		t.Errorf("second call: %v", err)
 	}
 	refused := errors.New("refused")
 	f.newest = func(context.Context, string) (int, error) { return 0, refused }

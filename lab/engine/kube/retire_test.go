@@ -215,7 +215,7 @@ func TestRetire(t *testing.T) {
 			t.Errorf("access: %v", left)
 		}
 		if got := spoke.Names(t, kube.ClusterRoleBindings, ""); len(got) != 1 {
-			t.Errorf("another lab's binding is gone: %v", got)
+			t.Errorf("binding of another lab was deleted: %v", got)
 		}
 		if got := spoke.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"lab-system"}) {
 			t.Errorf("namespaces of the spoke %v", got)

@@ -66,7 +66,7 @@ func TestAwaitEngineRestarts(t *testing.T) {
 		var progress []string
 		err := AwaitEngine(t.Context(), client, Engine{Name: "argo cd", Namespace: "argocd", Workloads: names, Affix: "argocd-", Within: time.Minute}, func(s string) { progress = append(progress, s) })
 		if err != nil || gone.IsZero() {
-			t.Errorf("%v, gone at %v", err, gone)
+			t.Errorf("%v, removed at %v", err, gone)
 		}
 		if want := []string{"argo cd: restarting argocd-server-old, whose ServiceAccount was recreated"}; !slices.Equal(progress, want) {
 			t.Errorf("progress %q", progress)

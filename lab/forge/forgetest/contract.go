@@ -68,7 +68,7 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("nothing yet", func(t *testing.T) {
 		if got := observe(t, s.Forge); got != (forge.State{}) {
-			t.Errorf("seen %+v", got)
+			t.Errorf("observed %+v", got)
 		}
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Remove(ctx))
@@ -79,7 +79,7 @@ func Contract(t *testing.T, s Subject) {
 			must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 			got := observe(t, s.Forge)
 			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
-				t.Errorf("seen %+v", got)
+				t.Errorf("observed %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
 				t.Errorf("listens at %q, want only the loopback address", got.HostURL)
@@ -139,7 +139,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("pushed %+v", third)
 		}
 		if ahead, err := s.Forge.Ahead(ctx, tree); err != nil || len(ahead) > 0 {
-			t.Errorf("ahead are %+v, %v; want none", ahead, err)
+			t.Errorf("Ahead = %+v, %v, want none", ahead, err)
 		}
 	})
 
@@ -165,7 +165,7 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
-	t.Run("log of none", func(t *testing.T) {
+	t.Run("log of 0 commits", func(t *testing.T) {
 		for _, n := range []int{0, -1} {
 			if commits, err := s.Forge.Log(ctx, n); err != nil || len(commits) > 0 {
 				t.Errorf("the last %d commits are %+v, %v", n, commits, err)
@@ -212,7 +212,7 @@ func Contract(t *testing.T, s Subject) {
 			{url, "s2", nil, false},
 		} {
 			if has, err := s.Forge.HasWebhook(ctx, step.url, step.secret, step.also...); err != nil || has == step.changed {
-				t.Errorf("%+v: there before: %t, %v", step, has, err)
+				t.Errorf("%+v: HasWebhook before = %t, %v", step, has, err)
 			}
 			if changed, err := s.Forge.EnsureWebhook(ctx, step.url, step.secret, step.also...); err != nil || changed != step.changed {
 				t.Errorf("%+v: changed %t, %v", step, changed, err)
@@ -231,7 +231,7 @@ func Contract(t *testing.T, s Subject) {
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the restart %+v", got, before)
+			t.Errorf("observed %+v, before the restart %+v", got, before)
 		}
 	})
 
@@ -244,7 +244,7 @@ func Contract(t *testing.T, s Subject) {
 		unserved(t, s.Forge, tree)
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the pause %+v", got, before)
+			t.Errorf("observed %+v, before the pause %+v", got, before)
 		}
 	})
 
@@ -254,22 +254,22 @@ func Contract(t *testing.T, s Subject) {
 		got := observe(t, s.Forge)
 		undo()
 		if !got.Exists || !got.Running || got.Answers || got.Prepared || got.Revision != "" {
-			t.Errorf("silent: %+v", got)
+			t.Errorf("not answering: %+v", got)
 		}
 		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
 		if got := observe(t, s.Forge); got != before {
-			t.Errorf("seen %+v, before the silence %+v", got, before)
+			t.Errorf("observed %+v, before the silence %+v", got, before)
 		}
 	})
 
 	rebuilt := s.Image
-	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // the archive is the same
+	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // same archive
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		got := observe(t, s.Forge)
 		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
-			t.Errorf("seen %+v, before the change %+v: want the same commits at the same address", got, before)
+			t.Errorf("observed %+v, before the change %+v: want the same commits at the same address", got, before)
 		}
 	})
 
@@ -286,7 +286,7 @@ func Contract(t *testing.T, s Subject) {
 		pushed, err := s.Forge.Push(ctx, tree, "again")
 		must(t, err)
 		if got := observe(t, s.Forge); got.Revision != pushed.Commit || !pushed.Pushed {
-			t.Errorf("seen %+v after %+v", got, pushed)
+			t.Errorf("observed %+v after %+v", got, pushed)
 		}
 	})
 
@@ -305,7 +305,7 @@ func Contract(t *testing.T, s Subject) {
 			}
 		}
 		if got, err := s.Forge.Pull(ctx, tree, false); err != nil || len(got.Files) > 0 {
-			t.Errorf("pulled again %+v, %v", got, err)
+			t.Errorf("second pull %+v, %v", got, err)
 		}
 		write(t, dir, "theirs.txt", "ours now\n")
 		if got, err := s.Forge.Push(ctx, tree, "after a pull"); err != nil || !slices.Equal(got.Changed, []string{"theirs.txt"}) {
@@ -317,7 +317,7 @@ func Contract(t *testing.T, s Subject) {
 		for range 2 {
 			must(t, s.Forge.Remove(ctx))
 			if got := observe(t, s.Forge); got != (forge.State{}) {
-				t.Errorf("seen %+v", got)
+				t.Errorf("observed %+v", got)
 			}
 		}
 	})

@@ -235,7 +235,7 @@ func TestJUnitStructure(t *testing.T) {
 			}
 			for _, key := range required[name] {
 				if _, there := attrs[key]; !there {
-					t.Errorf("<%s> lacks %s: %v", name, key, attrs)
+					t.Errorf("<%s> without %s: %v", name, key, attrs)
 				}
 			}
 			if name == "testsuite" {

@@ -65,7 +65,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	}
 	for name, want := range map[string]string{"a/b/c.yaml": "c: 2\n", "a/b/d.yaml": "d: 1\n", "new/x": "x", "README": "(none)"} {
 		if got := text(scenario.Branch, name); got != want {
-			t.Errorf("%s holds %q, want %q", name, got, want)
+			t.Errorf("%s contains %q, want %q", name, got, want)
 		}
 	}
 	if info, err := fs.Stat(tree.FS, "a/run"); err != nil || info.Mode()&0o111 == 0 {
@@ -83,7 +83,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	// A new branch starts from the engines' branch.
 	commit("feature/y", map[string]*scenario.File{"y": {Content: []byte("y")}})
 	if text("feature/y", "README") != "readme\n" || text(scenario.Branch, "y") != "(none)" {
-		t.Error("a new branch is not made from the engines'")
+		t.Error("a new branch does not start from the engines' branch")
 	}
 	if len(trees()) != 2 {
 		t.Errorf("branches: %v", trees())

@@ -89,7 +89,7 @@ func play(t *testing.T, steps string, more map[string]string, then func(s stage,
 	return result
 }
 
-// Each verb acts, and summarises what it did.
+// Each verb acts and summarizes its change.
 func TestVerbs(t *testing.T) {
 	files := map[string]string{"beside.txt": "text\n", "new.yaml": "a: 1 # one\n", "objects.yaml": `
 apiVersion: v1
@@ -222,7 +222,7 @@ func TestVerbErrors(t *testing.T) {
 			r := play(t, "    - title: it\n      "+c.step+"\n", files, nil)
 			step, failed := r.FailedStep()
 			if !failed || r.Verdict != scenario.Broken || !strings.Contains(step.Error, c.want) || step.Did != "" {
-				t.Errorf("%s: %q %q, want an error that says %q", r.Verdict, step.Did, step.Error, c.want)
+				t.Errorf("%s: %q %q, want error %q", r.Verdict, step.Did, step.Error, c.want)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func (b Bench) wants(t *testing.T, text string) {
 	t.Helper()
 	for container, want := range map[string]string{b.Node: "node " + text, b.Other: "other " + text} {
 		if got := b.Read(t, container); got != want {
-			t.Errorf("container %s holds %q, want %q", container, got, want)
+			t.Errorf("container %s contains %q, want %q", container, got, want)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func comesBack(t *testing.T, b Bench) {
 	}
 	b.restore(t, "one")
 	b.wants(t, "first")
-	b.write(t, "third") // irrelevant to the snapshot
+	b.write(t, "third") // must not affect the snapshot
 	b.restore(t, "one")
 	b.wants(t, "first")
 	must(t, b.Snapshots.Remove(t.Context(), "one"))
@@ -189,7 +189,7 @@ func unstaged(t *testing.T, b Bench) {
 	o := b.save(t, "one", false)
 	b.Remove(t)
 	if _, err := b.Snapshots.Place(t.Context(), o, silent); err == nil {
-		t.Error("placed, though nothing is unpacked")
+		t.Error("Place succeeded without staged volumes")
 	}
 }
 
@@ -198,7 +198,7 @@ func interrupted(t *testing.T, b Bench) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Snapshots.Save(ctx, "one", false, b.contents(), silent); err == nil {
-		t.Error("saved, though interrupted")
+		t.Error("Save succeeded although interrupted")
 	}
 	for _, name := range []string{b.Node, b.Other} {
 		if !b.Running(t, name) {
@@ -222,7 +222,7 @@ func again(t *testing.T, b Bench) {
 	b.wants(t, "second")
 }
 
-// pruned tests that a snapshot without its images is neither forgotten nor restored, and that others are.
+// pruned tests that a snapshot without its images is listed but cannot be restored, and that others can.
 func pruned(t *testing.T, b Bench) {
 	b.write(t, "first")
 	b.save(t, "one", false)

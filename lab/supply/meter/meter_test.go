@@ -22,7 +22,7 @@ func TestMeter(t *testing.T) {
 		"pulling redis: 20.0 MB of 40.0 MB, 5s, 5s left",
 	}
 	if !slices.Equal(said, want) {
-		t.Errorf("said %q", said)
+		t.Errorf("progress %q", said)
 	}
 }
 

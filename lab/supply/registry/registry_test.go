@@ -155,7 +155,7 @@ func TestPullTwice(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	if again, err := pull(pin); err != nil || again != got || requests != 2 {
-		t.Errorf("again: %+v, %v, %d requests", again, err, requests)
+		t.Errorf("second call: %+v, %v, %d requests", again, err, requests)
 	}
 	if err := os.WriteFile(got.Archive, []byte("broken"), 0o644); err != nil {
 		t.Fatal(err)

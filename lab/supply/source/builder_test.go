@@ -92,7 +92,7 @@ func TestProgramsBuiltOnce(t *testing.T) {
 	group.Wait()
 	compiled := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !strings.HasPrefix(line, "compiling hello,") })
 	if len(compiled) != 1 {
-		t.Errorf("said %q", said)
+		t.Errorf("progress %q", said)
 	}
 	program, err := b.Program(t.Context(), "hello", "hello", nil)
 	if err != nil {

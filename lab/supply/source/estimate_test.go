@@ -52,7 +52,7 @@ func TestEstimateMoves(t *testing.T) {
 			if step := now - before; math.Abs(step) < 1e-9 || math.Abs(step) > (1+doubt)*(predicted+todo)/predicted {
 				t.Errorf("%s: from %g to %g at second %g", name, before, now, s)
 			} else if grows && step < 0 {
-				t.Errorf("%s: it falls again, to %g at second %g", name, now, s)
+				t.Errorf("%s: it decreases to %g at second %g", name, now, s)
 			} else {
 				grows = step > 0
 			}

@@ -89,7 +89,7 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if img.Ref != "example.com/img:1" || img.Name != "img" || img.Origin != lab.OriginSource || img.Size == 0 || len(said) == 0 {
-		t.Errorf("%+v, said %q", img, said)
+		t.Errorf("%+v, progress %q", img, said)
 	}
 	got, err := tarball.ImageFromPath(img.Archive, nil)
 	if err != nil {
@@ -137,7 +137,7 @@ func checkConfig(t *testing.T, r *Recipes, img lab.Image, got v1.Image) {
 		t.Errorf("config %+v", c)
 	}
 	if c.Labels[lab.LabelInputs] != r.keys["img"] {
-		t.Errorf("labels %v lack the recipe's key", c.Labels)
+		t.Errorf("labels %v without the recipe's key", c.Labels)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestHardLinkOrder(t *testing.T) {
 		if h.Typeflag == tar.TypeLink {
 			links++
 			if !seen[h.Linkname] {
-				t.Errorf("%s links to %s, which comes later", h.Name, h.Linkname)
+				t.Errorf("%s links to %s, which is after it", h.Name, h.Linkname)
 			}
 		}
 		seen[h.Name] = true
@@ -151,7 +151,7 @@ func TestParents(t *testing.T) {
 		t.Errorf("got %q, want %q: folders of the base must not be written again, with other owners", got, want)
 	}
 	if l["a/b"].header.Mode != 0o700 {
-		t.Error("folder mode is lost")
+		t.Error("folder mode missing")
 	}
 }
 
