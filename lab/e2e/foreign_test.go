@@ -53,7 +53,7 @@ var shapes = []shape{
 	},
 	{
 		name: "flux-instance", seconds: 100, clusters: 1, applications: 3, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
-		file: "apps/prod/cm.yaml", edit: [2]string{`"${REPLICAS:=2}"`, `"3"`}, key: "n",
+		file: "apps/prod/cm.yaml", edit: [2]string{"gold-${REPLICAS:=2}", "iron"}, key: "tier",
 	},
 	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",

@@ -159,9 +159,36 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 	if len(problems) > 0 || len(docs) != 1 {
 		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), problems.Error()))
 	}
+	if field, value := notText(docs[0]); field != "" {
+		return nil, &Error{Problem: lab.Problem{
+			Position: lab.Position{File: doc.File, Line: doc.Line},
+			Message:  fmt.Sprintf("%s %s: %s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), field, value),
+			Cure:     `quote it with a variable: ${quote}${NAME}${quote}, where quote is "`,
+		}}
+	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
 	return missing, nil
+}
+
+// notText returns the first field that the API server rejects because it is not a string, and its value.
+func notText(n *yaml.Node) (field, value string) {
+	fields := []string{"metadata.labels", "metadata.annotations"}
+	if kind := strict.Text(n, "kind"); strict.Text(n, "apiVersion") == "v1" && (kind == "ConfigMap" || kind == "Secret") {
+		fields = append(fields, "data", "binaryData", "stringData")
+	}
+	for _, field := range fields {
+		m := n
+		for key := range strings.SplitSeq(field, ".") {
+			m = strict.Get(m, key)
+		}
+		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
+			if v := m.Content[i+1]; v.Kind == yaml.ScalarNode && v.Tag != "!!str" && !strict.IsNull(v) {
+				return field + "." + m.Content[i].Value, v.Value
+			}
+		}
+	}
+	return "", ""
 }
 
 // Unset is a variable without a value or a default.

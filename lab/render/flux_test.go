@@ -73,6 +73,19 @@ func TestBuildVariables(t *testing.T) {
 	if err != nil || len(unset) != 0 || strict.Text(docs[0].Node, "data", "region") != "${region}" {
 		t.Errorf("without postBuild: %v, %v", unset, err)
 	}
+	for value, want := range map[string]string{
+		"${n:=2}": "a/a.yaml:1: ConfigMap a: data.region is 2 after substitution, not a string", "${n}": "data.region is true after", "${quote}${n}${quote}": "", "x${n}": "",
+	} {
+		fsys["a/a.yaml"].Data = []byte(strings.Replace(named("a"), "${region}", value, 1))
+		vars := map[string]string{"quote": `"`}
+		if !strings.Contains(value, "=") {
+			vars["n"] = "true"
+		}
+		_, _, err := Kustomization{FS: fsys, Path: "a", Variables: vars}.Build()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", value, err, want)
+		}
+	}
 	fsys["a/a.yaml"].Data = []byte(strings.Replace(named("a"), "${region}", "${quote}${region}${quote}", 1))
 	docs, _, err = Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"quote": `"`, "region": "012"}}.Build()
 	if err != nil || strict.Text(docs[0].Node, "data", "region") != "012" {
