@@ -52,7 +52,7 @@ var shapes = []shape{
 		file: "web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", tag: "v1.2.0", former: "former-web",
 	},
 	{
-		name: "flux-instance", seconds: 100, clusters: 1, applications: 3, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
+		name: "flux-instance", seconds: 100, clusters: 1, applications: 4, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
 		file: "apps/prod/cm.yaml", edit: [2]string{"gold-${REPLICAS:=2}", "iron"}, key: "tier",
 	},
 	{
