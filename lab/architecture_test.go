@@ -268,7 +268,7 @@ func uses(t *testing.T, name string) []use {
 
 // Uses are resolved by import path, not by the local name of the import.
 func TestUses(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "room.go")
+	name := filepath.Join(t.TempDir(), "uses.go")
 	source := "package room\nimport (say \"fmt\"; \"os\")\nfunc init() { say.Println(); os.Exit(1) }\ntype fmt struct{}\nfunc (fmt) init() { _ = fmt.init }\n"
 	if err := os.WriteFile(name, []byte(source), 0o644); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	found := map[string]bool{}
 	for i := range roots {
 		r := &roots[i]
-		expanded[i] = d.mend(l, r)
+		expanded[i] = d.adapt(l, r)
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			d.paths(r, app, found)
 		}
@@ -65,14 +65,14 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	}
 }
 
-func (d *drafting) mend(l *lacks, r *fluxRoot) fluxset.Expansion {
+func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
 	r.patches = nil
 	x := d.expand(*r, l)
 	for _, root := range x.Roots {
 		if root.Name != r.name {
 			continue
 		}
-		m := x.Mend(root)
+		m := x.Adapt(root)
 		r.patches = m.Patches
 		for _, o := range m.Without {
 			left := Left{At: lab.Position{File: o.File, Line: o.Line}, Why: o.Why}

@@ -58,7 +58,7 @@ func TestArgoCDContract(t *testing.T) {
 		Root:        engine.Root{Manifest: []byte(w.Read(t, "root.yaml"))},
 		Revision:    revision,
 		Break:       func(t *testing.T) string { return w.Commit(t, map[string]string{helloValues: "tag: 9.9.9\n"}) },
-		Mend:        func(t *testing.T) string { return w.Commit(t, map[string]string{helloValues: "replicas: 2\n"}) },
+		Fix:         func(t *testing.T) string { return w.Commit(t, map[string]string{helloValues: "replicas: 2\n"}) },
 		Region:      w.Region,
 		Revoke:      func(t *testing.T) { w.Revoke(t, "argocd-manager") },
 		Holds:       w.Holds,

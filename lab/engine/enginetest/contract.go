@@ -38,7 +38,7 @@ type Subject struct {
 	Root         engine.Root
 	Revision     string                    // commit of the estate
 	Break        func(*testing.T) string   // commits a version of hello that stays unhealthy, and returns the commit
-	Mend         func(*testing.T) string   // commits a healthy version, and returns the commit
+	Fix          func(*testing.T) string   // commits a healthy version, and returns the commit
 	Region       func(*testing.T) string   // returns annotation aws_region of the spoke's registration as deployed by hello
 	Off, On      func(*testing.T) string   // commits that hello leaves the spoke, and that it returns, and returns the commit; nil if the label switches it
 	Revoke       func(*testing.T)          // makes the spoke reject the engine's credentials
@@ -306,7 +306,7 @@ func (c *contract) timeout(t *testing.T) {
 }
 
 func (c *contract) repaired(t *testing.T) {
-	c.Revision = c.Mend(t)
+	c.Revision = c.Fix(t)
 	apps, err := c.Engine.WaitConverged(c.context(t), c.want(func(w *engine.Want) { w.Changed = true }), progress(t))
 	if err != nil {
 		t.Fatal(err)

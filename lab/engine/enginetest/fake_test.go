@@ -24,7 +24,7 @@ func TestFake(t *testing.T) {
 			f.Commit("two")
 			return "two"
 		},
-		Mend: func(*testing.T) string {
+		Fix: func(*testing.T) string {
 			f.Break("spoke-hello", "")
 			f.Commit("three")
 			return "three"

@@ -115,7 +115,7 @@ func subject(t *testing.T, w *enginetest.World, d engine.Definition, edit func(s
 		Root:     engine.Root{RepoURL: w.URL + "/git/estate.git"},
 		Revision: revision,
 		Break:    func(*testing.T) string { return with(changed("    tag: 9.9.9\n")) },
-		Mend:     func(*testing.T) string { return with(changed("    replicas: 2\n")) },
+		Fix:      func(*testing.T) string { return with(changed("    replicas: 2\n")) },
 		Off:      func(*testing.T) string { return with(map[string]string{listing: "resources: [note.yaml]\n"}) },
 		On: func(*testing.T) string {
 			return with(map[string]string{listing: "resources: [note.yaml, hello.yaml]\n"})

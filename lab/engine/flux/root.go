@@ -141,11 +141,11 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 		return false, err
 	}
 	kept := map[string]bool{}
-	made, err := f.makeRoom(ctx, root.Clusters)
+	made, err := f.ensureClusterNamespaces(ctx, root.Clusters)
 	if err != nil {
 		return made, err
 	}
-	cleared, err := f.clearRoom(ctx, root.Clusters)
+	cleared, err := f.removeClusterNamespaces(ctx, root.Clusters)
 	if made = made || cleared; err != nil {
 		return made, err
 	}

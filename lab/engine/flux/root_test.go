@@ -262,7 +262,7 @@ func TestApplyRootExtras(t *testing.T) {
 }
 
 // Namespaces of clusters that were never registered are deleted; those in use and foreign ones stay.
-func TestApplyRootClearsRoom(t *testing.T) {
+func TestApplyRootRemovesNamespaces(t *testing.T) {
 	const labels = "labels: {lab.homelab/name: homelab, lab.homelab/part: registration}"
 	rooms := ""
 	for _, cluster := range []string{"prod", "gone", "synced", "registered"} {

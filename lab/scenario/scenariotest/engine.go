@@ -282,8 +282,8 @@ type heard struct {
 	due  time.Time
 }
 
-// heeds returns the tree that applications follow now.
-func (e *Engine) heeds(tree scenario.Tree) scenario.Tree {
+// followed returns the tree that applications follow now.
+func (e *Engine) followed(tree scenario.Tree) scenario.Tree {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := len(e.heard); n == 0 || e.heard[n-1].tree.Commit != tree.Commit {

@@ -31,7 +31,7 @@ func (e *Engine) reconcile(ctx context.Context) error {
 		tree = e.tree
 	}
 	reported := tree.Commit
-	tree = e.heeds(tree)
+	tree = e.followed(tree)
 	if e.read == nil || e.tree.Commit != tree.Commit {
 		read, err := e.estate.read(e.forge.treeOf(tree.Commit), e.on, func() (*reading, error) { return readEstate(tree.FS, e.lab, e.on) })
 		if err != nil {

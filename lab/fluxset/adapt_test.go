@@ -58,7 +58,7 @@ spec: {url: https://example.com/more}
 `
 
 // Objects that cannot work here are deleted at any depth, by patches that are passed on; the rest is applied.
-func TestMend(t *testing.T) {
+func TestAdapt(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: web, namespace: web}]"), "/v1\n", "/v1beta2\n", 1),
 		"apps/a.yaml":            kustomizationOf("web", ", decryption: {provider: sops}, patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: fine, namespace: default}, data: {a: b}}'}]"),
@@ -72,7 +72,7 @@ func TestMend(t *testing.T) {
 			t.Errorf("%s is not left out", a.Name)
 		}
 	}
-	m := x.Mend(x.Roots[0])
+	m := x.Adapt(x.Roots[0])
 	why := map[string]int{}
 	for _, o := range m.Without {
 		why[o.Why]++
@@ -123,7 +123,7 @@ func TestMend(t *testing.T) {
 	if versions != 1 {
 		t.Errorf("%d patches for one old API", versions)
 	}
-	if m := x.Mend(x.Roots[0]); len(m.Patches) > 0 {
+	if m := x.Adapt(x.Roots[0]); len(m.Patches) > 0 {
 		t.Errorf("patches of patched roots: %+v", m.Patches)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// makeRoom creates the namespaces of unregistered clusters of the estate: a root with objects for a missing namespace applies nothing at all. It reports whether
+// ensureClusterNamespaces creates the namespaces of unregistered clusters of the estate: a root with objects for a missing namespace applies nothing at all. It reports whether
 // any was missing.
-func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
+func (f *Flux) ensureClusterNamespaces(ctx context.Context, clusters []string) (bool, error) {
 	made := false
 	for _, c := range clusters {
 		ns := kube.Namespace{Name: lab.FluxNamespaceOf(c), Labels: f.labels(registration)}
@@ -36,8 +36,8 @@ func (f *Flux) makeRoom(ctx context.Context, clusters []string) (bool, error) {
 	return made, nil
 }
 
-// clearRoom deletes the namespaces that makeRoom created for clusters that were never registered and have left the estate. It reports whether it deleted any.
-func (f *Flux) clearRoom(ctx context.Context, clusters []string) (bool, error) {
+// removeClusterNamespaces deletes the namespaces that ensureClusterNamespaces created for clusters that were never registered and have left the estate. It reports whether it deleted any.
+func (f *Flux) removeClusterNamespaces(ctx context.Context, clusters []string) (bool, error) {
 	if len(clusters) == 0 {
 		return false, nil
 	}

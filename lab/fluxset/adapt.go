@@ -107,8 +107,8 @@ type Patch struct {
 	At  lab.Position `yaml:"-"` // of the object
 }
 
-// Mending is a set of changes that make the Kustomizations of a mounted repository work with the lab's Flux.
-type Mending struct {
+// Adaptation is a set of changes that make the Kustomizations of a mounted repository work with the lab's Flux.
+type Adaptation struct {
 	Patches []Patch   // of the root
 	Without []Omitted // at any depth
 }
@@ -118,15 +118,15 @@ type Omitted struct {
 	Why string
 }
 
-// Mend returns the patches for a root of a mounted repository. They delete objects that are encrypted, belong to image automation or install Flux, and
+// Adapt returns the patches for a root of a mounted repository. They delete objects that are encrypted, belong to image automation or install Flux, and
 // update old APIs. Patches for a Kustomization below the root are passed on in spec.patches.
-func (x Expansion) Mend(root Application) Mending {
-	var m Mending
-	m.Patches = x.mend(&m, root)
+func (x Expansion) Adapt(root Application) Adaptation {
+	var m Adaptation
+	m.Patches = x.adapt(&m, root)
 	return m
 }
 
-func (x Expansion) mend(m *Mending, app Application) []Patch {
+func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 	var patches []Patch
 	versions := map[string]bool{}
 	target := func(o render.Document) map[string]string {
@@ -186,7 +186,7 @@ func (x Expansion) mend(m *Mending, app Application) []Patch {
 			continue
 		}
 		child := x.Applications[i]
-		if more := x.mend(m, child); len(more) > 0 {
+		if more := x.adapt(m, child); len(more) > 0 {
 			add(o, target(o), nestedPatch(child, more), "patches for objects below it")
 		}
 	}
