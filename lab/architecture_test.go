@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"appset", "bridge", "yamledit"},
 	{"render"},
 	{"fluxset"},
-	{"estate", "plan", "apply", "observe", "promote"},
+	{"estate", "plan", "apply", "promote"},
 	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"present"},
@@ -36,7 +36,7 @@ var layers = [][]string{
 }
 
 // adapters each wrap one external system and are independent of one another.
-var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
+var adapters = []string{"cluster", "doctor", "engine", "forge", "snapshot", "supply"}
 
 // seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{
@@ -123,8 +123,10 @@ func forbidden(from, to string) string {
 }
 
 func TestImportsPointDownwards(t *testing.T) {
+	found := map[string]bool{}
 	for _, p := range packages(t) {
 		from := area(p.ImportPath)
+		found[from] = true
 		for _, imported := range p.Imports {
 			if imported == module || strings.HasPrefix(imported, module+"/") {
 				if why := forbidden(from, area(imported)); why != "" {
@@ -140,6 +142,11 @@ func TestImportsPointDownwards(t *testing.T) {
 					t.Errorf("%s imports %s, which only lab/%s may import", p.ImportPath, imported, strings.Join(owners, " and lab/"))
 				}
 			}
+		}
+	}
+	for _, area := range slices.Concat(layers...) {
+		if !found[area] && area != "e2e" { // built with a tag
+			t.Errorf("layers: there is no lab/%s", area)
 		}
 	}
 }
