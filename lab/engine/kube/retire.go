@@ -23,8 +23,9 @@ import (
 var CRDs = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 const (
-	stoppedWithin = 2 * time.Minute // until the engine's pods have ended
-	retiredWithin = 2 * time.Minute // until its kinds and namespaces are gone
+	gracePeriod   = 20 * time.Second // for the engine's pods
+	stoppedWithin = 2 * time.Minute  // until they have ended
+	retiredWithin = 2 * time.Minute  // until its kinds and namespaces are gone
 	retireEvery   = 300 * time.Millisecond
 )
 
@@ -89,7 +90,8 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 	return r.removeNamespaces(ctx, hub, p)
 }
 
-// stop deletes the engine's workloads and waits until their pods are gone.
+// stop deletes the engine's workloads and waits until their pods are gone. Their own grace periods may be longer than anyone waits: Flux's helm-controller has ten
+// minutes to finish an upgrade, whose record is removed next.
 func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error {
 	names := map[string]bool{}
 	for _, w := range r.Workloads {
@@ -106,19 +108,30 @@ func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error
 			return Wrap(strings.ToLower(kind)+" "+name, err)
 		}
 	}
+	killed, now := map[types.UID]bool{}, int64(1) // 0 would delete the object while the process may run
+	began := time.Now()
 	return await(ctx, stoppedWithin, p, func(ctx context.Context) (string, error) {
 		pods, err := hub.Typed.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "", err
 		}
+		left := ""
 		for _, pod := range pods.Items {
 			for name := range names {
-				if strings.HasPrefix(pod.Name, name+"-") {
-					return "pod " + pod.Name, nil
+				if !strings.HasPrefix(pod.Name, name+"-") {
+					continue
+				}
+				left = "pod " + pod.Name
+				if killed[pod.UID] || time.Since(began) < gracePeriod {
+					continue
+				}
+				killed[pod.UID] = true
+				if err := hub.Typed.CoreV1().Pods(r.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
+					return left, Wrap(left, err)
 				}
 			}
 		}
-		return "", nil
+		return left, nil
 	})
 }
 

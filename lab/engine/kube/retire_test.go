@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -232,7 +233,18 @@ func TestRetireStuck(t *testing.T) {
 		}
 		var calls []string
 		r := retirement(hub, &calls)
+		began, killed := time.Now(), []time.Duration{}
+		hub.Typed.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if grace := a.(clienttesting.DeleteAction).GetDeleteOptions().GracePeriodSeconds; grace == nil || *grace != 1 {
+				t.Errorf("grace period %v", grace)
+			}
+			killed = append(killed, time.Since(began).Round(time.Second))
+			return true, nil, nil
+		})
 		err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, func(string) {})
+		if !slices.Equal(killed, []time.Duration{20 * time.Second}) {
+			t.Errorf("killed after %v", killed)
+		}
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Exit != lab.ExitTimeout || !strings.Contains(e.Message, "pod server-1 is not gone within") {
 			t.Errorf("%v", err)
@@ -244,6 +256,24 @@ func TestRetireStuck(t *testing.T) {
 		cancel()
 		if err := r.Run(ctx, hub.Clients(), nil, func(string) {}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A pod whose grace period is longer than lab's is killed.
+func TestRetireSlowPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := clusterOf(t, onHub)
+		if _, err := hub.Typed.CoreV1().Pods("gitops").Create(t.Context(), pod("server-1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		r, began := retirement(hub, &calls), time.Now()
+		if err := r.Run(t.Context(), hub.Clients(), nil, func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
+			t.Errorf("took %s", took)
 		}
 	})
 }
