@@ -2,6 +2,7 @@ package fluxset
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,35 @@ spec: {containers: [{name: a, image: example.com/pod:1}, {name: none}]}
 	slices.Sort(got)
 	if want := []string{"example.com/init:1", "example.com/job:1", "example.com/pod:1", "example.com/web:1"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// ServiceAccounts that Flux impersonates are known if they are applied at any point, exist anyway, or belong to a remote cluster.
+func TestReadsAccounts(t *testing.T) {
+	files := map[string]string{
+		"cluster/a.yaml": kustomizationOf("lost", ", serviceAccountName: lost") + kustomizationOf("own", ", serviceAccountName: own") + kustomizationOf("bound", ", serviceAccountName: bound") +
+			kustomizationOf("none", "") + kustomizationOf("builtin", ", serviceAccountName: default") + kustomizationOf("flux", ", serviceAccountName: kustomize-controller") +
+			kustomizationOf("release", "") + kustomizationOf("far", ", serviceAccountName: lost, kubeConfig: {secretRef: {name: far}}"),
+		"release/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec:\n  serviceAccountName: kustomize-controller\n",
+		"none/a.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: own, namespace: flux-system}\n---\n" +
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b, namespace: web}\nsubjects: [{kind: ServiceAccount, name: bound, namespace: flux-system}, {kind: User, name: lost, namespace: flux-system}]\n",
+	}
+	for _, name := range []string{"lost", "own", "bound", "builtin", "flux", "far"} {
+		files[name+"/a.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+	}
+	got := map[string]string{}
+	for _, a := range expandForeign(files).Applications {
+		for _, r := range a.Reads {
+			got[a.Name] = fmt.Sprintf("%s %s/%s known %t bound %t line %d", r.Kind, r.Namespace, r.Name, r.Known, r.Bound, r.At.Line)
+		}
+	}
+	want := map[string]string{
+		"lost":    "ServiceAccount flux-system/lost known false bound false line 4",
+		"own":     "ServiceAccount flux-system/own known true bound false line 9",
+		"bound":   "ServiceAccount flux-system/bound known false bound true line 14",
+		"release": "ServiceAccount web/kustomize-controller known false bound false line 5",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
