@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,9 @@ func TestPassedStoryCompared(t *testing.T) {
 				r := b.play()
 				if r.Verdict != scenario.Failed || r.Exit() != lab.ExitUnmet || !strings.Contains(strings.Join(r.Left, "\n"), c.left) {
 					t.Errorf("%s\nleft: %q", story(r), r.Left)
+				}
+				if last := r.Steps[len(r.Steps)-1]; last.Unmet == nil || last.Unmet.LastSeen != r.Left[0] || !slices.Contains(last.Unmet.Notes, "lab up restores the lab's estate") {
+					t.Errorf("last step %+v, left: %q", last.Unmet, r.Left)
 				}
 			})
 		})
