@@ -53,7 +53,7 @@ var shapes = []shape{
 	},
 	{
 		name: "flux-instance", seconds: 100, clusters: 1, applications: 4, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
-		file: "apps/prod/cm.yaml", edit: [2]string{"gold-${REPLICAS:=2}", "iron"}, key: "tier",
+		file: "apps/prod/cm.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
 	},
 	{
 		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",

@@ -40,6 +40,14 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s is in no document", command)
 		}
 	}
+	parts := e2eSources(t)
+	for command, test := range documents.Elsewhere {
+		for part := range strings.SplitSeq(strings.TrimPrefix(test, "Test"), "/") {
+			if name := strings.ReplaceAll(part, "_", " "); strings.HasPrefix(test, "Test") && !strings.Contains(parts, `"`+name+`"`) && !strings.Contains(parts, "func Test"+name+"(") {
+				t.Errorf("%s: no test %s", command, test)
+			}
+		}
+	}
 	for _, command := range append(here, elsewhere...) {
 		if out, code := help(t, command); code != lab.ExitDone {
 			t.Errorf("%s: exit %d\n%s", command, code, out)
@@ -64,4 +72,22 @@ func help(t *testing.T, command string) (string, lab.Exit) {
 		t.Fatalf("%s was run:\n%s", command, text)
 	}
 	return string(text), code
+}
+
+// e2eSources returns the sources of the end-to-end tests.
+func e2eSources(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
