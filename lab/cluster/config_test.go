@@ -218,8 +218,10 @@ func TestConfigBackOff(t *testing.T) {
 		for kind, want := range map[string]bool{
 			"":                                 want,
 			"featureGates: {AllBeta: false}\n": false,
-			"nodes: [{role: control-plane}, {role: worker, image: \"kindest/node:v1.30.0\"}]\n": false,
-			"nodes: [{role: control-plane}, {role: worker}]\n":                                  want,
+			"kubeadmConfigPatches: [\"kind: KubeletConfiguration\\nfeatureGates: {AllBeta: false}\\n\"]\n":                                 false,
+			"nodes: [{role: control-plane, kubeadmConfigPatches: [\"kind: KubeletConfiguration\\nfeatureGates: {AllBeta: false}\\n\"]}]\n": false,
+			"nodes: [{role: control-plane}, {role: worker, image: \"kindest/node:v1.30.0\"}]\n":                                            false,
+			"nodes: [{role: control-plane}, {role: worker}]\n":                                                                             want,
 		} {
 			spec := specOf("")
 			spec.NodeRef = ref

@@ -77,7 +77,7 @@ func conflicts(t *testing.T, l *testLab, file string) {
 // pullsIntoRepository makes the estate a Git repository: plain git pull works after up, and lab git pull creates a commit.
 func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	git(t, l.estate, "init", "--quiet", "--initial-branch", "work")
-	git(t, l.estate, "config", "user.name", "A Person")
+	git(t, l.estate, "config", "user.name", "Test User")
 	git(t, l.estate, "config", "user.email", "person@example.com")
 	git(t, l.estate, "config", "pull.rebase", "false")
 	defer func() {

@@ -52,7 +52,7 @@ func TestPullCommits(t *testing.T) {
 			if after := b.git(top, "status", "--porcelain"); after != status {
 				t.Errorf("status is\n%s\nwas\n%s", after, status)
 			}
-			if by := b.git(top, "log", "-1", "--format=%an <%ae> %s|%cn"); by != "ann <ann@example.org> theirs|A Person" {
+			if by := b.git(top, "log", "-1", "--format=%an <%ae> %s|%cn"); by != "ann <ann@example.org> theirs|Test User" {
 				t.Errorf("committed by %s", by)
 			}
 			want := "M\ta\nD\tb\nA\tnew/x"
@@ -91,7 +91,7 @@ func TestPullCommitsSeveral(t *testing.T) {
 	b.by("bob@example.org", "two", map[string]string{"b": "9\n"})
 	_, err := b.pull()
 	b.must(err)
-	if got, want := b.git(b.dir, "log", "-1", "--format=%an|%B"), "A Person|pull 2 commits from the forge\n\nbob: two\nann: one"; got != want {
+	if got, want := b.git(b.dir, "log", "-1", "--format=%an|%B"), "Test User|pull 2 commits from the forge\n\nbob: two\nann: one"; got != want {
 		t.Errorf("commit %q, want %q", got, want)
 	}
 }

@@ -36,7 +36,7 @@ func (b *bench) initRepository(dir string) {
 	b.t.Helper()
 	b.t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(b.t.TempDir(), "gitconfig"))
 	b.t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	b.git(dir, "config", "--global", "user.name", "A Person")
+	b.git(dir, "config", "--global", "user.name", "Test User")
 	b.git(dir, "config", "--global", "user.email", "person@example.com")
 	b.git(dir, "config", "--global", "pull.rebase", "false")
 	b.git(dir, "config", "--global", "commit.gpgsign", "false")

@@ -27,7 +27,7 @@ func TestPassedStoryCompared(t *testing.T) {
 			b.update("prod", o)
 		}, "theirs in prod"},
 		"a branch": {func(b *bench) {
-			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: "mine", Author: "somebody", Message: "m", Files: map[string]*scenario.File{"x": {Content: []byte("x")}}})
+			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: "mine", Author: "other", Message: "m", Files: map[string]*scenario.File{"x": {Content: []byte("x")}}})
 			if err != nil {
 				b.t.Error(err)
 			}

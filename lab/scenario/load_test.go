@@ -92,8 +92,8 @@ func TestLoadHostile(t *testing.T) {
 			t.Errorf("%s accepted", name)
 			continue
 		}
-		if told := problems(t, err); len(told) > 2000 {
-			t.Errorf("%s: %d characters reported", name, len(told))
+		if all := problems(t, err); len(all) > 2000 {
+			t.Errorf("%s: %d characters reported", name, len(all))
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s took %s", name, took)

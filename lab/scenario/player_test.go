@@ -163,7 +163,7 @@ func TestStays(t *testing.T) {
       patch: {`+podinfo+`, set: {metadata.annotations.note: x}}
     - title: it stays
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, for: 10s}
-    - title: for as long as nobody changes it
+    - title: until it changes
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 2}, within: 12s, for: 10s}
 `, nil, func(b *bench) {
 		time.AfterFunc(15*time.Second, func() { // once during the stay, once more before the deadline

@@ -146,7 +146,7 @@ func TestRestoreKeepsForeignChanges(t *testing.T) {
       wait: {for: 10s}
 `, nil, func(b *bench) {
 		time.AfterFunc(5*time.Second, func() {
-			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: scenario.Branch, Author: "somebody", Message: "theirs", Files: map[string]*scenario.File{file: {Content: []byte("replicaCount: 5\n")}}})
+			_, err := b.Forge.Commit(context.Background(), scenario.Change{Branch: scenario.Branch, Author: "other", Message: "theirs", Files: map[string]*scenario.File{file: {Content: []byte("replicaCount: 5\n")}}})
 			if err != nil {
 				b.t.Error(err)
 			}

@@ -11,18 +11,18 @@ import (
 
 func TestAsk(t *testing.T) {
 	for name, c := range map[string]struct {
-		in   io.Reader
-		json bool
-		want bool
-		told bool
+		in    io.Reader
+		json  bool
+		want  bool
+		asked bool
 	}{
 		"yes": {strings.NewReader("YES\n"), false, true, true}, "no": {strings.NewReader("no\n"), false, false, true}, "EOF": {strings.NewReader(""), false, false, true},
 		"no input": {nil, false, false, false}, "JSON": {strings.NewReader("yes\n"), true, false, false},
 	} {
 		var err bytes.Buffer
 		yes, failed := New(Options{Err: &err, In: c.in, JSON: c.json}).Ask(t.Context(), "really?", []string{"cluster dev"})
-		told := err.String() == "would lose cluster dev\nreally? yes or no:\n"
-		if yes != c.want || failed != nil || told != c.told {
+		asked := err.String() == "would lose cluster dev\nreally? yes or no:\n"
+		if yes != c.want || failed != nil || asked != c.asked {
 			t.Errorf("%s: %t, %v, %q", name, yes, failed, err.String())
 		}
 	}

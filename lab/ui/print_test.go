@@ -100,8 +100,8 @@ func TestErrorKinds(t *testing.T) {
 			if text != c.text || exit != c.exit {
 				t.Errorf("exit %d, text %q, want %d, %q", exit, text, c.exit, c.text)
 			}
-			told := splitErrors(c.err)
-			if body := errorResult(told).Error; body.Code != c.code || body.Message != c.message {
+			split := splitErrors(c.err)
+			if body := errorResult(split).Error; body.Code != c.code || body.Message != c.message {
 				t.Errorf("code %q, message %q, want %q, %q", body.Code, body.Message, c.code, c.message)
 			}
 		})

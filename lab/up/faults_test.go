@@ -175,7 +175,7 @@ func faulted(t *testing.T, prepare func(*testing.T, *stage), fault string, at in
 		if e.Code != "recreate" {
 			t.Fatalf("later run: %v", err)
 		}
-		return // nothing is known of the cluster, and the cure says what to do
+		return // the cluster is unknown; the cure names the next step
 	}
 	t.Fatal("not idle after three more runs")
 }

@@ -14,7 +14,7 @@ import (
 // Audience reports the progress of a run and confirms its destructive steps.
 type Audience interface {
 	Say(line string)
-	// Ask asks a yes/no question and lists what yes would destroy. It returns false if nobody can answer.
+	// Ask asks a yes/no question and lists what yes would destroy. It returns false without an interactive terminal.
 	Ask(ctx context.Context, question string, loses []string) (bool, error)
 	// Begin is called with the plan before its first step. It returns the handler of step events and a function called after the last step.
 	Begin(s *Seen, steps []lab.Step) (events func(lab.Event), end func())

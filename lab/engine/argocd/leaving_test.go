@@ -93,7 +93,7 @@ func TestUnregisterAccess(t *testing.T) {
 			if apierrors.IsNotFound(err) != answers {
 				t.Errorf("answers %t: %v", answers, err)
 			}
-			if _, err := spoke.Resource(roleBindings).Get(t.Context(), "of-somebody", metav1.GetOptions{}); err != nil {
+			if _, err := spoke.Resource(roleBindings).Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -183,7 +183,7 @@ func TestAdmits(t *testing.T) {
 		})
 	}
 	a, _, _ := registered(t)
-	if why, err := a.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
+	if why, err := a.Admits(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("unregistered cluster: %q, %v", why, err)
 	}
 }

@@ -57,7 +57,7 @@ func TestRetire(t *testing.T) {
 	if !slices.Contains(noted, "web") || slices.Contains(noted, "shop") {
 		t.Errorf("noted %v", noted)
 	}
-	if got := spoke.Names(t, kube.ClusterRoleBindings, ""); !slices.Equal(got, []string{"of-somebody"}) {
+	if got := spoke.Names(t, kube.ClusterRoleBindings, ""); !slices.Equal(got, []string{"foreign"}) {
 		t.Errorf("access %v", got)
 	}
 }

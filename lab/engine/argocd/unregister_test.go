@@ -123,7 +123,7 @@ func TestUnregisterForeign(t *testing.T) {
 	if w := hub.Writes(); len(w) != 0 {
 		t.Errorf("requests %v", w)
 	}
-	if lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "nobody", Spoke: prodSpoke}, func(string) {}); err != nil || len(lines) != 0 {
+	if lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "unknown", Spoke: prodSpoke}, func(string) {}); err != nil || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)
 	}
 }

@@ -54,7 +54,7 @@ metadata: {name: default, namespace: empty}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: of-somebody, namespace: used}
+metadata: {name: foreign, namespace: used}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -62,7 +62,7 @@ metadata: {name: lab-argocd-manager, labels: {lab.homelab/name: homelab}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: of-somebody}
+metadata: {name: foreign}
 `
 
 func TestWithdraw(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWithdraw(t *testing.T) {
 		if left := append(hub.names(t, applications), hub.names(t, applicationSets)...); len(left) != 0 {
 			t.Errorf("left on the hub: %v", left)
 		}
-		if want := []string{"cluster edge: namespace used stays, with configmap of-somebody"}; !slices.Equal(stays, want) {
+		if want := []string{"cluster edge: namespace used stays, with configmap foreign"}; !slices.Equal(stays, want) {
 			t.Errorf("%q", stays)
 		}
 		for name, want := range map[string]bool{"before": true, "used": true, "unasked": true, "empty": false, "lab-system": false} {
@@ -113,7 +113,7 @@ func TestWithdraw(t *testing.T) {
 				t.Errorf("namespace %s: exists %t", name, got)
 			}
 		}
-		for name, want := range map[string]bool{"of-somebody": true, "lab-argocd-manager": false} {
+		for name, want := range map[string]bool{"foreign": true, "lab-argocd-manager": false} {
 			_, err := spoke.Resource(roleBindings).Get(t.Context(), name, metav1.GetOptions{})
 			if got := !apierrors.IsNotFound(err); got != want {
 				t.Errorf("binding %s: exists %t", name, got)

@@ -131,7 +131,7 @@ func (c *contract) absent(t *testing.T) {
 	if s.Installed() || s.Ready || s.Revision != 0 || len(s.Registrations) != 0 {
 		t.Errorf("%+v", s)
 	}
-	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "nobody", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
+	if again, err := c.Engine.Unregister(c.context(t), engine.Departure{Cluster: "unknown", Spoke: c.Spoke}, progress(t)); err != nil || len(again) != 0 {
 		t.Errorf("unregistered cluster: %v, %v", again, err)
 	}
 }

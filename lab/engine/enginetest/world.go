@@ -244,7 +244,7 @@ func (w *World) Fingerprint(t *testing.T, namespaces ...string) []string {
 func (w *World) Holds(t *testing.T) []string {
 	t.Helper()
 	c := w.Client(t)
-	const canary = "somebody"
+	const canary = "foreign"
 	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: canary}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)

@@ -215,7 +215,7 @@ func TestFleetRegister(t *testing.T) {
 	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
-	if why, err := fleet.Admits(t.Context(), "nobody", cfg); why != "" || err != nil {
+	if why, err := fleet.Admits(t.Context(), "unknown", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 	if err := spoke.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
@@ -269,7 +269,7 @@ func TestFleetMark(t *testing.T) {
 		}
 		spoke.Refuse("get secrets", errors.New("connection refused"))
 	}
-	if _, err := fleet.Registration(t.Context(), "nobody"); err == nil {
+	if _, err := fleet.Registration(t.Context(), "unknown"); err == nil {
 		t.Error("registration of unknown cluster")
 	}
 }

@@ -138,7 +138,7 @@ func TestGuest(t *testing.T) {
 		"lab's release":      {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 2, Inputs: "x"}, true},
 		"other kinds":        {crd("widgets", "example.com", "widgets"), helm.State{}, true},
 		"a bootstrapped one": {crd("gitrepositories", "source.toolkit.fluxcd.io", "other"), helm.State{}, false},
-		"somebody's release": {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 1}, false},
+		"foreign release":    {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 1}, false},
 	} {
 		f, _, _ := newFake(t)
 		f.home, f.hub = "prod", kubetest.New(t, kinds(), c.has).Clients()

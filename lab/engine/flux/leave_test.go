@@ -44,7 +44,7 @@ metadata: {name: before, creationTimestamp: "2026-01-01T00:00:00Z"}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: of-somebody, namespace: used}
+metadata: {name: foreign, namespace: used}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -71,7 +71,7 @@ func TestUnregister(t *testing.T) {
 		spoke []string // namespaces left there
 	}{
 		"dies with the lab": {engine.Departure{Cluster: "prod", Spoke: &rest.Config{}}, nil, []string{"before", "lab-system", "podinfo", "used"}},
-		"lives on":          {engine.Departure{Cluster: "prod", Spoke: &rest.Config{}, LivesOn: true}, []string{"cluster prod: namespace used stays, with configmap of-somebody"}, []string{"before", "used"}},
+		"lives on":          {engine.Departure{Cluster: "prod", Spoke: &rest.Config{}, LivesOn: true}, []string{"cluster prod: namespace used stays, with configmap foreign"}, []string{"before", "used"}},
 		"is gone":           {engine.Departure{Cluster: "prod"}, nil, []string{"before", "lab-system", "podinfo", "used"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestUnregisterForeign(t *testing.T) {
 	if _, err := f.Unregister(t.Context(), engine.Departure{Cluster: "hers"}, func(string) {}); !errors.As(err, &e) || e.Code != "not_ours" {
 		t.Errorf("%v", err)
 	}
-	if lines, err := f.Unregister(t.Context(), engine.Departure{Cluster: "nobody"}, func(string) {}); err != nil || lines != nil {
+	if lines, err := f.Unregister(t.Context(), engine.Departure{Cluster: "unknown"}, func(string) {}); err != nil || lines != nil {
 		t.Errorf("%q, %v", lines, err)
 	}
 	if got := hub.Names(t, kube.Namespaces, ""); len(got) != 2 {
@@ -215,7 +215,7 @@ func TestWithdraw(t *testing.T) {
 		spokes := map[string]*rest.Config{"prod": {}}
 		var progress []string
 		stays, err := f.Withdraw(t.Context(), spokes, func(s string) { progress = append(progress, s) })
-		if want := []string{"cluster prod: namespace used stays, with configmap of-somebody"}; err != nil || !slices.Equal(stays, want) {
+		if want := []string{"cluster prod: namespace used stays, with configmap foreign"}; err != nil || !slices.Equal(stays, want) {
 			t.Errorf("%q, %v", stays, err)
 		}
 		if got := hub.Names(t, kustomizations, ""); !slices.Equal(got, []string{"flux-system", "stays"}) {

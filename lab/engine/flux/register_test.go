@@ -242,7 +242,7 @@ func TestAdmits(t *testing.T) {
 		t.Fatal(err)
 	}
 	admits("its variables are missing")
-	if why, err := f.Admits(t.Context(), "nobody", &rest.Config{}); why != "" || err != nil {
+	if why, err := f.Admits(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 }

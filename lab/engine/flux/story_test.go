@@ -49,10 +49,10 @@ func TestMark(t *testing.T) {
 	if err := f.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"hers": &value}}); err == nil || err.Error() != "cluster prod: labels hers was set by someone else" {
 		t.Errorf("%v", err)
 	}
-	if err := f.Mark(t.Context(), "nobody", engine.Marks{}); err == nil || !strings.Contains(err.Error(), "lab up registers it") {
+	if err := f.Mark(t.Context(), "unknown", engine.Marks{}); err == nil || !strings.Contains(err.Error(), "lab up registers it") {
 		t.Errorf("%v", err)
 	}
-	if _, err := f.Registration(t.Context(), "nobody"); err == nil {
+	if _, err := f.Registration(t.Context(), "unknown"); err == nil {
 		t.Error("registration of unknown cluster")
 	}
 }

@@ -31,7 +31,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	}
 	commit := func(branch string, files map[string]*scenario.File) string {
 		t.Helper()
-		hash, err := forge.Commit(t.Context(), scenario.Change{Branch: branch, Author: "somebody", Message: "a change", Files: files})
+		hash, err := forge.Commit(t.Context(), scenario.Change{Branch: branch, Author: "other", Message: "a change", Files: files})
 		if err != nil {
 			t.Fatal(err)
 		}
