@@ -76,21 +76,22 @@ type Existing struct {
 
 // Cluster is the content of clusters/NAME/cluster.yaml.
 type Cluster struct {
-	Name        string
-	File        string // path within the estate
-	Role        Role
-	Environment string // empty for a hub without one
-	Provider    Provider
-	Existing    Existing // used if Provider is ProviderExisting
-	Server      string   // URL of the cluster in manifests; empty for lab's default
-	Cloud       Cloud
-	Addons      map[string]bool   // addon -> enabled; becomes enable_<addon>
-	Selected    map[string]bool   // addon -> whether its ApplicationSets select the cluster; absent if labels alone do not determine it
-	Labels      map[string]string // further labels on the registration
-	Metadata    map[string]string // further annotations on the registration
-	Engine      EngineSpec        // hub only
-	Mounts      map[string]string // address of a Git repository -> folder; hub only
-	Kind        []byte            // kind's v1alpha4 Cluster document as canonical YAML, strictly checked; empty for kind's default
+	Name              string
+	File              string // path within the estate
+	Role              Role
+	Environment       string // empty for a hub without one
+	Provider          Provider
+	Existing          Existing // used if Provider is ProviderExisting
+	Server            string   // URL of the cluster in manifests; empty for lab's default
+	Cloud             Cloud
+	Addons            map[string]bool    // addon -> enabled; becomes enable_<addon>
+	Selected          map[string]bool    // addon -> whether its ApplicationSets select the cluster; absent if labels alone do not determine it
+	Labels            map[string]string  // further labels on the registration
+	Metadata          map[string]string  // further annotations on the registration
+	Engine            EngineSpec         // hub only
+	Mounts            map[string]string  // address of a Git repository -> folder; hub only
+	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own, for Flux in shape hub; spokes only
+	Kind              []byte             // kind's v1alpha4 Cluster document as canonical YAML, strictly checked; empty for kind's default
 
 	ControlPlanes int // number of nodes by role in Kind; at least one control plane
 	Workers       int

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -31,9 +32,12 @@ const FluxNamespace = "flux-system"
 
 // Objects that lab creates in a cluster's namespace where its Flux runs.
 const (
-	FluxKubeconfig = "cluster-kubeconfig" // Secret, key "value"
+	FluxKubeconfig = "cluster-kubeconfig" // Secret, key FluxKubeconfigKey
 	FluxVariables  = "cluster-vars"       // ConfigMap of the bridge
 )
+
+// FluxKubeconfigKey is the key of a kubeconfig in a Secret, unless a reference names another.
+const FluxKubeconfigKey = "value"
 
 // FluxDigest is a variable that changes whenever any other variable of the cluster changes.
 const FluxDigest = "vars_digest"
@@ -44,21 +48,78 @@ const FluxPrune = "kustomize.toolkit.fluxcd.io/prune"
 // FluxNamespaceOf returns the namespace for a cluster where its Flux runs.
 func FluxNamespaceOf(cluster string) string { return "cluster-" + cluster }
 
-// FluxClusterOf is the inverse of FluxNamespaceOf. ok is false for other namespaces.
+// FluxClusterOf is the inverse of FluxNamespaceOf. ok is false, and cluster empty, for other namespaces.
 func FluxClusterOf(namespace string) (cluster string, ok bool) {
-	return strings.CutPrefix(namespace, "cluster-")
+	if cluster, ok = strings.CutPrefix(namespace, "cluster-"); !ok {
+		return "", false
+	}
+	return cluster, true
 }
 
-// FluxApplicationOf returns the cluster that a Kustomization in the Flux of cluster home is for, and the name of its application there. A Kustomization
-// outside the clusters' namespaces belongs to home; its application name is prefixed with the namespace unless that is FluxNamespace.
-func FluxApplicationOf(home, namespace, name string) (cluster, application string) {
-	if cluster, ok := FluxClusterOf(namespace); ok {
+// KubeconfigSecret is a Secret on the hub with a spoke's kubeconfig, which Kustomizations and HelmReleases in its namespace refer to.
+type KubeconfigSecret struct {
+	Namespace, Name string
+	Key             string // FluxKubeconfigKey unless the estate sets another
+}
+
+// String returns NAMESPACE/NAME.
+func (k KubeconfigSecret) String() string { return k.Namespace + "/" + k.Name }
+
+// FluxScope assigns the Kustomizations of one Flux to clusters.
+type FluxScope struct {
+	Home   string            // cluster of the Kustomizations outside the clusters' namespaces; empty if they belong to none
+	Spokes map[string]string // NAMESPACE/NAME of a KubeconfigSecret -> cluster
+}
+
+// FluxScopeOf returns the scope of a Flux on the hub that manages all clusters.
+func FluxScopeOf(hub string, clusters []Cluster) FluxScope {
+	s := FluxScope{Spokes: map[string]string{}}
+	for _, c := range clusters {
+		for _, k := range c.KubeconfigSecrets {
+			s.Home, s.Spokes[k.String()] = hub, c.Name
+		}
+	}
+	return s
+}
+
+// ClusterOf returns the cluster that a Secret in a namespace gives access to, or "".
+func (s FluxScope) ClusterOf(namespace, secret string) string {
+	if cluster, ok := FluxClusterOf(namespace); ok && secret == FluxKubeconfig {
+		return cluster
+	}
+	return s.Spokes[namespace+"/"+secret]
+}
+
+// dedicated returns the cluster of all KubeconfigSecrets in a namespace, or "" if there are several or none.
+func (s FluxScope) dedicated(namespace string) string {
+	cluster := ""
+	for secret, of := range s.Spokes {
+		if in, _, _ := strings.Cut(secret, "/"); in == namespace && namespace != FluxNamespace {
+			if cluster != "" && cluster != of {
+				return ""
+			}
+			cluster = of
+		}
+	}
+	return cluster
+}
+
+// Application returns the cluster that a Kustomization is for, and the name of its application there. secrets are the kubeconfigs of the Kustomization and of its
+// HelmReleases, if any. Outside the clusters' namespaces, a Kustomization belongs to the first of: the cluster of a kubeconfig, the only cluster with one in the
+// namespace, Home; its application name is prefixed with the namespace unless that is FluxNamespace or the cluster's only.
+func (s FluxScope) Application(namespace, name string, secrets ...string) (cluster, application string) {
+	dedicated := s.dedicated(namespace)
+	if cluster, ok := FluxClusterOf(namespace); ok && dedicated == "" {
 		return cluster, name
 	}
-	if namespace != FluxNamespace && namespace != "" {
+	for _, secret := range secrets {
+		cluster = cmp.Or(cluster, s.ClusterOf(namespace, secret))
+	}
+	cluster = cmp.Or(cluster, dedicated, s.Home)
+	if namespace != FluxNamespace && namespace != "" && (dedicated == "" || dedicated != cluster) {
 		name = namespace + "-" + name
 	}
-	return home, name
+	return cluster, name
 }
 
 // FluxRootFile returns the path, within an estate, of the root manifest of a cluster's Flux, as in `flux bootstrap`.

@@ -78,6 +78,8 @@ type Registration struct {
 	Proxy       string // URL of an HTTP proxy, as pods of the hub reach it; empty for none
 	Labels      map[string]Value
 	Annotations map[string]Value
+
+	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own
 }
 
 // Value is a string with its origin.

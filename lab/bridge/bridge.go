@@ -149,7 +149,7 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 	if len(in.Mounts) > 0 {
 		b.mirrored(in)
 	}
-	r := lab.Registration{Cluster: c.Name, Server: Server(labName, c), Labels: b.labels, Annotations: b.annotations}
+	r := lab.Registration{Cluster: c.Name, Server: Server(labName, c), Labels: b.labels, Annotations: b.annotations, KubeconfigSecrets: c.KubeconfigSecrets}
 	if api := API(labName, c); r.Server != api {
 		r.Via = api
 	}

@@ -78,8 +78,9 @@ type drafting struct {
 	taken     map[*document]bool // by the root
 	rendered  map[string]bool    // sources of Applications
 	flux      syncs
-	alone     bool // the hub is the only cluster
-	invented  bool // the spoke is not in the repositories
+	remotes   []target // clusters that a Flux on the hub manages
+	alone     bool     // the hub is the only cluster
+	invented  bool     // the spoke is not in the repositories
 }
 
 // New drafts an estate for repositories, the first of which has the root.
@@ -179,11 +180,12 @@ func (d *drafting) environment(name string) *lab.Environment {
 
 // note records a key at the first position where it is read.
 func (d *drafting) note(k Key) {
-	id := k.In + fmt.Sprint(k.Label, k.Name)
-	if _, known := d.keys[id]; !known {
-		d.keys[id] = &k
+	if _, known := d.keys[k.id()]; !known {
+		d.keys[k.id()] = &k
 	}
 }
+
+func (k Key) id() string { return k.In + fmt.Sprint(k.Label, k.Name) }
 
 func (d *drafting) world() appset.World { return estate.World(d.estate, d.estate.Clusters) }
 

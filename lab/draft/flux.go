@@ -127,13 +127,16 @@ func (s *syncs) leadsTo(k synced) bool {
 	})
 }
 
-// fluxDraft drafts an estate with one Flux per cluster.
+// fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
 		if r.url != "" {
 			r.repo.URL = r.url
 		}
 		d.Roots = append(d.Roots, r.at)
+	}
+	if len(roots) == 1 {
+		d.remotes = d.remoteClusters(roots[0])
 	}
 	d.fluxClusters(roots)
 	seeds, err := d.seeds(roots)
@@ -146,6 +149,13 @@ func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	}
 	for _, r := range roots {
 		out[lab.FluxRootFile(r.cluster)] = d.sync(r, len(seeds) > 0)
+	}
+	if len(d.remotes) > 0 {
+		spec := plain("apiVersion", "kustomize.config.k8s.io/v1beta1")
+		spec.add("kind", "Kustomization")
+		root := lab.FluxRootFile(roots[0].cluster)
+		spec.add("resources", []string{path.Base(root)})
+		out[path.Join(path.Dir(root), "kustomization.yaml")] = encoded(&spec.node)
 	}
 	written, err := fluxset.Files(out.fs(), d.estate.Clusters)
 	if err != nil {
@@ -168,20 +178,23 @@ func (d *drafting) fluxClusters(roots []fluxRoot) {
 	if i := slices.IndexFunc(roots, func(r fluxRoot) bool { return len(roots) == 1 || control.MatchString(r.cluster) }); i >= 0 {
 		hub.Name = roots[i].cluster
 	}
+	spokes := slices.Clone(d.remotes)
+	if len(spokes) > 0 {
+		hub.Engine.Shape = lab.ShapeHub
+	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
-	var names []string
 	for _, r := range roots {
 		if r.cluster != hub.Name {
-			names = append(names, r.cluster)
+			spokes = append(spokes, target{name: r.cluster})
 		}
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	for _, name := range names {
-		environment := cmp.Or(stage.FindString(name), name)
+	slices.SortStableFunc(spokes, func(a, b target) int { return cmp.Compare(rank(a.name), rank(b.name)) })
+	for _, t := range spokes {
+		environment := cmp.Or(stage.FindString(t.name), t.name)
 		if e := d.environment(environment); e.Order == 0 {
 			e.Order = len(d.estate.Environments) - 1
 		}
-		d.spoke(target{name: name}, environment)
+		d.spoke(t, environment)
 	}
 }
 

@@ -19,9 +19,12 @@ import (
 // lacks holds what the repositories read but do not contain.
 type lacks struct {
 	seeds      []*seed
-	namespaces map[string]lab.Position // in use
-	has        map[string]bool         // applied namespaces
+	namespaces map[namespace]lab.Position // in use
+	has        map[namespace]bool         // applied
 }
+
+// namespace is a namespace of Flux's cluster, or of a remote one.
+type namespace struct{ cluster, name string }
 
 func (l *lacks) size() int {
 	n := len(l.seeds)
@@ -104,17 +107,29 @@ func (d *drafting) components(app fluxset.Application) {
 
 // namespacesOf records the namespaces that an application creates and uses.
 func (l *lacks) namespacesOf(app fluxset.Application) {
+	if app.Remote != "" && app.LeftOut != "" {
+		return
+	}
 	for _, o := range app.Objects {
 		at := lab.Position{File: o.File, Line: o.Line}
-		if strict.Text(o.Node, "kind") == "Namespace" {
-			l.has[strict.Text(o.Node, "metadata", "name")] = true
-		} else if in := strict.Text(o.Node, "metadata", "namespace"); in != "" {
-			l.namespaces[in] = first(l.namespaces[in], at)
-		}
-		if strict.Text(o.Node, "kind") == "HelmRelease" && strict.Text(o.Node, "spec", "install", "createNamespace") != "true" {
-			if in := strict.Text(o.Node, "spec", "targetNamespace"); in != "" {
-				l.namespaces[in] = first(l.namespaces[in], at)
+		use := func(cluster, name string) {
+			if of := (namespace{cluster, name}); name != "" {
+				l.namespaces[of] = first(l.namespaces[of], at)
 			}
+		}
+		in := strict.Text(o.Node, "metadata", "namespace")
+		if strict.Text(o.Node, "kind") == "Namespace" {
+			l.has[namespace{app.Remote, strict.Text(o.Node, "metadata", "name")}] = true
+		} else {
+			use(app.Remote, in)
+		}
+		if strict.Text(o.Node, "kind") != "HelmRelease" {
+			continue
+		}
+		remote := app.RemoteOf(o)
+		use(remote, strict.Text(o.Node, "spec", "storageNamespace"))
+		if strict.Text(o.Node, "spec", "install", "createNamespace") != "true" {
+			use(remote, cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), in))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package draft
 import (
 	"cmp"
 	"io/fs"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -24,13 +23,22 @@ const seedsAddon = "seeds"
 // seed is a ConfigMap, Secret or ServiceAccount that the repositories reference but do not contain.
 type seed struct {
 	kind, namespace, name string
+	remote                string // cluster that lacks it, or empty for Flux's
+	reader                string // cluster of the application that reads it
 	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
 	bound                 bool // a ServiceAccount with a role
 }
 
-func (s *seed) String() string { return strings.ToLower(s.kind) + " " + s.namespace + "/" + s.name }
+func (s *seed) String() string {
+	return strings.TrimSpace(s.remote + " " + strings.ToLower(s.kind) + " " + s.namespace + "/" + s.name)
+}
+
+// is reports whether a read is of the seed.
+func (s *seed) is(r fluxset.Read) bool {
+	return s.kind == r.Kind && s.namespace == r.Namespace && s.name == r.Name && s.remote == r.Cluster
+}
 
 func (s *seed) read(k fluxset.ReadKey) {
 	if !slices.ContainsFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name }) {
@@ -46,7 +54,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			c.Addons[seedsAddon] = true
 		}
 	}
-	l := &lacks{namespaces: map[string]lab.Position{}, has: map[string]bool{}}
+	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}}
 	for range deepest { // set variables may reveal more
 		before := l.size()
 		d.lack(l, roots)
@@ -54,35 +62,55 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			break
 		}
 	}
-	namespaces := l.namespaces
-	for name := range namespaces {
-		_, ofCluster := lab.FluxClusterOf(name)
-		if ofCluster || l.has[name] || builtin(name) {
-			delete(namespaces, name)
+	for of := range l.namespaces {
+		_, ofCluster := lab.FluxClusterOf(of.name)
+		if ofCluster && of.cluster == "" || l.has[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
+			delete(l.namespaces, of)
 		}
 	}
 	for _, s := range l.seeds { // seeds need their namespaces early
-		if !builtin(s.namespace) {
-			namespaces[s.namespace] = first(namespaces[s.namespace], s.at)
+		if of := (namespace{s.remote, s.namespace}); !builtin(s.namespace) {
+			l.namespaces[of] = first(l.namespaces[of], s.at)
 		}
 	}
-	if len(l.seeds)+len(namespaces) == 0 {
-		for i := range d.estate.Clusters {
-			delete(d.estate.Clusters[i].Addons, seedsAddon)
+	out := files{}
+	home := d.seed(out, l, "", seedsAddon, roots[0].at)
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if !home {
+			delete(c.Addons, seedsAddon)
 		}
-		return nil, nil
+		if addon := seedsAddon + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
+			c.Addons[addon] = true
+		}
 	}
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+	return out, nil
+}
+
+// seed adds the addon with what a remote cluster lacks, or Flux's if remote is empty. It reports whether there is anything.
+func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Position) bool {
+	var texts, names []string
+	for of := range l.namespaces {
+		if of.cluster == remote {
+			names = append(names, of.name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		texts = append(texts, object("v1", "Namespace", *plain("name", name), mapping{}))
-		d.note(Key{In: "namespace " + name, How: MadeUp, At: namespaces[name]})
+		d.note(Key{In: strings.TrimSpace(remote + " namespace " + name), How: MadeUp, At: l.namespaces[namespace{remote, name}]})
 	}
 	for _, s := range l.seeds {
-		texts = append(texts, d.seedText(s))
+		if s.remote == remote {
+			texts = append(texts, d.seedText(s))
+		}
 	}
-	d.Addons = append(d.Addons, Switch{Addon: seedsAddon, On: true, At: roots[0].at})
-	text := "# Objects that the repositories read but do not contain: upstream they do not come from Git.\n" + strings.Join(texts, "---\n")
-	return files{path.Join(fluxset.Dir(seedsAddon), "seeds.yaml"): text}, nil
+	if len(texts) == 0 {
+		return false
+	}
+	d.Addons = append(d.Addons, Switch{Addon: addon, On: true, At: root})
+	out[path.Join(fluxset.Dir(addon), "seeds.yaml")] = "# Objects that the repositories read but do not contain: upstream they do not come from Git.\n" + strings.Join(texts, "---\n")
+	return true
 }
 
 func first(a, b lab.Position) lab.Position {
@@ -101,7 +129,7 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
 	in := d.inputs()
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: d.sync(r, false)}.fs(), Home: r.cluster, Extra: []string{lab.FluxSourceWatcher},
+		FS: files{file: d.sync(r, false)}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher},
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
@@ -120,22 +148,29 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 
 // assumed returns the future data of a cluster's seed.
 func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[string]string {
-	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == read.Kind && s.namespace == read.Namespace && s.name == read.Name })
-	c, known := d.estate.Cluster(cluster)
-	if i < 0 || !known {
+	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.is(read) })
+	if i < 0 {
 		return nil
 	}
-	reg := d.registered(c)
-	vars := lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	data := map[string]string{}
 	for _, k := range l.seeds[i].keys {
 		value, how := d.seedValue(k)
 		if how == Bridged {
-			value = vars[strings.Trim(strings.ReplaceAll(value, "${quote}", ""), "${}")]
+			value = d.substituted(value, cmp.Or(l.seeds[i].reader, cluster))
 		}
 		data[k.Name] = value
 	}
 	return data
+}
+
+// substituted returns a seed's variable of a cluster.
+func (d *drafting) substituted(variable, cluster string) string {
+	c, known := d.estate.Cluster(cluster)
+	if !known {
+		return ""
+	}
+	reg := d.registered(c)
+	return lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[strings.Trim(strings.ReplaceAll(variable, "${quote}", ""), "${}")]
 }
 
 // secretWord matches names of secret values.
@@ -148,12 +183,15 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		if r.Known || r.Name == "" {
 			continue
 		}
-		i := slices.IndexFunc(*list, func(s *seed) bool { return s.kind == r.Kind && s.namespace == r.Namespace && s.name == r.Name })
+		i := slices.IndexFunc(*list, func(s *seed) bool { return s.is(r) })
 		var s *seed
 		if i >= 0 {
 			s = (*list)[i]
 		} else {
-			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, at: r.At, bound: r.Bound}
+			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, remote: r.Cluster, at: r.At, bound: r.Bound}
+			if c, known := d.estate.Cluster(app.Cluster); known && c.Role == lab.RoleSpoke && len(d.remotes) > 0 {
+				s.reader = c.Name
+			}
 		}
 		if r.Variables {
 			open = append(open, s)
@@ -204,6 +242,9 @@ func (d *drafting) seedText(s *seed) string {
 	data := mapping{}
 	for _, k := range s.keys {
 		value, how := d.seedValue(k)
+		if how == Bridged && s.reader != "" { // Flux's cluster has other values
+			value = d.substituted(value, s.reader)
+		}
 		data.add(k.Name, value)
 		data.comment(how + ": " + k.At.String())
 		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})

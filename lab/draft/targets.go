@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
 
@@ -22,6 +23,7 @@ type target struct {
 	server           string // as in manifests; empty if they use the name
 	labels, metadata map[string]string
 	at               lab.Position // of its registration Secret, or zero
+	secrets          []fluxset.Kubeconfig
 }
 
 // hub reports whether it is the engine's cluster.
@@ -183,6 +185,10 @@ func (d *drafting) spoke(t target, environment string) {
 	c := lab.Cluster{
 		Name: t.name, Role: lab.RoleSpoke, Environment: environment, Provider: lab.ProviderKind, ControlPlanes: 1, Server: t.server,
 		Addons: map[string]bool{}, Labels: map[string]string{}, Metadata: map[string]string{},
+	}
+	for _, k := range t.secrets {
+		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
+		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Bridged, At: k.At})
 	}
 	d.lay(&c, t)
 	d.estate.Clusters = append(d.estate.Clusters, c)

@@ -65,6 +65,9 @@ func (d *drafting) estateFiles() files {
 			spec.comment("as in manifests")
 		}
 		spec.addTexts("repositories", c.Mounts, nil)
+		if len(c.KubeconfigSecrets) > 0 {
+			spec.add("kubeconfigSecrets", d.kubeconfigSecrets(c))
+		}
 		spec.addTexts("labels", c.Labels, d.registeredComment(c.Name, true))
 		spec.addTexts("metadata", c.Metadata, d.registeredComment(c.Name, false))
 		addons := mapping{}
@@ -80,6 +83,24 @@ func (d *drafting) estateFiles() files {
 		out[lab.ClusterFile(c.Name)] = labDocument("Cluster", c.Name, spec)
 	}
 	return out
+}
+
+// kubeconfigSecrets returns a cluster's Secrets on the hub, each with the file and line that refers to it.
+func (d *drafting) kubeconfigSecrets(c lab.Cluster) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, k := range c.KubeconfigSecrets {
+		m := plain("namespace", k.Namespace)
+		m.add("name", k.Name)
+		if k.Key != lab.FluxKubeconfigKey {
+			m.add("key", k.Key)
+		}
+		m.node.Style = yaml.FlowStyle
+		if of, ok := d.keys[(Key{In: "secret " + k.String(), Name: k.Key}).id()]; ok {
+			m.node.LineComment = Found + ": " + of.At.String()
+		}
+		list.Content = append(list.Content, &m.node)
+	}
+	return list
 }
 
 // open returns a comment with the keys without a value.

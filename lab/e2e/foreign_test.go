@@ -44,6 +44,10 @@ var shapes = []shape{
 		file: "infrastructure/config.yaml", edit: [2]string{"tier: gold", "tier: iron"}, key: "tier",
 	},
 	{
+		name: "flux-hub", seconds: 150, clusters: 3, applications: 8, spoke: "edge-staging", namespace: "web", configMap: "settings", repository: "fleet",
+		file: "settings/settings.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
+	},
+	{
 		name: "flux-artifacts", seconds: 100, clusters: 1, applications: 3, spoke: "prod", namespace: "web", configMap: "web", repository: "mono",
 		file: "services/base/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
 	},

@@ -32,6 +32,7 @@ type Registered struct {
 	Since       time.Time // creation of its credentials, in seconds by the hub's clock; zero if unknown
 	Labels      map[string]string
 	Annotations map[string]string
+	Secrets     []lab.KubeconfigSecret
 	Defect      string // "its variables are missing"; empty if it is complete
 }
 
@@ -119,6 +120,16 @@ func Diff(want lab.Registration, have Registered) []string {
 	}
 	if have.Defect != "" {
 		lines = append(lines, have.Defect)
+	}
+	for _, k := range want.KubeconfigSecrets {
+		if !slices.Contains(have.Secrets, k) {
+			lines = append(lines, "kubeconfig in Secret "+k.String())
+		}
+	}
+	for _, k := range have.Secrets {
+		if !slices.Contains(want.KubeconfigSecrets, k) {
+			lines = append(lines, "kubeconfig in Secret "+k.String()+": removed")
+		}
 	}
 	lines = append(lines, diffMap("label", have.Labels, lab.Strings(want.Labels))...)
 	return append(lines, diffMap("annotation", have.Annotations, lab.Strings(want.Annotations))...)

@@ -102,6 +102,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 				)
 			}},
 			entry{"repositories", r.texts(&c.Mounts)},
+			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
 			entry{"kind", r.kind(&c, dir)},
 		)
 	}})
@@ -114,6 +115,9 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	if at, ok := r.at["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")
+	}
+	if at, ok := r.at["spec.kubeconfigSecrets"]; ok && c.Role == lab.RoleHub {
+		r.failAt(at, "the hub's Flux needs no kubeconfig of the hub", "spec.kubeconfigSecrets belongs to a spoke")
 	}
 	if c.Role == lab.RoleHub {
 		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
@@ -138,6 +142,29 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 func (r *reader) fluxOnly(field, message string) {
 	if at, ok := r.at[field]; ok {
 		r.failAt(at, message, "leave it out, or add type: flux")
+	}
+}
+
+// kubeconfigSecrets reads references to Secrets.
+func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, string) {
+	return func(n *yaml.Node, at string) {
+		r.items(n, at, func(n *yaml.Node, at string) {
+			r.at[fmt.Sprintf("spec.kubeconfigSecrets[%d]", len(*to))] = strict.Position(r.file, n) // without invalid ones
+			k := lab.KubeconfigSecret{Key: lab.FluxKubeconfigKey}
+			before := len(r.problems)
+			r.mapping(n, at, entry{"namespace", r.text(&k.Namespace)}, entry{"name", r.text(&k.Name)}, entry{"key", r.text(&k.Key)})
+			switch {
+			case len(r.problems) > before:
+			case !isLabel(k.Namespace):
+				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, k.Namespace), "{namespace: production, name: cluster-kubeconfig}")
+			case len(validation.IsDNS1123Subdomain(k.Name)) > 0:
+				r.fail(n, fmt.Sprintf("%s: %q cannot be the name of a Secret", at, k.Name), "{namespace: production, name: cluster-kubeconfig}")
+			case len(validation.IsConfigMapKey(k.Key)) > 0:
+				r.fail(n, fmt.Sprintf("%s: %q cannot be a key of a Secret", at, k.Key), "leave it out: "+lab.FluxKubeconfigKey)
+			default:
+				*to = append(*to, k)
+			}
+		})
 	}
 }
 

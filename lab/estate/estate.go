@@ -108,6 +108,7 @@ func (l *loader) manifest() {
 	l.clusters()
 	l.mounts()
 	l.chooseEngine()
+	l.kubeconfigSecrets()
 	if l.isFlux() {
 		l.fluxAddons()
 		return

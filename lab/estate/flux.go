@@ -45,6 +45,33 @@ func (l *loader) chooseEngine() {
 	}
 }
 
+// kubeconfigSecrets checks the Secrets that spokes share on the hub.
+func (l *loader) kubeconfigSecrets() {
+	of := map[string]string{}
+	hub := l.estate.Hub().Engine
+	for i := range l.estate.Clusters {
+		c := &l.estate.Clusters[i]
+		const at = "spec.kubeconfigSecrets"
+		for i, k := range c.KubeconfigSecrets {
+			position := c.Position(fmt.Sprintf("%s[%d]", at, i))
+			owner, _ := lab.FluxClusterOf(k.Namespace)
+			switch other, twice := of[k.String()]; {
+			case twice:
+				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, other), "remove one of the two")
+			case k.Name == lab.FluxKubeconfig && owner != "" && owner != c.Name:
+				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, owner), "leave it out")
+			}
+			of[k.String()] = c.Name
+		}
+		if len(c.KubeconfigSecrets) == 0 || c.Role == lab.RoleHub || hub.Type == lab.EngineFlux && !hub.Everywhere() {
+			continue
+		}
+		if c.KubeconfigSecrets = nil; l.engine == "" {
+			l.at(c.Position(at), "only a Flux on the hub reads kubeconfigs of spokes", "leave it out, or set spec.engine of the hub: {type: flux, shape: hub}")
+		}
+	}
+}
+
 func (l *loader) isFlux() bool { return l.estate.Hub().Engine.Type == lab.EngineFlux }
 
 // fluxAddons finds the addons that have manifests for Flux.
@@ -133,12 +160,9 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		reg := bridge.Build(l.estate.Name, env, def, c, in)
 		vars[lab.FluxNamespaceOf(c.Name)] = lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
-	own, home := "", cluster
-	if !l.estate.Hub().Engine.Everywhere() {
-		home = ""
-	}
+	own := ""
 	return fluxset.World{
-		FS: l.fsys, Home: home, Extra: l.estate.Hub().Engine.Extra,
+		FS: l.fsys, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
 				return nil
@@ -162,6 +186,14 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 			return l.fsys, "", nil
 		},
 	}
+}
+
+// fluxScope returns the scope of the Flux on a cluster.
+func (l *loader) fluxScope(cluster string) lab.FluxScope {
+	if l.estate.Hub().Engine.Everywhere() {
+		return lab.FluxScope{Home: cluster}
+	}
+	return lab.FluxScopeOf(cluster, l.estate.Clusters)
 }
 
 // fluxExpand expands the estate's Kustomizations.
@@ -201,7 +233,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		if r.LeftOut != "" {
 			l.at(r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
-		if len(r.Releases) > 0 && w.Home != "" {
+		if len(r.Releases) > 0 && w.Scope.Home != "" {
 			applications = append(applications, r)
 		}
 	}
@@ -227,15 +259,15 @@ func (l *loader) fluxRoot(cluster, root string) {
 }
 
 func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxset.Application) {
-	addon, _ := l.estate.Addon(app.Name)
-	g := l.generatedOf(w, app)
+	addon, _ := l.estate.Addon(app.As)
+	g := generatedOf(app)
 	g.Namespace, g.LeftOut = addon.Namespace, app.LeftOut
 	if app.Elsewhere != "" {
 		g.Others = append(g.Others, app.Elsewhere)
 	}
 	for _, on := range slices.Concat(x.Applications, x.Roots) {
 		if slices.Contains(app.DependsOn, on.Key()) && (on.Waits || on.Elsewhere != "") || on.Key() == app.Parent && on.Elsewhere != "" {
-			g.Needs = append(g.Needs, l.generatedOf(w, on).Name)
+			g.Needs = append(g.Needs, generatedOf(on).Name)
 		}
 	}
 	l.images(&g, app)
@@ -296,9 +328,8 @@ func (l *loader) images(g *lab.Generated, app fluxset.Application) {
 	}
 }
 
-func (l *loader) generatedOf(w fluxset.World, app fluxset.Application) lab.Generated {
-	cluster, name := lab.FluxApplicationOf(w.Home, app.Namespace, app.Name)
-	return lab.Generated{At: app.At, Application: lab.Application{Name: lab.ApplicationName(cluster, name), Addon: name, Cluster: cluster}}
+func generatedOf(app fluxset.Application) lab.Generated {
+	return lab.Generated{At: app.At, Application: lab.Application{Name: lab.ApplicationName(app.Cluster, app.As), Addon: app.As, Cluster: app.Cluster}}
 }
 
 func appendNew(list []string, s string) []string {

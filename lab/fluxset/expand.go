@@ -26,8 +26,8 @@ const (
 
 // World is the environment of Kustomizations.
 type World struct {
-	FS         fs.FS                                                          // the estate
-	Home       string                                                         // cluster of the roots; empty if one Flux manages all
+	FS         fs.FS // the estate
+	Scope      lab.FluxScope
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
@@ -42,7 +42,9 @@ func (e *Absent) Error() string { return cmp.Or(e.Why, "no repository of the est
 // Application is a Kustomization reached from the roots.
 type Application struct {
 	Namespace, Name string
-	Cluster         string // empty outside of clusters' namespaces
+	Cluster         string // per Scope; may be empty
+	As              string // name in the cluster's applications
+	Remote          string // cluster of its objects if another than Flux's
 	At              lab.Position
 	Path            string // of the built folder
 	Releases        []Release
@@ -56,6 +58,8 @@ type Application struct {
 	Elsewhere string   // URL of a source outside the estate
 	LeftOut   string   // why it cannot work here
 
+	Kubeconfigs []Kubeconfig // of its own and its releases'
+
 	missing string // missing source
 	source  string // key of Expansion.Sources
 	mounted bool   // from a mounted repository
@@ -66,9 +70,26 @@ type Application struct {
 // Key returns NAMESPACE/NAME.
 func (a Application) Key() string { return a.Namespace + "/" + a.Name }
 
+// RemoteOf returns the remote cluster of a HelmRelease of the application, or "".
+func (a Application) RemoteOf(release render.Document) string {
+	for _, r := range a.Releases {
+		if r.At == (lab.Position{File: release.File, Line: release.Line}) && r.Name == strict.Text(release.Node, "metadata", "name") {
+			return r.Remote
+		}
+	}
+	return a.Remote
+}
+
+// Kubeconfig is a reference to a Secret with the kubeconfig of a remote cluster.
+type Kubeconfig struct {
+	lab.KubeconfigSecret
+	At lab.Position
+}
+
 // Read is a ConfigMap or Secret that an application reads, or a ServiceAccount that applies it.
 type Read struct {
 	Kind, Namespace, Name string
+	Cluster               string // remote cluster that contains it, or empty
 	At                    lab.Position
 	Optional              bool
 	Variables             bool // keys are variables
@@ -95,6 +116,7 @@ type Release struct {
 	Engine                bool   // installs an engine
 	At                    lab.Position
 	Suspended             bool
+	Remote                string // cluster of its objects if another than Flux's
 
 	why string // its chart is unavailable
 }
@@ -105,14 +127,19 @@ type Expansion struct {
 	Applications []Application
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
+
+	data map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
 }
+
+// Has reports whether an application applies a ConfigMap, Secret or ServiceAccount.
+func (x Expansion) Has(r Read) bool { return x.data[r.key()] != nil }
 
 // Expand follows the Kustomizations in a root's file, and repeats if one needs an object that a later one applies.
 func Expand(w World, file string) Expansion {
 	from, data := &origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}, made: map[string]tree{}}, map[string]map[string]string{}
 	for {
 		known := len(data) + len(from.of)
-		x := &expander{World: w, Expansion: Expansion{Sources: from.url}, seen: map[string]bool{}, origins: from, data: data}
+		x := &expander{World: w, Expansion: Expansion{Sources: from.url, data: data}, seen: map[string]bool{}, origins: from}
 		x.roots(file)
 		x.leaveOut()
 		if !x.incomplete() || len(data)+len(from.of) == known {
@@ -135,7 +162,12 @@ func (x *expander) hasSource(source string) bool {
 	return !errors.Is(err, errNoSource)
 }
 
-func (r Read) key() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+func (r Read) key() string { return dataKey(r.Cluster, r.Kind, r.Namespace+"/"+r.Name) }
+
+// dataKey returns the key of an object's data. remote is the cluster of the object, empty for Flux's.
+func dataKey(remote, kind, name string) string {
+	return strings.TrimPrefix(remote+": ", ": ") + kind + " " + name
+}
 
 func (x *expander) roots(file string) {
 	data, err := fs.ReadFile(x.FS, file)
@@ -172,8 +204,7 @@ type expander struct {
 	World
 	Expansion
 	*origins
-	seen map[string]bool              // Kustomizations
-	data map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	seen map[string]bool // Kustomizations
 }
 
 const maxDepth = 20 // of nested Kustomizations
@@ -195,7 +226,6 @@ func key(n *yaml.Node) string {
 func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
 	app := &Application{Namespace: strict.Text(doc.Node, "metadata", "namespace"), Name: strict.Text(doc.Node, "metadata", "name"), At: at}
-	app.Cluster, _ = lab.FluxApplicationOf(x.Home, app.Namespace, app.Name)
 	if parent != nil {
 		app.Parent, app.mounted = parent.Key(), parent.mounted
 	}
@@ -216,6 +246,8 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return fail(at, "spec is missing")
 	}
 	x.conditions(app, doc.Node)
+	app.Remote = x.remote(app, doc)
+	x.assign(app)
 	x.account(app, doc)
 	ref := strict.Get(doc.Node, "spec", "sourceRef")
 	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
@@ -266,6 +298,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	if len(unset) > 0 && app.mounted { // strict, like Flux
 		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
 	}
+	if app.Remote != "" {
+		x.leaveOutNested(app)
+		x.applied(app)
+		return app
+	}
 	x.sources(objects)
 	x.applied(app)
 	for _, o := range objects {
@@ -273,6 +310,8 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		switch {
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
+			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
+			x.assign(app)
 			x.valuesFrom(app, o)
 			x.account(app, o)
 			if app.mounted {

@@ -38,15 +38,18 @@ const (
 	bindingOf   = "binding of "
 )
 
-// account records the ServiceAccount that Flux impersonates for a Kustomization or a HelmRelease in its own cluster.
+// account records the ServiceAccount that Flux impersonates for a Kustomization or a HelmRelease, in the cluster of its objects.
 func (x *expander) account(app *Application, doc render.Document) {
 	spec, namespace := strict.Get(doc.Node, "spec"), strict.Text(doc.Node, "metadata", "namespace")
-	name := strict.Text(spec, "serviceAccountName")
-	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
+	name, remote := strict.Text(spec, "serviceAccountName"), ""
+	if secret := strict.Text(spec, "kubeConfig", "secretRef", "name"); secret != "" {
+		remote = x.Scope.ClusterOf(namespace, secret)
+	}
+	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
 		return // exists: Flux's own, or in every namespace
 	}
 	at := lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}
-	app.Reads = append(app.Reads, x.lookUp(Read{Kind: accountKind, Namespace: namespace, Name: name, At: at}))
+	app.Reads = append(app.Reads, x.lookUp(Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: at}))
 }
 
 // bind sets Bound, which depends on all applications.
@@ -69,7 +72,7 @@ func (x *expander) lookUp(r Read) Read {
 
 // dataOf returns the data of a Read, or nil if unknown.
 func (x *expander) dataOf(r Read) map[string]string {
-	if data := x.Vars(r.Namespace, r.Name); data != nil {
+	if data := x.Vars(r.Namespace, r.Name); data != nil && r.Cluster == "" {
 		return data
 	}
 	return x.data[r.key()]
@@ -136,13 +139,13 @@ func (x *expander) applied(app *Application) {
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
 		case kind == accountKind:
-			x.data[kind+" "+key(o.Node)] = map[string]string{}
+			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
 			for _, s := range items(strict.Get(o.Node, "subjects")) {
-				x.data[bindingOf+strict.Text(s, "kind")+" "+strict.Text(s, "namespace")+"/"+strict.Text(s, "name")] = map[string]string{}
+				x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
 			}
 		case kind == "ConfigMap" || kind == "Secret":
-			x.data[kind+" "+key(o.Node)] = dataOf(o.Node)
+			x.data[dataKey(app.Remote, kind, key(o.Node))] = dataOf(o.Node)
 		case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
 			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}

@@ -143,6 +143,28 @@ func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
+// remote records a reference to a kubeconfig, and returns the remote cluster, or the Secret if it is of none.
+func (x *expander) remote(app *Application, o render.Document) string {
+	ref := strict.Get(o.Node, "spec", "kubeConfig", "secretRef")
+	if ref == nil {
+		return ""
+	}
+	k := Kubeconfig{At: lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}, KubeconfigSecret: lab.KubeconfigSecret{
+		Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Key: cmp.Or(strict.Text(ref, "key"), lab.FluxKubeconfigKey),
+	}}
+	app.Kubeconfigs = append(app.Kubeconfigs, k)
+	return cmp.Or(x.Scope.ClusterOf(k.Namespace, k.Name), k.String())
+}
+
+// assign sets the cluster of an application, which depends on its kubeconfigs.
+func (x *expander) assign(app *Application) {
+	var secrets []string
+	for _, k := range app.Kubeconfigs {
+		secrets = append(secrets, k.Name)
+	}
+	app.Cluster, app.As = x.Scope.Application(app.Namespace, app.Name, secrets...)
+}
+
 // leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing, or which is reached with a cloud's identity.
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	of := strict.Get(n, "spec", "kubeConfig")
@@ -154,8 +176,17 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 		return
 	}
 	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
-	if x.dataOf(r) == nil {
+	if x.Scope.ClusterOf(r.Namespace, r.Name) == "" && x.dataOf(r) == nil {
 		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
+	}
+}
+
+// leaveOutNested leaves out an application with objects for a Flux in a remote cluster, which runs none.
+func (x *expander) leaveOutNested(app *Application) {
+	for _, o := range app.Objects {
+		if strings.Contains(strict.Text(o.Node, "apiVersion"), ".toolkit.fluxcd.io/") || IsGenerator(o.Node) {
+			app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 	}
 	f.revoked = false
 	delete(f.withdrawn, reg.Cluster)
-	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Since: since, Labels: map[string]string{}, Annotations: map[string]string{}}
+	next := engine.Registered{Cluster: reg.Cluster, Server: reg.Server, Since: since, Secrets: reg.KubeconfigSecrets, Labels: map[string]string{}, Annotations: map[string]string{}}
 	for k, v := range reg.Labels {
 		next.Labels[k] = v.Value
 	}

@@ -27,7 +27,7 @@ const (
 
 // application converts a Kustomization of a cluster.
 func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
-	cluster, addon := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
+	cluster, addon := v.assign(k)
 	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: cmp.Or(commit(applied(k)), commit(k.Status.LastAppliedOriginRevision))}
 	a.Sync, a.Health, a.Message = v.state(k)
 	for _, r := range v.releasesOf(k) {

@@ -49,7 +49,8 @@ var (
 type Flux struct {
 	lab       string
 	namespace string
-	home      string // the only cluster that it manages and runs on; empty if it is the hub's for all
+	cluster   string // that it runs on
+	home      string // cluster, if it manages that alone; empty if it is the hub's for all
 	hub       kube.Clients
 	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
@@ -73,7 +74,7 @@ func New(h engine.Hub, namespace string) (*Flux, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Flux{lab: h.Lab, namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
+	return &Flux{lab: h.Lab, cluster: h.Cluster, namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
 }
 
 // labels returns the labels of objects that lab creates.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,6 +102,9 @@ func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progres
 // forget deletes a cluster's registration.
 func (f *Flux) forget(ctx context.Context, cluster string) error {
 	ns := lab.FluxNamespaceOf(cluster)
+	if _, err := f.dropKubeconfigs(ctx, cluster, nil); err != nil {
+		return err
+	}
 	if err := f.delete(ctx, kube.Namespaces, "", ns); err != nil {
 		return err
 	}
@@ -123,6 +127,24 @@ func (f *Flux) abandon(ctx context.Context, cluster string, left []lab.Applicati
 		if err := f.unfinalize(ctx, r, lab.FluxNamespaceOf(cluster)); err != nil {
 			return nil, err
 		}
+	}
+	v, err := f.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const without = `{"metadata":{"finalizers":null}}`
+	for _, k := range v.apps {
+		if v.clusterOf(k) == cluster && k.DeletionTimestamp != nil && len(k.Finalizers) > 0 {
+			err = errors.Join(err, f.patch(ctx, kustomizations, &k, without))
+		}
+	}
+	for _, r := range v.releases {
+		if v.releaseIn(r) == cluster && r.DeletionTimestamp != nil && len(r.Finalizers) > 0 {
+			err = errors.Join(err, f.patch(ctx, helmReleases, &r, without))
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	var lines []string
 	for _, a := range left {
@@ -210,8 +232,8 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 				delete(v.apps, name)
 			}
 		}
-		for key := range v.releases {
-			if c, _ := lab.FluxClusterOf(key.Namespace); !slices.Contains(clusters, c) {
+		for key, r := range v.releases {
+			if !slices.Contains(clusters, v.releaseIn(r)) {
 				delete(v.releases, key)
 			}
 		}
@@ -222,7 +244,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 			}
 		}
 		for _, r := range v.releases {
-			if v.apps[lab.ApplicationName(r.Namespace[len("cluster-"):], r.Labels[fromName])].ResourceVersion != "" {
+			if v.applies(r) {
 				continue // goes with its Kustomization
 			}
 			if err := f.remove(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`, asked); err != nil {
@@ -254,6 +276,16 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 			return left, err
 		}
 	}
+}
+
+// applies reports whether an application in view applied a release and still exists.
+func (v view) applies(r helmv2.HelmRelease) bool {
+	for _, k := range v.apps {
+		if k.Name == r.Labels[fromName] && k.Namespace == r.Labels[fromNamespace] && k.ResourceVersion != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // remove patches and deletes an object, once.
@@ -313,7 +345,7 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 			return err
 		}
 		atWork := false
-		for _, k := range v.layers {
+		for _, k := range slices.Concat(v.layers, v.parents()) {
 			switch {
 			case !f.isRoot(k) && k.Spec.DeletionPolicy != kustomizev1.DeletionPolicyOrphan:
 				err = f.patch(ctx, kustomizations, &k, `{"spec":{"deletionPolicy":"Orphan"}}`)
@@ -344,12 +376,30 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 	}
 }
 
+// parents returns the applications of a hub with other clusters that apply Kustomizations of those.
+func (v view) parents() []kustomizev1.Kustomization {
+	if len(v.scope.Spokes) == 0 {
+		return nil
+	}
+	var list []kustomizev1.Kustomization
+	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
+		k := v.apps[name]
+		for _, below := range v.apps {
+			if below.Labels[fromName] == k.Name && below.Labels[fromNamespace] == k.Namespace && v.clusterOf(k) == v.scope.Home {
+				list = append(list, k)
+				break
+			}
+		}
+	}
+	return list
+}
+
 // noteNamespaces notes on the hub the namespaces that releases create in each cluster, as they outlive the releases.
 func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
 	made := map[string][]string{}
 	for _, r := range v.releases {
-		cluster, ok := lab.FluxClusterOf(r.Namespace)
-		if in := r.Spec.TargetNamespace; ok && in != "" && r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
+		cluster := v.releaseIn(r)
+		if in := r.Spec.TargetNamespace; cluster != "" && in != "" && r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
 			made[cluster] = append(made[cluster], in)
 		}
 	}

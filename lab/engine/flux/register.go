@@ -25,8 +25,9 @@ import (
 const (
 	registration = "registration"
 
-	serverAnnotation = "lab.homelab/server"
-	sinceAnnotation  = "lab.homelab/credentials-since"
+	serverAnnotation  = "lab.homelab/server"
+	sinceAnnotation   = "lab.homelab/credentials-since"
+	secretsAnnotation = "lab.homelab/kubeconfig-secrets"
 )
 
 func (f *Flux) access() kube.Access {
@@ -85,6 +86,10 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
+	copied, err := f.applyKubeconfigs(ctx, reg, config)
+	if err != nil {
+		return nil, err
+	}
 	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
 	if err != nil {
 		return nil, err
@@ -97,7 +102,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 		return []string{"registered as " + reg.Server}, nil
 	case renewed:
 		return append(engine.Diff(reg, f.registered(have)), "credentials renewed"), nil
-	case !kube.Changed(before, after) && !replaced:
+	case !kube.Changed(before, after) && !replaced && !copied:
 		return nil, nil
 	}
 	lines := engine.Diff(reg, f.registered(have))
@@ -149,6 +154,9 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 	}
 	for k, v := range reg.Annotations {
 		annotations[k] = v.Value
+	}
+	if len(reg.KubeconfigSecrets) > 0 {
+		annotations[secretsAnnotation] = formatSecrets(reg.KubeconfigSecrets)
 	}
 	maps.Copy(labels, f.labels(registration))
 	if !since.IsZero() {
@@ -212,6 +220,10 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
 	}
+	copies, err := f.kubeconfigs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("registrations: %w", err)
+	}
 	complete := map[string]bool{}
 	for _, o := range variables.Items {
 		if o.GetName() == lab.FluxVariables {
@@ -222,7 +234,7 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	for i := range list.Items {
 		if o := &list.Items[i]; o.GetName() == lab.FluxKubeconfig {
 			r := f.registered(o)
-			r.Defect = defect(o, complete[o.GetNamespace()] || !f.hasVars(r.Cluster))
+			r.Defect = cmp.Or(defect(o, complete[o.GetNamespace()] || !f.hasVars(r.Cluster)), missingKubeconfig(o, r.Secrets, copies))
 			out = append(out, r)
 		}
 	}
@@ -245,11 +257,12 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 		delete(labels, k)
 	}
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
-	server := annotations[serverAnnotation]
+	server, secrets := annotations[serverAnnotation], parseSecrets(annotations[secretsAnnotation])
 	delete(annotations, serverAnnotation)
 	delete(annotations, sinceAnnotation)
+	delete(annotations, secretsAnnotation)
 	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
-	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations}
+	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations, Secrets: secrets}
 }
 
 // credentialsSince returns when a registration's credentials were created, or zero if unknown.

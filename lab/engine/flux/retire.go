@@ -58,6 +58,9 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 			if _, err := f.clearMirrors(ctx); err != nil {
 				return err
 			}
+			if _, err := f.dropKubeconfigs(ctx, "", nil); err != nil {
+				return err
+			}
 			return f.release.Remove(ctx, releaseName)
 		},
 		Of: isDefinition,
@@ -97,7 +100,7 @@ func (v view) releasesIn(spoke string) []helmv2.HelmRelease {
 	for _, r := range v.releases {
 		in := ""
 		if r.Spec.KubeConfig != nil {
-			in, _ = lab.FluxClusterOf(r.Namespace)
+			in = v.releaseIn(r)
 		}
 		if in == spoke {
 			list = append(list, r)

@@ -23,7 +23,7 @@ import (
 
 // view is a snapshot of Flux's objects.
 type view struct {
-	home     string // the only cluster that Flux manages; empty for all
+	scope    lab.FluxScope
 	sources  map[types.NamespacedName]sourcev1.GitRepository
 	charts   map[types.NamespacedName]sourcev1.HelmChart
 	layers   []kustomizev1.Kustomization          // the roots, by name, then the other Kustomizations that apply Kustomizations
@@ -36,56 +36,92 @@ type view struct {
 // look reads all objects once, dependents after their dependencies. A kind that is not installed has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
 	v := view{
-		home:    f.home,
 		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
 		apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{},
 	}
-	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
+	var err error
+	if v.scope, err = f.scope(ctx); err == nil {
+		err = listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
+	}
 	if err == nil {
 		err = listInto(ctx, f, helmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
 	}
 	if err == nil {
 		err = f.lookGenerated(ctx, &v)
 	}
+	var all []kustomizev1.Kustomization
 	if err == nil {
-		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) {
-			_, own := lab.FluxClusterOf(o.Namespace)
-			applied := o.Labels[fromName] != ""
-			switch cluster, name := lab.FluxApplicationOf(f.home, o.Namespace, o.Name); {
-			case own, f.home != "" && applied && !f.isRoot(o):
-				v.apps[lab.ApplicationName(cluster, name)] = o
-			case f.isRoot(o) || applied:
-				v.layers = append(v.layers, o)
-			}
-		})
+		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) { all = append(all, o) })
 	}
 	if err == nil {
 		err = listInto(ctx, f, helmReleases, func(o helmv2.HelmRelease) { v.releases[keyOf(&o)] = o })
+	}
+	for _, o := range all {
+		_, own := lab.FluxClusterOf(o.Namespace)
+		applied := o.Labels[fromName] != ""
+		switch {
+		case own, v.scope.Home != "" && applied && !f.isRoot(o):
+			v.apps[v.nameOf(o)] = o
+		case f.isRoot(o) || applied:
+			v.layers = append(v.layers, o)
+		}
 	}
 	slices.SortFunc(v.layers, func(x, y kustomizev1.Kustomization) int {
 		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
 	for _, k := range v.layers { // a root with releases is also an application
-		if cluster, name := lab.FluxApplicationOf(f.home, k.Namespace, k.Name); f.home != "" && len(v.releasesOf(k)) > 0 {
-			v.apps[lab.ApplicationName(cluster, name)] = k
+		if v.scope.Home != "" && len(v.releasesOf(k)) > 0 {
+			v.apps[v.nameOf(k)] = k
 		}
 	}
 	for _, r := range v.releases { // a release may outlive its deleted Kustomization for a while
-		cluster, ok := lab.FluxClusterOf(r.Namespace)
-		name := lab.ApplicationName(cluster, r.Labels[fromName])
+		_, ok := lab.FluxClusterOf(r.Namespace)
+		gone := kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
+			Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
+		}}
+		name := v.nameOf(gone)
 		kept := r.Annotations[lab.FluxPrune] == "disabled" && r.DeletionTimestamp == nil
 		if _, there := v.apps[name]; ok && !there && !kept && r.Labels[fromNamespace] == r.Namespace {
-			v.apps[name] = kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
-				Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
-			}}
+			v.apps[name] = gone
 		}
 	}
 	return v, err
 }
 
+// assign returns the cluster of a Kustomization, and the name of its application there.
+func (v view) assign(k kustomizev1.Kustomization) (cluster, application string) {
+	var secrets []string
+	if c := k.Spec.KubeConfig; c != nil && c.SecretRef != nil {
+		secrets = append(secrets, c.SecretRef.Name)
+	}
+	if len(v.scope.Spokes) > 0 {
+		for _, r := range v.releasesOf(k) {
+			if c := r.Spec.KubeConfig; c != nil && c.SecretRef != nil {
+				secrets = append(secrets, c.SecretRef.Name)
+			}
+		}
+	}
+	return v.scope.Application(k.Namespace, k.Name, secrets...)
+}
+
+func (v view) nameOf(k kustomizev1.Kustomization) string {
+	return lab.ApplicationName(v.assign(k))
+}
+
 // clusterOf returns the cluster of a Kustomization.
 func (v view) clusterOf(k kustomizev1.Kustomization) string {
-	cluster, _ := lab.FluxApplicationOf(v.home, k.Namespace, k.Name)
+	cluster, _ := v.assign(k)
+	return cluster
+}
+
+// releaseIn returns the cluster of a release's namespace or kubeconfig, or "".
+func (v view) releaseIn(r helmv2.HelmRelease) string {
+	if c := r.Spec.KubeConfig; c != nil && c.SecretRef != nil {
+		if cluster := v.scope.ClusterOf(r.Namespace, c.SecretRef.Name); cluster != "" {
+			return cluster
+		}
+	}
+	cluster, _ := lab.FluxClusterOf(r.Namespace)
 	return cluster
 }
 

@@ -1,0 +1,63 @@
+package draft
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+)
+
+// accessWords are the words in names of Secrets that do not name a cluster.
+var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|secret|access|remote|admin|flux)(-|$)`)
+
+// remoteClusters returns the clusters whose kubeconfigs the Kustomizations and HelmReleases below a root refer to, and the repositories do not contain.
+func (d *drafting) remoteClusters(root fluxRoot) []target {
+	x := d.expand(root, &lacks{})
+	var list []target
+	seen := map[lab.KubeconfigSecret]bool{}
+	for _, app := range slices.Concat(x.Roots, x.Applications) {
+		for _, k := range app.Kubeconfigs {
+			if k.Name == "" || seen[k.KubeconfigSecret] || x.Has(fluxset.Read{Kind: "Secret", Namespace: k.Namespace, Name: k.Name}) {
+				continue
+			}
+			seen[k.KubeconfigSecret] = true
+			name := remoteName(k.KubeconfigSecret)
+			if name == root.cluster {
+				name += "-spoke"
+			}
+			i := slices.IndexFunc(list, func(t target) bool { return t.name == name })
+			if i < 0 {
+				list, i = append(list, target{name: name}), len(list)
+			}
+			list[i].secrets = append(list[i].secrets, k)
+		}
+	}
+	return list
+}
+
+// remoteName names a cluster after the Secret with its kubeconfig, or after the namespace if that says nothing.
+func remoteName(k lab.KubeconfigSecret) string {
+	stem := k.Name
+	for before := ""; stem != before; {
+		before = stem
+		stem = strings.Trim(accessWords.ReplaceAllString(stem, "$1$3"), "-.")
+	}
+	if in, ok := lab.FluxClusterOf(k.Namespace); ok && k.Name == lab.FluxKubeconfig {
+		return in
+	}
+	if stem == "" && !builtin(k.Namespace) {
+		stem = strings.TrimPrefix(k.Namespace, "cluster-")
+	}
+	return cmp.Or(clusterName(stem), string(lab.RoleSpoke))
+}
+
+// scope returns the scope of a cluster's Flux.
+func (d *drafting) scope(cluster string) lab.FluxScope {
+	if len(d.remotes) == 0 {
+		return lab.FluxScope{Home: cluster}
+	}
+	return lab.FluxScopeOf(cluster, d.estate.Clusters)
+}
