@@ -104,9 +104,19 @@ func (s FluxScope) dedicated(namespace string) string {
 	return cluster
 }
 
+// elsewhere reports whether a cluster has KubeconfigSecrets in other namespaces.
+func (s FluxScope) elsewhere(cluster, namespace string) bool {
+	for secret, of := range s.Spokes {
+		if in, _, _ := strings.Cut(secret, "/"); of == cluster && in != namespace {
+			return true
+		}
+	}
+	return false
+}
+
 // Application returns the cluster that a Kustomization is for, and the name of its application there. secrets are the kubeconfigs of the Kustomization and of its
 // HelmReleases, if any. Outside the clusters' namespaces, a Kustomization belongs to the first of: the cluster of a kubeconfig, the only cluster with one in the
-// namespace, Home; its application name is prefixed with the namespace unless that is FluxNamespace or the cluster's only.
+// namespace, Home; its application name is prefixed with the namespace unless that is FluxNamespace, or has all kubeconfigs of the cluster and no others.
 func (s FluxScope) Application(namespace, name string, secrets ...string) (cluster, application string) {
 	dedicated := s.dedicated(namespace)
 	if cluster, ok := FluxClusterOf(namespace); ok && dedicated == "" {
@@ -116,7 +126,7 @@ func (s FluxScope) Application(namespace, name string, secrets ...string) (clust
 		cluster = cmp.Or(cluster, s.ClusterOf(namespace, secret))
 	}
 	cluster = cmp.Or(cluster, dedicated, s.Home)
-	if namespace != FluxNamespace && namespace != "" && (dedicated == "" || dedicated != cluster) {
+	if namespace != FluxNamespace && namespace != "" && (dedicated == "" || dedicated != cluster || s.elsewhere(cluster, namespace)) {
 		name = namespace + "-" + name
 	}
 	return cluster, name

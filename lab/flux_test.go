@@ -12,6 +12,7 @@ func TestFluxScope(t *testing.T) {
 		{Name: "live", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "production", Name: "cluster-kubeconfig"}, {Namespace: "flux-system", Name: "live"}, {Namespace: "team", Name: "live"}}},
 		{Name: "edge", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "flux-system", Name: "edge"}, {Namespace: "team", Name: "edge"}, {Namespace: "cluster-x", Name: "edge"}}},
 	})
+	one := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "live", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "production", Name: "cluster-kubeconfig"}}}})
 	alone := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "dev"}})
 	for _, c := range []struct {
 		scope           lab.FluxScope
@@ -27,11 +28,12 @@ func TestFluxScope(t *testing.T) {
 		{shared, "flux-system", "web", nil, "hub", "web"},
 		{shared, "flux-system", "web", []string{"unknown"}, "hub", "web"},
 		{shared, "flux-system", "web", []string{"unknown", "edge", "live"}, "edge", "web"},
-		{shared, "production", "web", nil, "live", "web"},
-		{shared, "production", "web", []string{"cluster-kubeconfig"}, "live", "web"},
+		{shared, "production", "web", nil, "live", "production-web"},
+		{shared, "production", "web", []string{"cluster-kubeconfig"}, "live", "production-web"},
+		{one, "production", "web", nil, "live", "web"},
 		{shared, "team", "web", nil, "hub", "team-web"},
 		{shared, "team", "web", []string{"live"}, "live", "team-web"},
-		{shared, "cluster-x", "web", nil, "edge", "web"},
+		{shared, "cluster-x", "web", nil, "edge", "cluster-x-web"},
 	} {
 		if cluster, as := c.scope.Application(c.namespace, c.name, c.secrets...); cluster != c.cluster || as != c.as {
 			t.Errorf("%s/%s with %q: %s of %q, want %s of %q", c.namespace, c.name, c.secrets, as, cluster, c.as, c.cluster)

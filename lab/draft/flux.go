@@ -148,7 +148,8 @@ func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 		out[name] = text
 	}
 	for _, r := range roots {
-		out[lab.FluxRootFile(r.cluster)] = d.sync(r, len(seeds) > 0)
+		c, _ := d.estate.Cluster(r.cluster)
+		out[lab.FluxRootFile(r.cluster)] = d.sync(r, c.Addons[seedsAddon])
 	}
 	if len(d.remotes) > 0 {
 		spec := plain("apiVersion", "kustomize.config.k8s.io/v1beta1")

@@ -366,14 +366,18 @@ func summary(list []string) string {
 // String formats a plan with one line per step, as in the golden files.
 func String(steps []lab.Step) string {
 	var b strings.Builder
+	wide := 16
 	for _, s := range steps {
-		fmt.Fprintf(&b, "%-8s %-16s %s", s.Action, s.ID, s.Reason)
+		wide = max(wide, len(s.ID))
+	}
+	for _, s := range steps {
+		fmt.Fprintf(&b, "%-8s %-*s %s", s.Action, wide, s.ID, s.Reason)
 		if len(s.Needs) > 0 {
 			fmt.Fprintf(&b, "   (after %s)", strings.Join(s.Needs, ", "))
 		}
 		b.WriteByte('\n')
 		if s.Loses != "" {
-			fmt.Fprintf(&b, "%-8s %-16s loses %s\n", "", "", s.Loses)
+			fmt.Fprintf(&b, "%-8s %-*s loses %s\n", "", wide, "", s.Loses)
 		}
 	}
 	return b.String()

@@ -126,7 +126,9 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 			if was == "" || strict.Text(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
 				continue
 			}
-			if best == nil || len(was) > len(strict.Text(best, "metadata", "name")) {
+			of := strict.Text(best, "metadata", "name")
+			inNamespace := func(n *yaml.Node) bool { return strict.Text(n, "metadata", "namespace") == res.GetNamespace() }
+			if best == nil || len(was) > len(of) || was == of && inNamespace(n) && !inNamespace(best) {
 				best, docs[0].File = n, name
 			}
 		}
