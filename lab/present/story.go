@@ -86,8 +86,8 @@ func failure(r scenario.StepResult) []ui.Entry {
 func Verdict(r *scenario.Result, page string) string {
 	line := fmt.Sprintf("%s in %s", r.Verdict, ui.Duration(r.Took))
 	switch {
-	case r.Verdict == scenario.Skipped:
-		line = "skipped: " + r.Reason
+	case r.Verdict == scenario.Skipped || r.Verdict == scenario.NotPlayed && r.Took == 0:
+		line = string(r.Verdict) + ": " + r.Reason
 	case r.Reason != "":
 		line += ": " + r.Reason
 	}

@@ -35,13 +35,22 @@ type Outcome struct {
 	Unwritten error
 }
 
-// Play plays scenarios until one is interrupted.
+// Play plays scenarios until one is interrupted. If one does not restore the lab, the others are not played.
 func Play(ctx context.Context, list []*scenario.Scenario, o Options) Outcome {
 	began := time.Now()
 	var out Outcome
+	spoilt := "" // by this scenario
 	for _, one := range list {
 		o.Player.Tell = o.Audience.Begin(ctx, one)
-		r := o.Player.Play(ctx, one)
+		var r *scenario.Result
+		if spoilt == "" {
+			r = o.Player.Play(ctx, one)
+		} else {
+			r = o.Player.Unplayed(one, spoilt+" did not restore the lab: lab up restores it")
+		}
+		if len(r.Left) > 0 {
+			spoilt = r.Scenario
+		}
 		page, err := report.WritePage(o.Pages, r)
 		o.Audience.End(r, page)
 		out.Results, out.Pages, out.Unwritten = append(out.Results, r), append(out.Pages, page), errors.Join(out.Unwritten, err)

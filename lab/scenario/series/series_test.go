@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/xml"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/scenariotest"
 	"homelab/lab/scenario/series"
@@ -25,6 +27,7 @@ var stories = map[string]string{
 	"first":  "steps: [{title: a minute, wait: {for: 1m}}]",
 	"unmet":  "steps: [{title: never, expect: {object: {" + podinfo + "}, has: {spec.replicas: 99}, within: 10s}}]",
 	"absent": "requires: {engine: [flux]}, steps: [{title: a minute, wait: {for: 1m}}]",
+	"stuck":  "steps: [{title: a branch, commit: {message: m, branch: mine, remove: [environments/dev/addons/podinfo/values.yaml]}}]",
 	"last":   "steps: [{title: a minute, wait: {for: 1m}}]",
 }
 
@@ -168,6 +171,25 @@ func TestPlay(t *testing.T) {
 	}
 	if p.Took < 2*time.Minute || p.Took != sum {
 		t.Errorf("%s, and its stories %s", p.Took, sum)
+	}
+}
+
+type branches = scenario.Branches
+
+// protected rejects the removal of branches.
+type protected struct{ branches }
+
+func (protected) RemoveBranch(context.Context, string) error { return errors.New("it is protected") }
+
+// A story that does not restore the lab ends the series.
+func TestPlayUnrestored(t *testing.T) {
+	p := play(t, []string{"stuck", "absent", "last"}, nil, func(o *series.Options) { o.Player.World.Branches = protected{o.Player.World.Branches} })
+	equal(t, "heard", p.heard, []string{
+		"begin stuck", "stuck 1 begins", "stuck 1 passed", "end stuck failed stuck.html", "begin absent", "end absent not played", "begin last", "end last not played",
+	})
+	equal(t, "junit", p.junit, []string{"stuck failed", "absent not played", "last not played"})
+	if r := p.Results[2]; r.Reason != "stuck did not restore the lab: lab up restores it" || scenario.Worst(p.Results) != lab.ExitUnmet {
+		t.Errorf("%+v, exit %d", r, scenario.Worst(p.Results))
 	}
 }
 
