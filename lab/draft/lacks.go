@@ -82,7 +82,7 @@ func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
 			if !slices.Contains(d.Without, left) {
 				d.Without = append(d.Without, left)
 			}
-			if fluxset.Encrypted(o.Node) {
+			if fluxset.Encrypted(o.Node) && !d.isKubeconfig(o.Document) {
 				l.encrypted(o.Document)
 			}
 		}

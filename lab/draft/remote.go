@@ -8,6 +8,8 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/fluxset"
+	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // accessWords are the words in names of Secrets that do not name a cluster.
@@ -36,6 +38,15 @@ func (d *drafting) remoteClusters(root fluxRoot) []target {
 		}
 	}
 	return list
+}
+
+// isKubeconfig reports whether lab provides the content of a Secret.
+func (d *drafting) isKubeconfig(o render.Document) bool {
+	return strict.Text(o.Node, "kind") == "Secret" && slices.ContainsFunc(d.remotes, func(t target) bool {
+		return slices.ContainsFunc(t.secrets, func(k fluxset.Kubeconfig) bool {
+			return k.Name == fluxset.Name(o.Node) && k.Namespace == strict.Text(o.Node, "metadata", "namespace")
+		})
+	})
 }
 
 // remoteName names a cluster after the Secret with its kubeconfig, or after the namespace if that says nothing.
