@@ -29,7 +29,7 @@ import (
 
 // packages are the defaults.
 var packages = []string{
-	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/estate", "lab/appset", "lab/fluxset", "lab/bridge", "lab/forge",
+	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/engine/flux", "lab/estate", "lab/appset", "lab/fluxset", "lab/bridge", "lab/forge",
 	"lab/promote", "lab/scenario", "lab/supply",
 }
 

@@ -19,13 +19,13 @@ var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|
 func (d *drafting) remoteClusters(root fluxRoot) []target {
 	x := d.expand(root, &lacks{})
 	var list []target
-	seen := map[lab.KubeconfigSecret]bool{}
+	seen := map[string]bool{}
 	for _, app := range slices.Concat(x.Roots, x.Applications) {
 		for _, k := range app.Kubeconfigs {
-			if k.Name == "" || seen[k.KubeconfigSecret] || x.Has(fluxset.Read{Kind: "Secret", Namespace: k.Namespace, Name: k.Name}) {
+			if k.Name == "" || seen[k.String()] || x.Has(fluxset.Read{Kind: "Secret", Namespace: k.Namespace, Name: k.Name}) {
 				continue
 			}
-			seen[k.KubeconfigSecret] = true
+			seen[k.String()] = true
 			name := remoteName(k.KubeconfigSecret)
 			if name == root.cluster {
 				name += "-spoke"

@@ -26,8 +26,8 @@ const (
 
 // World is the environment of Kustomizations.
 type World struct {
-	FS         fs.FS // the estate
-	Scope      lab.FluxScope
+	FS         fs.FS                                                          // the estate
+	Scope      lab.FluxScope                                                  // clusters of the Kustomizations
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
