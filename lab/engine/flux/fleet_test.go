@@ -78,8 +78,16 @@ func TestFleetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hubHas, prodHas := pair()
 		fleet, _, spoke := newFleet(t, hubHas, strings.ReplaceAll(prodHas, newCommit, oldCommit))
-		if st, err := fleet.Standing(t.Context()); err != nil || st.Settled || st.Revision != newCommit || !slices.Contains(st.Behind(bothApps, nil), "prod-podinfo") {
+		st, err := fleet.Standing(t.Context())
+		if err != nil || st.Settled || st.Revision != newCommit || !slices.Contains(st.Behind(bothApps, nil), "prod-podinfo") {
 			t.Errorf("%+v, %v", st, err)
+		}
+		only := bothApps
+		for cluster, want := range map[string]bool{"hub": false, "prod": true} {
+			only.Clusters = []string{cluster}
+			if behind := st.Behind(only, nil); (len(behind) > 0) != want {
+				t.Errorf("behind in %s: %q", cluster, behind)
+			}
 		}
 		var progress []string
 		done := make(chan error, 1)

@@ -72,6 +72,12 @@ func TestJudge(t *testing.T) {
 				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
 			},
 		},
+		"root is reconciled": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+			},
+			pending: []string{"flux-system Progressing: Running health checks for revision x"},
+		},
 		"layer below lags": {
 			objects: standing() + layer("prod", "flux-system", oldCommit),
 			pending: []string{"prod OutOfSync lags: is at aaaaaaa, wanted bbbbbbb"},
@@ -322,6 +328,22 @@ func TestCommit(t *testing.T) {
 	for revision, want := range map[string]string{"main@sha1:abc": "abc", "sha1:abc": "abc", "refs/heads/a@b@sha1:abc": "abc", "v1@sha256:abc": "", "": ""} {
 		if got := commit(revision); got != want {
 			t.Errorf("%q: %q", revision, got)
+		}
+	}
+}
+
+// A layer that waits for what it applied is not waited for: the applications are.
+func TestJudgeLayerWithHealthChecks(t *testing.T) {
+	f, hub, _ := newFake(t, standing())
+	hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+	for wait, want := range map[bool]int{true: 0, false: 1} {
+		hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"wait": wait}})
+		v, err := f.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.judge(engine.Want{Revision: newCommit}, nil, nil); len(got) != want {
+			t.Errorf("wait %t: %+v, want %d pending", wait, got, want)
 		}
 	}
 }

@@ -242,6 +242,11 @@ func TestAdmits(t *testing.T) {
 		t.Fatal(err)
 	}
 	admits("its variables are missing")
+	broken := errors.New("broken")
+	hub.Refuse("get configmaps", broken)
+	if why, err := f.Admits(t.Context(), "prod", &rest.Config{}); why != "" || !errors.Is(err, broken) {
+		t.Errorf("%q, %v", why, err)
+	}
 	if why, err := f.Admits(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}

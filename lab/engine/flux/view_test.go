@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"errors"
 	"testing"
 )
 
@@ -17,5 +18,20 @@ func TestLookOrphan(t *testing.T) {
 	}
 	if list := v.applications(); len(list) != 1 || list[0].Name != "dev-going" {
 		t.Errorf("%+v", list)
+	}
+}
+
+func TestLookErrors(t *testing.T) {
+	broken := errors.New("broken")
+	const generator = "\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: parts, namespace: flux-system}\nspec: {sources: [], artifacts: []}\n"
+	for _, kind := range []string{"secrets", "gitrepositories", "helmcharts", "artifactgenerators", "externalartifacts", "ocirepositories", "buckets", "kustomizations", "helmreleases"} {
+		f, hub, _ := newFake(t, standing(), generator)
+		if _, err := f.Applications(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hub.Refuse("list "+kind, broken)
+		if _, err := f.Applications(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }
