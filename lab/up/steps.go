@@ -186,8 +186,9 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
+	left := r.leftOut()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(r.leftOut())), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(left)), Changed: true,
 	}, p)
 	if err != nil {
 		return apply.Outcome{}, err
@@ -195,5 +196,6 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if len(changes) == 0 {
 		changes = []string{s.Reason}
 	}
+	apps = slices.DeleteFunc(apps, func(a lab.Application) bool { return left[a.Name] != "" })
 	return apply.Outcome{Detail: fmt.Sprintf("%d in sync", len(apps)), Changes: changes}, nil
 }
