@@ -50,7 +50,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 		Usage:     "play scenarios on the running lab, and restore it",
 		ArgsUsage: "SCENARIO...",
 		Description: "Plays the named scenarios in turn, or with --all every one of the estate. Their changes are undone at the end, also after a failure or an\n" +
-			"interrupt, and the lab is compared with its state before. Each leaves a page with its timeline.\n\n" +
+			"interrupt, and the lab is compared with its state before; if it differs, the others are not played. Each leaves a page with its timeline.\n\n" +
 			examples("lab scenario run drift", "lab scenario run --pause promotion", "lab scenario run --all --junit scenarios.xml", "lab scenario run --fresh drift"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
