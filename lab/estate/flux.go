@@ -2,6 +2,7 @@ package estate
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,10 +11,13 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/bridge"
 	"homelab/lab/fluxset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -270,7 +274,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			g.Needs = append(g.Needs, generatedOf(on).Name)
 		}
 	}
-	l.images(&g, app)
+	l.images(&g, app.Images())
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
@@ -298,6 +302,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				g.Others = appendNew(g.Others, r.URL)
 			default:
 				if _, err := fs.Stat(fsys, r.Folder); err == nil {
+					l.images(&g, fluxset.Images(chartObjects(fsys, r)))
 					break
 				}
 				if mounted != nil { // not ours to fix
@@ -314,12 +319,28 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// images records the images in an application's manifests: lab loads its own, others need their registry.
-func (l *loader) images(g *lab.Generated, app fluxset.Application) {
+// chartObjects returns the objects of a release's chart in Git, if it can be rendered.
+func chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
+	values, err := json.Marshal(r.Values)
+	if r.Values == nil || err != nil {
+		return nil
+	}
+	objects, err := render.Render(render.Source{
+		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
+		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
+	})
+	if err != nil {
+		return nil // Flux reports it
+	}
+	return objects
+}
+
+// images records the images of an application: lab loads its own, others need their registry.
+func (l *loader) images(g *lab.Generated, refs []string) {
 	if l.component == nil {
 		return
 	}
-	for _, ref := range app.Images() {
+	for _, ref := range refs {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
 		} else {

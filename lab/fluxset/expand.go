@@ -116,7 +116,8 @@ type Release struct {
 	Engine                bool   // installs an engine
 	At                    lab.Position
 	Suspended             bool
-	Remote                string // cluster of its objects if another than Flux's
+	Remote                string         // cluster of its objects if another than Flux's
+	Values                map[string]any // nil if some are unknown
 
 	why string // its chart is unavailable
 }
@@ -311,6 +312,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
+			app.Releases[len(app.Releases)-1].Values = x.values(o)
 			x.assign(app)
 			x.valuesFrom(app, o)
 			x.account(app, o)

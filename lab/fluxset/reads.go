@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/render"
@@ -122,6 +123,34 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 	}
 }
 
+// values returns the values of a release, or nil if some are unknown.
+func (x *expander) values(o render.Document) map[string]any {
+	spec, values := strict.Get(o.Node, "spec"), map[string]any{}
+	if strict.Get(spec, "chart", "spec", "valuesFiles") != nil {
+		return nil
+	}
+	for _, ref := range items(strict.Get(spec, "valuesFrom")) {
+		data := x.dataOf(Read{Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name")})
+		text, has := data[cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml")]
+		if !has && strict.Text(ref, "optional") == "true" {
+			continue
+		}
+		var layer map[string]any
+		if !has || strict.Text(ref, "targetPath") != "" || sigsyaml.Unmarshal([]byte(text), &layer) != nil {
+			return nil
+		}
+		render.Merge(values, layer)
+	}
+	if own := strict.Get(spec, "values"); own != nil {
+		var layer map[string]any
+		if own.Decode(&layer) != nil {
+			return nil
+		}
+		render.Merge(values, layer)
+	}
+	return values
+}
+
 // applied records the data of applied objects, and leaves out applications with objects that cannot work here.
 func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
@@ -215,9 +244,12 @@ func (x *expander) leaveOut() {
 }
 
 // Images returns the images in an application's manifests.
-func (a Application) Images() []string {
+func (a Application) Images() []string { return Images(a.Objects) }
+
+// Images returns the images in manifests.
+func Images(objects []render.Document) []string {
 	var list []string
-	for _, o := range a.Objects {
+	for _, o := range objects {
 		spec := strict.Get(o.Node, "spec")
 		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
 			pod := strict.Get(spec, keys...)
