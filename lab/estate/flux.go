@@ -335,20 +335,6 @@ func chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
 	return objects
 }
 
-// images records the images of an application: lab loads its own, others need their registry.
-func (l *loader) images(g *lab.Generated, refs []string) {
-	if l.component == nil {
-		return
-	}
-	for _, ref := range refs {
-		if name := l.component(ref); name != "" {
-			g.Images = appendNew(g.Images, name)
-		} else {
-			g.Others = appendNew(g.Others, ref)
-		}
-	}
-}
-
 func generatedOf(app fluxset.Application) lab.Generated {
 	return lab.Generated{At: app.At, Application: lab.Application{Name: lab.ApplicationName(app.Cluster, app.As), Addon: app.As, Cluster: app.Cluster}}
 }

@@ -25,9 +25,9 @@ type rendering struct {
 	root *lab.Position // position of the root's Application that syncs it, or nil
 }
 
-// rendering records how a folder is rendered and returns a key for it.
-func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
-	x := rendering{root: root, Source: render.Source{
+// sourceOf returns how a folder is rendered.
+func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
+	return render.Source{
 		FS: fsys, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {
@@ -41,7 +41,12 @@ func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Sourc
 			}
 			return nil
 		},
-	}}
+	}
+}
+
+// rendering records how a folder is rendered and returns a key for it.
+func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
+	x := rendering{root: root, Source: l.sourceOf(fsys, app, source)}
 	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // cannot fail: strings and decoded JSON
 	if _, known := l.renderings[string(key)]; !known {
 		l.renderings[string(key)] = x

@@ -238,7 +238,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g.Leads, g.LeftOut = l.leads(&app.Template), cmp.Or(l.leftOut(&app.Template, s.manual), l.forbidden(&app.Template, app.Cluster))
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
-		r, ours := l.addSource(&g, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
+		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if ours && source.Chart == "" && source.Path != "" {
 			l.path(app, r, source, sourceField(app, i, "path"))
 		}
@@ -247,7 +247,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 }
 
 // addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's.
-func (l *loader) addSource(g *lab.Generated, source appset.Source, version func() lab.Position) (r *lab.Repository, ours bool) {
+func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, version func() lab.Position) (r *lab.Repository, ours bool) {
 	charts := l.inputs().ChartRepoURL
 	if source.Chart != "" {
 		chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: version()}
@@ -261,6 +261,9 @@ func (l *loader) addSource(g *lab.Generated, source appset.Source, version func(
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
+	if ours {
+		l.sourceImages(g, app, l.tree(r, source.TargetRevision), source)
+	}
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
 		g.LeftOut = cmp.Or(g.LeftOut, why)
 	}
@@ -287,7 +290,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	why := cmp.Or(l.leftOut(app.Template, app.manual), l.forbidden(app.Template, cluster))
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}}
 	for _, source := range app.Spec.All() {
-		l.addSource(&g, source, func() lab.Position { return app.at })
+		l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
