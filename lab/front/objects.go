@@ -63,7 +63,7 @@ func (c Config) webhook() map[string]any {
 	return p
 }
 
-// deployment returns the Deployment's spec. inputs is a hash of the program's files: the program reads them only at startup, so a change must roll out new pods.
+// deployment returns the Deployment's spec. inputs is a hash of the program's files: they are read only at startup, so a change must roll out new pods.
 func (c Config) deployment(inputs string) map[string]any {
 	return map[string]any{
 		"replicas": int64(1), "revisionHistoryLimit": int64(1),

@@ -1,5 +1,5 @@
-// Package proxy serves a lab's mirrors to the engine's Git client under the addresses of their upstream repositories, and reports pushes to a mirror to the engine
-// under both addresses. It uses only the standard library, as it is compiled as a separate module where no registry has its image.
+// Package proxy serves a lab's mirrors to the engine's Git client under the addresses of their upstream repositories, and reports pushes to a mirror to the
+// engine under both addresses. It uses only the standard library, as it is compiled as a separate module where no registry has its image.
 package proxy
 
 import (

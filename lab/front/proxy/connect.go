@@ -27,7 +27,7 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connect opens a tunnel to a host with mounted repositories, which the proxy then serves, or to a cluster.
+// connect opens a tunnel: to a cluster, or to a host with mounted repositories, whose requests the proxy answers itself.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	if address := s.clusters[strings.ToLower(r.Host)]; address != "" {
 		s.passThrough(w, r, address)

@@ -85,7 +85,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 	return srv, err
 }
 
-// Listeners are a server's listeners.
+// Listeners are the listeners of a server's ports.
 type Listeners struct{ Git, SSH, Webhooks net.Listener }
 
 // Listen listens on the configured addresses.

@@ -27,7 +27,7 @@ const (
 // socksTimeout limits the SOCKS handshake.
 const socksTimeout = 10 * time.Second
 
-// sshServer is a SOCKS proxy that serves SSH in place of every host with mounted repositories. The SSH protocol itself does not include the server's host name.
+// sshServer is a SOCKS proxy that serves SSH in place of every host with mounted repositories. The SSH protocol does not include the server's host name.
 type sshServer struct {
 	*Server
 

@@ -1,5 +1,5 @@
 // Package sshd implements as much of an SSH server as Git clients need. It accepts any client and runs one command per connection. It uses only the standard
-// library, as the program is compiled where lab's own source is the only module.
+// library, as the program is compiled where no modules but lab's source are available.
 package sshd
 
 import (
