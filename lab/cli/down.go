@@ -50,7 +50,7 @@ func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.Dow
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
 	began := time.Now()
 	o.Existed = ws.Dir.Exists()
-	if err := ws.SetAside(p.ui.Say); err != nil {
+	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
 	est, _ := ws.Load() // may be the only record of attached clusters
@@ -58,10 +58,10 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 	if err != nil {
 		return err
 	}
-	r, err := l.core.Remove(ctx, o, p.ui.Say)
+	r, err := l.core.Remove(ctx, o, p.ui.Println)
 	res, notes := present.Down(ws, r)
 	for _, line := range notes {
-		p.ui.Say(line)
+		p.ui.Println(line)
 	}
 	if err != nil {
 		return err

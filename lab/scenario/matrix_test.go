@@ -151,7 +151,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 	f := &faulty{Lab: scenariotest.New(t, files), story: s, interrupt: cancel, giveUp: make(chan struct{})}
 	before := f.registrations(t)
 	var back []string
-	player := scenario.Player{World: f.World, GiveUp: f.giveUp, Tell: func(r scenario.StepResult) {
+	player := scenario.Player{World: f.World, GiveUp: f.giveUp, OnStep: func(r scenario.StepResult) {
 		if r.Verdict != "" {
 			return
 		}
