@@ -17,7 +17,7 @@ func (p *program) downCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "down",
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
-		Description: "Other labs, and whatever you or kind created, stay. Images and charts stay for the next lab up, in the cache and in\n" +
+		Description: "Other labs, and resources of yours or of kind, are kept. Images and charts stay for the next lab up, in the cache and in\n" +
 			"volumes lab-seed-*, and snapshots for lab up --from.\n\n" +
 			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{

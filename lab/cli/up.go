@@ -33,7 +33,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "strict", Usage: "fail if something the estate needs is unavailable here, instead of leaving it out"},
 			&cli.BoolFlag{Name: "prune", Usage: "delete clusters that left the estate; what runs in them is lost"},
 			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; the objects that it applied stay"},
-			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate, whatever the working folder holds"},
+			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate instead of the working folder"},
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},

@@ -68,7 +68,7 @@ func Reports(err error, text string) bool {
 // taken matches the error of an occupied port, in several engine versions' words.
 var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host port(?: for)?) (\d+\.\d+\.\d+\.\d+:\d+).*(?:port is already allocated|address already in use)`)
 
-// PortTaken returns an error if docker's output says that a published port is occupied, else nil.
+// PortTaken returns an error if docker's output reports an occupied port, else nil.
 func PortTaken(text string) error {
 	m := taken.FindStringSubmatch(text)
 	if m == nil {

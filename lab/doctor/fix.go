@@ -12,8 +12,8 @@ import (
 	"homelab/lab"
 )
 
-// Fix applies the safe fixes of a report and announces each with progress. It stops at the first error and does not repeat
-// what is already fixed. Run it again to see the result.
+// Fix applies the safe fixes of a report and announces each to progress. It stops at the first error and skips fixes
+// already applied. A new report shows the result.
 func (d *Doctor) Fix(ctx context.Context, r Report, progress func(string)) error {
 	if !r.Fixable() {
 		return nil
@@ -21,7 +21,7 @@ func (d *Doctor) Fix(ctx context.Context, r Report, progress func(string)) error
 	if d.o.Host.OS != "linux" || !*d.o.Host.Root {
 		return &lab.Error{
 			Exit: lab.ExitFailed, Code: "needs_root",
-			Message: "only root on Linux can change the host", Cure: "run it with sudo, or follow the cures of lab doctor by hand",
+			Message: "only root on Linux can change the host", Cure: "run it with sudo, or apply the cures of lab doctor manually",
 		}
 	}
 	if c := r.Check(CheckDocker); c.Status == StatusFail && c.Fixable {

@@ -115,7 +115,7 @@ func faults() []fault {
 	)
 }
 
-// Whatever fails at whichever step, the story ends. It passes only if everything was seen, and the lab is restored or the differences are listed.
+// A story ends regardless of the fault and its step. It passes only if everything was seen, and the lab is restored or the differences are listed.
 func TestFaults(t *testing.T) {
 	names, err := scenario.List(root())
 	if err != nil || len(names) < 6 {

@@ -396,7 +396,7 @@ func (p *playing) measure(since string, at time.Time) {
 	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
 }
 
-// explain adds what was waited for if the story timed out before the expectation did.
+// explain adds the expected and last seen state if the story timed out before the expectation did.
 func (p *playing) explain(err error, out Outcome) error {
 	if errors.Is(err, errTimeUp) {
 		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)

@@ -119,7 +119,7 @@ func TestShortLivedStateBeforeSilence(t *testing.T) {
 	})
 }
 
-// The age of the last state counts from its change, whatever else changes in the object.
+// The age of the last state counts from its change, regardless of other changes of the object.
 func TestUnchanged(t *testing.T) {
 	stage(t, `
   steps:

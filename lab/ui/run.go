@@ -177,7 +177,7 @@ func (r *run) printAbove(line string) {
 	r.ui.write(r.ui.opts.Err, line+"\n")
 }
 
-// visible reports whether a row is shown: changes, failures, and on the screen what is currently waited for.
+// visible reports whether a row is shown: changes, failures, and on the screen the steps currently waited for.
 func (w *row) visible(final bool) bool {
 	switch {
 	case w.step.Action != lab.ActionNone, w.state == lab.StepFailed:
@@ -348,7 +348,7 @@ func (r *run) remind() {
 	}
 }
 
-// printStopped prints what was running when the run was interrupted, in plain mode.
+// printStopped prints the steps running when the run was interrupted, in plain mode.
 func (r *run) printStopped() {
 	now := r.ui.opts.Clock()
 	p := paint(r.ui.opts.Color)

@@ -119,7 +119,7 @@ func losses(steps []lab.Step) []string {
 	return list
 }
 
-// Losses returns one line for each item lost with the forge's volume, or nil if it has what it had.
+// Losses returns one line for each item lost with the forge's volume, or nil if the volume is intact.
 func (s *Seen) Losses() []string {
 	if !s.Forge.Lost {
 		return nil

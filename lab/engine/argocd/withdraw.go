@@ -91,7 +91,7 @@ func namespacesOf(v view, apps []string) []string {
 	return slices.Compact(list)
 }
 
-// deleteGenerators deletes whatever generates Applications, and returns those deployed to the withdrawn clusters.
+// deleteGenerators deletes the generators of Applications, and returns those deployed to the withdrawn clusters.
 func (a *ArgoCD) deleteGenerators(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
 	within, cancel := context.WithTimeoutCause(ctx, withdrawWithin, fmt.Errorf("ApplicationSets are not gone within %s", withdrawWithin))
 	defer cancel()

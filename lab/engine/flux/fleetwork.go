@@ -26,7 +26,7 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	if err != nil {
 		return nil, err
 	}
-	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // its note lists what is removed with the lab
+	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // its note lists the objects removed with the lab
 	if err := own.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
 	}
