@@ -86,7 +86,7 @@ func area(importPath string) string {
 	if !ok {
 		return "main"
 	}
-	if strings.HasPrefix(rest, "/scenario/live") { // connects the scenario player to real adapters: an area of its own
+	if strings.HasPrefix(rest, "/scenario/live") { // connects the scenario player to real adapters, hence a separate area
 		return "live"
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")

@@ -94,7 +94,7 @@ type live struct {
 	detail string
 }
 
-// grace is the time between an interrupt and the report of unfinished steps: most end at once.
+// grace is the time between an interrupt and the report of unfinished steps: most end immediately.
 const grace = 500 * time.Millisecond
 
 // interrupted reports unfinished steps after an interrupt.

@@ -8,7 +8,7 @@ import (
 )
 
 // Template is an Application or its template. The types have the fields of Argo CD's API in order, with its rules for
-// empty values, which affect what is stored; TestTypesMatchCRD compares them with the CRD.
+// empty values, which affect the stored object; TestTypesMatchCRD compares them with the CRD.
 type Template struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`

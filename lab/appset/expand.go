@@ -124,7 +124,7 @@ func failed(at *yaml.Node, format string, args ...any) error {
 }
 
 // Expand generates the set's Applications. The error is an *Error for a fault of the set, an *UnknownError if only a
-// running controller can tell, or else from w.Repository.
+// running controller has the answer, or else from w.Repository.
 func (s *Set) Expand(w World) (*Expansion, error) {
 	if n, what := s.nondeterministic(); n != nil {
 		return nil, &UnknownError{Position: s.at(n), What: what}

@@ -37,7 +37,7 @@ type SetSpec struct {
 	TemplatePatch     *string     `json:"templatePatch,omitempty"`
 }
 
-// SetPolicy is the policy for the Applications. It does not affect what is generated.
+// SetPolicy is the policy for the Applications. It does not affect generation.
 type SetPolicy struct {
 	PreserveResourcesOnDeletion bool    `json:"preserveResourcesOnDeletion,omitempty"`
 	ApplicationsSync            *string `json:"applicationsSync,omitempty"`

@@ -91,11 +91,11 @@ func (p *program) bundleBuild(ctx context.Context, s *supply.Supply, names []str
 	}
 	for _, i := range items {
 		began := time.Now()
-		if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Bring(ctx, i, tell) }); err != nil {
+		if err := p.ui.Narrate(func(progress lab.Progress) error { return s.Bring(ctx, i, progress) }); err != nil {
 			return err
 		}
 		if !i.Present {
-			p.ui.Say(fmt.Sprintf("%s %s is available   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
+			p.ui.Println(fmt.Sprintf("%s %s is available   %s", i.Kind, i.Title(), ui.Duration(time.Since(began))))
 		}
 	}
 	return p.bundleList(ctx, s, nil)
@@ -110,14 +110,14 @@ func (p *program) bundleList(ctx context.Context, s *supply.Supply, _ []string) 
 }
 
 func (p *program) bundleSave(ctx context.Context, s *supply.Supply, file []string) error {
-	if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Save(ctx, file[0], tell) }); err != nil {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return s.Save(ctx, file[0], progress) }); err != nil {
 		return err
 	}
 	return p.bundleList(ctx, s, nil)
 }
 
 func (p *program) bundlePush(ctx context.Context, s *supply.Supply, mirror []string) error {
-	if err := p.ui.Narrate(func(tell lab.Progress) error { return s.Push(ctx, mirror[0], tell) }); err != nil {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return s.Push(ctx, mirror[0], progress) }); err != nil {
 		return err
 	}
 	return p.bundleList(ctx, s, nil)
@@ -130,8 +130,8 @@ func (p *program) bundleLoad(ctx context.Context, file string) error {
 		return err
 	}
 	var s *supply.Supply
-	err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-		s, err = supply.Load(ctx, supply.Options{CacheDir: root}, file, tell)
+	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+		s, err = supply.Load(ctx, supply.Options{CacheDir: root}, file, progress)
 		return err
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	}
 	o := doctorOptions(err == nil && s.Builds(), ws, est)
 	o.Images = err // reported like other findings
-	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Say)
+	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Println)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (p *program) downCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "down",
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
-		Description: "Other labs, and whatever you or kind created, stay. Images and charts stay for the next lab up, in the cache and in\n" +
+		Description: "Other labs, and resources of yours or of kind, are kept. Images and charts stay for the next lab up, in the cache and in\n" +
 			"volumes lab-seed-*, and snapshots for lab up --from.\n\n" +
 			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{
@@ -50,7 +50,7 @@ func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.Dow
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
 	began := time.Now()
 	o.Existed = ws.Dir.Exists()
-	if err := ws.SetAside(p.ui.Say); err != nil {
+	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
 	est, _ := ws.Load() // may be the only record of attached clusters
@@ -58,10 +58,10 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 	if err != nil {
 		return err
 	}
-	r, err := l.core.Remove(ctx, o, p.ui.Say)
+	r, err := l.core.Remove(ctx, o, p.ui.Println)
 	res, notes := present.Down(ws, r)
 	for _, line := range notes {
-		p.ui.Say(line)
+		p.ui.Println(line)
 	}
 	if err != nil {
 		return err

@@ -41,8 +41,8 @@ func (p *program) initCommand() *cli.Command {
 			}
 			res := ui.InitResult{Estate: dir}
 			if from := c.StringSlice("from"); len(from) > 0 {
-				err = p.ui.Narrate(func(tell lab.Progress) error {
-					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, tell)
+				err = p.ui.Narrate(func(progress lab.Progress) error {
+					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, progress)
 					res.Draft = present.Draft(d)
 					return err
 				})

@@ -50,7 +50,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 			return err
 		}
 		l.core.Supply = s
-		return p.ui.Narrate(func(tell lab.Progress) error { return l.core.LoadImages(ctx, cluster, images, tell) })
+		return p.ui.Narrate(func(progress lab.Progress) error { return l.core.LoadImages(ctx, cluster, images, progress) })
 	}
 	again, done := interrupt.Second(ctx)
 	defer done()
@@ -70,7 +70,7 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 	out := series.Play(ctx, list, o)
 	exit := scenario.Worst(out.Results)
 	if out.Unwritten != nil {
-		p.ui.Say("error: " + strings.ReplaceAll(out.Unwritten.Error(), "\n", "; "))
+		p.ui.Println("error: " + strings.ReplaceAll(out.Unwritten.Error(), "\n", "; "))
 		exit = cmp.Or(exit, lab.ExitFailed)
 	}
 	if p.ui.WantsJSON() {
@@ -134,14 +134,14 @@ const downWithin = 10 * time.Minute
 // discard removes the lab of a scenario that ended with err, which stays the result.
 func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *program, err error) error {
 	if ctx.Err() != nil {
-		p.ui.Say("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + ws.Name)
+		p.ui.Println("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + ws.Name)
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
 	down := quiet.down(limited, ws, up.DownOptions{})
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
-		p.ui.Say("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)
+		p.ui.Println("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)
 		return err
 	}
 	return errors.Join(err, down)

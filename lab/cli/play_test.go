@@ -107,7 +107,7 @@ func TestPlayResults(t *testing.T) {
 		verdict scenario.Verdict
 		page    bool
 		junit   bool
-		says    string
+		message string
 	}{
 		"passed": {exit: lab.ExitDone, verdict: scenario.Passed, page: true, junit: true},
 		"interrupted at first step": {
@@ -124,7 +124,7 @@ func TestPlayResults(t *testing.T) {
 					interrupt()
 				}
 			},
-			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, page: true, junit: true, says: "git main",
+			exit: lab.ExitInterrupted, verdict: scenario.Interrupted, page: true, junit: true, message: "git main",
 		},
 		"expectation unmet": {
 			begin: func(step int, l *scenariotest.Lab, _ func()) {
@@ -132,7 +132,7 @@ func TestPlayResults(t *testing.T) {
 					l.Engine.Shut()
 				}
 			},
-			exit: lab.ExitUnmet, verdict: scenario.Failed, page: true, junit: true, says: "nothing seen from the engine",
+			exit: lab.ExitUnmet, verdict: scenario.Failed, page: true, junit: true, message: "nothing seen from the engine",
 		},
 		"cluster unreachable": {
 			begin: func(step int, l *scenariotest.Lab, _ func()) {
@@ -144,11 +144,11 @@ func TestPlayResults(t *testing.T) {
 		},
 		"page not writable": {
 			change: func(_ string, how *series.Options) { how.Pages = "/dev/null/pages" },
-			exit:   lab.ExitFailed, verdict: scenario.Passed, junit: true, says: "error: timeline:",
+			exit:   lab.ExitFailed, verdict: scenario.Passed, junit: true, message: "error: timeline:",
 		},
 		"nothing writable": {
 			change: func(_ string, how *series.Options) { how.Pages, how.JUnit = "/dev/null/pages", "/dev/null/junit" },
-			exit:   lab.ExitFailed, verdict: scenario.Passed, says: "junit:",
+			exit:   lab.ExitFailed, verdict: scenario.Passed, message: "junit:",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestPlayResults(t *testing.T) {
 			if r.page != c.page || (r.junitVerdict == string(c.verdict)) != c.junit {
 				t.Errorf("page: %t, junit: %q", r.page, r.junitVerdict)
 			}
-			if !strings.Contains(r.stderr, c.says) {
-				t.Errorf("no %q in:\n%s", c.says, r.stderr)
+			if !strings.Contains(r.stderr, c.message) {
+				t.Errorf("no %q in:\n%s", c.message, r.stderr)
 			}
 		})
 	}

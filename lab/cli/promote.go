@@ -20,7 +20,7 @@ func (p *program) promoteCommand() *cli.Command {
 		Usage:     "promote an addon's version to a later environment",
 		ArgsUsage: "ADDON",
 		Description: "Changes the later environment's pin in the estate's files, for Argo CD and for Flux if it has both, and nothing else: comments and layout stay.\n" +
-			"Prints the change as a diff. With --push it is committed to the forge at once, otherwise by the next lab up.\n\n" +
+			"Prints the change as a diff. With --push it is committed to the forge immediately, otherwise by the next lab up.\n\n" +
 			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,

@@ -79,11 +79,11 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 			return err
 		}
 		var saved up.Saved
-		err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-			if saved, err = l.core.SaveSnapshot(ctx, name, replace, tell); err != nil {
+		err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+			if saved, err = l.core.SaveSnapshot(ctx, name, replace, progress); err != nil {
 				return err
 			}
-			return saved.Recovered(ctx, tell)
+			return saved.Recovered(ctx, progress)
 		})
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 // restoreAndWait restores a snapshot and waits until the lab has converged to the estate in the forge.
 func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, with parts, o restoreOptions) error {
 	began := time.Now()
-	if err := ws.SetAside(p.ui.Say); err != nil {
+	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
 	l, err := assembleWithEngine(ctx, ws)
@@ -185,8 +185,8 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 
 // restore replaces the lab with a snapshot, and reloads the lab's record.
 func (p *program) restore(ctx context.Context, l *instance, name string) (o snapshot.Snapshot, err error) {
-	err = p.ui.Narrate(func(tell lab.Progress) (err error) {
-		o, err = l.core.Restore(ctx, name, tell)
+	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+		o, err = l.core.Restore(ctx, name, progress)
 		return err
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *program) resume(ctx context.Context, l *instance, from string) (*instan
 		return l, err
 	}
 	if resumed {
-		p.ui.Say("resuming the interrupted restore of snapshot " + name)
+		p.ui.Println("resuming the interrupted restore of snapshot " + name)
 	}
 	if _, err := p.restore(ctx, l, name); err != nil {
 		return nil, err
@@ -220,6 +220,6 @@ func (p *program) reportDifferences(ctx context.Context, l *instance) error {
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	p.ui.Say("the estate's folder differs from the snapshot: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
+	p.ui.Println("the estate's folder differs from the snapshot: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
 	return nil
 }

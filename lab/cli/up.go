@@ -33,7 +33,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "strict", Usage: "fail if something the estate needs is unavailable here, instead of leaving it out"},
 			&cli.BoolFlag{Name: "prune", Usage: "delete clusters that left the estate; what runs in them is lost"},
 			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; the objects that it applied stay"},
-			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate, whatever the working folder holds"},
+			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate instead of the working folder"},
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
@@ -110,7 +110,7 @@ func (o *upOptions) check(est *lab.Estate) error {
 // bringUp prepares the machine, restores the requested snapshot, and reconciles the lab.
 func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
 	began := time.Now()
-	if err := ws.SetAside(p.ui.Say); err != nil {
+	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
 	l, err := p.prepare(ctx, ws, with, &o)
@@ -131,7 +131,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 
 // prepare runs the machine checks, which have no side effects, and assembles the lab for the machine.
 func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with parts, o *upOptions) (*instance, error) {
-	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate)).Examine(ctx, o.fix, p.ui.Say)
+	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate)).Examine(ctx, o.fix, p.ui.Println)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with par
 		return nil, err
 	}
 	for _, note := range with.estate.Notes {
-		p.ui.Say("note: " + note.String())
+		p.ui.Println("note: " + note.String())
 	}
 	with.traits, o.run.Preflight = report.Traits, report.Summary()
 	return assemble(ws, with)
@@ -156,7 +156,7 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		return err
 	}
 	if name := ws.Dir.Restoring(); name != "" {
-		p.ui.Say("lab up first resumes the interrupted restore of snapshot " + name)
+		p.ui.Println("lab up first resumes the interrupted restore of snapshot " + name)
 	}
 	seen, err := l.core.Observe(ctx, o.run)
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		return err
 	}
 	for _, line := range seen.Losses() {
-		p.ui.Say(line)
+		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
 	return p.ui.Plan(ws.Name, steps, plan.String(steps))

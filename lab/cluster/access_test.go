@@ -268,7 +268,7 @@ func TestExistingNoReadyNode(t *testing.T) {
 		o.fail = apierrors.NewUnauthorized("expired")
 		began := time.Now()
 		if err := e.Create(t.Context(), edgeSpec(), nil); !apierrors.IsUnauthorized(err) || time.Since(began) > 0 {
-			t.Errorf("Create after %s: %v, want Unauthorized at once", time.Since(began), err)
+			t.Errorf("Create after %s: %v, want immediate Unauthorized", time.Since(began), err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ import (
 
 // On lab's own node image a cluster with a single control plane is set up by lab: kind creates the nodes and writes their configuration, and lab takes the
 // steps that follow. kind would run kubectl in the node four times in sequence, for which the API server computes its OpenAPI schemas; without it a cluster
-// takes 3 s less of 16 s of processor time, and as much less on the clock of two busy cores. A cancelled kubeadm also ends at once. Everything else, such as
+// takes 3 s less of 16 s of processor time, and as much less on the clock of two busy cores. A cancelled kubeadm also ends immediately. Everything else, such as
 // upstream's node image with its network daemon or several control planes behind a load balancer, is left to kind.
 
 // assembles reports whether lab sets up the cluster itself.
@@ -168,7 +168,7 @@ func (k *Kind) createAll(ctx context.Context, name string, manifest io.Reader) e
 		if len(o.Object) == 0 {
 			continue
 		}
-		// The manifest comes from the node image: it has no kinds with irregular plurals, and few cluster-wide ones, whatever their namespace field says.
+		// The manifest comes from the node image: it has no kinds with irregular plurals, and few cluster-wide ones, regardless of their namespace field.
 		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 		namespace := o.GetNamespace()
 		if slices.Contains(clusterWide, o.GetKind()) {

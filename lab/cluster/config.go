@@ -173,7 +173,7 @@ encryptionAlgorithm: ECDSA-P256
 kind: InitConfiguration
 skipPhases: [preflight, kubelet-finalize]
 `
-	// kubeadm's default of one minute for the API server is short if four of them start at once on two cores.
+	// kubeadm's default of one minute for the API server is short if four of them start simultaneously on two cores.
 	timeoutsV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 timeouts: {kubernetesAPICall: 4m0s}

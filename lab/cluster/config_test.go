@@ -194,7 +194,7 @@ func TestConfigPorts(t *testing.T) {
 	}
 }
 
-// kind requires apiVersion and kind, and has a phase list of its own without kube-proxy.
+// kind requires apiVersion and kind, and has its own phase list, without kube-proxy.
 func TestConfigKindDocument(t *testing.T) {
 	for doc, phases := range map[string]bool{"": true, "networking: {kubeProxyMode: none}": false} {
 		cfg, err := config("demo", Host{}, specOf(doc))

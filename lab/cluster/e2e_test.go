@@ -78,7 +78,7 @@ func archive(t *testing.T, d *docker.Docker, ref string) lab.Image {
 	return lab.Image{Name: "empty", Ref: ref, Digest: id, Archive: file}
 }
 
-func say(t *testing.T) lab.Progress {
+func logProgress(t *testing.T) lab.Progress {
 	began := time.Now()
 	return func(s string) { t.Logf("%5.1f s  %s", time.Since(began).Seconds(), s) }
 }
@@ -179,7 +179,7 @@ func TestTimes(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	if err := k.Create(t.Context(), spec, say(t)); err != nil {
+	if err := k.Create(t.Context(), spec, logProgress(t)); err != nil {
 		var e *lab.Error
 		if errors.As(err, &e) {
 			t.Log(strings.Join(e.Details, "\n"))
@@ -223,7 +223,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 			}
 		},
 	}
-	progress := say(t)
+	progress := logProgress(t)
 	if err := k.Create(ctx, spec, func(line string) {
 		progress(line)
 		if strings.Contains(line, "waiting for its images") {
@@ -279,7 +279,7 @@ func TestPodsOnTwoNodes(t *testing.T) {
 	if _, err := d.Output(ctx, nil, "start", nodes[1]); err != nil { // the worker first, so that it gets the former address of the control plane
 		t.Fatal(err)
 	}
-	if err := k.Start(ctx, name, say(t)); err != nil {
+	if err := k.Start(ctx, name, logProgress(t)); err != nil {
 		t.Fatal(err)
 	}
 	reach()

@@ -252,7 +252,7 @@ func (e *Existing) attach(ctx context.Context, name string, p lab.Progress) erro
 	return e.saveKubeconfig(name)
 }
 
-// waitAnswering waits until a cluster answers with a ready node, and returns permanent errors at once.
+// waitAnswering waits until a cluster answers with a ready node, and returns permanent errors immediately.
 func (e *Existing) waitAnswering(ctx context.Context, name string, p lab.Progress) error {
 	if _, err := e.access(name); err != nil {
 		return err // waiting does not help

@@ -26,7 +26,7 @@ type imageSet struct {
 	seeded  chan struct{} // closed once seed is set
 }
 
-// loadWhenSteady loads the images of a cluster under creation. It requests them at once, as they may need to be built, and streams those that no seed brought
+// loadWhenSteady loads the images of a cluster under creation. It requests them immediately, as they may need to be built, and streams those that no seed brought
 // into the nodes as soon as containerd is steady, in parallel with kubeadm.
 func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, in *imageSet, steady <-chan struct{}, p lab.Progress) (err error) {
 	if spec.Images != nil {
@@ -128,7 +128,7 @@ func (k *Kind) loadArchive(ctx context.Context, cluster, node, archive string) e
 	}
 	defer f.Close()
 	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node, "sh", "-c", importScript)
-	if !docker.Said(err, "flag provided but not defined") {
+	if !docker.Reports(err, "flag provided but not defined") {
 		return err
 	}
 	// containerd before 1.7: import as kind does.

@@ -160,7 +160,7 @@ const (
 
 // alreadyRemoved reports whether the error means that the container is already removed or being removed.
 func alreadyRemoved(err error) bool {
-	return docker.Said(err, "No such container") || docker.Said(err, "is already in progress")
+	return docker.Reports(err, "No such container") || docker.Reports(err, "is already in progress")
 }
 
 func (k *Kind) client(name string) (kubernetes.Interface, error) {

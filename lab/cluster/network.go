@@ -163,9 +163,9 @@ func ulaSubnet(name string, attempt int32) string {
 }
 
 func overlaps(err error) bool {
-	return docker.Said(err, "Pool overlaps with other one") || docker.Said(err, "networks have overlapping")
+	return docker.Reports(err, "Pool overlaps with other one") || docker.Reports(err, "networks have overlapping")
 }
 
 // noIPv6 reports whether Docker could not set up IPv6: disabled, missing in the kernel, or without ip6tables
 // (https://github.com/kubernetes-sigs/kind/issues/1544).
-func noIPv6(err error) bool { return docker.Said(err, "ip6tables") || docker.Said(err, "IPv6") }
+func noIPv6(err error) bool { return docker.Reports(err, "ip6tables") || docker.Reports(err, "IPv6") }

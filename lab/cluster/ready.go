@@ -110,7 +110,7 @@ type snapshot struct {
 	pods        []*corev1.Pod
 }
 
-// missing describes what is not ready yet.
+// missing describes the unready objects.
 func (s snapshot) missing(since map[string]time.Time) []string {
 	var missing []string
 	if len(s.nodes) < len(since) {

@@ -39,23 +39,23 @@ func callsIn(t *testing.T, file string) []string {
 // remove removes the given containers with their volumes. A container that is gone or being removed is neither an error nor retried.
 func TestRemove(t *testing.T) {
 	nodes := []docker.Container{{ID: "1"}, {ID: "2"}}
-	for said, ends := range map[string]bool{
+	for message, ends := range map[string]bool{
 		"":                                    true,
 		"Error: No such container: 1":         true,
 		"removal of 1 is already in progress": true,
 		"Could not kill: tried to kill container, but did not receive an exit event": false,
 	} {
 		exit := "exit 0"
-		if said != "" {
-			exit = "echo '" + said + "' >&2; exit 1"
+		if message != "" {
+			exit = "echo '" + message + "' >&2; exit 1"
 		}
 		calls := engineOf(t, exit)
 		err := (&Kind{docker: docker.New(), lab: "demo"}).remove(t.Context(), nodes)
 		if (err == nil) != ends {
-			t.Errorf("%q: %v", said, err)
+			t.Errorf("%q: %v", message, err)
 		}
 		if got := callsIn(t, calls); !slices.Equal(got, []string{"rm --force --volumes 1 2"}) {
-			t.Errorf("%q: %q", said, got)
+			t.Errorf("%q: %q", message, got)
 		}
 	}
 }

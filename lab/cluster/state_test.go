@@ -205,14 +205,14 @@ func TestWaitReady(t *testing.T) {
 	client := fake.NewClientset(node("a", corev1.ConditionFalse), deployment("coredns", 1), pod(system, "coredns", time.Time{}, corev1.ConditionTrue))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	said := make(chan string, 10)
+	progress := make(chan string, 10)
 	go func() {
-		<-said // the first check was negative
+		<-progress // the first check was negative
 		if _, err := client.CoreV1().Nodes().Update(ctx, node("a", corev1.ConditionTrue), metav1.UpdateOptions{}); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, func(s string) { said <- s }); err != nil {
+	if err := waitReady(ctx, client, map[string]time.Time{"a": {}}, func(s string) { progress <- s }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -202,12 +202,12 @@ func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 		return fmt.Errorf("docker system dial-stdio: %w", err)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		var said struct{ Message string }
-		_ = json.Unmarshal(answer, &said) // not every error is JSON
-		if said.Message == "" {
-			said.Message = resp.Status
+		var failure struct{ Message string }
+		_ = json.Unmarshal(answer, &failure) // not every error is JSON
+		if failure.Message == "" {
+			failure.Message = resp.Status
 		}
-		return &Error{Args: []string{strings.TrimPrefix(strings.Split(path, "?")[0], "/")}, Stderr: said.Message, Err: errors.New(resp.Status)}
+		return &Error{Args: []string{strings.TrimPrefix(strings.Split(path, "?")[0], "/")}, Stderr: failure.Message, Err: errors.New(resp.Status)}
 	}
 	return json.Unmarshal(answer, into)
 }

@@ -59,8 +59,8 @@ func NotFound(err error) bool {
 	return strings.Contains(s, "no such") || strings.Contains(s, "not found")
 }
 
-// Said reports whether err is a docker error that contains text.
-func Said(err error, text string) bool {
+// Reports reports whether err is a docker error that contains text.
+func Reports(err error, text string) bool {
 	var de *Error
 	return errors.As(err, &de) && strings.Contains(de.Stderr, text)
 }
@@ -68,7 +68,7 @@ func Said(err error, text string) bool {
 // taken matches the error of an occupied port, in several engine versions' words.
 var taken = regexp.MustCompile(`(?:Bind for|listen tcp4?|listen udp4?|bind host port(?: for)?) (\d+\.\d+\.\d+\.\d+:\d+).*(?:port is already allocated|address already in use)`)
 
-// PortTaken returns an error if docker's output says that a published port is occupied, else nil.
+// PortTaken returns an error if docker's output reports an occupied port, else nil.
 func PortTaken(text string) error {
 	m := taken.FindStringSubmatch(text)
 	if m == nil {
@@ -83,22 +83,22 @@ func PortTaken(text string) error {
 // Start starts a container. If its network was recreated meanwhile, it is reconnected to the new one.
 func (d *Docker) Start(ctx context.Context, container, network string) error {
 	_, err := d.Output(ctx, nil, "start", container)
-	if Said(err, "network ") && Said(err, " not found") {
+	if Reports(err, "network ") && Reports(err, " not found") {
 		if err := d.reconnect(ctx, container, network); err != nil {
 			return err
 		}
 		_, err = d.Output(ctx, nil, "start", container)
 	}
-	var said *Error
-	if errors.As(err, &said) {
-		return cmp.Or(PortTaken(said.Stderr), err)
+	var de *Error
+	if errors.As(err, &de) {
+		return cmp.Or(PortTaken(de.Stderr), err)
 	}
 	return err
 }
 
 // reconnect connects a container to the current network of a name.
 func (d *Docker) reconnect(ctx context.Context, container, network string) error {
-	if _, err := d.Output(ctx, nil, "network", "disconnect", "--force", network, container); err != nil && !Said(err, "is not connected") {
+	if _, err := d.Output(ctx, nil, "network", "disconnect", "--force", network, container); err != nil && !Reports(err, "is not connected") {
 		return err
 	}
 	return d.Connect(ctx, container, network)
@@ -107,7 +107,7 @@ func (d *Docker) reconnect(ctx context.Context, container, network string) error
 // Connect connects a container to a network, if not connected yet.
 func (d *Docker) Connect(ctx context.Context, container, network string) error {
 	_, err := d.Output(ctx, nil, "network", "connect", network, container)
-	if Said(err, "already exists in network") {
+	if Reports(err, "already exists in network") {
 		return nil
 	}
 	return err
@@ -359,7 +359,7 @@ func NoFile(err error) bool {
 	if !errors.As(err, &de) || silent.MatchString(de.Stderr) {
 		return false
 	}
-	return Said(err, "Could not find the file") || Said(err, "No such container:path") || Said(err, "no such file or directory")
+	return Reports(err, "Could not find the file") || Reports(err, "No such container:path") || Reports(err, "no such file or directory")
 }
 
 // ImageID returns the id (sha256:...) of an image, or false.

@@ -40,21 +40,21 @@ func TestStart(t *testing.T) {
 		t.Skip("needs sh")
 	}
 	script := filepath.Join(t.TempDir(), "docker")
-	says := func(text string) error {
-		if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$*\" = 'start demo' ] || exit 7\n"+text), 0o755); err != nil {
+	start := func(body string) error {
+		if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$*\" = 'start demo' ] || exit 7\n"+body), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		return (&Docker{program: script}).Start(t.Context(), "demo", "lab-demo")
 	}
-	if err := says(""); err != nil {
+	if err := start(""); err != nil {
 		t.Error(err)
 	}
 	var e *lab.Error
-	if err := says("echo Bind for 127.0.0.1:9997 failed: port is already allocated >&2; exit 1"); !errors.As(err, &e) || e.Code != "port_taken" {
+	if err := start("echo Bind for 127.0.0.1:9997 failed: port is already allocated >&2; exit 1"); !errors.As(err, &e) || e.Code != "port_taken" {
 		t.Errorf("%v", err)
 	}
 	var d *Error
-	if err := says("echo out of memory >&2; exit 1"); !errors.As(err, &d) || d.Stderr != "out of memory" {
+	if err := start("echo out of memory >&2; exit 1"); !errors.As(err, &d) || d.Stderr != "out of memory" {
 		t.Errorf("%v", err)
 	}
 }
@@ -86,13 +86,13 @@ func TestErrorsWithoutEngine(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "docker")
 	d := &Docker{program: script}
-	says := func(text string) {
+	install := func(body string) {
 		t.Helper()
-		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+body), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	says(`case $1 in info) echo '{"ID":"e1","ServerVersion":"28"}' ;; context) echo unix:///run/docker.sock ;; esac`)
+	install(`case $1 in info) echo '{"ID":"e1","ServerVersion":"28"}' ;; context) echo unix:///run/docker.sock ;; esac`)
 	id, err := d.ID(t.Context())
 	if err != nil || id != "e1" {
 		t.Errorf("%q, %v", id, err)
@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 	if address, err := d.Endpoint(t.Context()); err != nil || address != "unix:///run/docker.sock" {
 		t.Errorf("%q, %v", address, err)
 	}
-	says("exec sleep 60")
+	install("exec sleep 60")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })

@@ -235,7 +235,7 @@ func (d *Doctor) unmet(ctx context.Context, n Need) string {
 	return ""
 }
 
-// hostOutput returns the output of a host program that finishes at once.
+// hostOutput returns the output of a host program that exits immediately.
 func (d *Doctor) hostOutput(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
 	return ask(ctx, program, func(ctx context.Context) ([]byte, error) { return d.o.Host.Run(ctx, env, program, args...) })
 }

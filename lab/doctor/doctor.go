@@ -16,7 +16,7 @@ import (
 // Status is the result of a check.
 type Status string
 
-// Statuses. A warning does not prevent a lab, a failure does; a skipped check says why.
+// Statuses. A warning does not prevent a lab, a failure does; a skipped check has a reason.
 const (
 	StatusOK   Status = "ok"
 	StatusWarn Status = "warn"

@@ -53,13 +53,13 @@ func TestFixRealEngine(t *testing.T) {
 	if got := before.Check(CheckDocker); got.Status != StatusFail || !got.Fixable {
 		t.Fatalf("before the start: %+v", got)
 	}
-	var said []string
-	say := func(line string) { said = append(said, line); t.Log("fix: " + line) }
+	var lines []string
+	progress := func(line string) { lines = append(lines, line); t.Log("fix: " + line) }
 	if d.o.Host.systemd() {
 		if err := d.startDockerd(ctx); err != nil { // Fix would start the system's engine
 			t.Fatal(err)
 		}
-	} else if err := d.fixEngine(ctx, say); err != nil {
+	} else if err := d.fixEngine(ctx, progress); err != nil {
 		t.Fatal(err)
 	}
 	pid, ok := d.o.Host.dockerd()
@@ -82,7 +82,7 @@ func TestFixRealEngine(t *testing.T) {
 		t.Fatal("this old engine should have refused a privileged container")
 	}
 	// Register the runtime even on a healthy host, to check that it does no harm.
-	if err := d.fixRuntime(ctx, say); err != nil {
+	if err := d.fixRuntime(ctx, progress); err != nil {
 		t.Fatal(err)
 	}
 	if err := privilegedRun(ctx, engine); err != nil {
@@ -133,9 +133,9 @@ func TestFixRealEngine(t *testing.T) {
 	if took > time.Second {
 		t.Errorf("the checks took %s; lab up runs them each time", took)
 	}
-	said = nil
-	if err := d.Fix(ctx, only(after, CheckDocker, CheckPrivileged), say); err != nil || len(said) > 0 {
-		t.Errorf("second Fix: %q, %v", said, err)
+	lines = nil
+	if err := d.Fix(ctx, only(after, CheckDocker, CheckPrivileged), progress); err != nil || len(lines) > 0 {
+		t.Errorf("second Fix: %q, %v", lines, err)
 	}
 	if out, err := engine.Output(ctx, nil, "images", "--quiet", "--filter", "label=lab.homelab/part=doctor"); err != nil || len(out) > 0 {
 		t.Errorf("the probe left images: %s %v", out, err)

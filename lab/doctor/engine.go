@@ -21,7 +21,7 @@ const (
 )
 
 // fixEngine installs Debian's engine, if missing, and starts it.
-func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
+func (d *Doctor) fixEngine(ctx context.Context, progress func(string)) error {
 	var packages []string
 	for program, pkg := range map[string]string{"dockerd": "docker.io", "docker": "docker-cli"} {
 		if _, err := d.o.Host.LookPath(program); err == nil {
@@ -33,28 +33,28 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 		}
 		packages = append(packages, pkg)
 	}
-	if err := d.install(ctx, say, packages); err != nil {
+	if err := d.install(ctx, progress, packages); err != nil {
 		return err
 	}
 	if d.answers(ctx) == nil { // under systemd, installing starts it
 		return nil
 	}
 	if d.o.Host.systemd() {
-		say("starting docker with systemctl")
+		progress("starting docker with systemctl")
 		if _, err := d.o.Host.Run(ctx, nil, "systemctl", "start", "docker"); err != nil {
 			return fmt.Errorf("%w (see journalctl -u docker)", err)
 		}
 		return await(ctx, startTimeout, d.answers)
 	}
-	if err := d.clearPIDFile(say); err != nil {
+	if err := d.clearPIDFile(progress); err != nil {
 		return err
 	}
-	say("starting dockerd, which logs to " + d.o.Host.Log)
+	progress("starting dockerd, which logs to " + d.o.Host.Log)
 	err := d.startDockerd(ctx)
 	if early := (final{}); errors.As(err, &early) {
 		// A killed dockerd leaves containerd's pid file. If another process has that pid now, the next dockerd times
 		// out waiting for it, removes the file and exits (seen with 20.10). The one after that starts.
-		say("dockerd exited: retrying")
+		progress("dockerd exited: retrying")
 		err = d.startDockerd(ctx)
 	}
 	return err
@@ -62,14 +62,14 @@ func (d *Doctor) fixEngine(ctx context.Context, say func(string)) error {
 
 // clearPIDFile removes the pid file of a killed dockerd: a new one refuses to start while the pid is, or recently was,
 // in use.
-func (d *Doctor) clearPIDFile(say func(string)) error {
+func (d *Doctor) clearPIDFile(progress func(string)) error {
 	if _, err := os.Stat(d.o.Host.PIDFile); err != nil {
 		return nil
 	}
 	if _, lives := d.o.Host.dockerd(); lives {
 		return nil
 	}
-	say("removing " + d.o.Host.PIDFile + ", left by a killed dockerd")
+	progress("removing " + d.o.Host.PIDFile + ", left by a killed dockerd")
 	return os.Remove(d.o.Host.PIDFile)
 }
 

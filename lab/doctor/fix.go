@@ -12,36 +12,36 @@ import (
 	"homelab/lab"
 )
 
-// Fix applies the safe fixes of a report and announces each with say. It stops at the first error and does not repeat
-// what is already fixed. Run it again to see the result.
-func (d *Doctor) Fix(ctx context.Context, r Report, say func(string)) error {
+// Fix applies the safe fixes of a report and announces each to progress. It stops at the first error and skips fixes
+// already applied. A new report shows the result.
+func (d *Doctor) Fix(ctx context.Context, r Report, progress func(string)) error {
 	if !r.Fixable() {
 		return nil
 	}
 	if d.o.Host.OS != "linux" || !*d.o.Host.Root {
 		return &lab.Error{
 			Exit: lab.ExitFailed, Code: "needs_root",
-			Message: "only root on Linux can change the host", Cure: "run it with sudo, or follow the cures of lab doctor by hand",
+			Message: "only root on Linux can change the host", Cure: "run it with sudo, or apply the cures of lab doctor manually",
 		}
 	}
 	if c := r.Check(CheckDocker); c.Status == StatusFail && c.Fixable {
-		if err := d.fixEngine(ctx, say); err != nil {
+		if err := d.fixEngine(ctx, progress); err != nil {
 			return fixError("start a docker engine", err)
 		}
 		r = d.Run(ctx) // the engine was missing for some checks
 	}
 	if wanted(r, CheckPrivileged) {
-		if err := d.fixRuntime(ctx, say); err != nil {
+		if err := d.fixRuntime(ctx, progress); err != nil {
 			return fixError("register the trimmed runtime", err)
 		}
 	}
 	if wanted(r, CheckInotify) {
-		if err := d.fixInotify(say); err != nil {
+		if err := d.fixInotify(progress); err != nil {
 			return fixError("set the inotify limits", err)
 		}
 	}
 	if wanted(r, CheckBuild) {
-		if err := d.fixBuild(ctx, say); err != nil {
+		if err := d.fixBuild(ctx, progress); err != nil {
 			return fixError("install the build tools", err)
 		}
 	}
@@ -62,7 +62,7 @@ func fixError(what string, err error) error {
 }
 
 // fixInotify raises limits that are too low, now and for the next boot.
-func (d *Doctor) fixInotify(say func(string)) error {
+func (d *Doctor) fixInotify(progress func(string)) error {
 	var lines []string
 	for _, limit := range []struct {
 		name string
@@ -72,7 +72,7 @@ func (d *Doctor) fixInotify(say func(string)) error {
 		if got, ok := d.o.Host.number(limit.name); !ok || got >= limit.want {
 			continue
 		}
-		say(fmt.Sprintf("setting %s to %d", limit.name, limit.want))
+		progress(fmt.Sprintf("setting %s to %d", limit.name, limit.want))
 		path := filepath.Join(d.o.Host.Proc, "sys", strings.ReplaceAll(limit.name, ".", "/"))
 		if err := os.WriteFile(path, fmt.Appendln(nil, limit.want), 0o644); err != nil {
 			return err
@@ -82,24 +82,24 @@ func (d *Doctor) fixInotify(say func(string)) error {
 		return nil // no sysctl settings at boot
 	}
 	path := filepath.Join(d.o.Host.Sysctl, "60-lab.conf")
-	say("making them permanent in " + path)
+	progress("making them permanent in " + path)
 	text := "# Written by lab doctor --fix: kind's nodes watch many files.\n" + strings.Join(lines, "\n") + "\n"
 	return writeAtomic(path, []byte(text), 0o644)
 }
 
 // fixBuild installs the packages of unmet needs.
-func (d *Doctor) fixBuild(ctx context.Context, say func(string)) error {
+func (d *Doctor) fixBuild(ctx context.Context, progress func(string)) error {
 	var packages []string
 	for _, n := range d.o.Needs {
 		if n.Package != "" && d.unmet(ctx, n) != "" {
 			packages = append(packages, n.Package)
 		}
 	}
-	return d.install(ctx, say, packages)
+	return d.install(ctx, progress, packages)
 }
 
 // install installs Debian packages. Package lists are fetched if missing, and again if stale.
-func (d *Doctor) install(ctx context.Context, say func(string), packages []string) error {
+func (d *Doctor) install(ctx context.Context, progress func(string), packages []string) error {
 	if len(packages) == 0 {
 		return nil
 	}
@@ -114,18 +114,18 @@ func (d *Doctor) install(ctx context.Context, say func(string), packages []strin
 	lists, _ := filepath.Glob(filepath.Join(d.o.Host.AptLists, "*_Packages*"))
 	fresh := len(lists) == 0
 	if fresh {
-		say("fetching Debian's package lists: apt-get update")
+		progress("fetching Debian's package lists: apt-get update")
 		if err := apt("update"); err != nil {
 			return err
 		}
 	}
 	installing := append([]string{"install", "--yes", "--no-install-recommends"}, packages...)
-	say("installing " + strings.Join(packages, ", ") + " with apt-get")
+	progress("installing " + strings.Join(packages, ", ") + " with apt-get")
 	err := apt(installing...)
 	if err == nil || fresh || ctx.Err() != nil {
 		return err
 	}
-	say("the package lists may be stale: apt-get update, then retrying")
+	progress("the package lists may be stale: apt-get update, then retrying")
 	if updateErr := apt("update"); updateErr != nil {
 		return errors.Join(err, updateErr)
 	}

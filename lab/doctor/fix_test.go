@@ -19,10 +19,10 @@ import (
 func fix(t *testing.T, m *machine) ([]string, error) {
 	t.Helper()
 	t.Setenv("DOCKER_HOST", "")
-	var said []string
+	var lines []string
 	d := m.doctor()
-	err := d.Fix(t.Context(), d.Run(t.Context()), func(line string) { said = append(said, strings.ReplaceAll(line, m.dir, "")) })
-	return said, err
+	err := d.Fix(t.Context(), d.Run(t.Context()), func(line string) { lines = append(lines, strings.ReplaceAll(line, m.dir, "")) })
+	return lines, err
 }
 
 const engineInfo = `{"ServerVersion": "20.10.24", "DefaultRuntime": "runc", "CgroupVersion": "2", "Architecture": "x86_64"}`
@@ -63,7 +63,7 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 	m := bare(t, "echo hello from dockerd; "+serve)
 	m.BuildFromSource = true
 	m.Needs = []Need{{Program: "gcc", Package: "gcc"}, {Package: "libseccomp-dev"}, {Package: "libseccomp-dev"}}
-	said, err := fix(t, m)
+	lines, err := fix(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 		"fetching Debian's package lists: apt-get update", // none yet
 		"installing gcc, libseccomp-dev with apt-get",
 	}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
 	ran := []string{
@@ -102,9 +102,9 @@ func TestFixDockerdFails(t *testing.T) {
 
 func TestFixRetriesDockerd(t *testing.T) {
 	m := bare(t, `[ -e "$1.first" ] || { touch "$1.first"; echo timeout waiting for containerd; exit 1; }; `+serve)
-	said, err := fix(t, m)
-	if err != nil || said[len(said)-1] != "dockerd exited: retrying" {
-		t.Fatalf("%v, progress %q", err, said)
+	lines, err := fix(t, m)
+	if err != nil || lines[len(lines)-1] != "dockerd exited: retrying" {
+		t.Fatalf("%v, progress %q", err, lines)
 	}
 }
 
@@ -167,10 +167,10 @@ func TestFixFetchesStaleLists(t *testing.T) {
 func TestFixNeedsRoot(t *testing.T) {
 	m := bare(t, "exit 1")
 	m.notRoot = true
-	said, err := fix(t, m)
+	lines, err := fix(t, m)
 	var e *lab.Error
-	if !errors.As(err, &e) || e.Code != "needs_root" || len(said) > 0 || len(m.ran) > 0 {
-		t.Errorf("%v, progress %q, ran %q", err, said, m.ran)
+	if !errors.As(err, &e) || e.Code != "needs_root" || len(lines) > 0 || len(m.ran) > 0 {
+		t.Errorf("%v, progress %q, ran %q", err, lines, m.ran)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 		if boots != (err == nil) || boots && !strings.Contains(string(conf), "fs.inotify.max_user_watches = 524288\n") {
 			t.Errorf("sysctl.d exists: %t, content %q, %v", boots, conf, err)
 		}
-		if said, err := fix(t, m); err != nil || len(said) > 0 {
-			t.Errorf("second Fix: %q, %v", said, err)
+		if lines, err := fix(t, m); err != nil || len(lines) > 0 {
+			t.Errorf("second Fix: %q, %v", lines, err)
 		}
 	}
 }
@@ -232,12 +232,12 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	if err := os.Chmod(m.path("etc/docker/daemon.json"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, err := fix(t, m)
+	lines, err := fix(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(said) != 3 || !strings.Contains(said[0], "lab-runc") || !strings.Contains(said[1], "daemon.json") || !strings.Contains(said[2], "SIGHUP") {
-		t.Errorf("progress %q", said)
+	if len(lines) != 3 || !strings.Contains(lines[0], "lab-runc") || !strings.Contains(lines[1], "daemon.json") || !strings.Contains(lines[2], "SIGHUP") {
+		t.Errorf("progress %q", lines)
 	}
 	want := `{
 	"data-root": "/data",
@@ -273,8 +273,8 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 		t.Errorf("script: %s", script)
 	}
 
-	if said, err := fix(t, m); err != nil || len(said) > 0 {
-		t.Errorf("second call: %q, %v", said, err)
+	if lines, err := fix(t, m); err != nil || len(lines) > 0 {
+		t.Errorf("second call: %q, %v", lines, err)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)
@@ -390,9 +390,9 @@ func TestStalePIDFile(t *testing.T) {
 func TestFixRemovesStalePIDFile(t *testing.T) {
 	m := bare(t, serve)
 	write(t, m.path("run/docker.pid"), "4194304")
-	said, err := fix(t, m)
-	if err != nil || !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "removing ") }) {
-		t.Errorf("%v, progress %q", err, said)
+	lines, err := fix(t, m)
+	if err != nil || !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "removing ") }) {
+		t.Errorf("%v, progress %q", err, lines)
 	}
 	if _, err := os.Stat(m.path("run/docker.pid")); err == nil {
 		t.Error("it still exists")

@@ -109,7 +109,7 @@ func probeImage(arch string) ([]byte, error) {
 	return buf.Bytes(), tw.Close()
 }
 
-// trueProgram returns an ELF executable that calls exit(0). It is assembled by hand, as there may be no compiler and no
+// trueProgram returns an ELF executable that calls exit(0). It is hand-assembled, as there may be no compiler and no
 // static program.
 func trueProgram(arch string) ([]byte, error) {
 	var machine uint16

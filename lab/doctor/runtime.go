@@ -31,7 +31,7 @@ const backupSuffix = ".before-lab"
 
 // fixRuntime registers the trimmed runtime as the engine's default and reloads the engine. If that fails, the old
 // configuration is restored, since the engine would not start with a bad one.
-func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
+func (d *Doctor) fixRuntime(ctx context.Context, progress func(string)) error {
 	host := d.o.Host
 	pid, ok := host.dockerd()
 	if !ok {
@@ -54,7 +54,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 	}
 	script := []byte(strings.ReplaceAll(trimmedRuntime, "@RUNC@", shellQuote(wrapped)))
 	if current, err := os.ReadFile(host.Runtime); err != nil || !bytes.Equal(current, script) || !executable(host.Runtime) {
-		say("writing " + host.Runtime + ", which runs " + wrapped + " without CAP_SYS_RESOURCE")
+		progress("writing " + host.Runtime + ", which runs " + wrapped + " without CAP_SYS_RESOURCE")
 		if err := writeAtomic(host.Runtime, script, 0o755); err != nil {
 			return err
 		}
@@ -67,23 +67,23 @@ func (d *Doctor) fixRuntime(ctx context.Context, say func(string)) error {
 		if existed {
 			backup := file + backupSuffix
 			text += ", which keeps its other settings; backup: " + backup
-			say(text)
+			progress(text)
 			if err := writeAtomic(backup, old, 0o644); err != nil {
 				return err
 			}
 		} else {
-			say(text)
+			progress(text)
 		}
 		if err := writeAtomic(file, merged, 0o644); err != nil {
 			return err
 		}
 	}
-	say("reloading docker: SIGHUP to process " + strconv.Itoa(pid))
+	progress("reloading docker: SIGHUP to process " + strconv.Itoa(pid))
 	err = d.reloadInto(ctx, pid, runtimeName)
 	if err == nil || bytes.Equal(merged, old) {
 		return err
 	}
-	say("docker rejected it: restoring " + file)
+	progress("docker rejected it: restoring " + file)
 	if existed {
 		return errors.Join(err, writeAtomic(file, old, 0o644))
 	}

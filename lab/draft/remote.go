@@ -49,7 +49,7 @@ func (d *drafting) isKubeconfig(o render.Document) bool {
 	})
 }
 
-// remoteName names a cluster after the Secret with its kubeconfig, or after the namespace if that says nothing.
+// remoteName names a cluster after the Secret with its kubeconfig, or after the namespace if that is generic.
 func remoteName(k lab.KubeconfigSecret) string {
 	stem := k.Name
 	for before := ""; stem != before; {

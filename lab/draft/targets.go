@@ -218,7 +218,7 @@ func (d *drafting) lay(c *lab.Cluster, t target) {
 // wants reports whether a cluster may have an addon: if its Secret enables it, or no Secret has the label.
 func (d *drafting) wants(cluster, label string) bool {
 	for _, t := range d.secrets {
-		if value, said := t.labels[label]; said && t.name == cluster {
+		if value, ok := t.labels[label]; ok && t.name == cluster {
 			return value == "true"
 		}
 	}
@@ -227,7 +227,7 @@ func (d *drafting) wants(cluster, label string) bool {
 
 // labelled reports whether any Secret has a label.
 func (d *drafting) labelled(label string) bool {
-	return slices.ContainsFunc(d.secrets, func(t target) bool { _, said := t.labels[label]; return said })
+	return slices.ContainsFunc(d.secrets, func(t target) bool { _, ok := t.labels[label]; return ok })
 }
 
 // bare reports whether a cluster has no Secret while others have.

@@ -178,7 +178,7 @@ func (r *running) Write(b []byte) (int, error) {
 	return r.stderr.Write(b)
 }
 
-func (r *running) said(text string) bool {
+func (r *running) printed(text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Contains(r.stderr.String(), text)
@@ -193,7 +193,7 @@ func (l *testLab) background(text string, args ...string) *running {
 		l.t.Fatal(err)
 	}
 	eventually(l.t, time.Minute, func() error {
-		if !r.said(text) {
+		if !r.printed(text) {
 			return fmt.Errorf("lab %s has not printed %q", strings.Join(args, " "), text)
 		}
 		return nil

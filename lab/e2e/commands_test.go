@@ -60,7 +60,7 @@ func merged(t *testing.T, l *testLab) {
 	}
 }
 
-// diagnosed tests what the archive contains, and what it must not contain.
+// diagnosed tests the presence and absence of files and secrets in the archive.
 func diagnosed(t *testing.T, l *testLab) {
 	file := filepath.Join(t.TempDir(), "d.tar.gz")
 	l.must("diagnose", file)

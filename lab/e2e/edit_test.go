@@ -155,7 +155,7 @@ func renamed(t *testing.T, l *testLab) {
 	}
 }
 
-// promoted promotes dev's version to staging with lab promote, in file and forge, and reverts it by hand.
+// promoted promotes dev's version to staging with lab promote, in file and forge, and reverts it manually.
 func promoted(t *testing.T, l *testLab) {
 	const file = "addons/podinfo/applicationset.yaml"
 	before, err := os.ReadFile(filepath.Join(l.estate, file))

@@ -24,7 +24,7 @@ type fault struct {
 	name    string
 	seconds int                                          // on a quiet machine with two cores
 	do      func(t *testing.T, l *testLab) (undo func()) // undo may be nil
-	says    string                                       // expected in the output of the next lab up; empty for anything
+	message string                                       // expected in the output of the next lab up; empty for anything
 	cure    bool                                         // no plan is available until lab up has repaired lab's own files
 	fix     bool                                         // the container engine is stopped, and lab up needs --fix to start it
 	lost    []string                                     // clusters whose canaries the fault destroys
@@ -63,7 +63,7 @@ var faults = []fault{
 		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
 		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
 		return nil
-	}, says: "unreadable, kept as", cure: true},
+	}, message: "unreadable, kept as", cure: true},
 	{name: "state folder removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
@@ -88,14 +88,14 @@ var faults = []fault{
 		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
 		docker(t, "volume", "rm", "lab-"+l.name+"-forge")
 		return nil
-	}, says: "only in the forge (Another Person)"},
+	}, message: "only in the forge (Another Person)"},
 	{name: "forge without webhook and a chart", seconds: 6, do: func(t *testing.T, l *testLab) func() {
 		for _, hook := range forgeAPI[[]struct{ ID int }](t, l, http.MethodGet, "/repos/lab/estate/hooks") {
 			forgeAPI[struct{}](t, l, http.MethodDelete, fmt.Sprintf("/repos/lab/estate/hooks/%d", hook.ID))
 		}
 		forgeAPI[struct{}](t, l, http.MethodDelete, "/packages/lab/helm/podinfo/6.9.2")
 		return nil
-	}, says: "is not in the forge and 1 more"},
+	}, message: "is not in the forge and 1 more"},
 	{name: "parts of the engine removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
 		for _, object := range partsOf[l.engine()] {
 			docker(t, append([]string{"exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "delete"}, strings.Fields(object)...)...)
@@ -149,8 +149,8 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 	if undo != nil {
 		undo()
 	}
-	if f.says != "" && !strings.Contains(out.stderr, f.says) {
-		t.Errorf("lab up does not print %q:\n%s", f.says, out.stderr)
+	if f.message != "" && !strings.Contains(out.stderr, f.message) {
+		t.Errorf("lab up does not print %q:\n%s", f.message, out.stderr)
 	}
 	if out.code != 0 {
 		t.Fatalf("lab up: exit %d\n%s%s", out.code, out.stdout, out.stderr)

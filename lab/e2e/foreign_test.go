@@ -135,16 +135,16 @@ func foreign(t *testing.T, s shape) {
 
 	repository := filepath.Join(home, s.repository)
 	old, wanted := s.edit[0], s.edit[1]
-	l.says(s, old)
+	l.waitLine(s, old)
 	l.readsOverSSH(s)
 	files.edit(filepath.Join(s.repository, s.file), old, wanted)
 	git(t, repository, "commit", "--quiet", "--all", "--message", "second")
 	l.must("up")
-	l.says(s, wanted)
+	l.waitLine(s, wanted)
 	if s.former != "" {
 		former := s
 		former.configMap = s.former
-		l.says(former, old)
+		l.waitLine(former, old)
 	}
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
 		t.Errorf("second run: %s%s", out.stdout, out.stderr)
@@ -160,7 +160,7 @@ func foreign(t *testing.T, s shape) {
 	git(t, clone, "commit", "--quiet", "--all", "--message", "third")
 	began := time.Now()
 	git(t, clone, "push", "--quiet")
-	l.says(s, old)
+	l.waitLine(s, old)
 	t.Logf("a commit to the mirror arrives in %.1fs", time.Since(began).Seconds())
 	out := l.run("up")
 	_, cure, ok := strings.Cut(out.stderr, "git -C "+repository+" ")
@@ -169,7 +169,7 @@ func foreign(t *testing.T, s shape) {
 	}
 	git(t, repository, strings.Fields(cure)...)
 	l.must("up")
-	l.says(s, old)
+	l.waitLine(s, old)
 
 	for _, folder := range folders {
 		if status := git(t, folder, "status", "--porcelain"); status != "" {
@@ -200,8 +200,8 @@ func (l *testLab) readsOverSSH(s shape) {
 	}
 }
 
-// says waits until a shape's ConfigMap contains a line; a commit takes at most a minute.
-func (l *testLab) says(s shape, line string) {
+// waitLine waits until a shape's ConfigMap contains a line; a commit takes at most a minute.
+func (l *testLab) waitLine(s shape, line string) {
 	l.t.Helper()
 	_, want, _ := strings.Cut(line, ": ")
 	want = strings.Trim(want, `"`)

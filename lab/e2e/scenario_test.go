@@ -189,18 +189,18 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 	if out.code != int(lab.ExitUnmet) {
 		t.Fatalf("exit %d, want %d\n%s%s", out.code, lab.ExitUnmet, out.stdout, out.stderr)
 	}
-	unmet, says := "", ""
+	unmet, message := "", ""
 	for _, suite := range readJUnit(t, report).Suites {
 		for _, c := range suite.Cases {
 			if c.Failure != nil && unmet == "" {
 				_, unmet, _ = strings.Cut(c.Name, " ") // strip the number of the step
-				says = c.Failure.Text
+				message = c.Failure.Text
 			}
 		}
 	}
-	t.Logf("unmet: %s\n%s", unmet, says)
-	if unmet != s.Unmet || !strings.Contains(says, s.Says) {
-		t.Errorf("unmet %q, want %q; message %q, want %q", unmet, s.Unmet, says, s.Says)
+	t.Logf("unmet: %s\n%s", unmet, message)
+	if unmet != s.Unmet || !strings.Contains(message, s.Says) {
+		t.Errorf("unmet %q, want %q; message %q, want %q", unmet, s.Unmet, message, s.Says)
 	}
 	var r ui.ScenarioRun
 	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {

@@ -95,7 +95,7 @@ type Want struct {
 	Clusters []string             // clusters whose applications are waited for; nil for all
 	Since    map[string]time.Time // cluster -> last start: earlier status is ignored
 	// Changed means that this run changed something the engine acts on. If set, the engine is refreshed first, as its status may be older than the change;
-	// otherwise a converged status is accepted at once.
+	// otherwise a converged status is accepted immediately.
 	Changed bool
 }
 

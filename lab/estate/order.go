@@ -97,7 +97,7 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 		if files := l.manifests(fluxset.Dir(a)); !with && len(files) > 0 {
 			for _, w := range of[a] {
 				if w.number != 0 {
-					l.note(w.at, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it at once", a, w.number), "declare its dependencies in "+files[0]+": spec.dependsOn of a HelmRelease")
+					l.note(w.at, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it immediately", a, w.number), "declare its dependencies in "+files[0]+": spec.dependsOn of a HelmRelease")
 				}
 			}
 		}

@@ -69,7 +69,7 @@ func TestOrder(t *testing.T) {
 			depends(f, "metrics-server")
 			inWave(f, metricsSet, "-1")
 			inWave(f, "addons/identity/applicationset.yaml", "1")
-		}, notes: []string{"addons/identity/applicationset.yaml:7 addon identity is in sync wave 1 of Argo CD, but Flux starts it at once"}},
+		}, notes: []string{"addons/identity/applicationset.yaml:7 addon identity is in sync wave 1 of Argo CD, but Flux starts it immediately"}},
 		"Flux only": {
 			edit: func(f fstest.MapFS) { depends(f, "metrics-server") },
 			both: []string{same("1", "0, and 0 at "+metricsSet+":1:1", "1")},

@@ -98,12 +98,12 @@ func TestReadOrder(t *testing.T) {
 			if order := strings.Join(got, "; "); order != c.order {
 				t.Errorf("order %s\nwant %s", order, c.order)
 			}
-			var said []string
+			var messages []string
 			for _, p := range problems {
-				said = append(said, lab.Problems{p}.Error())
+				messages = append(messages, lab.Problems{p}.Error())
 			}
-			if !slices.Equal(said, c.problems) {
-				t.Errorf("problems\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(c.problems, "\n"))
+			if !slices.Equal(messages, c.problems) {
+				t.Errorf("problems\n%s\nwant\n%s", strings.Join(messages, "\n"), strings.Join(c.problems, "\n"))
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/gitcommand"
 )
 
-// gitIn runs git in a folder and returns what it prints.
+// gitIn runs git in a folder and returns its output.
 func (b *bench) gitIn(dir string, args ...string) string {
 	b.t.Helper()
 	c := gitcommand.Command{Dir: dir, Limit: carryLimit, Config: []string{"user.name=a", "user.email=a@lab.invalid"}, Env: []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}}
@@ -39,7 +39,7 @@ func (b *bench) clone() Tree {
 	return Tree{FS: os.DirFS(dir), Dir: dir}
 }
 
-// carry carries a clone to the forge and compares what was missing and kept.
+// carry carries a clone to the forge and compares the missing and kept refs.
 func (b *bench) carry(tree Tree, missing, kept string) {
 	b.t.Helper()
 	got, err := b.remote.Carry(b.t.Context(), tree)

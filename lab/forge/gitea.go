@@ -71,12 +71,12 @@ type Commit struct {
 
 // Gitea is a lab's forge in a container.
 type Gitea struct {
-	lab    string
-	name   string // of container, host and volume
-	docker *docker.Docker
-	creds  Credentials
-	notes  Notes
-	say    Commands
+	lab      string
+	name     string // of container, host and volume
+	docker   *docker.Docker
+	creds    Credentials
+	notes    Notes
+	commands Commands
 
 	repository string // repository that calls refer to
 	branch     string // its branch
@@ -86,10 +86,10 @@ type Gitea struct {
 // Option configures a forge.
 type Option func(*Gitea)
 
-// WithPulls makes pulls resumable and blocks pushes with unresolved conflicts. Notes persists pulls, say formats the
+// WithPulls makes pulls resumable and blocks pushes with unresolved conflicts. Notes persists pulls, commands formats the
 // commands in cures.
-func WithPulls(notes Notes, say Commands) Option {
-	return func(g *Gitea) { g.notes, g.say = notes, say }
+func WithPulls(notes Notes, commands Commands) Option {
+	return func(g *Gitea) { g.notes, g.commands = notes, commands }
 }
 
 // NewGitea returns the forge of a lab.
@@ -147,7 +147,7 @@ func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
 
 func (g *Gitea) remote(s State) Remote {
 	return Remote{
-		URL: g.hostURL(s), Branch: g.branch, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Say: g.say, Now: time.Now,
+		URL: g.hostURL(s), Branch: g.branch, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Commands: g.commands, Now: time.Now,
 		Unlock: g.unlock,
 	}
 }

@@ -26,7 +26,7 @@ type Mirrored struct {
 func (g *Gitea) of(m Mirror, s State) *Gitea {
 	other := *g
 	other.repository, other.branch, other.describes, other.notes = m.Name, m.Branch, "mirror of "+m.Of, nil
-	other.say.Pull = fmt.Sprintf("git -C %s pull %s %s", m.Tree.Dir, other.hostURL(s), m.Branch)
+	other.commands.Pull = fmt.Sprintf("git -C %s pull %s %s", m.Tree.Dir, other.hostURL(s), m.Branch)
 	return &other
 }
 

@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	b.must(err)
 	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // have git itself check the objects
 	b.must(repo.SetConfig(cfg))
-	b.remote = Remote{URL: bare, Say: Commands{Pull: "pull"}, Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
+	b.remote = Remote{URL: bare, Commands: Commands{Pull: "pull"}, Now: func() time.Time { b.clock = b.clock.Add(time.Minute); return b.clock }}
 	return b
 }
 

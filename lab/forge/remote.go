@@ -28,12 +28,12 @@ const lastRef = plumbing.ReferenceName("refs/lab/last")
 
 // Remote is the forge's repository over Git.
 type Remote struct {
-	URL    string
-	Branch string               // that engines follow; default Branch
-	Auth   transport.AuthMethod // may be nil
-	Notes  Notes                // of pulls; may be nil
-	Say    Commands
-	Now    func() time.Time
+	URL      string
+	Branch   string               // that engines follow; default Branch
+	Auth     transport.AuthMethod // may be nil
+	Notes    Notes                // of pulls; may be nil
+	Commands Commands
+	Now      func() time.Time
 
 	// Unlock removes reference locks of a killed git and reports whether there were any; may be nil.
 	Unlock func(ctx context.Context) (bool, error)
@@ -49,8 +49,8 @@ type Commands struct {
 	Up   string // default: lab up
 }
 
-func (r Remote) cure() string { return cmp.Or(r.Say.Pull, "lab git pull") }
-func (r Remote) up() string   { return cmp.Or(r.Say.Up, "lab up") }
+func (r Remote) cure() string { return cmp.Or(r.Commands.Pull, "lab git pull") }
+func (r Remote) up() string   { return cmp.Or(r.Commands.Up, "lab up") }
 
 // history holds the commits of the forge; nil if missing.
 type history struct {

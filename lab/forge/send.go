@@ -176,7 +176,7 @@ func (p *packing) add(h plumbing.Hash) error {
 		return err
 	}
 	if p.size += size; p.size > maxSend {
-		return errors.New("too much to send at once")
+		return errors.New("too much to send in one push")
 	}
 	p.there[h] = true
 	p.list = append(p.list, h)

@@ -35,7 +35,7 @@ func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	for tries := conflictTries; ; tries-- {
 		err := g.start(ctx, image, port, p)
 		// A killed run's docker command continues: its container takes the name before it can be inspected.
-		if tries == 1 || !docker.Said(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
+		if tries == 1 || !docker.Reports(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
 			return err
 		}
 	}
@@ -313,7 +313,7 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	}
 	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
 		"--must-change-password=false", "--access-token", "--access-token-name", name)
-	if docker.Said(err, "already exists") { // with another password: the lab's files were lost
+	if docker.Reports(err, "already exists") { // with another password: the lab's files were lost
 		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
 	}
 	if err != nil {

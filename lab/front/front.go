@@ -19,7 +19,7 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-// Name of the objects, Component of the image.
+// Name is the name of the objects, Component that of the image.
 const (
 	Name      = "lab-front"
 	Component = "front"
@@ -37,11 +37,11 @@ const (
 	secretsFile = "secrets.json"
 )
 
-// Config is the input of a front.
+// Config describes a front.
 type Config struct {
 	Lab       string
 	Namespace string
-	Image     string // ref of component front; it must be on the hub's nodes, as no registry has it
+	Image     string // reference of component front; no registry has it, so it must be on the hub's nodes
 	NodePort  int    // for webhooks; 0 lets the cluster choose
 	Engine    string // URL of the engine's webhook receiver, inside the cluster
 	Mirrors   []proxy.Mirror
@@ -64,19 +64,19 @@ func (c Config) SSHProxyURL() string {
 	return fmt.Sprintf("socks5://%s.%s.svc:%d", Name, c.Namespace, sshPort)
 }
 
-// SSHKey returns a private key, in PEM, that belongs to a secret. It opens nothing, as the proxy lets in whoever comes, but no client of SSH goes without.
+// SSHKey derives a private key, in PEM, from a secret. The proxy accepts any key, but SSH clients require one.
 func SSHKey(secret string) (string, error) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte("lab front ssh")) // never fails
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), mac.Sum(nil))
 	if err != nil {
-		return "", fmt.Errorf("key for SSH: %w", err)
+		return "", fmt.Errorf("SSH key: %w", err)
 	}
 	der, err := x509.MarshalECPrivateKey(key)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), err
 }
 
-// Marshal returns the program's two files.
+// Marshal returns the contents of the program's configuration and secrets files.
 func (c Config) Marshal() (config, secrets []byte, err error) {
 	mirrors := slices.SortedFunc(slices.Values(c.Mirrors), func(a, b proxy.Mirror) int { return cmp.Compare(a.Upstream, b.Upstream) })
 	config, err = json.MarshalIndent(proxy.Config{

@@ -11,10 +11,10 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-// nobody is the uid of the program.
-const nobody = int64(65532)
+// nonroot is the program's user and group ID.
+const nonroot = int64(65532)
 
-// Objects returns the objects of a front in the order of creation. Fields that the API server defaults are left out.
+// Objects returns a front's objects in creation order. Fields that the API server defaults are omitted.
 func Objects(c Config) ([]*unstructured.Unstructured, error) {
 	config, secrets, err := c.Marshal()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c Config) webhook() map[string]any {
 	return p
 }
 
-// deployment is rolled out when the program's files change: it reads them once.
+// deployment returns the Deployment's spec. inputs is a hash of the program's files: they are read only at startup, so a change must roll out new pods.
 func (c Config) deployment(inputs string) map[string]any {
 	return map[string]any{
 		"replicas": int64(1), "revisionHistoryLimit": int64(1),
@@ -73,7 +73,7 @@ func (c Config) deployment(inputs string) map[string]any {
 			"spec": map[string]any{
 				"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": int64(30),
 				"securityContext": map[string]any{
-					"runAsNonRoot": true, "runAsUser": nobody, "runAsGroup": nobody, "fsGroup": nobody, "seccompProfile": map[string]any{"type": "RuntimeDefault"},
+					"runAsNonRoot": true, "runAsUser": nonroot, "runAsGroup": nonroot, "fsGroup": nonroot, "seccompProfile": map[string]any{"type": "RuntimeDefault"},
 				},
 				"containers": []any{c.container()},
 				"volumes": []any{
@@ -86,15 +86,15 @@ func (c Config) deployment(inputs string) map[string]any {
 }
 
 func (c Config) container() map[string]any {
-	health := func(every, failures int64) map[string]any {
+	health := func(period, failures int64) map[string]any {
 		return map[string]any{
 			"httpGet":       map[string]any{"path": proxy.HealthPath, "port": "webhook"},
-			"periodSeconds": every, "timeoutSeconds": int64(3), "failureThreshold": failures,
+			"periodSeconds": period, "timeoutSeconds": int64(3), "failureThreshold": failures,
 		}
 	}
 	return map[string]any{
 		"name": Component, "image": c.Image,
-		"imagePullPolicy": "Never", // an image of this name in a registry would be a foreign one
+		"imagePullPolicy": "Never", // a registry's image of this name is not ours
 		"args":            []any{"-config=/etc/front/" + configFile, "-secrets=/etc/front-secrets/" + secretsFile},
 		"ports": []any{
 			map[string]any{"name": "proxy", "containerPort": int64(proxyPort), "protocol": "TCP"},

@@ -19,7 +19,7 @@ import (
 	"homelab/lab/front/proxy"
 )
 
-var update = flag.Bool("update", false, "write what was got into testdata")
+var update = flag.Bool("update", false, "update golden files")
 
 func example() Config {
 	return Config{
@@ -39,7 +39,7 @@ func TestObjects(t *testing.T) {
 	}
 	var got []byte
 	for _, o := range objects {
-		doc, err := yaml.Marshal(o.DeepCopy().Object) // a copy, as DeepCopy panics on numbers that JSON does not have
+		doc, err := yaml.Marshal(o.DeepCopy().Object) // DeepCopy panics on number types unknown to JSON
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// Fields and types match those of Kubernetes.
+// All fields and their types are known to Kubernetes.
 func TestObjectsStrict(t *testing.T) {
 	objects, err := Objects(example())
 	if err != nil {
@@ -89,22 +89,22 @@ func TestDeploymentRollout(t *testing.T) {
 		}
 		return d.Spec.Template.Annotations[lab.LabelInputs]
 	}
-	was := inputs(func(*Config) {})
+	base := inputs(func(*Config) {})
 	for name, change := range map[string]func(*Config){
 		"secret": func(c *Config) { c.Secrets.Webhook = "another" },
 		"engine": func(c *Config) { c.Engine += "/" },
 		"mirror": func(c *Config) { c.Mirrors = c.Mirrors[:1] },
 	} {
-		if inputs(change) == was {
-			t.Errorf("%s: the same pods", name)
+		if inputs(change) == base {
+			t.Errorf("%s: change does not roll out pods", name)
 		}
 	}
-	if inputs(func(c *Config) { c.Mirrors[0], c.Mirrors[1] = c.Mirrors[1], c.Mirrors[0] }) != was {
-		t.Error("other pods for another order")
+	if inputs(func(c *Config) { c.Mirrors[0], c.Mirrors[1] = c.Mirrors[1], c.Mirrors[0] }) != base {
+		t.Error("order of mirrors rolls out pods")
 	}
 }
 
-// The program can read the output of Marshal.
+// The program accepts the output of Marshal.
 func TestMarshal(t *testing.T) {
 	c := example()
 	var err error
@@ -131,8 +131,8 @@ func TestMarshal(t *testing.T) {
 	if _, err := proxy.New(gotConfig, gotSecrets, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := proxy.Read(filepath.Join(dir, secretsFile), filepath.Join(dir, "nothing")); err == nil {
-		t.Error("secrets are read as a configuration")
+	if _, _, err := proxy.Read(filepath.Join(dir, secretsFile), filepath.Join(dir, "missing")); err == nil {
+		t.Error("secrets accepted as configuration")
 	}
 }
 
@@ -150,6 +150,6 @@ func TestSSHKey(t *testing.T) {
 		keys[key] = true
 	}
 	if len(keys) != 2 {
-		t.Errorf("%d keys for two secrets", len(keys))
+		t.Errorf("got %d keys for two secrets", len(keys))
 	}
 }

@@ -24,6 +24,6 @@ func TestSourceComplete(t *testing.T) {
 	}
 	got, err := fs.Glob(Source(), "*/*")
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("embedded are %q, %v; want %q", got, err, want)
+		t.Errorf("embedded %q, %v; want %q", got, err, want)
 	}
 }

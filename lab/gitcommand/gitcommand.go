@@ -44,15 +44,15 @@ func (c Command) Run(ctx context.Context, args ...string) (string, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	switch said := strings.TrimSpace(stderr.String()); {
+	switch message := strings.TrimSpace(stderr.String()); {
 	case err == nil:
 		return strings.TrimSuffix(string(out), "\n"), nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case said != "": // the first fatal line, else the first
-		_, fatal, ok := strings.Cut("\n"+said, "\nfatal: ")
+	case message != "": // the first fatal line, else the first
+		_, fatal, ok := strings.Cut("\n"+message, "\nfatal: ")
 		if !ok {
-			fatal = said
+			fatal = message
 		}
 		line, _, _ := strings.Cut(fatal, "\n")
 		err = errors.New(line)

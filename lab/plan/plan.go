@@ -84,7 +84,7 @@ type Forge struct {
 type Engine struct {
 	Installed bool
 	Ready     bool
-	Waiting   string // what is missing or not ready
+	Waiting   string // missing or unready parts
 	Inputs    string
 	Status    string // status of the Helm release: deployed, failed, pending-install, ...
 }
@@ -346,7 +346,7 @@ func Left(d Desired, o Observed) []string {
 	return slices.Compact(names)
 }
 
-// lossOf describes what is lost with a cluster.
+// lossOf describes the loss of a cluster.
 func lossOf(cluster string) string {
 	return "everything in cluster " + cluster + ": its objects, its volumes, its nodes"
 }

@@ -94,7 +94,7 @@ func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Ed
 			"set it to "+p.Version+" there, and run lab up; or commit it to the mirror: lab git url "+r.Name)
 	}
 	if pin.Column == 0 {
-		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes from a template, at %s", a.Name, p.To, pin), "change the template's input by hand")
+		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes from a template, at %s", a.Name, p.To, pin), "change the template's input")
 	}
 	for _, env := range slices.Sorted(maps.Keys(a.Versions)) {
 		if env != p.To && a.Positions[key(env)] == pin {

@@ -25,7 +25,7 @@ func TestImagesBeforeFirstStep(t *testing.T) {
 			brought = append(brought, cluster+": "+strings.Join(images, " "))
 			return nil
 		}
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			if want := []string{"dev: alpha beta", "prod: beta"}; !slices.Equal(brought, want) {
 				t.Errorf("%q when %q begins, want %q", brought, r.Title, want)
 			}

@@ -23,7 +23,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	for _, u := range slices.Backward(p.undos) {
 		r.Back = append(r.Back, u.title)
 	}
-	p.tell(r)
+	p.onStep(r)
 	left := p.undo(ctx)
 	if len(left) == 0 {
 		left = p.compare(ctx)
@@ -43,7 +43,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 		p.result.Verdict = r.Verdict
 	}
 	p.result.Steps = append(p.result.Steps, r)
-	p.tell(r)
+	p.onStep(r)
 }
 
 // undo runs the undos in reverse order, each with its own timeout. A failure is reported and does not stop the others.

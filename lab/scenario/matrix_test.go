@@ -115,7 +115,7 @@ func faults() []fault {
 	)
 }
 
-// Whatever fails at whichever step, the story ends. It passes only if everything was seen, and the lab is restored or the differences are listed.
+// A story ends regardless of the fault and its step. It passes only if everything was seen, and the lab is restored or the differences are listed.
 func TestFaults(t *testing.T) {
 	names, err := scenario.List(root())
 	if err != nil || len(names) < 6 {
@@ -151,7 +151,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 	f := &faulty{Lab: scenariotest.New(t, files), story: s, interrupt: cancel, giveUp: make(chan struct{})}
 	before := f.registrations(t)
 	var back []string
-	player := scenario.Player{World: f.World, GiveUp: f.giveUp, Tell: func(r scenario.StepResult) {
+	player := scenario.Player{World: f.World, GiveUp: f.giveUp, OnStep: func(r scenario.StepResult) {
 		if r.Verdict != "" {
 			return
 		}

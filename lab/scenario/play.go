@@ -29,8 +29,8 @@ const restoredTitle = "the lab is as it was"
 // Player plays scenarios on a lab.
 type Player struct {
 	World World
-	// Tell is called when a step starts (without a verdict) and when it ends. It may be nil.
-	Tell func(StepResult)
+	// OnStep is called when a step starts (without a verdict) and when it ends. It may be nil.
+	OnStep func(StepResult)
 	// Pause is called before each step but the first. It may be nil.
 	Pause func(context.Context, Step) error
 	// Images brings images to a cluster before the first step. It may be nil.
@@ -335,7 +335,7 @@ func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	p.first, p.current = false, s.Title
 	now := time.Now()
 	r.Began = now.Sub(p.result.Began)
-	p.tell(r)
+	p.onStep(r)
 	err := because(ctx, p.act(ctx, s, &r))
 	p.ended(r, now, err)
 	return err
@@ -352,7 +352,7 @@ func (p *playing) ended(r StepResult, began time.Time, err error) {
 		}
 	}
 	p.result.Steps = append(p.result.Steps, r)
-	p.tell(r)
+	p.onStep(r)
 }
 
 func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {
@@ -385,9 +385,9 @@ func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {
 	return err
 }
 
-func (p *playing) tell(r StepResult) {
-	if p.player.Tell != nil {
-		p.player.Tell(r)
+func (p *playing) onStep(r StepResult) {
+	if p.player.OnStep != nil {
+		p.player.OnStep(r)
 	}
 }
 
@@ -396,7 +396,7 @@ func (p *playing) measure(since string, at time.Time) {
 	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
 }
 
-// explain adds what was waited for if the story timed out before the expectation did.
+// explain adds the expected and last seen state if the story timed out before the expectation did.
 func (p *playing) explain(err error, out Outcome) error {
 	if errors.Is(err, errTimeUp) {
 		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)

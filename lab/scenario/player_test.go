@@ -61,7 +61,7 @@ func TestRestoreRefreshesEngine(t *testing.T) {
     - title: they are
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}}
 `, nil, func(b *bench) {
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			if r.Title == "the lab is as it was" && r.Verdict == "" {
 				b.Engine.Miss()
 			}
@@ -321,7 +321,7 @@ func TestRestoreRefreshesLaggingEngine(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			if r.Title == "the lab is as it was" && r.Verdict == "" {
 				b.Engine.Miss()
 			}

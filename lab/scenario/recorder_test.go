@@ -133,7 +133,7 @@ func TestLose(t *testing.T) {
 	all := func(Subject) bool { return true }
 	for _, step := range []struct {
 		why       error
-		says      string
+		message   string
 		seen      int
 		elsewhere bool
 	}{
@@ -149,7 +149,7 @@ func TestLose(t *testing.T) {
 		}
 		r.lose(which, step.why)
 		state := r.view(r.now())[at]
-		if len(r.log) != step.seen || !step.elsewhere && (state.Known || !state.Lost || state.Why != step.says) {
+		if len(r.log) != step.seen || !step.elsewhere && (state.Known || !state.Lost || state.Why != step.message) {
 			t.Errorf("%d observations, %+v", len(r.log), state)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"homelab/lab/strict"
 )
 
-var update = flag.Bool("update", false, "write what is generated")
+var update = flag.Bool("update", false, "update generated files")
 
 var schemaFile = filepath.Join("..", "..", "scenarios", "schema.json")
 

@@ -250,19 +250,19 @@ func differences(what string, was, is map[string]any) []string {
 	return lines
 }
 
-func walkDifferences(path string, a, b any, tell func(string, any, any)) {
+func walkDifferences(path string, a, b any, report func(string, any, any)) {
 	x, okX := a.(map[string]any)
 	y, okY := b.(map[string]any)
 	if !okX || !okY {
 		if !reflect.DeepEqual(a, b) {
-			tell(path, a, b)
+			report(path, a, b)
 		}
 		return
 	}
 	keys := maps.Clone(x)
 	maps.Copy(keys, y)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		walkDifferences(strings.TrimPrefix(path+"."+k, "."), x[k], y[k], tell)
+		walkDifferences(strings.TrimPrefix(path+"."+k, "."), x[k], y[k], report)
 	}
 }
 

@@ -63,7 +63,7 @@ type ApplicationRef struct {
 // Subject returns the application as a subject.
 func (a ApplicationRef) Subject() Subject { return ApplicationOf(a.Cluster, a.Addon) }
 
-// Applications stands for all applications. It is known once the engine has reported them all, while its watch lasts.
+// Applications returns the subject of all applications. It is known once the engine has reported them all, while its watch lasts.
 func Applications() Subject { return ApplicationOf("", "*") }
 
 // place names the source of a subject's observations.

@@ -83,7 +83,7 @@ func TestLeaveReports(t *testing.T) {
     - {title: a pause, pause: {cluster: dev}}
 `, nil, func(b *bench) {
 		var back []string
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			if r.Verb == "leave" && r.Verdict == "" {
 				back = r.Back
 			}
@@ -107,7 +107,7 @@ func TestShortLivedStateBeforeSilence(t *testing.T) {
     - title: it was there
       expect: {object: {`+podinfo+`}, has: {spec.replicas: 7}, within: 1m, since: edit}
 `, nil, func(b *bench) {
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			switch {
 			case r.Number == 2 && r.Verdict == "":
 				time.AfterFunc(5*time.Second, func() { b.Clusters.Shut("prod") })
@@ -119,7 +119,7 @@ func TestShortLivedStateBeforeSilence(t *testing.T) {
 	})
 }
 
-// The age of the last state counts from its change, whatever else changes in the object.
+// The age of the last state counts from its change, regardless of other changes of the object.
 func TestUnchanged(t *testing.T) {
 	stage(t, `
   steps:
@@ -372,7 +372,7 @@ func TestPausedHub(t *testing.T) {
     - title: nothing is seen
       expect: {application: {cluster: prod, addon: podinfo}, sync: synced, within: 5s}
 `, nil, func(b *bench) {
-		b.player.Tell = func(r scenario.StepResult) {
+		b.player.OnStep = func(r scenario.StepResult) {
 			switch {
 			case r.Number == 1 && r.Verdict == "":
 				b.Engine.Shut()

@@ -75,7 +75,7 @@ func TestUnknownMeetsNothing(t *testing.T) {
 			spec := "  steps:\n    - {title: silence, wait: {for: 30s}}\n    - title: it\n      " + step + "\n"
 			stage(t, spec, nil, func(b *bench) {
 				silence := silences[about]
-				b.player.Tell = func(r scenario.StepResult) {
+				b.player.OnStep = func(r scenario.StepResult) {
 					switch {
 					case r.Number == 1 && r.Verdict == "":
 						silence.shut(b)
@@ -186,7 +186,7 @@ func interrupt(ctx context.Context) context.Context {
 func TestUnreachableCluster(t *testing.T) {
 	for name, c := range map[string]struct {
 		clusters func(*bench) scenario.Clusters
-		says     string
+		message  string
 	}{
 		"silent": {func(b *bench) scenario.Clusters { return silent{b.Clusters, "prod"} }, "no answer within 10s"},
 		"down":   {func(b *bench) scenario.Clusters { return down{b.Clusters, "prod"} }, "connection refused"},
@@ -195,7 +195,7 @@ func TestUnreachableCluster(t *testing.T) {
 			b.player.World.Clusters = c.clusters(b)
 			r := b.play()
 			b.want(r, scenario.Broken)
-			if r.Exit() != lab.ExitFailed || !strings.Contains(r.Reason, "cluster prod does not answer") || !strings.Contains(r.Reason, c.says) || !strings.Contains(r.Reason, "lab up") {
+			if r.Exit() != lab.ExitFailed || !strings.Contains(r.Reason, "cluster prod does not answer") || !strings.Contains(r.Reason, c.message) || !strings.Contains(r.Reason, "lab up") {
 				t.Errorf("%s: exit %d, %s", name, r.Exit(), story(r))
 			}
 		})

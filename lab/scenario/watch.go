@@ -16,7 +16,7 @@ import (
 
 // Timeouts of watches.
 const (
-	listTimeout = 15 * time.Second // first list; later, the waiter reports what is missing
+	listTimeout = 15 * time.Second // first list; later, the waiter reports missing objects
 	callTimeout = 10 * time.Second // one call to a cluster
 	probeEvery  = 5 * time.Second  // probe interval: the watch of a frozen cluster is merely silent
 	watchRetry  = time.Second      // pause before a watch is restarted

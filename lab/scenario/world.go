@@ -87,7 +87,7 @@ type Client struct {
 // Engine is the GitOps engine, in terms that all engines share.
 type Engine interface {
 	// Watch reports every application, calls ready, and then reports changes in order until ctx ends. If it returns
-	// earlier, what it reported may be stale.
+	// earlier, its reports may be stale.
 	Watch(ctx context.Context, seen func(Application), ready func()) error
 	// Registration returns the marks of a cluster.
 	Registration(ctx context.Context, cluster string) (Marks, error)

@@ -53,7 +53,7 @@ func lockOfRemovedFolder(t *testing.T) {
 	}
 	var e *lab.Error
 	if _, err := d.Lock(t.Context()); !errors.As(err, &e) || e.Code != "locked" {
-		t.Errorf("two locks at once: %v", err)
+		t.Errorf("two simultaneous locks: %v", err)
 	}
 	if _, err := os.Stat(d.Path); err != nil {
 		t.Error(err)

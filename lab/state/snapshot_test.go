@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Export skips locks, pages and torn files; Import replaces what it exports and keeps the rest.
+// Export skips locks, pages and torn files; Import replaces exported files and keeps the rest.
 func TestExport(t *testing.T) {
 	d := &Dir{Lab: "demo", Path: filepath.Join(t.TempDir(), "demo")}
 	write := func(name, text string) {

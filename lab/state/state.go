@@ -99,7 +99,7 @@ type Record struct {
 	Lab       string         `json:"lab"`
 	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
 	Engine    lab.EngineType `json:"engine"`
-	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, whatever the estate says
+	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, overrides the estate
 	Images    string         `json:"images"`                // requested origin of images
 	Namespace string         `json:"namespace,omitempty"`   // of the engine; empty for its default
 	Former    Former         `json:"formerEngine,omitzero"`

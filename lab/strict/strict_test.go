@@ -15,7 +15,7 @@ type inner struct {
 }
 
 type thing struct {
-	Name   string            `yaml:"name" need:"true" doc:"what it is called"`
+	Name   string            `yaml:"name" need:"true" doc:"its name"`
 	Count  int               `yaml:"count" max:"10"`
 	On     *bool             `yaml:"on"`
 	Within time.Duration     `yaml:"within" max:"10m"`
@@ -117,7 +117,7 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"required": [`, `"what it is called"`, `"additionalProperties": false`, `"one",`, `"word"`} {
+	for _, part := range []string{`"required": [`, `"its name"`, `"additionalProperties": false`, `"one",`, `"word"`} {
 		if !strings.Contains(string(got), part) {
 			t.Errorf("no %s in %s", part, got)
 		}

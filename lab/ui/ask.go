@@ -15,9 +15,9 @@ func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, er
 		return false, nil
 	}
 	for _, what := range loses {
-		u.Say("would lose " + what)
+		u.Println("would lose " + what)
 	}
-	u.Say(question + " yes or no:")
+	u.Println(question + " yes or no:")
 	answer := make(chan string, 1)
 	go func() { // a read cannot be cancelled; it ends with the process
 		line, _ := bufio.NewReader(u.opts.In).ReadString('\n')

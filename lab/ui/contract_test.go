@@ -194,7 +194,7 @@ func TestJSONOutput(t *testing.T) {
 	u.Event(halfWay()[1])
 	u.Summary(summary())
 	u.UpToDate("homelab", 4, 11, time.Second)
-	u.Say("registry answers")
+	u.Println("registry answers")
 	if exit := u.Error(brokenEstate()); exit != lab.ExitInvalid {
 		t.Errorf("exit %d", exit)
 	}

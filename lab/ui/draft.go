@@ -51,7 +51,7 @@ func (u *UI) Initialized(res InitResult, next string) error {
 	if len(res.Draft.Repositories) > 0 {
 		u.draft(res.Draft)
 	}
-	u.Say("next: " + next)
+	u.Println("next: " + next)
 	return nil
 }
 

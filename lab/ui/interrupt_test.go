@@ -10,7 +10,7 @@ import (
 	"homelab/lab"
 )
 
-// After Ctrl-C the screen shows what is waited for, then what was stopped; no unfinished step looks done.
+// After Ctrl-C the screen shows the steps waited for, then the stopped ones; no unfinished step looks done.
 func TestInterrupt(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		t.Run(fmt.Sprint("tty=", tty), func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 
 // narration shows an operation outside a plan, such as writing an archive.
 type narration struct {
-	ui    *UI
-	drawn bool      // a line is on the terminal
-	about string    // plain mode: the last subject
-	said  time.Time // plain mode: time of the last line
+	ui        *UI
+	drawn     bool      // a line is on the terminal
+	about     string    // plain mode: the last subject
+	printedAt time.Time // plain mode: of the last line
 }
 
 // Narrate runs work and shows its progress: on a terminal as one line that is redrawn and finally removed; elsewhere as
@@ -21,10 +21,10 @@ type narration struct {
 func (u *UI) Narrate(work func(lab.Progress) error) error {
 	n := &narration{ui: u}
 	defer n.end()
-	return work(n.tell)
+	return work(n.progress)
 }
 
-func (n *narration) tell(detail string) {
+func (n *narration) progress(detail string) {
 	u := n.ui
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -35,8 +35,8 @@ func (n *narration) tell(detail string) {
 		return
 	}
 	now := u.opts.Clock()
-	if about := subject(detail); about != n.about || now.Sub(n.said) >= sayEvery {
-		n.about, n.said = about, now
+	if about := subject(detail); about != n.about || now.Sub(n.printedAt) >= repeatAfter {
+		n.about, n.printedAt = about, now
 		u.write(u.opts.Err, detail+"\n")
 	}
 }

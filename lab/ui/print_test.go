@@ -78,8 +78,8 @@ func TestErrorKinds(t *testing.T) {
 		"several lines": {errors.New("helm:\n  - one\n  - two\n"), 1, "failed", "helm:\n  - one\n  - two\n", "error: helm:\n\n    - one\n    - two\n"},
 		"interrupted":   {stopped, 130, "interrupted", "interrupted", "error: interrupted\n"},
 		"interrupted with message": {
-			&lab.Error{Exit: lab.ExitFailed, Code: "x", Message: "interrupted in cluster dev", Cure: "lab up goes on from here", Err: context.Canceled},
-			130, "interrupted", "interrupted in cluster dev: context canceled", "error: interrupted in cluster dev: context canceled\nlab up goes on from here\n",
+			&lab.Error{Exit: lab.ExitFailed, Code: "x", Message: "interrupted in cluster dev", Cure: "lab up continues from here", Err: context.Canceled},
+			130, "interrupted", "interrupted in cluster dev: context canceled", "error: interrupted in cluster dev: context canceled\nlab up continues from here\n",
 		},
 		"two": {
 			errors.Join(errors.New("a"), errors.New("b")), 1, "failed", "a; b", "error: a\n\nerror: b\n",

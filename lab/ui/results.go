@@ -118,7 +118,7 @@ func (u *UI) SnapshotSaved(labName string, s Snapshot, took time.Duration, next 
 		return u.JSON(SnapshotSaveResult{Lab: labName, Snapshot: s, Seconds: Seconds(took)})
 	}
 	u.Print(fmt.Sprintf("snapshot %s of lab %s: %s, %s   %s", s.Name, labName, Count(len(s.Clusters), "cluster"), Size(s.Bytes), Duration(took)))
-	u.Say("next: " + next)
+	u.Println("next: " + next)
 	return nil
 }
 

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	frameEvery = 100 * time.Millisecond // spinner interval
-	checkEvery = time.Second            // plain mode: polling interval
-	sayEvery   = 10 * time.Second       // plain mode: interval of updates of a running step, if its detail changed
-	sayAnyway  = time.Minute            // and if not: CI systems kill jobs that are silent for long
+	frameEvery  = 100 * time.Millisecond // spinner interval
+	checkEvery  = time.Second            // plain mode: polling interval
+	repeatAfter = 10 * time.Second       // plain mode: interval of updates of a running step, if its detail changed
+	remindAfter = time.Minute            // and if not: CI systems kill jobs that are silent for long
 )
 
 // row is the state of a step.
@@ -133,7 +133,7 @@ func (u *UI) Event(e lab.Event) {
 		if since <= 0 {
 			since = now.Sub(r.began)
 		}
-		r.tell(w, since, now)
+		r.printRow(w, since, now)
 	}
 }
 
@@ -155,7 +155,7 @@ func (u *UI) End() {
 		r.draw(true)
 		return
 	}
-	r.tellStopped()
+	r.printStopped()
 	if r.shown {
 		u.write(u.opts.Err, "\n")
 	}
@@ -168,7 +168,7 @@ func (r *run) add(s lab.Step) *row {
 	return w
 }
 
-func (r *run) say(line string) {
+func (r *run) printAbove(line string) {
 	if r.ui.opts.TTY {
 		columns, _ := r.size()
 		r.screen.above(line, columns)
@@ -177,7 +177,7 @@ func (r *run) say(line string) {
 	r.ui.write(r.ui.opts.Err, line+"\n")
 }
 
-// visible reports whether a row is shown: changes, failures, and on the screen what is currently waited for.
+// visible reports whether a row is shown: changes, failures, and on the screen the steps currently waited for.
 func (w *row) visible(final bool) bool {
 	switch {
 	case w.step.Action != lab.ActionNone, w.state == lab.StepFailed:
@@ -293,8 +293,8 @@ func (r *run) titleWidth() int {
 	return min(n, 40)
 }
 
-// tell prints a row whose state changed, in plain mode: whole lines, for logs.
-func (r *run) tell(w *row, since time.Duration, now time.Time) {
+// printRow prints a row whose state changed, in plain mode: whole lines, for logs.
+func (r *run) printRow(w *row, since time.Duration, now time.Time) {
 	if w.state == lab.StepWaiting || w.state == lab.StepStopping || w.step.Action == lab.ActionNone && w.state != lab.StepFailed {
 		return
 	}
@@ -331,7 +331,7 @@ func (r *run) println(line string) {
 // remind prints what long-running steps are doing, in plain mode.
 func (r *run) remind() {
 	now := r.ui.opts.Clock()
-	if waits := r.finishing(); waits != "" && (waits != r.waits || now.Sub(r.waitAt) >= sayAnyway) {
+	if waits := r.finishing(); waits != "" && (waits != r.waits || now.Sub(r.waitAt) >= remindAfter) {
 		r.waits, r.waitAt = waits, now
 		p := paint(r.ui.opts.Color)
 		r.println(fmt.Sprintf("%6.1fs %s %s%s", now.Sub(r.began).Seconds(), p.text(SymbolWarning.style(), string(SymbolWarning)),
@@ -342,14 +342,14 @@ func (r *run) remind() {
 			continue
 		}
 		quiet := now.Sub(w.printedAt)
-		if quiet >= sayEvery && w.printed != w.detail || quiet >= sayAnyway {
-			r.tell(w, now.Sub(r.began), now)
+		if quiet >= repeatAfter && w.printed != w.detail || quiet >= remindAfter {
+			r.printRow(w, now.Sub(r.began), now)
 		}
 	}
 }
 
-// tellStopped prints what was running when the run was interrupted, in plain mode.
-func (r *run) tellStopped() {
+// printStopped prints the steps running when the run was interrupted, in plain mode.
+func (r *run) printStopped() {
 	now := r.ui.opts.Clock()
 	p := paint(r.ui.opts.Color)
 	for _, w := range r.rows {

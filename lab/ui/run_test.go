@@ -227,7 +227,7 @@ func TestSay(t *testing.T) {
 		s := step("engine", "", lab.ActionCreate)
 		u.Begin("", []lab.Step{s})
 		time.Sleep(frameEvery)
-		u.Say("registry answers: images come from it")
+		u.Println("registry answers: images come from it")
 		time.Sleep(frameEvery)
 		u.Event(event(s, lab.StepDone, "argo cd 3.2.11", 0, time.Second))
 		u.End()
@@ -266,7 +266,7 @@ func TestConcurrentEvents(t *testing.T) {
 					for i := range 50 {
 						u.Event(event(s, lab.StepRunning, fmt.Sprint("part ", i), 0, 0))
 						time.Sleep(37 * ms)
-						u.Say("still here")
+						u.Println("still here")
 					}
 					u.Event(event(s, lab.StepDone, "made", 0, time.Second))
 					u.Event(event(s, lab.StepRunning, "late", 0, 0))

@@ -53,7 +53,7 @@ func (s *story) tick() {
 	defer close(s.stopped)
 	every, show := frameEvery, s.draw
 	if !s.ui.opts.TTY {
-		every, show = sayEvery, s.goesOn
+		every, show = repeatAfter, s.goesOn
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -75,7 +75,7 @@ func (s *story) goesOn() {
 		return
 	}
 	now := s.ui.opts.Clock()
-	if took := now.Sub(s.began); took >= sayEvery/2 {
+	if took := now.Sub(s.began); took >= repeatAfter/2 {
 		l := *s.current
 		l.Symbol, l.Took, l.Since = SymbolWaiting, took, now.Sub(s.start)
 		s.ui.write(s.ui.opts.Err, s.ended(l))

@@ -125,12 +125,12 @@ func (u *UI) Raw(data string) {
 	u.write(u.opts.Out, data)
 }
 
-// Say writes a line of narration, above a run view if there is one.
-func (u *UI) Say(line string) {
+// Println writes a line of narration, above a run view if there is one.
+func (u *UI) Println(line string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.run != nil {
-		u.run.say(clean(line))
+		u.run.printAbove(clean(line))
 		return
 	}
 	u.write(u.opts.Err, clean(line)+"\n")

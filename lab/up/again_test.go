@@ -350,8 +350,8 @@ func TestImagesFail(t *testing.T) {
 // A refused plan reports no losses.
 func TestRefusedPlanSteps(t *testing.T) {
 	a := &audience{}
-	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.said) > 0 {
-		t.Errorf("%v, progress %q", err, a.said)
+	if _, err := (&process{stage: kindEdited(t)}).lab().Follow(t.Context(), up.Options{}, a); err == nil || len(a.lines) > 0 {
+		t.Errorf("%v, progress %q", err, a.lines)
 	}
 	s := kindEdited(t)
 	l := (&process{stage: s}).lab()

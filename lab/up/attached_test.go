@@ -186,7 +186,7 @@ delete   network          removed   (after engine, cluster/edge, cluster/dev, cl
 	}
 }
 
-// A lab can be taken down wherever the first run that attached a cluster ended, and leaves nothing in that cluster.
+// A lab can be taken down regardless of where the first run that attached a cluster was interrupted, and leaves nothing in that cluster.
 func TestRemoveAfterInterruptedAttach(t *testing.T) {
 	whole := newStage(t)
 	whole.attach()

@@ -109,7 +109,7 @@ func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, erro
 }
 
 // Down deletes every resource labelled with the lab's name: first what the engine installed in attached clusters, then clusters and forge in parallel, then the
-// network. It returns what was removed and what stays behind in attached clusters. Complete snapshots are kept.
+// network. It returns the removed resources and those left in attached clusters. Complete snapshots are kept.
 func (l *Lab) Down(ctx context.Context, o DownOptions, p lab.Progress) (removed, stays []string, err error) {
 	remaining, err := l.remaining(ctx, o)
 	if err != nil {
@@ -162,7 +162,7 @@ type teardown struct {
 	stays     []string // left in attached clusters, human-readable; written only by the engine step
 }
 
-// withdraw has the engine remove what it installed in attached clusters.
+// withdraw has the engine remove its objects from attached clusters.
 func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	names := plan.Attached(d.remaining)
 	abandon := "lab down --abandon " + strings.Join(names, ",") + " leaves it unchanged"

@@ -13,7 +13,7 @@ import (
 
 // Audience reports the progress of a run and confirms its destructive steps.
 type Audience interface {
-	Say(line string)
+	Println(line string)
 	// Ask asks a yes/no question and lists what yes would destroy. It returns false without an interactive terminal.
 	Ask(ctx context.Context, question string, loses []string) (bool, error)
 	// Begin is called with the plan before its first step. It returns the handler of step events and a function called after the last step.
@@ -50,7 +50,7 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 		return Outcome{}, err
 	}
 	for _, line := range seen.Losses() {
-		a.Say(line)
+		a.Println(line)
 	}
 	if err := l.Remember(ctx, seen); err != nil {
 		return Outcome{}, err
@@ -99,11 +99,11 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 		if yes {
 			*o, steps = pruned, doomed
 		} else {
-			a.Say("kept, though no longer in the estate: " + strings.Join(left, ", ") + "; " + o.PruneBy + " removes")
+			a.Println("kept, though no longer in the estate: " + strings.Join(left, ", ") + "; " + o.PruneBy + " removes")
 		}
 	}
 	for _, what := range losses(steps) {
-		a.Say("losing " + what)
+		a.Println("losing " + what)
 	}
 	return steps, nil
 }
@@ -119,7 +119,7 @@ func losses(steps []lab.Step) []string {
 	return list
 }
 
-// Losses returns one line for each item lost with the forge's volume, or nil if it has what it had.
+// Losses returns one line for each item lost with the forge's volume, or nil if the volume is intact.
 func (s *Seen) Losses() []string {
 	if !s.Forge.Lost {
 		return nil

@@ -16,12 +16,12 @@ import (
 
 // audience gives the same answer to every question.
 type audience struct {
-	yes         bool
-	said, asked []string
-	begun       int
+	yes          bool
+	lines, asked []string
+	begun        int
 }
 
-func (a *audience) Say(line string) { a.said = append(a.said, line) }
+func (a *audience) Println(line string) { a.lines = append(a.lines, line) }
 
 func (a *audience) Ask(_ context.Context, question string, loses []string) (bool, error) {
 	a.asked = append(a.asked, question+" "+strings.Join(loses, ", "))
@@ -57,13 +57,13 @@ func TestFollowPrune(t *testing.T) {
 	s.leave("dev")
 	no := &audience{}
 	follow(no)
-	if len(no.asked) != 1 || !slices.Contains(no.said, "kept, though no longer in the estate: dev; lab up --prune -C there removes") {
-		t.Errorf("questions %q, messages %q", no.asked, no.said)
+	if len(no.asked) != 1 || !slices.Contains(no.lines, "kept, though no longer in the estate: dev; lab up --prune -C there removes") {
+		t.Errorf("questions %q, messages %q", no.asked, no.lines)
 	}
 	yes := &audience{yes: true}
 	follow(yes)
-	if len(yes.asked) != 1 || !strings.Contains(strings.Join(yes.said, "\n"), "losing ") {
-		t.Errorf("questions %q, messages %q", yes.asked, yes.said)
+	if len(yes.asked) != 1 || !strings.Contains(strings.Join(yes.lines, "\n"), "losing ") {
+		t.Errorf("questions %q, messages %q", yes.asked, yes.lines)
 	}
 	if again := (&audience{}); !follow(again).Idle || len(again.asked) > 0 {
 		t.Errorf("requests %q", again.asked)

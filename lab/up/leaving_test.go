@@ -106,9 +106,9 @@ func TestLeavingInvalid(t *testing.T) {
 // Remove reports why the engine cannot withdraw, and deletes nothing.
 func TestDownWithoutWithdraw(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(s *stage)
-		fails string
-		says  string
+		spoil   func(s *stage)
+		fails   string
+		message string
 	}{
 		"the hub is stopped":       {func(s *stage) { s.clusters.Stop("hub") }, "", "cluster hub is stopped"},
 		"the hub was lost":         {func(s *stage) { s.clusters.Lose("hub") }, "", "there is no hub"},
@@ -126,8 +126,8 @@ func TestDownWithoutWithdraw(t *testing.T) {
 			for e := err; e != nil; e = errors.Unwrap(e) {
 				all = append(all, e.Error())
 			}
-			if !strings.Contains(strings.Join(all, "\n"), c.says) {
-				t.Errorf("error %q, want %q", all, c.says)
+			if !strings.Contains(strings.Join(all, "\n"), c.message) {
+				t.Errorf("error %q, want %q", all, c.message)
 			}
 			if after := s.clusters.Contents(); !slices.Equal(before, after) {
 				t.Errorf("contents changed:\n%q\n%q", before, after)

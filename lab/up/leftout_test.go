@@ -8,7 +8,7 @@ import (
 	"homelab/lab/up"
 )
 
-// An application that cannot work here is neither waited for nor repaired, and status says why.
+// An application that cannot work here is neither waited for nor repaired, and status shows the reason.
 func TestLeftOut(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)

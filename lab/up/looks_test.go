@@ -204,12 +204,12 @@ func TestForgeLost(t *testing.T) {
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "commits that only it had are lost: 1") || !strings.Contains(said, "notes (ann)") {
-		t.Errorf("progress %q", a.said)
+	if text := strings.Join(a.lines, "\n"); !strings.Contains(text, "commits that only it had are lost: 1") || !strings.Contains(text, "notes (ann)") {
+		t.Errorf("progress %q", a.lines)
 	}
 	a = &audience{}
-	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a); err != nil || !out.Idle || len(a.said) > 0 {
-		t.Errorf("second run: %+v, %v, progress %q", out.Steps, err, a.said)
+	if out, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a); err != nil || !out.Idle || len(a.lines) > 0 {
+		t.Errorf("second run: %+v, %v, progress %q", out.Steps, err, a.lines)
 	}
 }
 
@@ -220,8 +220,8 @@ func TestForgeRepositoryLost(t *testing.T) {
 	a := &audience{}
 	_, err := (&process{stage: s}).lab().Follow(t.Context(), up.Options{Timeout: time.Second}, a)
 	must(t, err)
-	if said := strings.Join(a.said, "\n"); !strings.Contains(said, "the forge's repository is gone, and commits that only it had are lost: 1") {
-		t.Errorf("progress %q", a.said)
+	if text := strings.Join(a.lines, "\n"); !strings.Contains(text, "the forge's repository is gone, and commits that only it had are lost: 1") {
+		t.Errorf("progress %q", a.lines)
 	}
 }
 

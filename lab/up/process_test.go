@@ -155,7 +155,7 @@ func (p *process) up(ctx context.Context, o up.Options) (changed []string, err e
 // stepRecorder passes step events to a process.
 type stepRecorder struct{ p *process }
 
-func (stepRecorder) Say(string)                                          { /* discarded */ }
+func (stepRecorder) Println(string)                                      { /* discarded */ }
 func (stepRecorder) Ask(context.Context, string, []string) (bool, error) { return false, nil }
 func (h stepRecorder) Begin(*up.Seen, []lab.Step) (func(lab.Event), func()) {
 	return h.p.event, func() {}

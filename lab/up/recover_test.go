@@ -36,11 +36,11 @@ func TestRecovered(t *testing.T) {
 		from, to, want time.Duration // since the thaw
 		exit           lab.Exit
 	}{
-		"healthy throughout":   {0, 0, 3 * time.Second, 0},
-		"unhealthy at once":    {0, 10 * time.Second, 13 * time.Second, 0},
-		"unhealthy later":      {2 * time.Second, 8 * time.Second, 11 * time.Second, 0},
-		"unhealthy forever":    {time.Second, time.Hour, 2 * time.Minute, lab.ExitTimeout},
-		"unhealthy afterwards": {time.Minute, time.Hour, 3 * time.Second, 0},
+		"healthy throughout":    {0, 0, 3 * time.Second, 0},
+		"unhealthy immediately": {0, 10 * time.Second, 13 * time.Second, 0},
+		"unhealthy later":       {2 * time.Second, 8 * time.Second, 11 * time.Second, 0},
+		"unhealthy forever":     {time.Second, time.Hour, 2 * time.Minute, lab.ExitTimeout},
+		"unhealthy afterwards":  {time.Minute, time.Hour, 3 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 func TestCheckReusable(t *testing.T) {
 	whole := lab.ClusterState{Made: lab.MadeWhole, Inputs: "a"}
 	for name, c := range map[string]struct {
-		change func(*lab.ClusterState)
-		says   string
+		change  func(*lab.ClusterState)
+		message string
 	}{
 		"unchanged":  {func(*lab.ClusterState) {}, ""},
 		"changed":    {func(s *lab.ClusterState) { s.Inputs = "b" }, "spec.kind changed in dev"},
@@ -25,7 +25,7 @@ func TestCheckReusable(t *testing.T) {
 		c.change(&now)
 		err := checkReusable(lab.Cluster{Name: "dev"}, now, "a")
 		var e *lab.Error
-		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &e) || e.Code != "recreate" || !strings.Contains(e.Message, c.says)) {
+		if c.message == "" && err != nil || c.message != "" && (!errors.As(err, &e) || e.Code != "recreate" || !strings.Contains(e.Message, c.message)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,7 +21,7 @@ type Status struct {
 	Off          []string // components that are stopped or do not answer: "cluster dev is stopped"
 }
 
-// Status returns the state of clusters, forge and applications. What is unreachable is reported as unknown, not as an error.
+// Status returns the state of clusters, forge and applications. Unreachable ones are reported as unknown, not as an error.
 func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if _, err := l.machine(ctx); err != nil {
 		return Status{}, err

@@ -115,9 +115,9 @@ func TestSetAsideRecord(t *testing.T) {
 	if err != nil || w.Readable() == nil {
 		t.Fatalf("%+v, %v", w, err)
 	}
-	said := 0
-	if err := w.SetAside(func(string) { said++ }); err != nil || said != 1 || w.Readable() != nil {
-		t.Errorf("%d, %v", said, err)
+	lines := 0
+	if err := w.SetAside(func(string) { lines++ }); err != nil || lines != 1 || w.Readable() != nil {
+		t.Errorf("%d, %v", lines, err)
 	}
 }
 

@@ -27,10 +27,10 @@ type Run struct {
 // Begin prints the header of a run: "lab homelab · ENGINE · 4 clusters · images from the registry".
 func (a Run) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
 	if a.Workspace.Estate.Dir == "" && a.Workspace.Record.Estate == "" {
-		a.Say("the estate is the built-in one; lab init DIR writes it to a folder")
+		a.Println("the estate is the built-in one; lab init DIR writes it to a folder")
 	}
 	if len(seen.Missing) > 0 {
-		a.Say(a.Supply.Why())
+		a.Println(a.Supply.Why())
 	}
 	a.UI.Begin(fmt.Sprintf("lab %s · %s · %s · %s", a.Workspace.Name, a.Lab.Definition.Type, ui.Count(a.Clusters, "cluster"), present.Origin(a.Supply.Origin())), steps)
 	return a.Event, a.UI.End

@@ -1,5 +1,5 @@
 // Command reloader restarts Deployments whose ConfigMaps and Secrets change, if they or their pods have the annotation reloader.stakater.com/auto. It
-// stands in for Stakater's Reloader in the examples. Like that one, it loses its state on a restart.
+// stands in for Stakater's Reloader in the examples. Like Reloader, it loses its state on a restart.
 package main
 
 import (

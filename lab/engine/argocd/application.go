@@ -165,7 +165,7 @@ func (a application) generated() bool {
 
 func (a application) terminating() bool { return a.Metadata.DeletionTimestamp != "" }
 
-// retries reports whether a sync failed and is to be retried.
+// retries reports whether a sync failed and will be retried.
 func (a application) retries() bool {
 	op := a.Status.OperationState
 	return op.Phase == "Running" && op.FinishedAt != ""

@@ -27,7 +27,7 @@ func newEngine(t *testing.T, w *enginetest.World) (*argocd.ArgoCD, lab.Chart, ma
 		t.Fatal(err)
 	}
 	images := strings.Fields(enginetest.Env(t, "LAB_E2E_IMAGES"))
-	// LAB_E2E_BANNER changes the values, for upgrades killed by hand.
+	// LAB_E2E_BANNER changes the values, for upgrades killed manually.
 	over := map[string]any{}
 	if banner := os.Getenv("LAB_E2E_BANNER"); banner != "" {
 		over = map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": banner}}}

@@ -205,8 +205,8 @@ type source struct{ repository, revision string }
 // estate returns the estate's source as recorded by lab on the roots, or else as read by the first of them.
 func (v view) estate() source {
 	for _, a := range v.roots() {
-		if said, ok := a.Metadata.Annotations[lab.AnnotationEstate]; ok {
-			return parseSource(said)
+		if annotation, ok := a.Metadata.Annotations[lab.AnnotationEstate]; ok {
+			return parseSource(annotation)
 		}
 	}
 	for _, name := range sortedKeys(v.sets) {
@@ -225,8 +225,8 @@ func (v view) estate() source {
 	return source{}
 }
 
-func parseSource(said string) source {
-	repository, revision, _ := strings.Cut(said, " ")
+func parseSource(annotation string) source {
+	repository, revision, _ := strings.Cut(annotation, " ")
 	return source{repository: normalRepository(repository), revision: revision}
 }
 

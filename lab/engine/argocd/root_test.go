@@ -148,8 +148,8 @@ func TestApplySeveralRoots(t *testing.T) {
 			t.Errorf("sets %v, want %v", got, step.sets)
 		}
 		set := hub.Get(t, applicationSets, Namespace, "bootstrap")
-		if said := set.GetAnnotations()[lab.AnnotationEstate]; said != "http://forge/lab/estate.git main" || set.GetLabels()[lab.LabelPart] != "root" {
-			t.Errorf("%q, %v", said, set.GetLabels())
+		if annotation := set.GetAnnotations()[lab.AnnotationEstate]; annotation != "http://forge/lab/estate.git main" || set.GetLabels()[lab.LabelPart] != "root" {
+			t.Errorf("%q, %v", annotation, set.GetLabels())
 		}
 		if lines, err := a.Strayed(t.Context(), root, nil); err != nil || len(lines) > 0 {
 			t.Errorf("strayed %v, %v", lines, err)

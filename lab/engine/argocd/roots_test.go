@@ -17,8 +17,8 @@ func TestStandingRoots(t *testing.T) {
 		return strings.Replace(object(name, commit, "Synced", "Healthy", ""), "{app.kubernetes.io/instance: addons}", "{lab.homelab/part: root}", 1)
 	}
 	elsewhere := strings.NewReplacer("http://forge/estate.git", "http://forge/other.git").Replace(root("other", "c0"))
-	said := "metadata: {annotations: {lab.homelab/estate: http://forge/estate.git main}, "
-	rootSet := "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\n" + said + "name: bootstrap, labels: {lab.homelab/part: root}}\n"
+	annotation := "metadata: {annotations: {lab.homelab/estate: http://forge/estate.git main}, "
+	rootSet := "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\n" + annotation + "name: bootstrap, labels: {lab.homelab/part: root}}\n"
 	for _, c := range []struct {
 		name     string
 		objects  []string
@@ -33,8 +33,8 @@ func TestStandingRoots(t *testing.T) {
 		{"one is out of sync", []string{root("a", "c2"), strings.Replace(root("b", "c2"), "status: Synced", "status: OutOfSync", 1)}, true, "c2", false, nil},
 		{"one waits for its sets", []string{root("a", "c2"), waiting(root("b", "c2"), "ApplicationSet")}, true, "c2", true, nil},
 		{"one waits for more than sets", []string{root("a", "c2"), waiting(root("b", "c2"), "Application")}, true, "c2", false, nil},
-		{"one reads another repository", []string{strings.Replace(root("a", "c2"), "metadata: {", said, 1), elsewhere}, true, "c2", true, nil},
-		{"the first reads another repository", []string{strings.Replace(strings.Replace(elsewhere, "metadata: {", said, 1), "name: other", "name: a", 1), root("b", "c1")}, true, "c1", true, []string{"b"}},
+		{"one reads another repository", []string{strings.Replace(root("a", "c2"), "metadata: {", annotation, 1), elsewhere}, true, "c2", true, nil},
+		{"the first reads another repository", []string{strings.Replace(strings.Replace(elsewhere, "metadata: {", annotation, 1), "name: other", "name: a", 1), root("b", "c1")}, true, "c1", true, []string{"b"}},
 		{"a set alone", []string{rootSet, object("made", "c1", "Synced", "Healthy", "")}, true, "c1", true, []string{"made"}},
 		{"a set without applications yet", []string{rootSet}, true, "", true, nil},
 	} {

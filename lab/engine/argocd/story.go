@@ -18,7 +18,7 @@ import (
 func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.Dynamic, 0, a.namespace, nil)
 	informer := factory.ForResource(applications).Informer()
-	tell := func(o any, gone bool) {
+	report := func(o any, gone bool) {
 		if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = t.Obj
 		}
@@ -40,9 +40,9 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 		return err
 	}
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { tell(o, false) },
-		UpdateFunc: func(_, o any) { tell(o, false) },
-		DeleteFunc: func(o any) { tell(o, true) },
+		AddFunc:    func(o any) { report(o, false) },
+		UpdateFunc: func(_, o any) { report(o, false) },
+		DeleteFunc: func(o any) { report(o, true) },
 	})
 	if err != nil {
 		return err

@@ -44,13 +44,13 @@ func TestWaitConvergedTerminateRetries(t *testing.T) {
 		}
 		a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+
 			"---"+object("dev-podinfo", newCommit, "OutOfSync", "Healthy", retrying(newCommit))+"---"+object("dev-identity", newCommit, "OutOfSync", "Healthy", retrying("''"))+"---"+object("prod-podinfo", newCommit, "OutOfSync", "Healthy", retrying(oldCommit)))
-		wait := func(says string, want ...string) {
+		wait := func(detail string, want ...string) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {})
 			var e *lab.Error
-			if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), says) {
+			if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), detail) {
 				t.Errorf("%v: %q", err, e.Details)
 			}
 			if w := hub.Writes(); !slices.Equal(w, want) {

@@ -34,7 +34,7 @@ func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progr
 	if have.GetLabels()[lab.LabelName] != a.lab {
 		return nil, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + d.Cluster + " was registered by someone else",
-			Cure: "remove the secret " + a.namespace + "/" + name + " by hand if it is no longer wanted",
+			Cure: "remove the secret " + a.namespace + "/" + name + " manually if it is no longer needed",
 		}
 	}
 	lines, err := a.clean(ctx, d, have, p)

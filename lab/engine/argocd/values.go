@@ -100,7 +100,7 @@ func params() map[string]any {
 		// Plain HTTP on a loopback port: a self-signed certificate would only teach users to click through warnings.
 		"server.insecure": "true",
 
-		// Drift is healed at once, or after 1 s if it recurs within 5 s. Argo CD's defaults back off by 2 s, 6 s, 18 s, ... up to 5 min if the same Application
+		// Drift is healed immediately, or after 1 s if it recurs within 5 s. Argo CD's defaults back off by 2 s, 6 s, 18 s, ... up to 5 min if the same Application
 		// drifts again within 330 s, which suits controllers that fight back, not users who experiment with drift.
 		"controller.self.heal.timeout.seconds":          "0",
 		"controller.self.heal.backoff.timeout.seconds":  "1",

@@ -91,7 +91,7 @@ func namespacesOf(v view, apps []string) []string {
 	return slices.Compact(list)
 }
 
-// deleteGenerators deletes whatever generates Applications, and returns those deployed to the withdrawn clusters.
+// deleteGenerators deletes the generators of Applications, and returns those deployed to the withdrawn clusters.
 func (a *ArgoCD) deleteGenerators(ctx context.Context, aim func(application) string, p lab.Progress) (map[string]application, error) {
 	within, cancel := context.WithTimeoutCause(ctx, withdrawWithin, fmt.Errorf("ApplicationSets are not gone within %s", withdrawWithin))
 	defer cancel()
@@ -186,14 +186,14 @@ func (a *ArgoCD) deleteApplications(ctx context.Context, brought map[string]appl
 
 // errorOf returns Argo CD's error about an Application.
 func errorOf(a application) string {
-	var said []string
+	var messages []string
 	for _, c := range a.Status.Conditions {
-		said = append(said, c.Message)
+		messages = append(messages, c.Message)
 	}
-	if len(said) == 0 {
+	if len(messages) == 0 {
 		return "Argo CD reports no error"
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(messages, "; ")
 }
 
 // noteNamespaces notes in a spoke the namespaces created for Applications.

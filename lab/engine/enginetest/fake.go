@@ -352,7 +352,7 @@ func (f *Fake) applications() []lab.Application {
 	return apps
 }
 
-// WaitConverged implements Reporter. A fake does not change by itself, so that an unconverged state times out at once.
+// WaitConverged implements Reporter. A fake does not change by itself, so an unconverged state times out immediately.
 func (f *Fake) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 	}
 	asks := askers{}
 	reported := ""
-	tell := func(line string) {
+	progress := func(line string) {
 		if line != reported {
 			reported = line
 			p(line)
@@ -45,10 +45,10 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 			if len(left) == 0 {
 				return s.applications(), s.noteNamespaces(ctx)
 			}
-			tell(progressLine(s, want, left))
+			progress(progressLine(s, want, left))
 			err = asks.look(ctx, s)
 		} else if ctx.Err() == nil {
-			tell(words.Clip("the hub does not answer: "+root(err).Error(), words.Width))
+			progress(words.Clip("the hub does not answer: "+root(err).Error(), words.Width))
 		}
 		if lab.Sleep(ctx, lookEvery) != nil {
 			return s.applications(), notConverged(ctx, s, want, s.judge(want, asks), time.Since(start), err)

@@ -211,7 +211,7 @@ func TestWaitConvergedTimeout(t *testing.T) {
 				if tc.change != nil {
 					tc.change(t, hub)
 				}
-				// All requests are answered at once.
+				// All requests are answered immediately.
 				f.hub.Dynamic = hub
 				stop := make(chan struct{})
 				go func() {

@@ -21,7 +21,7 @@ import (
 const (
 	answerWithin = 5 * time.Second
 	acceptWithin = 20 * time.Second
-	tellWithin   = 3 * time.Minute // to configure one Flux: a root's Deployments may take two minutes
+	callTimeout  = 3 * time.Minute // to configure one Flux: a root's Deployments may take two minutes
 )
 
 // Fleet is the engine of a lab whose clusters each run their own Flux. The hub's also keeps a registration of every other cluster, without credentials, so that

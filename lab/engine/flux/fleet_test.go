@@ -354,7 +354,7 @@ func TestFleetDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hubHas, prodHas := pair()
 		fleet, _, _ := newFleet(t, hubHas, prodHas)
-		_, err := fleet.tell(t.Context(), answerWithin, func(ctx context.Context, m member) ([]string, error) {
+		_, err := fleet.forEach(t.Context(), answerWithin, func(ctx context.Context, m member) ([]string, error) {
 			if m.cluster == "hub" {
 				return nil, nil
 			}

@@ -66,7 +66,7 @@ func (f *Flux) brought(o *unstructured.Unstructured) bool {
 	return a[helmRelease] == releaseName && a[helmNamespace] == f.namespace
 }
 
-// takeBack stops a cluster's Flux and removes what it applied. It returns the applications that remain after the time limit.
+// takeBack stops a cluster's Flux and removes its objects. It returns the applications that remain after the time limit.
 func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	if err := f.suspend(ctx, p); err != nil {
 		return nil, err

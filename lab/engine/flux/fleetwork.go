@@ -26,7 +26,7 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	if err != nil {
 		return nil, err
 	}
-	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // its note lists what is removed with the lab
+	own := kube.Namespace{Name: kube.SpokeNamespace, Labels: f.labels("engine")} // its note lists the objects removed with the lab
 	if err := own.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", reg.Cluster, err)
 	}
@@ -102,12 +102,12 @@ func (t *Fleet) Mark(ctx context.Context, cluster string, m engine.Marks) error 
 
 // ApplyRepositories applies the lab's repositories to every Flux that answers, and describes the changes.
 func (t *Fleet) ApplyRepositories(ctx context.Context, repos []engine.Repository) ([]string, error) {
-	return t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) { return m.ApplyRepositories(ctx, repos) })
+	return t.forEach(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) { return m.ApplyRepositories(ctx, repos) })
 }
 
 // ApplyRoot applies the roots to every Flux that answers, and reports whether that changed anything.
 func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
-	lines, err := t.tell(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) {
+	lines, err := t.forEach(ctx, acceptWithin, func(ctx context.Context, m member) ([]string, error) {
 		own, ok := rootFor(m, root)
 		if !ok {
 			return nil, nil
@@ -123,7 +123,7 @@ func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 
 // Strayed describes missing or modified roots and repositories in the clusters that answer.
 func (t *Fleet) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
-	return t.tell(ctx, answerWithin, func(ctx context.Context, m member) ([]string, error) {
+	return t.forEach(ctx, answerWithin, func(ctx context.Context, m member) ([]string, error) {
 		own, ok := rootFor(m, root)
 		if !ok {
 			return nil, nil
@@ -141,37 +141,37 @@ func rootFor(m member, root engine.Root) (engine.Root, bool) {
 
 // doWithin bounds the calls to one Flux, whose cluster may stop answering.
 func doWithin(ctx context.Context, m member, do func(context.Context, member) ([]string, error)) ([]string, error) {
-	within, cancel := context.WithTimeout(ctx, tellWithin)
+	within, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	lines, err := do(within, m)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = &lab.Error{
-			Exit: lab.ExitTimeout, Code: "unreachable", Message: "it stopped answering for " + lab.WholeSeconds(tellWithin), Err: err,
+			Exit: lab.ExitTimeout, Code: "unreachable", Message: "it stopped answering for " + lab.WholeSeconds(callTimeout), Err: err,
 			Cure: "lab up retries; lab diagnose collects details",
 		}
 	}
 	return lines, err
 }
 
-// tell calls do for each Flux that answers, and merges the lines: those common to all appear once.
-func (t *Fleet) tell(ctx context.Context, limit time.Duration, do func(context.Context, member) ([]string, error)) ([]string, error) {
+// forEach calls do for each Flux that answers, and merges the lines: those common to all appear once.
+func (t *Fleet) forEach(ctx context.Context, limit time.Duration, do func(context.Context, member) ([]string, error)) ([]string, error) {
 	list, err := t.answering(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	said := make([][]string, 0, len(list))
+	results := make([][]string, 0, len(list))
 	for _, m := range list {
 		lines, failed := doWithin(ctx, m, do)
-		said = append(said, lines)
+		results = append(results, lines)
 		if failed != nil {
 			err = fmt.Errorf("cluster %s: %w", m.cluster, failed)
 			break
 		}
 	}
 	var all []string
-	for i, lines := range said {
+	for i, lines := range results {
 		for _, line := range lines {
-			common := !slices.ContainsFunc(said, func(other []string) bool { return !slices.Contains(other, line) })
+			common := !slices.ContainsFunc(results, func(other []string) bool { return !slices.Contains(other, line) })
 			switch {
 			case !common:
 				all = append(all, "cluster "+list[i].cluster+": "+line)

@@ -28,7 +28,7 @@ type pending struct {
 	silent bool // a cluster that does not answer
 }
 
-// judge returns what is pending: layers first, then applications, by name. With an asker, unanswered objects are pending.
+// judge returns the pending objects: layers first, then applications, by name. With an asker, unanswered objects are pending.
 func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registered) []pending {
 	if len(v.layers) == 0 {
 		return []pending{{Pending: engine.Pending{Application: noRoot, Reason: "does not exist yet"}, lags: true, layer: true}}
@@ -56,7 +56,7 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 	return list
 }
 
-// judgeLayer judges a layer by what it applied; its health is up to the applications.
+// judgeLayer judges a layer by the objects it applied; its health is up to the applications.
 func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
 	sync, health, message := v.state(k)
 	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}

@@ -12,7 +12,7 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
-// verdict describes what is pending, one per line: "prod-podinfo Degraded lags: reason".
+// verdict describes the pending objects, one per line: "prod-podinfo Degraded lags: reason".
 func verdict(v view, want engine.Want, registrations ...engine.Registered) []string {
 	var lines []string
 	for _, p := range v.judge(want, nil, registrations) {
@@ -332,7 +332,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A layer that waits for what it applied is not waited for: the applications are.
+// A layer waiting for its own objects is not waited for; the applications are.
 func TestJudgeLayerWithHealthChecks(t *testing.T) {
 	f, hub, _ := newFake(t, standing())
 	hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))

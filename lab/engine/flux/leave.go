@@ -114,7 +114,7 @@ func (f *Flux) forget(ctx context.Context, cluster string) error {
 func notOurs(cluster string) error {
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
-		Cure: "remove the namespace " + lab.FluxNamespaceOf(cluster) + " by hand if it is no longer wanted",
+		Cure: "remove the namespace " + lab.FluxNamespaceOf(cluster) + " manually if it is no longer needed",
 	}
 }
 

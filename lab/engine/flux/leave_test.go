@@ -103,7 +103,7 @@ func TestUnregister(t *testing.T) {
 	}
 }
 
-// Flux reads Git first: otherwise it would recreate what is deleted.
+// Flux reads Git first: otherwise it would recreate the deleted objects.
 func TestUnregisterReadsGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, standing()+"\n"+registered("prod", "homelab", longAgo))

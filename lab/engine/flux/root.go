@@ -23,7 +23,7 @@ import (
 const (
 	rootPart         = "root"
 	repositoriesPart = "repository"
-	chartsInterval   = "10m0s" // of index downloads; a push to the forge requests one at once
+	chartsInterval   = "10m0s" // of index downloads; a push to the forge requests one immediately
 )
 
 // rootKinds are the kinds allowed in a root manifest: those that `flux bootstrap` writes to gotk-sync.yaml.

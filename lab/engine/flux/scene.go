@@ -43,7 +43,7 @@ func (f *Flux) sight(ctx context.Context) (sight, error) {
 	return sight{view: v, flux: f, cluster: f.home, registrations: registrations}, err
 }
 
-// judge returns what is pending, per Flux. With askers, unanswered objects are pending.
+// judge returns the pending objects, per Flux. With askers, unanswered objects are pending.
 func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
 	switch len(s) {
 	case 0: // nothing was seen yet

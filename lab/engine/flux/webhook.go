@@ -18,7 +18,7 @@ func webhookPath(secret, namespace string) string {
 	return r.GetWebhookPath(secret)
 }
 
-// receiver makes Flux read each push to the forge at once. Gitea signs like GitHub. A push may be a chart's, so chart indices are included.
+// receiver makes Flux read each push to the forge immediately. Gitea signs like GitHub. A push may be a chart's, so chart indices are included.
 func (f *Flux) receiver() part {
 	var resources []any
 	for _, kind := range []string{sourcev1.GitRepositoryKind, sourcev1.HelmRepositoryKind} {

@@ -178,10 +178,10 @@ func TestRetire(t *testing.T) {
 		if _, err := pods.Create(t.Context(), pod("server-1"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		var calls, said []string
+		var calls, lines []string
 		r := retirement(hub, &calls)
-		say := func(s string) {
-			said = append(said, s)
+		progress := func(s string) {
+			lines = append(lines, s)
 			if s == "waiting for the removal of pod server-1" { // as after its grace period
 				if err := pods.Delete(t.Context(), "server-1", metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
@@ -189,12 +189,12 @@ func TestRetire(t *testing.T) {
 			}
 		}
 		for range 2 { // an interrupted run is repeated
-			if err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, say); err != nil {
+			if err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, progress); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !slices.Contains(said, "waiting for the removal of pod server-1") {
-			t.Errorf("%q", said)
+		if !slices.Contains(lines, "waiting for the removal of pod server-1") {
+			t.Errorf("%q", lines)
 		}
 		if calls[0] != "uninstall" || !slices.Contains(calls, "leave ") || !slices.Contains(calls, "leave prod") {
 			t.Errorf("%q", calls)

@@ -22,7 +22,7 @@ func (f *Fake) mirrorDir(name string) string { return filepath.Join(f.Dir, "mirr
 
 func (f *Fake) mirror(m forge.Mirror) forge.Remote {
 	dir := f.mirrorDir(m.Name)
-	return forge.Remote{URL: dir, Branch: m.Branch, Now: time.Now, Say: forge.Commands{Pull: "git -C " + m.Tree.Dir + " pull " + dir + " " + m.Branch}}
+	return forge.Remote{URL: dir, Branch: m.Branch, Now: time.Now, Commands: forge.Commands{Pull: "git -C " + m.Tree.Dir + " pull " + dir + " " + m.Branch}}
 }
 
 // Mirror creates a repository and pushes the working tree to it.

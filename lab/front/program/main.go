@@ -34,10 +34,10 @@ func run(ctx context.Context, config, secrets string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	on, err := server.Listen(ctx)
+	listeners, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	log.Info("front serves", "git", on.Git.Addr().String(), "ssh", on.SSH.Addr().String(), "webhooks", on.Webhooks.Addr().String(), "mirrors", len(c.Mirrors))
-	return server.Serve(ctx, on)
+	log.Info("front serves", "git", listeners.Git.Addr().String(), "ssh", listeners.SSH.Addr().String(), "webhooks", listeners.Webhooks.Addr().String(), "mirrors", len(c.Mirrors))
+	return server.Serve(ctx, listeners)
 }

@@ -21,21 +21,21 @@ func TestRun(t *testing.T) {
 	}
 	write(config, `{"proxy": "127.0.0.1:0", "ssh": "127.0.0.1:0", "webhooks": "127.0.0.1:0", "engine": "http://127.0.0.1:1", "mirrors": []}`)
 	write(secrets, `{"webhook": "s"}`)
-	said, into := io.Pipe()
+	output, w := io.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, config, secrets, slog.New(slog.NewJSONHandler(into, nil))) }()
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, config, secrets, slog.New(slog.NewJSONHandler(w, nil))) }()
 	line := make([]byte, 1024)
-	if n, err := said.Read(line); err != nil || !strings.Contains(string(line[:n]), "front serves") {
-		t.Errorf("said %q, %v", line[:n], err)
+	if n, err := output.Read(line); err != nil || !strings.Contains(string(line[:n]), "front serves") {
+		t.Errorf("log line %q, %v", line[:n], err)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("ended with %v", err)
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
 	}
 	write(secrets, `{"webhook": "s", "password": 1, "other": 2}`)
 	if err := run(t.Context(), config, secrets, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), secrets) {
-		t.Errorf("got %v", err)
+		t.Errorf("invalid secrets: error %v", err)
 	}
 }

@@ -22,8 +22,8 @@ type Authority struct {
 }
 
 const (
-	lifetime = 10 * 365 * 24 * time.Hour // of an authority and of what it signs: a lab has nobody who renews
-	skew     = 24 * time.Hour            // by which clocks may differ
+	lifetime = 10 * 365 * 24 * time.Hour // of all certificates, as none is renewed
+	skew     = 24 * time.Hour            // tolerated between clocks
 )
 
 // NewAuthority makes a certificate authority.
@@ -50,14 +50,14 @@ func NewAuthority() (Authority, error) {
 	return Authority{Cert: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", keyDER)}, nil
 }
 
-// certificates signs one for each host.
+// certificates returns a certificate signed by a for each host.
 func (a Authority) certificates(hosts []string) (map[string]*tls.Certificate, error) {
 	ca, err := tls.X509KeyPair([]byte(a.Cert), []byte(a.Key))
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
 	if !ca.Leaf.IsCA {
-		return nil, errors.New("certificate authority: its certificate is not that of an authority")
+		return nil, errors.New("certificate authority: not a CA certificate")
 	}
 	signed := map[string]*tls.Certificate{}
 	for _, host := range hosts {

@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-// A client of the address in manifests gets the API server, whose certificate names another host.
+// A client of a cluster address in manifests reaches the API server, whose certificate names another host.
 func TestClusterAlias(t *testing.T) {
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.Path+" with "+r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(api.Close)
-	at, _ := start(t, Config{Clusters: []Cluster{
+	address, _ := start(t, Config{Clusters: []Cluster{
 		{Server: "https://192.0.2.7", URL: api.URL}, {Server: "https://Prod.eks.test:6443", URL: api.URL}, {Server: "https://gone.test", URL: "https://127.0.0.1:1"},
 	}}, Secrets{Webhook: "w"})
-	through, err := url.Parse(at)
+	proxyURL, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(api.Certificate())
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(through), TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxyURL), TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}}}
 	get := func(address string) (string, error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {
@@ -54,14 +54,14 @@ func TestClusterAlias(t *testing.T) {
 }
 
 func TestClustersInvalid(t *testing.T) {
-	for name, list := range map[string][]Cluster{
-		"plain HTTP":  {{Server: "http://192.0.2.7", URL: "https://a:6443"}},
-		"no URL":      {{Server: "https://192.0.2.7"}},
-		"no address":  {{Server: "https://", URL: "https://a:6443"}},
-		"two of them": {{Server: "https://192.0.2.7", URL: "https://a:6443"}, {Server: "https://192.0.2.7:443", URL: "https://b:6443"}},
+	for name, clusters := range map[string][]Cluster{
+		"plain HTTP": {{Server: "http://192.0.2.7", URL: "https://a:6443"}},
+		"no URL":     {{Server: "https://192.0.2.7"}},
+		"no address": {{Server: "https://", URL: "https://a:6443"}},
+		"duplicate":  {{Server: "https://192.0.2.7", URL: "https://a:6443"}, {Server: "https://192.0.2.7:443", URL: "https://b:6443"}},
 	} {
-		if _, err := New(Config{Clusters: list}, Secrets{Webhook: "w"}, quiet); err == nil {
-			t.Errorf("%s is taken", name)
+		if _, err := New(Config{Clusters: clusters}, Secrets{Webhook: "w"}, quiet); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

@@ -1,6 +1,5 @@
-// Package proxy stands between the engine's Git client and the internet, for repositories that the lab has mirrors of: what is asked for under the upstream's
-// address is answered by the mirror, and pushes to the mirror are told to the engine under both addresses. It rests on the standard library alone, as it is
-// compiled as a module of its own where no registry has its image.
+// Package proxy serves a lab's mirrors to the engine's Git client under the addresses of their upstream repositories, and reports pushes to a mirror to the
+// engine under both addresses. It uses only the standard library, as it is compiled as a separate module where no registry has its image.
 package proxy
 
 import (
@@ -14,24 +13,24 @@ import (
 	"strings"
 )
 
-// Config is what the program reads from its configuration file, as JSON.
+// Config is the program's configuration file, in JSON.
 type Config struct {
-	Proxy    string   `json:"proxy"`    // address that Git clients connect to, ":3128"
-	SSH      string   `json:"ssh"`      // address that clients of SSH connect to by SOCKS, ":1080"
-	Webhooks string   `json:"webhooks"` // address for the forge's webhooks and health, ":8080"
-	Engine   string   `json:"engine"`   // URL of the engine's own receiver of webhooks
+	Proxy    string   `json:"proxy"`    // address for Git clients, ":3128"
+	SSH      string   `json:"ssh"`      // SOCKS address for SSH clients, ":1080"
+	Webhooks string   `json:"webhooks"` // address for the forge's webhooks and health checks, ":8080"
+	Engine   string   `json:"engine"`   // URL of the engine's webhook receiver
 	Mirrors  []Mirror `json:"mirrors"`
 
 	Clusters []Cluster `json:"clusters,omitempty"`
 }
 
-// Cluster is an API server that is reached in place of one that manifests name.
+// Cluster is an API server that replaces one named in manifests.
 type Cluster struct {
-	Server string `json:"server"` // as manifests have it, "https://1.2.3.4"
+	Server string `json:"server"` // as in manifests, "https://1.2.3.4"
 	URL    string `json:"url"`    // "https://NAME-control-plane:6443"
 }
 
-// hostPort is where an API server listens.
+// hostPort returns the host and port of an API server's URL.
 func hostPort(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -47,23 +46,23 @@ func hostPort(address string) (string, error) {
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port)), nil
 }
 
-// Mirror is a repository that is served in place of upstream's.
+// Mirror is a repository served in place of its upstream.
 type Mirror struct {
-	Upstream string `json:"upstream"` // https://HOST/OWNER/NAME, http:// where manifests say so
+	Upstream string `json:"upstream"` // https://HOST/OWNER/NAME, or http:// if manifests use it
 	URL      string `json:"url"`      // in the forge, http://FORGE:3000/lab/NAME.git
 }
 
-// Secrets are what the program reads from its other file, as JSON.
+// Secrets is the program's secrets file, in JSON.
 type Secrets struct {
-	Webhook string `json:"webhook"` // signs webhooks, in and out
-	// CA signs the certificates of the upstream hosts. Without one they are signed by one that nobody has, for clients that do not look.
+	Webhook string `json:"webhook"` // signs webhooks in both directions
+	// CA signs the certificates of the upstream hosts. The default is a new authority, for clients that do not verify certificates.
 	CA Authority `json:"ca,omitzero"`
-	// User and Password are given to the forge in place of what the client gives, which is meant for upstream. Without them the client's are passed on.
+	// User and Password replace the client's credentials, which are for upstream, in requests to the forge. By default the client's are forwarded.
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
-// Read reads both files strictly.
+// Read reads both files, and rejects unknown fields.
 func Read(config, secrets string) (c Config, s Secrets, err error) {
 	return c, s, errors.Join(read(config, &c), read(secrets, &s))
 }
@@ -81,9 +80,9 @@ func read(file string, into any) error {
 	return nil
 }
 
-// mirror is a Mirror, taken apart.
+// mirror is a parsed Mirror.
 type mirror struct {
-	key      string   // of upstream, see key
+	key      string   // of upstream
 	host     string   // of upstream, without port
 	upstream *url.URL // without .git
 	forge    *url.URL // without .git
@@ -94,11 +93,11 @@ func parseMirror(m Mirror) (mirror, error) {
 	if err != nil {
 		return mirror{}, err
 	}
-	at, err := parseAddress(m.URL)
+	forge, err := parseAddress(m.URL)
 	if err != nil {
 		return mirror{}, err
 	}
-	return mirror{key: key(up.Hostname(), up.Path), host: strings.ToLower(up.Hostname()), upstream: up, forge: at}, nil
+	return mirror{key: key(up.Hostname(), up.Path), host: strings.ToLower(up.Hostname()), upstream: up, forge: forge}, nil
 }
 
 func parseAddress(address string) (*url.URL, error) {
@@ -113,7 +112,7 @@ func parseAddress(address string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path}, nil
 }
 
-// key is what all addresses of one repository have in common, whatever the port, case or suffix: "github.com/owner/name".
+// key returns a value common to all addresses of a repository, regardless of port, case and suffix: "github.com/owner/name".
 func key(host, path string) string {
 	return strings.ToLower(host + "/" + strings.TrimSuffix(strings.Trim(path, "/"), ".git"))
 }

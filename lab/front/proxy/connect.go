@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// serveProxy answers what comes to the proxy's port: a tunnel to an upstream host, or a request in plain HTTP for one.
+// serveProxy handles requests to the proxy's port: tunnels to upstream hosts, and plain HTTP requests for them.
 func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -27,16 +27,16 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connect opens a tunnel to a host that has mounted repositories, and is that host.
+// connect opens a tunnel: to a cluster, or to a host with mounted repositories, whose requests the proxy answers itself.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
-	if to := s.clusters[strings.ToLower(r.Host)]; to != "" {
-		s.passThrough(w, r, to)
+	if address := s.clusters[strings.ToLower(r.Host)]; address != "" {
+		s.passThrough(w, r, address)
 		return
 	}
 	host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
 	certificate, ok := s.certificates[host]
 	if !ok {
-		http.Error(w, "lab: no repository of "+host+" is mounted, and no cluster is there", http.StatusBadGateway)
+		http.Error(w, "lab: "+host+" has no mounted repositories and is no cluster", http.StatusBadGateway)
 		return
 	}
 	conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -48,14 +48,14 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		_ = conn.Close()
 		return
 	}
-	s.tunnels.hand(tls.Server(tunnel{conn, buffered.Reader}, &tls.Config{
+	s.tunnels.add(tls.Server(tunnel{conn, buffered.Reader}, &tls.Config{
 		Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
 	}))
 }
 
-// passThrough connects a client and an API server, and looks at nothing of what they say.
-func (s *Server) passThrough(w http.ResponseWriter, r *http.Request, to string) {
-	server, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(r.Context(), "tcp", to)
+// passThrough tunnels a client to an API server, without inspecting the traffic.
+func (s *Server) passThrough(w http.ResponseWriter, r *http.Request, address string) {
+	server, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(r.Context(), "tcp", address)
 	if err != nil {
 		http.Error(w, "lab: "+err.Error(), http.StatusBadGateway)
 		return
@@ -67,19 +67,19 @@ func (s *Server) passThrough(w http.ResponseWriter, r *http.Request, to string) 
 		return
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Time{}); err != nil { // a watch may be long
+	if err := conn.SetDeadline(time.Time{}); err != nil { // watches are long-lived
 		return
 	}
 	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
 		return
 	}
-	ended := make(chan struct{}, 2)
-	go func() { _, _ = io.Copy(server, buffered.Reader); ended <- struct{}{} }()
-	go func() { _, _ = io.Copy(conn, server); ended <- struct{}{} }()
-	<-ended // whichever side is done, the other has nobody to talk to
+	done := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(server, buffered.Reader); done <- struct{}{} }()
+	go func() { _, _ = io.Copy(conn, server); done <- struct{}{} }()
+	<-done // either side
 }
 
-// tunnel is a connection of which something may have been read already.
+// tunnel is a connection whose first bytes may already be buffered.
 type tunnel struct {
 	net.Conn
 	r *bufio.Reader
@@ -87,7 +87,7 @@ type tunnel struct {
 
 func (t tunnel) Read(p []byte) (int, error) { return t.r.Read(p) }
 
-// tunnels is a listener that accepts what is handed to it.
+// tunnels is a listener that accepts the connections passed to add.
 type tunnels struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -96,7 +96,7 @@ type tunnels struct {
 
 func newTunnels() *tunnels { return &tunnels{conns: make(chan net.Conn), done: make(chan struct{})} }
 
-func (t *tunnels) hand(c net.Conn) {
+func (t *tunnels) add(c net.Conn) {
 	select {
 	case t.conns <- c:
 	case <-t.done:
@@ -123,32 +123,32 @@ func (t *tunnels) Close() error {
 // Addr implements net.Listener.
 func (t *tunnels) Addr() net.Addr { return &net.TCPAddr{} }
 
-// logged tells of every request in one line.
-func (s *Server) logged(what string, next http.HandlerFunc) http.Handler {
+// logged logs each request on one line, except health checks.
+func (s *Server) logged(message string, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == HealthPath && !r.URL.IsAbs() {
 			next(w, r)
 			return
 		}
-		began := time.Now()
-		recorder := &answer{ResponseWriter: w, status: http.StatusOK}
+		start := time.Now()
+		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			s.log.LogAttrs(context.WithoutCancel(r.Context()), level(recorder.status), what, requestAttrs(r, recorder.status, time.Since(began))...)
+			s.log.LogAttrs(context.WithoutCancel(r.Context()), level(recorder.status), message, requestAttrs(r, recorder.status, time.Since(start))...)
 		}()
 		next(recorder, r)
 	})
 }
 
-// answer remembers the status.
-type answer struct {
+// statusRecorder records a response's status.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
-func (a *answer) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
+func (r *statusRecorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap supports http.ResponseController.
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// maxWants is the most that a client may send of what it has and wants.
+// maxWants limits the size of a client's wants and haves.
 const maxWants = 64 << 20
 
-// The requests of Git's protocol, by the end of their paths.
+// Path suffixes of the requests of Git's protocol.
 const (
 	infoRefs    = "/info/refs"
 	uploadPack  = "/git-upload-pack"
 	receivePack = "/git-receive-pack"
 )
 
-// serveGit answers what a Git client asks of an upstream host, from the mirror of the repository.
+// serveGit answers a Git client's request to an upstream host from the repository's mirror.
 func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	host, repository, request := (&url.URL{Host: r.Host}).Hostname(), r.URL.Path, ""
-	for _, end := range []string{infoRefs, uploadPack, receivePack} {
-		if rest, ok := strings.CutSuffix(r.URL.Path, end); ok {
-			repository, request = rest, end
+	for _, suffix := range []string{infoRefs, uploadPack, receivePack} {
+		if rest, ok := strings.CutSuffix(r.URL.Path, suffix); ok {
+			repository, request = rest, suffix
 		}
 	}
 	m, ok := s.mirrors[key(host, repository)]
@@ -31,16 +31,16 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		http.Error(w, "lab: "+host+repository+" is not mounted", http.StatusNotFound)
 	case request == receivePack || service == receivePack[1:]:
-		http.Error(w, "lab: "+m.upstream.String()+" is a mirror here, which is read only", http.StatusForbidden)
+		http.Error(w, "lab: the mirror of "+m.upstream.String()+" is read-only", http.StatusForbidden)
 	case request == infoRefs && service == uploadPack[1:] && r.Method == http.MethodGet, request == uploadPack && r.Method == http.MethodPost:
 		r.Body = http.MaxBytesReader(w, r.Body, maxWants)
 		s.forward(m, request).ServeHTTP(w, r)
 	default:
-		http.Error(w, "lab: of "+m.upstream.String()+" only what git fetch asks for is served", http.StatusNotFound)
+		http.Error(w, "lab: the mirror of "+m.upstream.String()+" supports only git fetch", http.StatusNotFound)
 	}
 }
 
-// forward passes a request on to a mirror.
+// forward returns a handler that forwards a request to a mirror.
 func (s *Server) forward(m mirror, request string) http.Handler {
 	return &httputil.ReverseProxy{
 		Transport: s.client.Transport,
@@ -54,7 +54,7 @@ func (s *Server) forward(m mirror, request string) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			s.log.Error("forge", "url", r.URL.Redacted(), "error", err)
-			http.Error(w, "lab: the forge, which has the mirror of "+m.upstream.String()+", does not answer", http.StatusBadGateway)
+			http.Error(w, "lab: the mirror of "+m.upstream.String()+" in the forge does not answer", http.StatusBadGateway)
 		},
 	}
 }

@@ -27,12 +27,12 @@ const (
 	password = "forge's"
 )
 
-// forge serves the bare repository lab/gitops.git like Gitea: smart HTTP with a password.
+// forge serves the bare repository lab/gitops.git as Gitea does: smart HTTP with a password.
 func forge(t *testing.T) string {
 	t.Helper()
 	execPath, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
-		t.Skip("no git here")
+		t.Skip("git not found")
 	}
 	root := t.TempDir()
 	bare, work := filepath.Join(root, "lab", "gitops.git"), t.TempDir()
@@ -52,12 +52,12 @@ func forge(t *testing.T) string {
 		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + user},
 	}
 	if _, err := os.Stat(h.Path); err != nil {
-		t.Skip("no git http-backend here")
+		t.Skip("git http-backend not found")
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); u != user || p != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Gitea"`)
-			http.Error(w, "who are you", http.StatusUnauthorized)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -76,13 +76,14 @@ func gitCommand(t *testing.T, env []string, args ...string) (string, error) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// start serves on loopback until the end of the test and returns both addresses.
+// start runs a server on loopback for the duration of the test, and returns its URLs for Git and webhooks.
 func start(t *testing.T, c Config, s Secrets) (git, webhooks string) {
 	t.Helper()
-	on := startAll(t, c, s)
-	return "http://" + on.Git.Addr().String(), "http://" + on.Webhooks.Addr().String()
+	l := startAll(t, c, s)
+	return "http://" + l.Git.Addr().String(), "http://" + l.Webhooks.Addr().String()
 }
 
+// startAll is start for all ports.
 func startAll(t *testing.T, c Config, s Secrets) Listeners {
 	t.Helper()
 	c.Proxy, c.SSH, c.Webhooks = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
@@ -90,20 +91,20 @@ func startAll(t *testing.T, c Config, s Secrets) Listeners {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on, err := server.Listen(t.Context())
+	l, err := server.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, on) }()
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("ended with %v", err)
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
 		}
 	})
-	return on
+	return l
 }
 
 func mirrors(forge string) Config {
@@ -120,13 +121,13 @@ func TestGitMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", CA: ca, User: user, Password: password})
+	proxyURL, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", CA: ca, User: user, Password: password})
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, []byte(ca.Cert), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	through := []string{"https_proxy=" + at, "http_proxy=" + at}
-	for trust, env := range map[string][]string{"insecure": append(through, "GIT_SSL_NO_VERIFY=1"), "ca": append(through, "GIT_SSL_CAINFO="+caFile)} {
+	proxied := []string{"https_proxy=" + proxyURL, "http_proxy=" + proxyURL}
+	for trust, env := range map[string][]string{"insecure": append(proxied, "GIT_SSL_NO_VERIFY=1"), "ca": append(proxied, "GIT_SSL_CAINFO="+caFile)} {
 		t.Run(trust, func(t *testing.T) {
 			for _, address := range []string{
 				"https://github.test/acme/gitops", "https://github.test/acme/gitops.git", "https://GitHub.test/ACME/GitOps.git", "https://github.test/acme/gitops/",
@@ -145,7 +146,7 @@ func TestGitMirror(t *testing.T) {
 				t.Errorf("%q, %v", out, err)
 			}
 			if out, err := gitCommand(t, env, "-C", to, "push", "origin", "main:other"); err == nil || !strings.Contains(out, "403") {
-				t.Errorf("pushed: %v: %s", err, out)
+				t.Errorf("push: %v: %s", err, out)
 			}
 		})
 	}
@@ -155,43 +156,43 @@ func TestGitMirror(t *testing.T) {
 		"http://gitlab.test/acme/gitops":  "gitlab.test/acme/gitops is not mounted",
 		"https://github.test/acme/gone":   "502",
 	} {
-		out, err := gitCommand(t, append(through, "GIT_SSL_NO_VERIFY=1"), "ls-remote", address)
+		out, err := gitCommand(t, append(proxied, "GIT_SSL_NO_VERIFY=1"), "ls-remote", address)
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v: %s; want %q", address, err, out, want)
 		}
 	}
-	if out, err := gitCommand(t, through, "ls-remote", "https://github.test/acme/gitops"); err == nil || !strings.Contains(out, "certificate") {
-		t.Errorf("trusted without reason: %v: %s", err, out)
+	if out, err := gitCommand(t, proxied, "ls-remote", "https://github.test/acme/gitops"); err == nil || !strings.Contains(out, "certificate") {
+		t.Errorf("certificate of an unknown authority: %v: %s", err, out)
 	}
 }
 
-// Without credentials, those of the client are forwarded.
+// Without credentials in Secrets, the client's are forwarded.
 func TestGitClientCredentials(t *testing.T) {
-	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w"})
-	env := []string{"https_proxy=" + at, "GIT_SSL_NO_VERIFY=1"}
+	proxyURL, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w"})
+	env := []string{"https_proxy=" + proxyURL, "GIT_SSL_NO_VERIFY=1"}
 	if out, err := gitCommand(t, env, "ls-remote", "https://"+user+":"+url.PathEscape(password)+"@github.test/acme/gitops"); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	if out, err := gitCommand(t, env, "ls-remote", "https://github.test/acme/gitops"); err == nil {
-		t.Errorf("let in: %s", out)
+		t.Errorf("no credentials: accepted: %s", out)
 	}
 }
 
-// As Argo CD lists branches.
+// Argo CD lists branches with go-git.
 func TestGoGitMirror(t *testing.T) {
-	at, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", User: user, Password: password})
+	proxyURL, _ := start(t, mirrors(forge(t)), Secrets{Webhook: "w", User: user, Password: password})
 	const address = "https://github.test/acme/gitops"
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{address}})
-	refs, err := remote.ListContext(t.Context(), &git.ListOptions{InsecureSkipTLS: true, ProxyOptions: transport.ProxyOptions{URL: at}})
+	refs, err := remote.ListContext(t.Context(), &git.ListOptions{InsecureSkipTLS: true, ProxyOptions: transport.ProxyOptions{URL: proxyURL}})
 	if err != nil || len(refs) == 0 {
-		t.Errorf("go-git: %v, %v", refs, err)
+		t.Errorf("list: %v, %v", refs, err)
 	}
-	proxy, err := url.Parse(at)
+	parsed, err := url.Parse(proxyURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := githttp.NewClient(&http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyURL(proxy), DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		Proxy: http.ProxyURL(parsed), DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}})
 	ep, err := transport.NewEndpoint(address)
 	if err != nil {
@@ -204,13 +205,13 @@ func TestGoGitMirror(t *testing.T) {
 	defer session.Close()
 	adv, err := session.AdvertisedReferencesContext(t.Context())
 	if err != nil || adv.References["refs/heads/main"].IsZero() {
-		t.Errorf("Argo CD's way: %v, %v", adv, err)
+		t.Errorf("upload-pack session, as in Argo CD: %v, %v", adv, err)
 	}
 }
 
-func TestNotServed(t *testing.T) {
-	asked := 0
-	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+func TestServeProxyStatus(t *testing.T) {
+	requests := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
 	defer upstream.Close()
 	server, err := New(Config{Mirrors: []Mirror{{Upstream: "https://github.test/acme/gitops", URL: upstream.URL + "/lab/gitops.git"}}}, Secrets{Webhook: "w"}, quiet)
 	if err != nil {
@@ -240,7 +241,7 @@ func TestNotServed(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.target, w.Code, w.Body, c.status)
 		}
 	}
-	if asked != 2 {
-		t.Errorf("the forge was asked %d times", asked)
+	if requests != 2 {
+		t.Errorf("got %d requests to the forge, want 2", requests)
 	}
 }

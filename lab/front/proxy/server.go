@@ -15,7 +15,7 @@ import (
 	"homelab/lab/front/sshd"
 )
 
-// HealthPath answers while the program serves.
+// HealthPath is the path of health checks.
 const HealthPath = "/healthz"
 
 // Server is the proxy for Git clients and the receiver of the forge's webhooks.
@@ -24,22 +24,25 @@ type Server struct {
 	secrets      Secrets
 	mirrors      map[string]mirror           // by key of upstream
 	certificates map[string]*tls.Certificate // by host of upstream
-	clusters     map[string]string           // host and port that manifests have -> those of the API server
+	clusters     map[string]string           // host:port in manifests -> host:port of the API server
 	tunnels      *tunnels
-	hostKey      ed25519.PrivateKey // of SSH, which no client looks at
+	hostKey      ed25519.PrivateKey // of SSH, not verified by clients
 	client       *http.Client
 	log          *slog.Logger
 	errorLog     *log.Logger
 }
 
-// New returns a server that does not serve yet.
+// New returns a server that is not listening yet.
 func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 	if s.Webhook == "" {
-		return nil, errors.New("webhooks have no secret")
+		return nil, errors.New("no secret for webhooks")
 	}
-	srv := &Server{config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(), log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn)}
+	srv := &Server{
+		config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(),
+		log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn),
+	}
 	srv.client = &http.Client{
-		Transport: &http.Transport{ // no proxy: it is one
+		Transport: &http.Transport{ // no Proxy: this is the proxy
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, DisableCompression: true,
 		},
@@ -63,7 +66,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 			return nil, err
 		}
 		if srv.clusters[from] != "" {
-			return nil, fmt.Errorf("%s is two clusters", cl.Server)
+			return nil, fmt.Errorf("%s names two clusters", cl.Server)
 		}
 		if srv.clusters[from], err = hostPort(cl.URL); err != nil {
 			return nil, err
@@ -82,22 +85,22 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 	return srv, err
 }
 
-// Listeners are the ports of a server.
+// Listeners are the listeners of a server's ports.
 type Listeners struct{ Git, SSH, Webhooks net.Listener }
 
-// Listen opens the ports of the configuration.
+// Listen listens on the configured addresses.
 func (s *Server) Listen(ctx context.Context) (Listeners, error) {
 	var l Listeners
 	var lc net.ListenConfig
 	for _, x := range []struct {
-		on      *net.Listener
+		l       *net.Listener
 		address string
 	}{{&l.Git, s.config.Proxy}, {&l.SSH, s.config.SSH}, {&l.Webhooks, s.config.Webhooks}} {
 		var err error
-		if *x.on, err = lc.Listen(ctx, "tcp", x.address); err != nil {
-			for _, open := range []net.Listener{l.Git, l.SSH, l.Webhooks} {
-				if open != nil {
-					err = errors.Join(err, open.Close())
+		if *x.l, err = lc.Listen(ctx, "tcp", x.address); err != nil {
+			for _, opened := range []net.Listener{l.Git, l.SSH, l.Webhooks} {
+				if opened != nil {
+					err = errors.Join(err, opened.Close())
 				}
 			}
 			return Listeners{}, err
@@ -106,18 +109,18 @@ func (s *Server) Listen(ctx context.Context) (Listeners, error) {
 	return l, nil
 }
 
-// drain is how long requests may go on when the program is to end.
+// drain is how long requests may continue during shutdown.
 const drain = 20 * time.Second
 
-// Serve serves until ctx ends, and then lets requests that have begun come to an end. It closes the listeners.
+// Serve serves until ctx is done, and then waits for running requests. It closes the listeners.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	hooks := http.NewServeMux()
 	hooks.Handle("POST "+WebhookPath, s.logged("webhook", s.serveWebhook))
 	hooks.HandleFunc("GET "+HealthPath, serveHealth)
 	serving := []struct {
-		on     net.Listener
+		l      net.Listener
 		server interface {
-			Serve(on net.Listener) error
+			Serve(l net.Listener) error
 			Shutdown(ctx context.Context) error
 			Close() error
 		}
@@ -127,24 +130,24 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		{s.tunnels, s.server(s.logged("git", s.serveGit))},
 		{l.Webhooks, s.server(hooks)},
 	}
-	ended := make(chan error, len(serving))
+	done := make(chan error, len(serving))
 	for _, x := range serving {
-		go func() { ended <- x.server.Serve(x.on) }()
+		go func() { done <- x.server.Serve(x.l) }()
 	}
 	var err error
-	left := len(serving)
+	running := len(serving)
 	select {
 	case <-ctx.Done():
-	case err = <-ended:
-		left--
+	case err = <-done:
+		running--
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	for _, x := range serving {
-		err = errors.Join(err, x.server.Shutdown(stop), x.server.Close())
+		err = errors.Join(err, x.server.Shutdown(shutdown), x.server.Close())
 	}
-	for range left {
-		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+	for range running {
+		if e := <-done; !errors.Is(e, http.ErrServerClosed) {
 			err = errors.Join(err, e)
 		}
 	}
@@ -154,7 +157,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 func (s *Server) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ErrorLog: s.errorLog, MaxHeaderBytes: 64 << 10,
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: time.Minute, // a clone may be long
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: time.Minute, // clones may be long
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/front/sshd"
 )
 
-// What is read and written of SOCKS 5 (RFC 1928).
+// Values of SOCKS 5 (RFC 1928).
 const (
 	socksVersion  = 5
 	socksConnect  = 1
@@ -24,31 +24,30 @@ const (
 	socksNoAccess = 2
 )
 
-// socksWithin is how long a client may take to say where it wants to go.
-const socksWithin = 10 * time.Second
+// socksTimeout limits the SOCKS handshake.
+const socksTimeout = 10 * time.Second
 
-// sshServer is a SOCKS proxy whose every destination is the SSH server of a host that has mounted repositories: a client of SSH does not say to the server itself
-// which host it meant.
+// sshServer is a SOCKS proxy that serves SSH in place of every host with mounted repositories. The SSH protocol does not include the server's host name.
 type sshServer struct {
 	*Server
 
 	mu      sync.Mutex
 	closed  bool
-	on      net.Listener
+	l       net.Listener
 	conns   map[net.Conn]bool
 	serving sync.WaitGroup
 }
 
-// Serve is like that of http.Server, and so are Shutdown and Close.
-func (s *sshServer) Serve(on net.Listener) error {
+// Serve, Shutdown and Close behave like those of http.Server.
+func (s *sshServer) Serve(l net.Listener) error {
 	s.mu.Lock()
-	s.on, s.conns = on, map[net.Conn]bool{}
+	s.l, s.conns = l, map[net.Conn]bool{}
 	if s.closed {
-		_ = on.Close()
+		_ = l.Close()
 	}
 	s.mu.Unlock()
 	for {
-		conn, err := on.Accept()
+		conn, err := l.Accept()
 		s.mu.Lock()
 		switch {
 		case s.closed:
@@ -78,14 +77,14 @@ func (s *sshServer) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	var err error
-	if s.on != nil {
-		err = s.on.Close()
+	if s.l != nil {
+		err = s.l.Close()
 	}
 	s.mu.Unlock()
-	ended := make(chan struct{})
-	go func() { s.serving.Wait(); close(ended) }()
+	done := make(chan struct{})
+	go func() { s.serving.Wait(); close(done) }()
 	select {
-	case <-ended:
+	case <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -103,7 +102,7 @@ func (s *sshServer) Close() error {
 
 func (s *sshServer) serve(conn net.Conn) error {
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(socksWithin)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(socksTimeout)); err != nil {
 		return err
 	}
 	host, err := socksHost(conn)
@@ -114,8 +113,8 @@ func (s *sshServer) serve(conn net.Conn) error {
 	if _, ok := s.certificates[host]; !ok {
 		status, err = socksNoAccess, errors.New("no repository of "+host+" is mounted")
 	}
-	if _, e := conn.Write([]byte{socksVersion, status, 0, socksIPv4, 0, 0, 0, 0, 0, 0}); e != nil || err != nil {
-		return errors.Join(err, e)
+	if _, writeErr := conn.Write([]byte{socksVersion, status, 0, socksIPv4, 0, 0, 0, 0, 0, 0}); writeErr != nil || err != nil {
+		return errors.Join(err, writeErr)
 	}
 	if err := conn.SetDeadline(time.Now().Add(maxFetch)); err != nil {
 		return err
@@ -125,32 +124,32 @@ func (s *sshServer) serve(conn net.Conn) error {
 	})
 }
 
-// socksHost reads where a client wants to go, whatever the port. No client has to say who it is.
+// socksHost performs the SOCKS handshake, without authentication, and returns the destination's host. It ignores the port.
 func socksHost(conn io.ReadWriter) (string, error) {
 	read := func(n int) ([]byte, error) {
 		b := make([]byte, n)
 		_, err := io.ReadFull(conn, b)
 		return b, err
 	}
-	head, err := read(2)
+	header, err := read(2)
 	if err != nil {
 		return "", err
 	}
-	if head[0] != socksVersion {
-		return "", fmt.Errorf("version %d of SOCKS", head[0])
+	if header[0] != socksVersion {
+		return "", fmt.Errorf("unsupported SOCKS version %d", header[0])
 	}
-	if _, err := read(int(head[1])); err != nil { // methods
+	if _, err := read(int(header[1])); err != nil { // methods
 		return "", err
 	}
 	if _, err := conn.Write([]byte{socksVersion, 0}); err != nil {
 		return "", err
 	}
-	request, err := read(5) // up to the address's first byte
+	request, err := read(5) // including the address's first byte
 	if err != nil {
 		return "", err
 	}
 	if request[0] != socksVersion || request[1] != socksConnect {
-		return "", fmt.Errorf("command %d of SOCKS %d", request[1], request[0])
+		return "", fmt.Errorf("unsupported command %d of SOCKS %d", request[1], request[0])
 	}
 	length := map[byte]int{socksIPv4: net.IPv4len - 1, socksIPv6: net.IPv6len - 1, socksName: int(request[4])}[request[3]]
 	const port = 2
@@ -162,7 +161,7 @@ func socksHost(conn io.ReadWriter) (string, error) {
 		return strings.ToLower(string(rest[:length])), nil
 	}
 	if length == 0 {
-		return "", fmt.Errorf("an address of type %d", request[3])
+		return "", fmt.Errorf("unsupported SOCKS address type %d", request[3])
 	}
 	return net.IP(append(request[4:], rest[:length]...)).String(), nil
 }

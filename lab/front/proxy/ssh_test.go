@@ -26,19 +26,19 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// through makes the test program what connect-proxy is, which Argo CD calls, where that is not installed.
-const through = "LAB_TEST_SOCKS"
+// socksEnv makes the test program act as connect-proxy, which Argo CD calls, if that is not installed.
+const socksEnv = "LAB_TEST_SOCKS"
 
 func TestMain(m *testing.M) {
-	if at := os.Getenv(through); at != "" {
-		connectProxy(at, os.Args[1], os.Args[2])
+	if address := os.Getenv(socksEnv); address != "" {
+		connectProxy(address, os.Args[1], os.Args[2])
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func connectProxy(at, host, port string) {
-	conn, err := net.Dial("tcp", at)
+func connectProxy(address, host, port string) {
+	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return
@@ -47,15 +47,15 @@ func connectProxy(at, host, port string) {
 	_, _ = fmt.Sscan(port, &n)
 	_, _ = conn.Write([]byte{5, 2, 0, 2})
 	_, _ = conn.Write(append(append([]byte{5, 1, 0, 3, byte(len(host))}, host...), byte(n>>8), byte(n)))
-	answer := make([]byte, 12)
-	if _, err := io.ReadFull(conn, answer); err != nil || answer[3] != 0 {
+	reply := make([]byte, 12)
+	if _, err := io.ReadFull(conn, reply); err != nil || reply[3] != 0 {
 		return
 	}
 	go func() { _, _ = io.Copy(conn, os.Stdin) }()
 	_, _ = io.Copy(os.Stdout, conn)
 }
 
-// clientKey is a key as the engine has one.
+// clientKey returns a key like the engine's.
 func clientKey(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -69,11 +69,11 @@ func clientKey(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// sshEnv is what Argo CD gives to git, with more options for ssh.
-func sshEnv(t *testing.T, at string, options ...string) []string {
+// sshEnv returns the environment of Argo CD's git, with additional options for ssh.
+func sshEnv(t *testing.T, address string, options ...string) []string {
 	t.Helper()
 	if _, err := exec.LookPath("ssh"); err != nil {
-		t.Skip("no ssh here")
+		t.Skip("ssh not found")
 	}
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, clientKey(t), 0o600); err != nil {
@@ -85,18 +85,18 @@ func sshEnv(t *testing.T, at string, options ...string) []string {
 	}
 	proxy := os.Args[0]
 	if program, err := exec.LookPath("connect-proxy"); err == nil {
-		proxy = program + " -S " + at + " -5"
+		proxy = program + " -S " + address + " -5"
 	}
 	args = append(args, "-o", "ProxyCommand='"+proxy+" %h %p'")
-	return []string{"GIT_SSH_COMMAND=" + strings.Join(args, " "), through + "=" + at}
+	return []string{"GIT_SSH_COMMAND=" + strings.Join(args, " "), socksEnv + "=" + address}
 }
 
-// commit adds commits to the mirror, past SSH, with a file of a size that cannot be compressed.
+// commit pushes commits to the mirror over HTTP, each with an incompressible file of the given size.
 func commit(t *testing.T, forge string, size int, subjects ...string) {
 	t.Helper()
 	work := t.TempDir()
-	to := strings.Replace(forge, "http://", "http://"+user+":"+strings.ReplaceAll(password, "'", "%27")+"@", 1) + "/lab/gitops.git"
-	if out, err := gitCommand(t, nil, "clone", "-q", to, work); err != nil {
+	url := strings.Replace(forge, "http://", "http://"+user+":"+strings.ReplaceAll(password, "'", "%27")+"@", 1) + "/lab/gitops.git"
+	if out, err := gitCommand(t, nil, "clone", "-q", url, work); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, s := range subjects {
@@ -115,8 +115,8 @@ func commit(t *testing.T, forge string, size int, subjects ...string) {
 
 func TestSSHMirror(t *testing.T) {
 	forge := forge(t)
-	on := startAll(t, mirrors(forge), Secrets{Webhook: "w", User: user, Password: password})
-	env := sshEnv(t, on.SSH.Addr().String())
+	l := startAll(t, mirrors(forge), Secrets{Webhook: "w", User: user, Password: password})
+	env := sshEnv(t, l.SSH.Addr().String())
 	for _, address := range []string{
 		"git@github.test:acme/gitops.git", "git@GitHub.test:Acme/GitOps", "ssh://git@github.test/acme/gitops.git", "ssh://someone@github.test:2222/acme/gitops",
 		"git@192.0.2.1:acme/gitops.git", "ssh://git@plain.test/acme/gitops/", "github.test:/acme/gitops.git",
@@ -127,13 +127,13 @@ func TestSSHMirror(t *testing.T) {
 		}
 	}
 	const address = "git@github.test:acme/gitops.git"
-	const small, large = 10, 3 << 20 // beyond a window of SSH
+	const small, large = 10, 3 << 20 // more than an SSH window
 	commit(t, forge, large, "second")
 	for version, protocol := range map[string]string{"0": "0", "2": "2", "rekeyed": "2"} {
 		t.Run(version, func(t *testing.T) {
 			env := env
 			if version == "rekeyed" {
-				env = sshEnv(t, on.SSH.Addr().String(), "RekeyLimit=100K")
+				env = sshEnv(t, l.SSH.Addr().String(), "RekeyLimit=100K")
 			}
 			git := func(args ...string) string {
 				t.Helper()
@@ -151,16 +151,16 @@ func TestSSHMirror(t *testing.T) {
 				t.Errorf("fetched %q", log)
 			}
 			git("-C", to, "fsck", "--strict")
-			git("-C", to, "fetch", "origin") // has it all
-			for i := range 40 {              // commits of its own, so that it asks twice
+			git("-C", to, "fetch", "origin") // up to date
+			for i := range 40 {              // local commits, for a second round of negotiation
 				git("-C", to, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", fmt.Sprint(i))
 			}
 			commit(t, forge, small, "last")
 			if out := git("-C", to, "fetch", "origin"); !strings.Contains(out, "main") {
 				t.Errorf("fetched %s", out)
 			}
-			if out, err := gitCommand(t, env, "-C", to, "push", "origin", "main:other"); err == nil || !strings.Contains(out, "is a mirror here, which is read only") {
-				t.Errorf("pushed: %v: %s", err, out)
+			if out, err := gitCommand(t, env, "-C", to, "push", "origin", "main:other"); err == nil || !strings.Contains(out, "is read-only") {
+				t.Errorf("push: %v: %s", err, out)
 			}
 		})
 	}
@@ -176,29 +176,29 @@ func TestSSHMirror(t *testing.T) {
 	}
 	cmd := exec.Command("sh", "-c", strings.TrimPrefix(env[0], "GIT_SSH_COMMAND=")+" git@github.test git-upload-archive acme/gitops.git")
 	cmd.Env = append(os.Environ(), env[1])
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "only what git fetch asks for") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "supports only git fetch") {
+		t.Errorf("git-upload-archive: %v: %s", err, out)
+	}
+}
+
+// The mirror requires a password.
+func TestSSHForgeUnauthorized(t *testing.T) {
+	l := startAll(t, mirrors(forge(t)), Secrets{Webhook: "w"})
+	if out, err := gitCommand(t, sshEnv(t, l.SSH.Addr().String()), "ls-remote", "git@github.test:acme/gitops.git"); err == nil || !strings.Contains(out, "answers with status 401") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// The mirror does not let in who has no password.
-func TestSSHForgeRefuses(t *testing.T) {
-	on := startAll(t, mirrors(forge(t)), Secrets{Webhook: "w"})
-	if out, err := gitCommand(t, sshEnv(t, on.SSH.Addr().String()), "ls-remote", "git@github.test:acme/gitops.git"); err == nil || !strings.Contains(out, "answers with status 401") {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// As Argo CD lists branches, and more.
+// Argo CD lists branches with go-git, which clones and fetches too.
 func TestSSHGoGit(t *testing.T) {
 	forge := forge(t)
-	on := startAll(t, mirrors(forge), Secrets{Webhook: "w", User: user, Password: password})
+	l := startAll(t, mirrors(forge), Secrets{Webhook: "w", User: user, Password: password})
 	signer, err := ssh.ParsePrivateKey(clientKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const address = "git@github.test:acme/gitops.git"
-	proxy := transport.ProxyOptions{URL: "socks5://" + on.SSH.Addr().String()}
+	proxy := transport.ProxyOptions{URL: "socks5://" + l.SSH.Addr().String()}
 	auth := &gitssh.PublicKeys{User: "git", Signer: signer, HostKeyCallbackHelper: gitssh.HostKeyCallbackHelper{HostKeyCallback: ssh.InsecureIgnoreHostKey()}}
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{address}})
 	refs, err := remote.ListContext(t.Context(), &git.ListOptions{Auth: auth, ProxyOptions: proxy})
@@ -220,20 +220,20 @@ func TestSSHGoGit(t *testing.T) {
 	}
 	remote = git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{"git@github.test:acme/other.git"}})
 	if _, err := remote.ListContext(t.Context(), &git.ListOptions{Auth: auth, ProxyOptions: proxy}); err == nil || !strings.Contains(err.Error(), "is not mounted") {
-		t.Errorf("another: %v", err)
+		t.Errorf("not mounted: %v", err)
 	}
 }
 
 func TestSocksRefused(t *testing.T) {
-	on := startAll(t, mirrors("http://127.0.0.1:1"), Secrets{Webhook: "w"})
+	l := startAll(t, mirrors("http://127.0.0.1:1"), Secrets{Webhook: "w"})
 	for name, sent := range map[string]string{
-		"version 4":          "\x04\x01\x00\x16",
-		"bind":               "\x05\x01\x00\x05\x02\x00\x01\x01\x02\x03\x04\x00\x16",
-		"no kind of address": "\x05\x01\x00\x05\x01\x00\x07\x01\x02\x03\x04\x00\x16",
-		"not mounted":        "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x16",
-		"IPv6":               "\x05\x01\x00\x05\x01\x00\x04" + strings.Repeat("\x01", 16) + "\x00\x16",
+		"version 4":    "\x04\x01\x00\x16",
+		"bind":         "\x05\x01\x00\x05\x02\x00\x01\x01\x02\x03\x04\x00\x16",
+		"address type": "\x05\x01\x00\x05\x01\x00\x07\x01\x02\x03\x04\x00\x16",
+		"not mounted":  "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x16",
+		"IPv6":         "\x05\x01\x00\x05\x01\x00\x04" + strings.Repeat("\x01", 16) + "\x00\x16",
 	} {
-		conn, err := net.Dial("tcp", on.SSH.Addr().String())
+		conn, err := net.Dial("tcp", l.SSH.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,11 +246,11 @@ func TestSocksRefused(t *testing.T) {
 	}
 }
 
-// What a client wants and has becomes one request, whatever it says in between.
+// A client's wants and haves become one request, regardless of flush packets between them.
 func TestNegotiate(t *testing.T) {
 	const id = "0123456789012345678901234567890123456789"
 	want, have := pktLine("want "+id+" ofs-delta\n"), pktLine("have "+id+"\n")
-	for sent, expected := range map[string]struct {
+	for input, expected := range map[string]struct {
 		request string
 		naks    int
 		fails   bool
@@ -268,10 +268,10 @@ func TestNegotiate(t *testing.T) {
 		"00":                    {fails: true},
 		want + flush + "0009do": {fails: true},
 	} {
-		var told bytes.Buffer
-		got, err := negotiate(bufio.NewReader(strings.NewReader(sent)), &told)
-		if string(got) != expected.request || (err != nil) != expected.fails || told.String() != strings.Repeat("0008NAK\n", expected.naks) {
-			t.Errorf("%q: request %q, told %q, %v", sent, got, told.String(), err)
+		var output bytes.Buffer
+		got, err := negotiate(bufio.NewReader(strings.NewReader(input)), &output)
+		if string(got) != expected.request || (err != nil) != expected.fails || output.String() != strings.Repeat("0008NAK\n", expected.naks) {
+			t.Errorf("%q: request %q, output %q, %v", input, got, output.String(), err)
 		}
 	}
 }
@@ -282,23 +282,23 @@ func FuzzPktLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bufio.NewReader(bytes.NewReader(data))
-		var again []byte
+		var encoded []byte
 		for {
 			line, flushed, err := readPkt(r)
 			if err != nil {
 				break
 			}
 			if flushed {
-				again = append(again, flush...)
+				encoded = append(encoded, flush...)
 			} else {
-				again = append(again, pktLine(line)...)
+				encoded = append(encoded, pktLine(line)...)
 			}
 		}
-		if !bytes.EqualFold(again, data[:len(again)]) {
-			t.Errorf("%q was read as %q", data, again)
+		if !bytes.EqualFold(encoded, data[:len(encoded)]) {
+			t.Errorf("%q: encoded as %q", data, encoded)
 		}
 		if request, err := negotiate(bufio.NewReader(bytes.NewReader(data)), io.Discard); err == nil && len(request) > len(data) {
-			t.Errorf("%q became %q", data, request)
+			t.Errorf("%q: longer request %q", data, request)
 		}
 	})
 }

@@ -16,12 +16,12 @@ import (
 // maxFetch is how long a clone over SSH may take.
 const maxFetch = 15 * time.Minute
 
-// sshCommand runs what a Git client asks of an upstream host over SSH, git-upload-pack '/owner/name.git'.
+// sshCommand runs a Git client's SSH command for an upstream host, git-upload-pack '/owner/name.git'.
 func (s *Server) sshCommand(ctx context.Context, host, command string, stdin io.Reader, stdout, stderr io.Writer) int {
-	began := time.Now()
+	start := time.Now()
 	err := s.uploadPack(ctx, host, command, stdin, stdout)
 	status := 0
-	attrs := []any{"host", host, "command", command, "took", time.Since(began).Round(time.Millisecond).String()}
+	attrs := []any{"host", host, "command", command, "took", time.Since(start).Round(time.Millisecond).String()}
 	if err != nil {
 		status = 1
 		_, _ = fmt.Fprintf(stderr, "lab: %v\n", err)
@@ -45,9 +45,9 @@ func (s *Server) uploadPack(ctx context.Context, host, command string, stdin io.
 	case !ok:
 		return fmt.Errorf("%s of %s is not mounted", path, host)
 	case "/"+program == receivePack:
-		return fmt.Errorf("%s is a mirror here, which is read only", m.upstream)
+		return fmt.Errorf("the mirror of %s is read-only", m.upstream)
 	case "/"+program != uploadPack:
-		return fmt.Errorf("of %s only what git fetch asks for is served", m.upstream)
+		return fmt.Errorf("the mirror of %s supports only git fetch", m.upstream)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxFetch)
 	defer cancel()
@@ -58,7 +58,7 @@ func (s *Server) uploadPack(ctx context.Context, host, command string, stdin io.
 	if err != nil || request == nil {
 		return err
 	}
-	pack, err := s.ask(ctx, m, http.MethodPost, uploadPack, request)
+	pack, err := s.request(ctx, m, http.MethodPost, uploadPack, request)
 	if err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func (s *Server) uploadPack(ctx context.Context, host, command string, stdin io.
 	return deliver(bufio.NewReader(pack), stdout)
 }
 
-// deliver passes the mirror's answer on. One line says what is in common; git repeats it for what that leads to.
+// deliver copies the mirror's answer. Of several ACK lines only the first is kept: git repeats it for commits reachable from the common one.
 func deliver(r *bufio.Reader, to io.Writer) error {
 	line, _, err := readPkt(r)
 	if err != nil {
-		return fmt.Errorf("the forge's answer is not read: %w", err)
+		return fmt.Errorf("read the forge's answer: %w", err)
 	}
 	if _, err := io.WriteString(to, pktLine(line)); err != nil {
 		return err
@@ -78,36 +78,36 @@ func deliver(r *bufio.Reader, to io.Writer) error {
 	const ack = "ACK "
 	for {
 		if next, err := r.Peek(len(flush) + len(ack)); err != nil || string(next[len(flush):]) != ack {
-			break // what follows is the pack, or nothing
+			break // the pack, or the end
 		}
 		if _, _, err := readPkt(r); err != nil {
-			return fmt.Errorf("the forge's answer is not read: %w", err)
+			return fmt.Errorf("read the forge's answer: %w", err)
 		}
 	}
 	_, err = io.Copy(to, r)
 	return err
 }
 
-// capabilities are those under which one request to the mirror is enough, whatever the client has, as its answer to several is none that depends on the others.
+// capabilities are those that need only one request to the mirror, regardless of the client's commits: its answers to several requests are independent.
 var capabilities = []string{
 	"agent", "allow-reachable-sha1-in-want", "allow-tip-sha1-in-want", "include-tag", "no-progress", "object-format", "ofs-delta", "side-band", "side-band-64k",
 	"symref", "thin-pack",
 }
 
-// advertise tells a client what the mirror has.
+// advertise sends the mirror's refs to a client.
 func (s *Server) advertise(ctx context.Context, m mirror, to io.Writer) error {
-	body, err := s.ask(ctx, m, http.MethodGet, infoRefs+"?service="+uploadPack[1:], nil)
+	body, err := s.request(ctx, m, http.MethodGet, infoRefs+"?service="+uploadPack[1:], nil)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	r := bufio.NewReader(body)
 	_, _, err1 := readPkt(r) // # service=git-upload-pack
-	_, _, err2 := readPkt(r) // that section's end
+	_, _, err2 := readPkt(r) // end of the section
 	first, _, err3 := readPkt(r)
 	ref, offered, ok := strings.Cut(strings.TrimSuffix(first, "\n"), "\x00")
 	if err := errors.Join(err1, err2, err3); err != nil || !ok {
-		return fmt.Errorf("the forge, which has the mirror of %s, answers with no list of branches", m.upstream)
+		return fmt.Errorf("the mirror of %s in the forge answers without a list of branches", m.upstream)
 	}
 	kept := slices.DeleteFunc(strings.Fields(offered), func(c string) bool {
 		name, _, _ := strings.Cut(c, "=")
@@ -120,8 +120,8 @@ func (s *Server) advertise(ctx context.Context, m mirror, to io.Writer) error {
 	return err
 }
 
-// negotiate reads what a client wants and has, and returns the request for the mirror; nil where it wants nothing. Until the client has said all of it, it is told
-// that nothing is in common.
+// negotiate reads a client's wants and haves and returns the request for the mirror, or nil if there are no wants. It answers each flush
+// after the wants with NAK: nothing is in common.
 func negotiate(r *bufio.Reader, to io.Writer) ([]byte, error) {
 	var request bytes.Buffer
 	for wants := true; ; {
@@ -130,9 +130,9 @@ func negotiate(r *bufio.Reader, to io.Writer) ([]byte, error) {
 		case errors.Is(err, io.EOF) && request.Len() == 0, err == nil && flushed && request.Len() == 0:
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("what the client wants is not read: %w", err)
+			return nil, fmt.Errorf("read the client's request: %w", err)
 		case request.Len()+len(line) > maxWants:
-			return nil, errors.New("the client has and wants too much")
+			return nil, errors.New("the client's request is too large")
 		case flushed && wants:
 			wants = false
 			request.WriteString(flush)
@@ -149,9 +149,9 @@ func negotiate(r *bufio.Reader, to io.Writer) ([]byte, error) {
 	}
 }
 
-// ask makes a request of the mirror, which answers with status 200.
-func (s *Server) ask(ctx context.Context, m mirror, method, request string, body []byte) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, m.forge.String()+".git"+request, bytes.NewReader(body))
+// request sends a request to the mirror and returns the body of its answer. Any status but 200 is an error.
+func (s *Server) request(ctx context.Context, m mirror, method, path string, body []byte) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, m.forge.String()+".git"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -164,11 +164,11 @@ func (s *Server) ask(ctx context.Context, m mirror, method, request string, body
 	res, err := s.client.Do(req)
 	if err != nil {
 		s.log.Error("forge", "error", err)
-		return nil, fmt.Errorf("the forge, which has the mirror of %s, does not answer", m.upstream)
+		return nil, fmt.Errorf("the mirror of %s in the forge does not answer", m.upstream)
 	}
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("the forge, which has the mirror of %s, answers with status %d", m.upstream, res.StatusCode)
+		return nil, fmt.Errorf("the mirror of %s in the forge answers with status %d", m.upstream, res.StatusCode)
 	}
 	return res.Body, nil
 }

@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// WebhookPath is where the forge reports pushes.
+// WebhookPath is the path of the forge's webhooks.
 const WebhookPath = "/webhook"
 
 const (
 	maxPayload = 10 << 20
-	// tellWithin is shorter than the forge waits for an answer.
-	tellWithin = 4 * time.Second
+	// engineTimeout is shorter than the forge's timeout.
+	engineTimeout = 4 * time.Second
 )
 
-// signatures are the headers that sign a payload, the forge's own first. Engines look for one or the other.
+// signatures are the headers that sign a payload, the forge's own first. Engines differ in the header they check.
 var signatures = []struct {
 	header, prefix string
 	hash           func() hash.Hash
@@ -38,7 +38,7 @@ var signatures = []struct {
 	{"X-Hub-Signature", "sha1=", sha1.New},
 }
 
-// sign sets the signatures of a payload.
+// sign sets a payload's signatures.
 func sign(h http.Header, secret string, body []byte) {
 	for _, s := range signatures {
 		mac := hmac.New(s.hash, []byte(secret))
@@ -47,7 +47,7 @@ func sign(h http.Header, secret string, body []byte) {
 	}
 }
 
-// signed reports whether a payload has a signature, and none that is wrong.
+// signed reports whether a payload has a signature and all its signatures are valid.
 func signed(h http.Header, secret string, body []byte) bool {
 	want, found := http.Header{}, false
 	sign(want, secret, body)
@@ -62,7 +62,7 @@ func signed(h http.Header, secret string, body []byte) bool {
 	return found
 }
 
-// serveWebhook passes a push to a mirror on to the engine: as it is, and as one to upstream. The answer is the worse of the engine's two.
+// serveWebhook forwards a push to a mirror to the engine: unchanged, and as a push to upstream. It answers with the higher of the engine's statuses.
 func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	var large *http.MaxBytesError
@@ -86,30 +86,30 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	if n > 0 {
 		payloads = append(payloads, rewritten)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), tellWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), engineTimeout)
 	defer cancel()
 	statuses := make([]int, len(payloads))
 	var wait sync.WaitGroup
 	for i, payload := range payloads {
-		wait.Go(func() { statuses[i] = s.tell(ctx, r.Header, payload) })
+		wait.Go(func() { statuses[i] = s.post(ctx, r.Header, payload) })
 	}
 	wait.Wait()
-	worst := 0
+	highest := 0
 	for _, status := range statuses {
-		worst = max(worst, status)
+		highest = max(highest, status)
 	}
-	w.WriteHeader(worst)
+	w.WriteHeader(highest)
 	_, _ = fmt.Fprintf(w, "the engine answers %v\n", statuses)
 }
 
-// tell posts a payload to the engine and returns its status; 502 where it does not answer.
-func (s *Server) tell(ctx context.Context, from http.Header, body []byte) int {
+// post sends a payload to the engine and returns the status of its answer, or 502 if there is none.
+func (s *Server) post(ctx context.Context, header http.Header, body []byte) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.Engine, bytes.NewReader(body))
 	if err != nil {
 		s.log.Error("engine", "error", err)
 		return http.StatusBadGateway
 	}
-	for name, values := range from {
+	for name, values := range header {
 		if strings.HasPrefix(name, "X-") || name == "Content-Type" || name == "User-Agent" {
 			req.Header[name] = values
 		}
@@ -121,15 +121,15 @@ func (s *Server) tell(ctx context.Context, from http.Header, body []byte) int {
 		return http.StatusBadGateway
 	}
 	defer func() { _ = res.Body.Close() }()
-	const enough = 4 << 10
-	text, _ := io.ReadAll(io.LimitReader(res.Body, enough)) // the status is the answer
+	const maxText = 4 << 10
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxText)) // only for the log
 	if res.StatusCode >= http.StatusBadRequest {
 		s.log.Warn("engine", "status", res.StatusCode, "answer", strings.TrimSpace(string(text)))
 	}
 	return res.StatusCode
 }
 
-// rewrite puts upstream's address in place of the mirror's, wherever a string begins with that, and returns how many did.
+// rewrite replaces a mirror's address by upstream's in all strings that begin with it, and returns the number of replacements.
 func (s *Server) rewrite(payload []byte) (rewritten []byte, n int, err error) {
 	var doc map[string]any
 	dec := json.NewDecoder(bytes.NewReader(payload))
@@ -150,7 +150,7 @@ func (s *Server) rewrite(payload []byte) (rewritten []byte, n int, err error) {
 	return rewritten, n, err
 }
 
-// each replaces every string of a document.
+// each replaces every string in doc by the result of f.
 func each(doc any, f func(string) string) any {
 	switch x := doc.(type) {
 	case string:
@@ -167,7 +167,7 @@ func each(doc any, f func(string) string) any {
 	return doc
 }
 
-// upstreamOf turns an address within the mirror into upstream's, whatever host the mirror's has: the forge is known by more than one.
+// upstreamOf converts an address within the mirror to upstream's. It ignores the mirror's host, as the forge has several names.
 func (m mirror) upstreamOf(address string) (string, bool) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok { // user@host:path
@@ -189,7 +189,7 @@ func (m mirror) upstreamOf(address string) (string, bool) {
 	return "", false
 }
 
-// cutRepository returns what follows a repository in a path.
+// cutRepository returns the part of a path after a repository.
 func cutRepository(path, repository string) (string, bool) {
 	end, ok := strings.CutPrefix(path, repository)
 	after := strings.TrimPrefix(end, ".git")

@@ -28,7 +28,7 @@ const payload = `{
   "sender": {"avatar_url": "http://lab-x-forge:3000/avatars/1"}
 }`
 
-// receiver is an engine that records webhooks and answers with a sequence of statuses.
+// receiver is a fake engine that records webhooks.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ type receiver struct {
 	headers []http.Header
 }
 
-func engine(t *testing.T, answer func(body string) int) *receiver {
+func engine(t *testing.T, status func(body string) int) *receiver {
 	t.Helper()
 	e := &receiver{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,15 +47,15 @@ func engine(t *testing.T, answer func(body string) int) *receiver {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.bodies, e.headers = append(e.bodies, string(body)), append(e.headers, r.Header)
-		w.WriteHeader(answer(string(body)))
+		w.WriteHeader(status(string(body)))
 	}))
 	t.Cleanup(e.Close)
 	return e
 }
 
-func push(t *testing.T, at, body string, header http.Header) int {
+func push(t *testing.T, url, body string, header http.Header) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+WebhookPath+"?lab=1234", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+WebhookPath+"?lab=1234", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func push(t *testing.T, at, body string, header http.Header) int {
 	return res.StatusCode
 }
 
-// header returns Gitea's headers.
+// header returns the headers of Gitea's webhook.
 func header(secret, body string) http.Header {
 	h := http.Header{"X-Gogs-Event": {"push"}, "X-Gitea-Event": {"push"}, "Content-Type": {"application/json"}, "Authorization": {"secret"}}
 	sign(h, secret, []byte(body))
@@ -79,12 +79,12 @@ func TestWebhookForwarded(t *testing.T) {
 	e := engine(t, func(string) int { return http.StatusOK })
 	c := mirrors("http://lab-x-forge:3000")
 	c.Mirrors, c.Engine = c.Mirrors[:1], e.URL
-	_, at := start(t, c, Secrets{Webhook: "s3cret"})
-	if status := push(t, at, payload, header("s3cret", payload)); status != http.StatusOK {
+	_, url := start(t, c, Secrets{Webhook: "s3cret"})
+	if status := push(t, url, payload, header("s3cret", payload)); status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
 	if len(e.bodies) != 2 {
-		t.Fatalf("told %d times", len(e.bodies))
+		t.Fatalf("got %d requests to the engine, want 2", len(e.bodies))
 	}
 	for i, h := range e.headers {
 		if !signed(h, "s3cret", []byte(e.bodies[i])) || h.Get("X-Gogs-Event") != "push" || h.Get("Content-Type") != "application/json" || h.Get("Authorization") != "" {
@@ -93,7 +93,7 @@ func TestWebhookForwarded(t *testing.T) {
 	}
 	i := slices.Index(e.bodies, payload)
 	if i < 0 {
-		t.Fatal("the payload was not passed on as it is")
+		t.Fatal("unchanged payload not forwarded")
 	}
 	var got, want any
 	expected := strings.NewReplacer(
@@ -120,21 +120,21 @@ func indent(t *testing.T, v any) string {
 	return string(b)
 }
 
-func TestWebhookWorstStatus(t *testing.T) {
+func TestWebhookHighestStatus(t *testing.T) {
 	status := map[bool]int{}
 	e := engine(t, func(body string) int { return status[body == payload] })
 	c := mirrors("http://lab-x-forge:3000")
 	c.Engine = e.URL
-	_, at := start(t, c, Secrets{Webhook: "s"})
+	_, url := start(t, c, Secrets{Webhook: "s"})
 	for _, x := range []struct{ original, rewritten, want int }{{200, 200, 200}, {200, 400, 400}, {503, 202, 503}} {
 		status = map[bool]int{true: x.original, false: x.rewritten}
-		if got := push(t, at, payload, header("s", payload)); got != x.want {
-			t.Errorf("%v: %d", x, got)
+		if got := push(t, url, payload, header("s", payload)); got != x.want {
+			t.Errorf("%+v: status %d", x, got)
 		}
 	}
 	e.Close()
-	if got := push(t, at, payload, header("s", payload)); got != http.StatusBadGateway {
-		t.Errorf("of an engine that is gone: %d", got)
+	if got := push(t, url, payload, header("s", payload)); got != http.StatusBadGateway {
+		t.Errorf("engine down: status %d", got)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestWebhookRejected(t *testing.T) {
 	e := engine(t, func(string) int { return http.StatusOK })
 	c := mirrors("http://lab-x-forge:3000")
 	c.Engine = e.URL
-	_, at := start(t, c, Secrets{Webhook: "right"})
+	_, url := start(t, c, Secrets{Webhook: "right"})
 	half := header("right", payload)
 	half.Set("X-Hub-Signature", "sha1=00")
 	for name, x := range map[string]struct {
@@ -150,25 +150,25 @@ func TestWebhookRejected(t *testing.T) {
 		header http.Header
 		want   int
 	}{
-		"another secret": {payload, header("wrong", payload), 401},
-		"no signature":   {payload, http.Header{}, 401},
-		"of another":     {payload, header("right", "{}"), 401},
-		"one is wrong":   {payload, half, 401},
-		"no JSON":        {"payload=x", header("right", "payload=x"), 400},
-		"too large":      {strings.Repeat(" ", maxPayload+1), http.Header{}, 413},
+		"wrong secret":  {payload, header("wrong", payload), 401},
+		"no signature":  {payload, http.Header{}, 401},
+		"other payload": {payload, header("right", "{}"), 401},
+		"one wrong":     {payload, half, 401},
+		"no JSON":       {"payload=x", header("right", "payload=x"), 400},
+		"too large":     {strings.Repeat(" ", maxPayload+1), http.Header{}, 413},
 	} {
-		if got := push(t, at, x.body, x.header); got != x.want {
-			t.Errorf("%s: %d, want %d", name, got, x.want)
+		if got := push(t, url, x.body, x.header); got != x.want {
+			t.Errorf("%s: status %d, want %d", name, got, x.want)
 		}
 	}
 	if len(e.bodies) != 0 {
-		t.Errorf("the engine was told %q", e.bodies)
+		t.Errorf("engine received %q", e.bodies)
 	}
 	const other = `{"repository": {"html_url": "http://lab-x-forge:3000/lab/estate"}}`
-	if got := push(t, at, other, header("right", other)); got != http.StatusOK || !slices.Equal(e.bodies, []string{other}) {
-		t.Errorf("a repository without upstream: %d, the engine was told %q", got, e.bodies)
+	if got := push(t, url, other, header("right", other)); got != http.StatusOK || !slices.Equal(e.bodies, []string{other}) {
+		t.Errorf("repository without upstream: status %d, engine received %q", got, e.bodies)
 	}
-	res, err := http.Get(at + HealthPath)
+	res, err := http.Get(url + HealthPath)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("health: %v, %v", res, err)
 	}
@@ -214,7 +214,7 @@ func TestConfigInvalid(t *testing.T) {
 		secrets Secrets
 	}{
 		"no secret":   {nil, Secrets{}},
-		"twice":       {[]Mirror{good, {Upstream: "https://github.test:80/Acme/gitops.git", URL: good.URL}}, Secrets{Webhook: "s"}},
+		"duplicate":   {[]Mirror{good, {Upstream: "https://github.test:80/Acme/gitops.git", URL: good.URL}}, Secrets{Webhook: "s"}},
 		"no upstream": {[]Mirror{{Upstream: "git@github.test:acme/gitops", URL: good.URL}}, Secrets{Webhook: "s"}},
 		"no mirror":   {[]Mirror{{Upstream: good.Upstream, URL: "http://forge:3000/"}}, Secrets{Webhook: "s"}},
 		"half a CA":   {nil, Secrets{Webhook: "s", CA: Authority{Cert: other.Cert}}},

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The algorithms, of which every client has some. All exchanges hash with SHA-256.
+// Supported algorithms, at least one of each kind known to every client. All key exchanges use SHA-256.
 var (
 	curves = map[string]ecdh.Curve{
 		"curve25519-sha256": ecdh.X25519(), "curve25519-sha256@libssh.org": ecdh.X25519(), "ecdh-sha2-nistp256": ecdh.P256(),
@@ -22,12 +22,12 @@ var (
 
 const keySize, nonceSize = 16, 12
 
-// exchange agrees on keys. received is the client's wish for it, where that has been read. Nothing else is sent meanwhile.
+// exchange performs a key exchange, and sends no other messages meanwhile. received is the client's KEXINIT, or nil if not read yet.
 func (t *transport) exchange(key ed25519.PrivateKey, received []byte) error {
 	t.write.Lock()
 	defer t.write.Unlock()
-	ours := t.offer()
-	if err := t.put(ours); err != nil {
+	offered := t.offer()
+	if err := t.sendLocked(offered); err != nil {
 		return err
 	}
 	if received == nil {
@@ -36,11 +36,11 @@ func (t *transport) exchange(key ed25519.PrivateKey, received []byte) error {
 			return err
 		}
 	}
-	curve, guessed, err := choose(received)
+	curve, wrongGuess, err := choose(received)
 	if err != nil {
 		return err
 	}
-	if guessed { // wrongly
+	if wrongGuess { // discard it
 		if _, err := t.receive(); err != nil {
 			return err
 		}
@@ -50,11 +50,11 @@ func (t *transport) exchange(key ed25519.PrivateKey, received []byte) error {
 		return err
 	}
 	f := fields{rest: payload}
-	theirs := f.text()
+	clientPublic := f.text()
 	if f.err != nil {
 		return f.err
 	}
-	public, err := curve.NewPublicKey([]byte(theirs))
+	public, err := curve.NewPublicKey([]byte(clientPublic))
 	if err != nil {
 		return err
 	}
@@ -68,18 +68,18 @@ func (t *transport) exchange(key ed25519.PrivateKey, received []byte) error {
 	}
 
 	shared := message{}.integer(secret)
-	host := message{}.text(hostKeys[0]).text(string(key.Public().(ed25519.PublicKey)))
-	mine := string(private.PublicKey().Bytes())
-	transcript := message{}.text(t.client).text(version).text(string(received)).text(string(ours)).text(string(host)).text(theirs).text(mine)
+	hostKey := message{}.text(hostKeys[0]).text(string(key.Public().(ed25519.PublicKey)))
+	serverPublic := string(private.PublicKey().Bytes())
+	transcript := message{}.text(t.client).text(version).text(string(received)).text(string(offered)).text(string(hostKey)).text(clientPublic).text(serverPublic)
 	hash := sha256.Sum256(append(transcript, shared...))
 	if t.session == nil {
 		t.session = hash[:]
 	}
 	signature := message{}.text(hostKeys[0]).text(string(ed25519.Sign(key, hash[:])))
-	if err := t.put(message{msgECDHReply}.text(string(host)).text(mine).text(string(signature))); err != nil {
+	if err := t.sendLocked(message{msgECDHReply}.text(string(hostKey)).text(serverPublic).text(string(signature))); err != nil {
 		return err
 	}
-	if err := t.put(message{msgNewKeys}); err != nil {
+	if err := t.sendLocked(message{msgNewKeys}); err != nil {
 		return err
 	}
 	derive := func(letter byte, size int) []byte {
@@ -96,24 +96,24 @@ func (t *transport) exchange(key ed25519.PrivateKey, received []byte) error {
 	return err
 }
 
-// expect returns what follows the number of a message.
+// expect receives a message of the given number, and returns its contents.
 func (t *transport) expect(number byte) ([]byte, error) {
 	payload, err := t.receive()
 	if err != nil {
 		return nil, err
 	}
 	if payload[0] != number {
-		return nil, fmt.Errorf("message %d in place of %d", payload[0], number)
+		return nil, fmt.Errorf("message %d instead of %d", payload[0], number)
 	}
 	return payload[1:], nil
 }
 
-// offer is the server's list of algorithms.
+// offer returns the server's KEXINIT, which lists its algorithms.
 func (t *transport) offer() message {
 	cookie := make([]byte, 16)
 	_, _ = rand.Read(cookie) // never fails
 	m := append(message{msgKexInit}, cookie...)
-	const unused = "hmac-sha2-256" // of GCM, which needs none; without one a client would not go on
+	const unused = "hmac-sha2-256" // GCM needs no MAC, but clients abort if none matches
 	cipher := strings.Join(ciphers, ",")
 	for _, list := range []string{strings.Join(exchanges, ","), hostKeys[0], cipher, cipher, unused, unused, "none", "none", "", ""} {
 		m = m.text(list)
@@ -121,26 +121,26 @@ func (t *transport) offer() message {
 	return m.flag(false).num(0)
 }
 
-// choose returns the curve for a client's list of algorithms, and whether it sent a wrong guess ahead.
-func choose(list []byte) (curve ecdh.Curve, guessed bool, err error) {
-	if list[0] != msgKexInit {
-		return nil, false, fmt.Errorf("message %d in place of an exchange of keys", list[0])
+// choose returns the curve for a client's KEXINIT, and whether the client sent a wrong guess.
+func choose(kexInit []byte) (curve ecdh.Curve, wrongGuess bool, err error) {
+	if kexInit[0] != msgKexInit {
+		return nil, false, fmt.Errorf("message %d instead of a key exchange", kexInit[0])
 	}
-	f := fields{rest: list[1:]}
-	f.bytes(16)
-	exchange, host := f.text(), f.text()
+	f := fields{rest: kexInit[1:]}
+	f.bytes(16) // cookie
+	exchange, hostKey := f.text(), f.text()
 	name, err := firstOf(exchange, exchanges)
 	for _, x := range []struct {
 		client string
 		server []string
-	}{{host, hostKeys}, {f.text(), ciphers}, {f.text(), ciphers}} {
-		_, missing := firstOf(x.client, x.server)
-		err = errors.Join(err, missing)
+	}{{hostKey, hostKeys}, {f.text(), ciphers}, {f.text(), ciphers}} {
+		_, unsupported := firstOf(x.client, x.server)
+		err = errors.Join(err, unsupported)
 	}
 	for range 6 { // MACs, compression, languages
 		f.text()
 	}
-	ahead := f.flag()
-	right := strings.HasPrefix(exchange+",", exchanges[0]+",") && strings.HasPrefix(host+",", hostKeys[0]+",")
-	return curves[name], ahead && !right, errors.Join(f.err, err)
+	guessed := f.flag()
+	correct := strings.HasPrefix(exchange+",", exchanges[0]+",") && strings.HasPrefix(hostKey+",", hostKeys[0]+",")
+	return curves[name], guessed && !correct, errors.Join(f.err, err)
 }

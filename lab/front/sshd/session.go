@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	window   = 1 << 20  // bytes that a client may send ahead
-	maxData  = 32 << 10 // bytes of a client's packet
-	ownID    = 0        // the one channel
-	noAccess = 1        // reason for refusing a channel: prohibited
+	window     = 1 << 20  // receive window in bytes
+	maxData    = 32 << 10 // bytes of data per packet
+	channelID  = 0        // number of the only channel
+	prohibited = 1        // reason for refusing a channel
 )
 
-// session is the connection's one channel, and the command that it runs.
+// session is a connection's only channel and its command.
 type session struct {
 	t       *transport
 	run     Handler
@@ -23,15 +23,15 @@ type session struct {
 	cancel  context.CancelFunc
 	opened  bool
 	started bool
-	peer    uint32 // the client's number of the channel
-	most    uint32 // bytes of a packet to the client
+	peer    uint32 // the client's channel number
+	limit   uint32 // bytes of data per packet to the client
 
 	mu      sync.Mutex
 	changed sync.Cond
-	credit  uint32 // bytes that the client takes
-	input   []byte // that the command has not read yet
+	credit  uint32 // bytes that the client accepts
+	input   []byte // not yet read by the command
 	eof     bool   // of input
-	ended   bool   // the channel is
+	closed  bool   // of the channel
 	running sync.WaitGroup
 }
 
@@ -42,25 +42,25 @@ func newSession(t *transport, run Handler) *session {
 	return s
 }
 
-// end lets the command come to an end.
-func (s *session) end() {
+// close stops the command and waits for its return.
+func (s *session) close() {
 	s.stop()
 	_ = s.t.conn.Close()
 	s.running.Wait()
 }
 
-// stop tells the command that nobody listens.
+// stop signals the command that its client is gone.
 func (s *session) stop() {
 	s.cancel()
-	s.change(func() { s.ended = true })
+	s.change(func() { s.closed = true })
 }
 
-// handle answers one message.
+// handle processes a message.
 func (s *session) handle(number byte, f *fields) error {
 	switch number {
 	case msgService:
 		return s.reply(f, message{msgServiceAccept}.text(f.text()))
-	case msgAuth: // whoever it is
+	case msgAuth: // any user
 		return s.reply(f, message{msgAuthSuccess})
 	case msgGlobal:
 		if f.text(); f.flag() {
@@ -72,8 +72,8 @@ func (s *session) handle(number byte, f *fields) error {
 	case msgGlobalSuccess, msgGlobalFailure, msgOpened, msgOpenFailure, msgSuccess, msgFailure:
 		return nil
 	}
-	if id := f.num(); f.err != nil || id != ownID || !s.opened {
-		return fmt.Errorf("message %d to channel %d, which is not open", number, id)
+	if id := f.num(); f.err != nil || id != channelID || !s.opened {
+		return fmt.Errorf("message %d for channel %d, which is not open", number, id)
 	}
 	switch number {
 	case msgRequest:
@@ -85,23 +85,23 @@ func (s *session) handle(number byte, f *fields) error {
 		s.change(func() { s.credit += min(n, ^uint32(0)-s.credit) })
 	case msgEOF:
 		s.change(func() { s.eof = true })
-	case msgClose: // the client has more to say, and closes the connection itself
+	case msgClose: // more messages may follow; the client closes the connection
 		s.stop()
 	case msgExtended:
 	default:
-		return fmt.Errorf("message %d", number)
+		return fmt.Errorf("unexpected message %d", number)
 	}
 	return f.err
 }
 
-func (s *session) change(do func()) {
+func (s *session) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	do()
+	f()
 	s.changed.Broadcast()
 }
 
-// reply answers a message that was whole.
+// reply sends m if f was parsed without error.
 func (s *session) reply(f *fields, m message) error {
 	if f.err != nil {
 		return f.err
@@ -110,26 +110,26 @@ func (s *session) reply(f *fields, m message) error {
 }
 
 func (s *session) open(f *fields) error {
-	kind, peer, credit, most := f.text(), f.num(), f.num(), f.num()
-	if s.opened || kind != "session" || most == 0 {
-		return s.reply(f, message{msgOpenFailure}.num(peer).num(noAccess).text("one session per connection").text(""))
+	kind, peer, credit, limit := f.text(), f.num(), f.num(), f.num()
+	if s.opened || kind != "session" || limit == 0 {
+		return s.reply(f, message{msgOpenFailure}.num(peer).num(prohibited).text("one session per connection").text(""))
 	}
-	s.opened, s.peer, s.most = true, peer, min(most, maxData)
+	s.opened, s.peer, s.limit = true, peer, min(limit, maxData)
 	s.change(func() { s.credit = credit })
-	return s.reply(f, message{msgOpened}.num(peer).num(ownID).num(window).num(maxData))
+	return s.reply(f, message{msgOpened}.num(peer).num(channelID).num(window).num(maxData))
 }
 
-// request runs a command. What else a client may ask for (an environment, a terminal) it does not get.
+// request runs a command. Other requests, such as for an environment or a terminal, are refused.
 func (s *session) request(f *fields) error {
-	kind, wanted := f.text(), f.flag()
+	kind, wantReply := f.text(), f.flag()
 	if kind != "exec" || s.started {
-		if wanted {
+		if wantReply {
 			return s.reply(f, message{msgFailure}.num(s.peer))
 		}
 		return f.err
 	}
 	command := f.text()
-	if wanted {
+	if wantReply {
 		if err := s.reply(f, message{msgSuccess}.num(s.peer)); err != nil {
 			return err
 		}
@@ -152,20 +152,20 @@ func (s *session) receive(data string, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.input)+len(data) > window {
-		return errors.New("the client sends more than it may")
+		return errors.New("client exceeds its window")
 	}
 	s.input = append(s.input, data...)
 	s.changed.Broadcast()
 	return err
 }
 
-// stdin is what the client sends to the command.
+// stdin reads the client's input to the command.
 type stdin session
 
 func (in *stdin) Read(p []byte) (int, error) {
 	s := (*session)(in)
 	s.mu.Lock()
-	for len(s.input) == 0 && !s.eof && !s.ended {
+	for len(s.input) == 0 && !s.eof && !s.closed {
 		s.changed.Wait()
 	}
 	n := copy(p, s.input)
@@ -179,7 +179,7 @@ func (in *stdin) Read(p []byte) (int, error) {
 
 const stderr = 1
 
-// output is what the command says, on stdout (0) or stderr.
+// output writes to the client's stdout (kind 0) or stderr.
 type output struct {
 	s    *session
 	kind uint32
@@ -189,14 +189,14 @@ func (o output) Write(p []byte) (int, error) {
 	s, written := o.s, 0
 	for len(p) > 0 {
 		s.mu.Lock()
-		for s.credit == 0 && !s.ended {
+		for s.credit == 0 && !s.closed {
 			s.changed.Wait()
 		}
-		if s.ended {
+		if s.closed {
 			s.mu.Unlock()
 			return written, io.ErrClosedPipe
 		}
-		n := min(uint32(min(len(p), maxData)), s.credit, s.most)
+		n := min(uint32(min(len(p), maxData)), s.credit, s.limit)
 		s.credit -= n
 		s.mu.Unlock()
 		m := message{msgData}.num(s.peer)

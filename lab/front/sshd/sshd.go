@@ -1,5 +1,5 @@
-// Package sshd is as much of an SSH server as Git clients need: it lets in whoever comes, and runs one command per connection. It rests on the standard library
-// alone, as the program that it is part of is compiled where there is no module but lab's own source.
+// Package sshd implements as much of an SSH server as Git clients need. It accepts any client and runs one command per connection. It uses only the standard
+// library, as the program is compiled where no modules but lab's source are available.
 package sshd
 
 import (
@@ -13,7 +13,7 @@ import (
 	"net"
 )
 
-// A Handler runs a command and returns its exit status. ctx ends with the connection.
+// A Handler runs a command and returns its exit status. ctx is canceled when the client closes the session or the connection.
 type Handler func(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) int
 
 // NewKey returns a host key.
@@ -22,7 +22,7 @@ func NewKey() (ed25519.PrivateKey, error) {
 	return key, err
 }
 
-// Serve serves a connection until the client ends it, and closes it.
+// Serve serves conn until the client disconnects, and closes it.
 func Serve(conn net.Conn, key ed25519.PrivateKey, run Handler) error {
 	defer conn.Close()
 	t := &transport{conn: conn, r: bufio.NewReader(conn)}
@@ -30,15 +30,15 @@ func Serve(conn net.Conn, key ed25519.PrivateKey, run Handler) error {
 		return err
 	}
 	if err := t.exchange(key, nil); err != nil {
-		return fmt.Errorf("exchange of keys: %w", err)
+		return fmt.Errorf("key exchange: %w", err)
 	}
 	s := newSession(t, run)
-	defer s.end()
+	defer s.close()
 	for {
 		payload, err := t.receive()
 		switch {
 		case err != nil:
-		case payload[0] == msgKexInit: // anew
+		case payload[0] == msgKexInit: // rekey
 			err = t.exchange(key, payload)
 		default:
 			err = s.handle(payload[0], &fields{rest: payload[1:]})

@@ -6,7 +6,6 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,18 +19,18 @@ const (
 	minPadding = 4
 )
 
-// transport sends and receives messages, once there are keys under AES-GCM (RFC 4253, and RFC 5647 as OpenSSH has it).
+// transport sends and receives messages, encrypted with AES-GCM after the first key exchange (RFC 4253, and RFC 5647 as implemented by OpenSSH).
 type transport struct {
 	conn    net.Conn
 	r       *bufio.Reader
-	client  string // version
-	session []byte // the first exchange's hash
+	client  string // version string
+	session []byte // hash of the first key exchange
 
 	in, out *seal
 	write   sync.Mutex
 }
 
-// seal is one direction's cipher.
+// seal is the cipher of one direction.
 type seal struct {
 	cipher.AEAD
 	nonce []byte
@@ -46,7 +45,7 @@ func newSeal(key, nonce []byte) (*seal, error) {
 	return &seal{aead, nonce}, err
 }
 
-// next returns the nonce of a packet.
+// next returns the next packet's nonce.
 func (s *seal) next() []byte {
 	nonce := append([]byte(nil), s.nonce...)
 	counter := s.nonce[4:]
@@ -54,24 +53,24 @@ func (s *seal) next() []byte {
 	return nonce
 }
 
-// greet exchanges the versions.
+// greet exchanges version strings.
 func (t *transport) greet() error {
 	if _, err := io.WriteString(t.conn, version+"\r\n"); err != nil {
 		return err
 	}
-	const longest = 255
+	const maxLine = 255
 	line, err := t.r.ReadSlice('\n')
 	if err != nil {
 		return err
 	}
 	t.client = strings.TrimRight(string(line), "\r\n")
-	if !strings.HasPrefix(t.client, "SSH-2.0-") || len(line) > longest {
-		return fmt.Errorf("the client speaks %.40q", t.client)
+	if !strings.HasPrefix(t.client, "SSH-2.0-") || len(line) > maxLine {
+		return fmt.Errorf("unsupported client version %.40q", t.client)
 	}
 	return nil
 }
 
-// receive returns the next message that says something.
+// receive returns the next message, skipping those without effect.
 func (t *transport) receive() ([]byte, error) {
 	for {
 		payload, err := t.packet()
@@ -89,13 +88,13 @@ func (t *transport) receive() ([]byte, error) {
 }
 
 func (t *transport) packet() ([]byte, error) {
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(t.r, head); err != nil {
+	header := make([]byte, 4)
+	if _, err := io.ReadFull(t.r, header); err != nil {
 		return nil, err
 	}
-	size := binary.BigEndian.Uint32(head)
+	size := binary.BigEndian.Uint32(header)
 	if size < 1+minPadding || size > maxPacket {
-		return nil, fmt.Errorf("a packet of %d bytes", size)
+		return nil, fmt.Errorf("invalid packet length %d", size)
 	}
 	tag := 0
 	if t.in != nil {
@@ -107,44 +106,44 @@ func (t *transport) packet() ([]byte, error) {
 	}
 	if t.in != nil {
 		var err error
-		if body, err = t.in.Open(body[:0], t.in.next(), body, head); err != nil {
+		if body, err = t.in.Open(body[:0], t.in.next(), body, header); err != nil {
 			return nil, err
 		}
 	}
 	padding := int(body[0])
 	if 1+padding > len(body) {
-		return nil, errors.New("a packet that is all padding")
+		return nil, fmt.Errorf("invalid padding length %d", padding)
 	}
 	return body[1 : len(body)-padding], nil
 }
 
-// send sends a message.
+// send sends a message. It may be called concurrently.
 func (t *transport) send(m message) error {
 	t.write.Lock()
 	defer t.write.Unlock()
-	return t.put(m)
+	return t.sendLocked(m)
 }
 
-// put is send for who holds the lock.
-func (t *transport) put(m message) error {
-	block, unsealed := 8, 4 // a plain packet's length is padded too
+// sendLocked is send for callers that hold t.write.
+func (t *transport) sendLocked(m message) error {
+	block, prefix := 8, 4 // without encryption, padding covers the length field
 	if t.out != nil {
-		block, unsealed = aes.BlockSize, 0
+		block, prefix = aes.BlockSize, 0
 	}
-	padding := block - (unsealed+1+len(m))%block
+	padding := block - (prefix+1+len(m))%block
 	if padding < minPadding {
 		padding += block
 	}
-	head := message{}.num(uint32(1 + len(m) + padding))
+	header := message{}.num(uint32(1 + len(m) + padding))
 	body := make([]byte, 1, 1+len(m)+padding+aes.BlockSize)
 	body[0] = byte(padding)
 	body = append(body, m...)
-	fill := make([]byte, padding)
-	_, _ = rand.Read(fill) // never fails
-	body = append(body, fill...)
+	random := make([]byte, padding)
+	_, _ = rand.Read(random) // never fails
+	body = append(body, random...)
 	if t.out != nil {
-		body = t.out.Seal(body[:0], t.out.next(), body, head)
+		body = t.out.Seal(body[:0], t.out.next(), body, header)
 	}
-	_, err := t.conn.Write(append(head, body...))
+	_, err := t.conn.Write(append(header, body...))
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The messages, by their numbers.
+// Message numbers.
 const (
 	msgDisconnect    = 1
 	msgIgnore        = 2
@@ -38,7 +38,7 @@ const (
 	msgFailure       = 100
 )
 
-// message is one that is being written.
+// message is a message under construction.
 type message []byte
 
 func (m message) num(n uint32) message { return binary.BigEndian.AppendUint32(m, n) }
@@ -52,7 +52,7 @@ func (m message) flag(b bool) message {
 	return append(m, 0)
 }
 
-// integer writes a positive number, given by its big-endian bytes.
+// integer appends a positive number, given as big-endian bytes.
 func (m message) integer(n []byte) message {
 	for len(n) > 0 && n[0] == 0 {
 		n = n[1:]
@@ -63,9 +63,9 @@ func (m message) integer(n []byte) message {
 	return m.text(string(n))
 }
 
-var errShort = errors.New("a message that is too short")
+var errShort = errors.New("message too short")
 
-// fields reads a message. After an error, which it keeps, everything is empty.
+// fields parses a message. It keeps the first error, after which all values are zero.
 type fields struct {
 	rest []byte
 	err  error
@@ -92,12 +92,12 @@ func (f *fields) num() uint32 {
 
 func (f *fields) text() string { return string(f.bytes(f.num())) }
 
-// firstOf returns the first of a client's algorithms that the server has too.
+// firstOf returns the first of a client's algorithms that the server supports.
 func firstOf(client string, server []string) (string, error) {
 	for name := range strings.SplitSeq(client, ",") {
 		if slices.Contains(server, name) {
 			return name, nil
 		}
 	}
-	return "", errors.New("the client has none of " + strings.Join(server, ", "))
+	return "", errors.New("client supports none of " + strings.Join(server, ", "))
 }

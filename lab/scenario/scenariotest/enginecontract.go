@@ -47,7 +47,7 @@ func (h Hub) watch(t *testing.T) *watched {
 	return w
 }
 
-// EngineContract tests that an engine reports what is unknown as unknown, never as absent.
+// EngineContract tests that an engine reports unknown objects as unknown, never as absent.
 func EngineContract(t *testing.T, h Hub) {
 	t.Helper()
 	all := func(when string, w *watched) {

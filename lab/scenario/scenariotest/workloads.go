@@ -17,7 +17,7 @@ import (
 // refusedRetry is the delay before a rejected pod is retried.
 const refusedRetry = 2 * time.Second
 
-// start starts the pods of a workload whose readiness probe has an initial delay; others are ready at once. A StatefulSet's pods start one by one.
+// start starts the pods of a workload whose readiness probe has an initial delay; others are ready immediately. A StatefulSet's pods start one by one.
 func (c *Clusters) start(client *fake.FakeDynamicClient, resource schema.GroupVersionResource, o *unstructured.Unstructured) {
 	if delayOf(o.Object) == 0 {
 		return

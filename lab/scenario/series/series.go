@@ -20,7 +20,7 @@ type Audience interface {
 
 // Options configure a series.
 type Options struct {
-	Player   scenario.Player // Tell is set by Play
+	Player   scenario.Player // OnStep is set by Play
 	Pages    string          // folder of the pages
 	JUnit    string          // file; empty for none
 	Audience Audience
@@ -41,7 +41,7 @@ func Play(ctx context.Context, list []*scenario.Scenario, o Options) Outcome {
 	var out Outcome
 	spoilt := "" // by this scenario
 	for _, one := range list {
-		o.Player.Tell = o.Audience.Begin(ctx, one)
+		o.Player.OnStep = o.Audience.Begin(ctx, one)
 		var r *scenario.Result
 		if spoilt == "" {
 			r = o.Player.Play(ctx, one)

@@ -88,7 +88,7 @@ func play(t *testing.T, names []string, begun func(story string, interrupt func(
 			p.begun = func(story string) { begun(story, cancel) }
 		}
 		o := series.Options{
-			Player: scenario.Player{World: scenariotest.New(t, fsys).World, Tell: func(scenario.StepResult) { t.Error("Player.Tell was called") }},
+			Player: scenario.Player{World: scenariotest.New(t, fsys).World, OnStep: func(scenario.StepResult) { t.Error("Player.OnStep was called") }},
 			Pages:  filepath.Join(p.dir, "pages"), JUnit: filepath.Join(p.dir, "junit.xml"), Audience: p,
 		}
 		if change != nil {
@@ -213,9 +213,9 @@ func TestPlayInterrupted(t *testing.T) {
 // Write errors are reported with the results.
 func TestPlayWriteErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*series.Options)
-		says   []string
-		junit  int
+		change   func(*series.Options)
+		messages []string
+		junit    int
 	}{
 		"pages":       {func(o *series.Options) { o.Pages = "/dev/null/pages" }, []string{"timeline: "}, 2},
 		"junit":       {func(o *series.Options) { o.JUnit = "/dev/null/junit" }, []string{"junit: "}, 0},
@@ -227,10 +227,10 @@ func TestPlayWriteErrors(t *testing.T) {
 			if len(p.Results) != 2 || scenario.WorstVerdict(p.Results) != scenario.Passed || len(p.junit) != c.junit {
 				t.Errorf("%d results, %d in junit", len(p.Results), len(p.junit))
 			}
-			if (p.Unwritten == nil) != (c.says == nil) {
+			if (p.Unwritten == nil) != (c.messages == nil) {
 				t.Fatalf("unwritten: %v", p.Unwritten)
 			}
-			for _, want := range c.says {
+			for _, want := range c.messages {
 				if !strings.Contains(p.Unwritten.Error(), want) {
 					t.Errorf("%q is not in %q", want, p.Unwritten)
 				}

@@ -76,7 +76,7 @@ func play(t *testing.T, steps string, more map[string]string, then func(s stage,
 	var result *scenario.Result
 	synctest.Test(t, func(t *testing.T) {
 		l := scenariotest.New(t, fsys)
-		p := scenario.Player{World: l.World, Tell: func(r scenario.StepResult) {
+		p := scenario.Player{World: l.World, OnStep: func(r scenario.StepResult) {
 			if r.Verdict != "" && r.Number <= len(story.Steps) && then != nil {
 				then(stage{l, t}, r)
 			}
@@ -254,7 +254,7 @@ func TestPromotions(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, step string
 		verdict      scenario.Verdict
-		says         string
+		message      string
 		promoted     bool
 	}{
 		"open":                      {"", "", scenario.Passed, "staging: podinfo 6.7.0 -> 6.9.2", true},
@@ -284,8 +284,8 @@ func TestPromotions(t *testing.T) {
 				if r.Unmet != nil {
 					text += r.Unmet.Error()
 				}
-				if r.Verdict != c.verdict || !strings.Contains(text, c.says) {
-					t.Errorf("%s: %q, want %s: %q", r.Verdict, text, c.verdict, c.says)
+				if r.Verdict != c.verdict || !strings.Contains(text, c.message) {
+					t.Errorf("%s: %q, want %s: %q", r.Verdict, text, c.verdict, c.message)
 				}
 				author := ""
 				for _, commit := range s.Forge.Log(scenario.Branch) {
@@ -307,8 +307,8 @@ func TestPromotions(t *testing.T) {
 // An unmet condition is reported with the value seen.
 func TestConditions(t *testing.T) {
 	for condition, c := range map[string]struct {
-		holds bool
-		says  string
+		holds   bool
+		message string
 	}{
 		"spec.replicas: 2":                           {true, "= 2"},
 		"spec.replicas: 2.0":                         {true, "= 2"},
@@ -346,7 +346,7 @@ func TestConditions(t *testing.T) {
 				return
 			}
 			u := r.Steps[0].Unmet
-			if r.Verdict != scenario.Failed || u == nil || !strings.Contains(u.Error(), c.says) {
+			if r.Verdict != scenario.Failed || u == nil || !strings.Contains(u.Error(), c.message) {
 				t.Errorf("%s %+v %q", r.Verdict, u, r.Steps[0].Error)
 			}
 		})
