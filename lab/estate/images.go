@@ -27,7 +27,8 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 	}
 }
 
-// sourceImages records the images in an Application's folder, unless it leads to other Applications. What cannot be rendered is up to the engine.
+// sourceImages records those of lab's images that an Application's folder contains, unless it leads to other Applications. An Application with other images is
+// not left out: its health would be the root's.
 func (l *loader) sourceImages(g *lab.Generated, app *appset.Template, fsys fs.FS, source appset.Source) {
 	if l.component == nil || g.Leads || source.Chart != "" || source.Path == "" || l.imagesFor > maxRendering {
 		return
@@ -44,7 +45,11 @@ func (l *loader) sourceImages(g *lab.Generated, app *appset.Template, fsys fs.FS
 			objects = plainObjects(fsys, source)
 		}
 	}
-	l.images(g, fluxset.Images(objects))
+	for _, ref := range fluxset.Images(objects) {
+		if name := l.component(ref); name != "" {
+			g.Images = appendNew(g.Images, name)
+		}
+	}
 }
 
 // plainObjects returns the manifests of a folder that is not rendered.
