@@ -75,7 +75,7 @@ func packages(t *testing.T) []goPackage {
 		list = append(list, p)
 	}
 	if len(list) < 10 {
-		t.Fatalf("only %d packages: want at least", len(list))
+		t.Fatalf("only %d packages found", len(list))
 	}
 	return list
 }
@@ -146,7 +146,7 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 	for _, area := range slices.Concat(layers...) {
 		if !found[area] && area != "e2e" { // built with a tag
-			t.Errorf("layers: there is no lab/%s", area)
+			t.Errorf("layers: lab/%s does not exist", area)
 		}
 	}
 }

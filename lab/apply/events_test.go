@@ -11,8 +11,8 @@ import (
 	"homelab/lab"
 )
 
-// heard runs steps and returns their events in order.
-func heard(t *testing.T, steps []lab.Step, ex map[string]Executor) ([]string, Result, error) {
+// runEvents runs steps and returns their events in order.
+func runEvents(t *testing.T, steps []lab.Step, ex map[string]Executor) ([]string, Result, error) {
 	t.Helper()
 	var list []string
 	res, err := Runner{Executors: ex, Events: func(e lab.Event) { list = append(list, e.Step.ID+" "+string(e.State)+" "+e.Detail) }}.Run(t.Context(), steps)
@@ -22,7 +22,7 @@ func heard(t *testing.T, steps []lab.Step, ex map[string]Executor) ([]string, Re
 // Every step has events, even without an action: its reason, its progress and its result.
 func TestEvents(t *testing.T) {
 	steps := []lab.Step{{ID: "a", Kind: "a", Action: lab.ActionNone, Reason: "runs"}, {ID: "b", Kind: "b", Action: lab.ActionCreate, Reason: "absent", Needs: []string{"a"}}}
-	got, _, err := heard(t, steps, map[string]Executor{"b": func(_ context.Context, _ lab.Step, p lab.Progress) (Outcome, error) {
+	got, _, err := runEvents(t, steps, map[string]Executor{"b": func(_ context.Context, _ lab.Step, p lab.Progress) (Outcome, error) {
 		p("working")
 		return Outcome{Detail: "v1"}, nil
 	}})
@@ -32,7 +32,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestPanicEvents(t *testing.T) {
-	got, _, err := heard(t, []lab.Step{step("a")}, map[string]Executor{"a": func(context.Context, lab.Step, lab.Progress) (Outcome, error) { panic("nil map") }})
+	got, _, err := runEvents(t, []lab.Step{step("a")}, map[string]Executor{"a": func(context.Context, lab.Step, lab.Progress) (Outcome, error) { panic("nil map") }})
 	if len(got) != 2 || err == nil || got[1] != "a failed "+firstLine(err) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -48,7 +48,7 @@ func TestFirstFailure(t *testing.T) {
 			}
 		}
 		first, second := errors.New("disk full"), errors.New("and so this failed")
-		_, res, err := heard(t, []lab.Step{step("late"), step("early")}, map[string]Executor{"late": fails(3*time.Second, second), "early": fails(time.Second, first)})
+		_, res, err := runEvents(t, []lab.Step{step("late"), step("early")}, map[string]Executor{"late": fails(3*time.Second, second), "early": fails(time.Second, first)})
 		if !errors.Is(err, first) {
 			t.Errorf("%v", err)
 		}

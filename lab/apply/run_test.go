@@ -199,10 +199,10 @@ func TestInterrupt(t *testing.T) {
 			}
 		}
 		ex := map[string]Executor{"ended": work(time.Second, false), "deaf": work(time.Minute, false), "obeys": work(0, true), "late": work(0, false), "never": work(0, false)}
-		var heard []string
+		var got []string
 		events := func(e lab.Event) {
 			if e.Since >= 2*time.Second {
-				heard = append(heard, strings.TrimSpace(e.Step.ID+" "+string(e.State)+" "+e.Detail))
+				got = append(got, strings.TrimSpace(e.Step.ID+" "+string(e.State)+" "+e.Detail))
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -218,8 +218,8 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("changes %q", res.Changes)
 		}
 		want := []string{"obeys stopped working", "never skipped", "deaf stopping working", "deaf stopping cleaning up", "deaf done ok", "late skipped"}
-		if !slices.Equal(heard, want) {
-			t.Errorf("heard %q\nwant  %q", heard, want)
+		if !slices.Equal(got, want) {
+			t.Errorf("events %q\nwant   %q", got, want)
 		}
 	})
 }

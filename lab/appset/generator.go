@@ -153,7 +153,7 @@ func (x *expander) list(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	return sets, nil
 }
 
-// plainElement flattens an element for fasttemplate, which only knows strings.
+// plainElement flattens an element for fasttemplate, which supports only strings.
 func plainElement(element map[string]any) (map[string]any, error) {
 	var flat map[string]any // remains nil for an empty element
 	for key, value := range element {

@@ -163,7 +163,7 @@ func TestExistingObserveOrder(t *testing.T) {
 	}
 }
 
-// Failed writes are reported, as the next run would not know the cluster's owner.
+// Failed writes are reported, as the next run could not determine the cluster's owner.
 func TestExistingWriteError(t *testing.T) {
 	for what, lose := range map[string]func(t *testing.T, e *Existing){
 		"kubeconfig": func(t *testing.T, e *Existing) {

@@ -26,8 +26,8 @@ type imageSet struct {
 	seeded  chan struct{} // closed once seed is set
 }
 
-// loadWhenSteady loads the images of a cluster under creation. It requests them immediately, as they may need to be built, and streams those that no seed brought
-// into the nodes as soon as containerd is steady, in parallel with kubeadm.
+// loadWhenSteady loads the images of a cluster under creation. It requests them immediately, as they may need to be built, and streams those that no seed
+// brought into the nodes as soon as containerd is steady, in parallel with kubeadm.
 func (k *Kind) loadWhenSteady(ctx context.Context, spec Spec, in *imageSet, steady <-chan struct{}, p lab.Progress) (err error) {
 	if spec.Images != nil {
 		if in.list, err = spec.Images(ctx); err != nil {

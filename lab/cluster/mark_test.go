@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: Judge = %v, %q, want %v, %q", name, made, inputs, c.made, c.inputs)
 		}
 	}
-	Judge(made, []string{"1"}, none, func() Evidence { t.Error("read a node although the record suffices"); return none })
+	Judge(made, []string{"1"}, none, func() Evidence { t.Error("node read, want record only"); return none })
 }
 
 // Fault counts the nodes by state, and Started is that of the node started last.

@@ -212,7 +212,7 @@ func nodeReady(n *corev1.Node, since time.Time) (bool, string) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) { // the API has whole seconds
-				return false, "not ready: not heard of since its start"
+				return false, "not ready: no heartbeat since its start"
 			}
 			return c.Status == corev1.ConditionTrue, strings.ToLower("not ready: " + c.Message)
 		}

@@ -151,13 +151,13 @@ func TestMissingStaleStatus(t *testing.T) {
 		return []*corev1.Pod{pod("shop", "cart", started, corev1.ConditionTrue)}
 	}
 	a := node("a", corev1.ConditionTrue)
-	heard := &a.Status.Conditions[0].LastHeartbeatTime
+	heartbeat := &a.Status.Conditions[0].LastHeartbeatTime
 	s := snapshot{nodes: []*corev1.Node{a}}
-	heard.Time = restart.Add(-time.Minute)
-	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "not heard of") {
+	heartbeat.Time = restart.Add(-time.Minute)
+	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "no heartbeat") {
 		t.Errorf("missing %q: want the node, ready before the restart", got)
 	}
-	heard.Time = restart.Truncate(time.Second)
+	heartbeat.Time = restart.Truncate(time.Second)
 	s.pods = at(restart.Add(-time.Minute))
 	if got := s.missing(map[string]time.Time{"a": restart}); len(got) != 1 || !strings.Contains(got[0], "not started again") {
 		t.Errorf("missing %q: want the pod from before the restart", got)

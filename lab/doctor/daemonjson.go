@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// daemonConfig is a daemon.json. Raw values keep what lab does not know unchanged.
+// daemonConfig is a daemon.json. Raw values preserve unknown fields.
 type daemonConfig map[string]json.RawMessage
 
 // parseDaemonConfig parses a daemon.json. An empty file is an empty configuration, as for dockerd.

@@ -101,7 +101,7 @@ func (l *loader) rootTrees() []tree {
 			}
 		}
 	}
-	if l.badRoot || len(l.rootDocs) == 0 { // check the addons all the same
+	if l.badRoot || len(l.rootDocs) == 0 { // check the addons nevertheless
 		trees = append(trees, tree{dir: lab.AddonsDir, recurse: true})
 	}
 	return trees

@@ -82,7 +82,7 @@ func (l *loader) syncRendered(t tree) []tree {
 }
 
 // renderFailed reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
-// engine, which knows the cluster.
+// engine, which has the cluster's state.
 func (l *loader) renderFailed(t tree, x rendering, err error) {
 	l.unsure = true
 	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}

@@ -80,8 +80,8 @@ func (r Remote) list(ctx context.Context) (map[string]string, error) {
 	return found, nil
 }
 
-// Carry pushes the commits that Carried reports as missing, without force: a concurrent change is an error. It runs git, which sends any history with little memory, and
-// skips the user's hooks.
+// Carry pushes the missing branches and tags of Carried, without force: a concurrent change is an error. It runs git, which sends any history with little
+// memory, and skips the user's hooks.
 func (r Remote) Carry(ctx context.Context, tree Tree) (Carried, error) {
 	c, specs, err := r.carried(ctx, tree)
 	if err != nil || len(specs) == 0 {

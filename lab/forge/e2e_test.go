@@ -112,7 +112,7 @@ func TestGitea(t *testing.T) {
 	})
 }
 
-// A lab whose state folder was lost gets its forge back, commits included.
+// A lab whose state folder was lost recovers its forge, including commits.
 func TestLostPassword(t *testing.T) {
 	const name = "e2e-p"
 	d := docker.New()

@@ -19,7 +19,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// What a pull did to a file.
+// Effects of a pull on a file.
 const (
 	Took     = "took"     // replaced by the forge's version
 	Merged   = "merged"   // both sides' changes are merged
@@ -30,7 +30,7 @@ const (
 // asideSuffix is the suffix of a forge file that cannot take its place.
 const asideSuffix = ".forge"
 
-// change is what a pull does to one file.
+// change is the effect of a pull on one file.
 type change struct {
 	Path   string `json:"path"`
 	Did    string `json:"did"`
@@ -44,7 +44,7 @@ type change struct {
 	done   bool   // by an earlier run
 }
 
-// incoming decides what a pull does, file by file.
+// incoming computes the effect of a pull, file by file.
 type incoming struct {
 	store              storer.EncodedObjectStorer
 	tree               Tree

@@ -31,11 +31,11 @@ func TestSecond(t *testing.T) {
 	default:
 	}
 	cancel()
-	for heard := false; !heard; { // it starts listening in the background
+	for received := false; !received; { // it starts listening in the background
 		press()
 		select {
 		case <-again:
-			heard = true
+			received = true
 		case <-time.After(10 * time.Millisecond):
 		case <-t.Context().Done():
 			t.Fatal("not closed")

@@ -102,7 +102,7 @@ func TestWithoutAllocatedCopies(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if spec := service["spec"].(map[string]any); spec["clusterIP"] != "10.96.0.1" || port["nodePort"] != int64(30080) {
-		t.Errorf("it became %v", service)
+		t.Errorf("state %v", service)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestEssence(t *testing.T) {
 		}
 	}
 	if m := was["metadata"].(map[string]any)["annotations"].(map[string]any); len(m) != 2 {
-		t.Errorf("it became %v", was)
+		t.Errorf("state %v", was)
 	}
 }
 

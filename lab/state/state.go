@@ -90,7 +90,7 @@ const (
 	credentialsFile = "credentials.json"
 )
 
-// format is the version of the record. An older lab would drop the fields that it does not know.
+// format is the version of the record. An older lab would drop unknown fields.
 const format = 1
 
 // Record is the persistent configuration of a lab.

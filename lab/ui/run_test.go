@@ -220,7 +220,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-func TestSay(t *testing.T) {
+func TestPrintln(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVT(t, 80, 24)
 		u := New(Options{Err: v, TTY: true})

@@ -53,7 +53,7 @@ func (s *story) tick() {
 	defer close(s.stopped)
 	every, show := frameEvery, s.draw
 	if !s.ui.opts.TTY {
-		every, show = repeatAfter, s.goesOn
+		every, show = repeatAfter, s.reportRunning
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -69,8 +69,8 @@ func (s *story) tick() {
 	}
 }
 
-// goesOn reports a step that is still running.
-func (s *story) goesOn() {
+// reportRunning reports a step that is still running.
+func (s *story) reportRunning() {
 	if s.current == nil {
 		return
 	}

@@ -30,7 +30,7 @@ func TestRunSoon(t *testing.T) {
 		if waited := time.Since(began); waited < time.Hour-clusterBootTime || waited > time.Hour-clusterBootTime+2*time.Second {
 			t.Errorf("waited %s", waited)
 		}
-		if err := r.waitForBuilds(t.Context(), func(string) { t.Error("waits although almost built") }); err != nil {
+		if err := r.waitForBuilds(t.Context(), func(string) { t.Error("waited for images that are almost built") }); err != nil {
 			t.Error(err)
 		}
 

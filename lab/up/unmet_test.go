@@ -67,15 +67,15 @@ func TestDeparture(t *testing.T) {
 		s := newStage(t)
 		departed(t, s)
 		c.spoil(s)
-		heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{Prune: true})
-		if d := heard.departures; len(d) != 1 || d[0].Cluster != "dev" || (d[0].Spoke != nil) != c.reach || d[0].LivesOn {
+		got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{Prune: true})
+		if d := got.departures; len(d) != 1 || d[0].Cluster != "dev" || (d[0].Spoke != nil) != c.reach || d[0].LivesOn {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
 	s := attachedLab(t)
 	s.leave("edge")
-	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{Prune: true})
-	if d := heard.departures; len(d) != 1 || d[0].Cluster != "edge" || d[0].Spoke == nil || !d[0].LivesOn {
+	got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{Prune: true})
+	if d := got.departures; len(d) != 1 || d[0].Cluster != "edge" || d[0].Spoke == nil || !d[0].LivesOn {
 		t.Errorf("attached: %+v", d)
 	}
 }

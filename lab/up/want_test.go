@@ -74,16 +74,16 @@ func (e registering) Unregister(ctx context.Context, d engine.Departure, p lab.P
 // follow runs a lab and returns its engine's requests.
 func (s *stage) follow(t *testing.T, l *up.Lab, o up.Options) (requests, up.Outcome) {
 	t.Helper()
-	heard := requests{registrations: map[string]lab.Registration{}, spokes: map[string]*rest.Config{}}
+	got := requests{registrations: map[string]lab.Registration{}, spokes: map[string]*rest.Config{}}
 	connect := l.Connect
 	l.Connect = func(hub string) (up.Engine, error) {
 		e, err := connect(hub)
-		return registering{listening{e, &heard}, s}, err
+		return registering{listening{e, &got}, s}, err
 	}
 	o.Timeout = time.Second
 	out, err := l.Follow(t.Context(), o, &audience{})
 	must(t, err)
-	return heard, out
+	return got, out
 }
 
 func (s *stage) started(t *testing.T) map[string]time.Time {
@@ -99,30 +99,30 @@ func (s *stage) started(t *testing.T) map[string]time.Time {
 
 func TestWantOfRun(t *testing.T) {
 	s := newStage(t)
-	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	want := heard.want
+	got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	want := got.want
 	if want.Revision != s.head(t) || !want.Changed || want.Clusters != nil || len(want.LeftOut) > 0 {
 		t.Errorf("%+v", want)
 	}
 	if !slices.Equal(want.Expected, []string{"dev-podinfo", "prod-podinfo"}) || !slices.Equal(want.Gone, []string{"hub-podinfo"}) {
 		t.Errorf("Expected %q, Gone %q", want.Expected, want.Gone)
 	}
-	for name, spoke := range heard.spokes {
+	for name, spoke := range got.spokes {
 		if (spoke == nil) != (name == "hub") {
 			t.Errorf("spoke access to %s = %v", name, spoke)
 		}
 	}
 
 	s.clusters.Stop("dev")
-	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	if now := s.started(t); !maps.EqualFunc(heard.want.Since, now, time.Time.Equal) {
-		t.Errorf("since %v, started %v", heard.want.Since, now)
+	got, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if now := s.started(t); !maps.EqualFunc(got.want.Since, now, time.Time.Equal) {
+		t.Errorf("since %v, started %v", got.want.Since, now)
 	}
-	if heard.want.Clusters != nil {
-		t.Errorf("clusters %q", heard.want.Clusters)
+	if got.want.Clusters != nil {
+		t.Errorf("clusters %q", got.want.Clusters)
 	}
-	if heard.want.Revision != s.head(t) {
-		t.Errorf("revision %q, want %q", heard.want.Revision, s.head(t))
+	if got.want.Revision != s.head(t) {
+		t.Errorf("revision %q, want %q", got.want.Revision, s.head(t))
 	}
 }
 
@@ -132,15 +132,15 @@ func TestWantOfSomeClusters(t *testing.T) {
 	s.clusters.Stop("dev")
 	var o up.Options
 	must(t, o.Only(s.estate, []string{"dev"}))
-	heard, out := s.follow(t, (&process{stage: s}).lab(), o)
-	if want := heard.want; !slices.Equal(want.Clusters, []string{"dev", "hub"}) || !slices.Equal(want.Expected, []string{"dev-podinfo"}) || out.Clusters != 2 {
+	got, out := s.follow(t, (&process{stage: s}).lab(), o)
+	if want := got.want; !slices.Equal(want.Clusters, []string{"dev", "hub"}) || !slices.Equal(want.Expected, []string{"dev-podinfo"}) || out.Clusters != 2 {
 		t.Errorf("%+v of %d clusters", want, out.Clusters)
 	}
 
 	s.leave("dev") // kept: its applications are not waited for
 	s.clusters.Stop("prod")
-	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	if want := heard.want; !slices.Equal(want.Clusters, []string{"hub", "prod"}) {
+	got, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if want := got.want; !slices.Equal(want.Clusters, []string{"hub", "prod"}) {
 		t.Errorf("%+v", want)
 	}
 }
@@ -169,8 +169,8 @@ func TestWantOfLeftOut(t *testing.T) {
 	s := newStage(t)
 	i := slices.IndexFunc(s.estate.Applications, func(a lab.Generated) bool { return a.Name == "prod-podinfo" })
 	s.estate.Applications[i].LeftOut = "charts.example.com does not answer"
-	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	want := heard.want
+	got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	want := got.want
 	if !slices.Equal(want.LeftOut, []string{"prod-podinfo"}) || !slices.Equal(want.Expected, []string{"dev-podinfo"}) || slices.Contains(want.Gone, "prod-podinfo") {
 		t.Errorf("%+v", want)
 	}
@@ -192,26 +192,26 @@ func mirrored(t *testing.T) *stage {
 func TestWantOfRepositories(t *testing.T) {
 	s := mirrored(t)
 	s.estate.Repositories[1].SSH = []string{"git@github.com:acme/gitops.git", "ssh://git@github.com/acme/gitops"}
-	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
 	var names []string
-	for _, r := range heard.repositories {
+	for _, r := range got.repositories {
 		names = append(names, r.Name)
 	}
 	if !slices.Equal(names, []string{"estate", "charts", "upstream-estate", "mirror-gitops", "ssh-1-gitops", "ssh-2-gitops", "upstream-gitops"}) {
 		t.Errorf("repositories %q", names)
 	}
 	for i, address := range s.estate.Repositories[1].SSH {
-		r := heard.repositories[4+i]
+		r := got.repositories[4+i]
 		if r.URL != address || r.Proxy != "socks5://lab-front.argocd.svc:1080" || !r.Insecure || r.Username+r.Password != "" || !strings.HasPrefix(r.SSHKey, "-----BEGIN EC PRIVATE KEY") {
 			t.Errorf("%s: url %s, proxy %s", r.Name, r.URL, r.Proxy)
 		}
 	}
 	const served = "http://lab-demo-forge:3000/lab/"
-	if want := map[string]string{"https://github.com/acme/mono": served + "estate.git", "https://github.com/acme/gitops": served + "gitops.git"}; !maps.Equal(heard.root.Mirrors, want) {
-		t.Errorf("mirrors %q", heard.root.Mirrors)
+	if want := map[string]string{"https://github.com/acme/mono": served + "estate.git", "https://github.com/acme/gitops": served + "gitops.git"}; !maps.Equal(got.root.Mirrors, want) {
+		t.Errorf("mirrors %q", got.root.Mirrors)
 	}
 	for _, address := range []string{"acme/mono", "acme/gitops"} {
-		if !serves(heard.root, address) {
+		if !serves(got.root, address) {
 			t.Errorf("the front does not serve %s", address)
 		}
 	}
@@ -227,14 +227,14 @@ func TestWantOfRepositories(t *testing.T) {
 	same := func(a, b engine.Head) bool {
 		return slices.Equal(a.Addresses, b.Addresses) && a.Branch == b.Branch && a.Commit == b.Commit && a.Commit != ""
 	}
-	if !slices.EqualFunc(heard.want.Heads, heads, same) {
-		t.Errorf("heads %+v, want %+v", heard.want.Heads, heads)
+	if !slices.EqualFunc(got.want.Heads, heads, same) {
+		t.Errorf("heads %+v, want %+v", got.want.Heads, heads)
 	}
 
 	s.clusters.Stop("dev") // nothing is pushed
-	heard, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	if !slices.EqualFunc(heard.want.Heads, heads, same) {
-		t.Errorf("heads of the next run %+v, want %+v", heard.want.Heads, heads)
+	got, _ = s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if !slices.EqualFunc(got.want.Heads, heads, same) {
+		t.Errorf("heads of the next run %+v, want %+v", got.want.Heads, heads)
 	}
 
 	_, err = s.forge.Mirror(t.Context(), forge.MirrorOf(s.estate.Repositories[1]), "http://elsewhere", "w")
@@ -254,15 +254,15 @@ func TestRegistrationThroughFront(t *testing.T) {
 			c.Server = "https://dev.example.com"
 		}
 	}
-	heard, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
-	if r := heard.registrations["dev"]; r.Server != "https://dev.example.com" || r.Via != "https://demo-dev-control-plane:6443" || r.Proxy == "" {
+	got, _ := s.follow(t, (&process{stage: s}).lab(), up.Options{})
+	if r := got.registrations["dev"]; r.Server != "https://dev.example.com" || r.Via != "https://demo-dev-control-plane:6443" || r.Proxy == "" {
 		t.Errorf("%+v", r)
 	}
-	if r := heard.registrations["prod"]; r.Via != "" || r.Proxy != "" {
+	if r := got.registrations["prod"]; r.Via != "" || r.Proxy != "" {
 		t.Errorf("%+v", r)
 	}
-	if !serves(heard.root, "dev.example.com") || serves(heard.root, "demo-prod-control-plane") {
-		t.Errorf("the front serves %+v", heard.root.Extra)
+	if !serves(got.root, "dev.example.com") || serves(got.root, "demo-prod-control-plane") {
+		t.Errorf("front objects %+v", got.root.Extra)
 	}
 }
 

@@ -171,8 +171,8 @@ func post(t *testing.T, server, forge, before, after string) {
 	}
 }
 
-// TestInstallGoesOn completes an interrupted install, and then finds nothing to do.
-func TestInstallGoesOn(t *testing.T) {
+// TestInstallResumed completes an interrupted install, and then finds nothing to do.
+func TestInstallResumed(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	e, chart, values := newEngine(t, w)
 	before, err := e.Observe(t.Context())

@@ -23,8 +23,8 @@ import (
 //
 // A reachable cluster is cleaned first: its registration loses the enable_ labels that ApplicationSets select by, so that Argo CD, still able to access the
 // cluster, deletes its Applications with their objects. From a cluster that outlives the lab, the Applications' namespaces and Argo CD's access are deleted
-// too. The registration goes last, so that an interrupted run is repeated. Nothing can be deleted from an unreachable cluster: Applications that Argo CD cannot
-// finalize lose their finalizer.
+// too. The registration is deleted last, so that an interrupted run is repeated. Nothing can be deleted from an unreachable cluster: Applications that Argo CD
+// cannot finalize lose their finalizer.
 func (a *ArgoCD) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := a.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {

@@ -220,7 +220,7 @@ func served(definition *unstructured.Unstructured) string {
 }
 
 // Unregister unregisters a cluster. If it answers, everything that its Flux applied is removed, and Flux itself if the cluster outlives the lab. The hub's
-// registration goes last, so that an interrupted run is repeated.
+// registration is deleted last, so that an interrupted run is repeated.
 func (t *Fleet) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := t.hub.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {

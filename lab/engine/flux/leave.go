@@ -80,7 +80,7 @@ func (f *Flux) delete(ctx context.Context, r schema.GroupVersionResource, namesp
 // still has them would recreate them, and fail once their namespace is gone.
 //
 // If the cluster answers, everything that Flux applied to it is removed first, and if it outlives the lab also the releases' namespaces and Flux's account. If it is
-// gone, its objects on the hub lose their finalizers. The registration goes last, so that an interrupted run is repeated.
+// gone, its objects on the hub lose their finalizers. The registration is deleted last, so that an interrupted run is repeated.
 func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progress) ([]string, error) {
 	have, err := f.registrationSecret(ctx, d.Cluster)
 	if have == nil || err != nil {
@@ -245,7 +245,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 		}
 		for _, r := range v.releases {
 			if v.applies(r) {
-				continue // goes with its Kustomization
+				continue // removed with its Kustomization
 			}
 			if err := f.remove(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`, asked); err != nil {
 				return nil, err

@@ -126,7 +126,7 @@ func forgetReleases(ctx context.Context, c kube.Clients, releases []helmv2.HelmR
 	return nil
 }
 
-// Retire removes every cluster's Flux; see engine.Retirer. The hub's goes last, as it knows the others.
+// Retire removes every cluster's Flux; see engine.Retirer. The hub's is removed last, as it has the other registrations.
 func (t *Fleet) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
 	group, within := errgroup.WithContext(ctx)
 	for _, name := range slices.Sorted(maps.Keys(spokes)) {

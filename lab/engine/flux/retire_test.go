@@ -108,7 +108,7 @@ func TestRetireErrors(t *testing.T) {
 	}
 }
 
-// Every cluster loses its own Flux, the hub's last, as it knows the others.
+// Every cluster loses its own Flux, the hub's last, as it has the other registrations.
 func TestFleetRetire(t *testing.T) {
 	hubHas, prodHas := pair()
 	fleet, hub, spoke := newFleet(t, hubHas+ownNamespaces, prodHas+"\n---\n"+strings.TrimSpace(helmRecords)+"\n---\n"+strings.TrimSpace(ownNamespaces))

@@ -61,8 +61,8 @@ func images() []string {
 // Values returns lab's values for the flux2 chart of the Flux community, with over merged on top: maps by key, other values replaced; a null removes lab's
 // value, so that the chart's default applies.
 //
-// A fix takes effect immediately, not after the health check of the broken commit timed out (CancelHealthCheckOnNewRevision); a failed release is retried until it
-// succeeds (DefaultToRetryOnFailure).
+// A fix takes effect immediately, not after the health check of the broken commit timed out (CancelHealthCheckOnNewRevision); a failed release is retried
+// until it succeeds (DefaultToRetryOnFailure).
 func Values(s engine.Settings, over map[string]any) map[string]any {
 	labels := map[string]any{lab.LabelName: s.Lab, lab.LabelPart: "engine"}
 	own := map[string]any{

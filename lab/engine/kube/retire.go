@@ -90,7 +90,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 	return r.removeNamespaces(ctx, hub, p)
 }
 
-// stop deletes the engine's workloads and waits until their pods are gone. Their own grace periods may be longer than anyone waits: Flux's helm-controller has ten
+// stop deletes the engine's workloads and waits until their pods are gone. Their own grace periods may be too long to wait for: Flux's helm-controller has ten
 // minutes to finish an upgrade, whose record is removed next.
 func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error {
 	names := map[string]bool{}

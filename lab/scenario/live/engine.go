@@ -27,7 +27,7 @@ type Engine struct {
 	probe, answer time.Duration // probe interval and timeout; 0 for probeEvery and probeTimeout
 }
 
-// How long a silent hub goes unnoticed. A watch notices a broken connection, but not one on which nothing arrives.
+// Limits for the detection of a silent hub. A watch notices a broken connection, but not one on which nothing arrives.
 const (
 	probeEvery   = 5 * time.Second
 	probeTimeout = 10 * time.Second

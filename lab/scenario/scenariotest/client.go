@@ -117,7 +117,7 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 	return err
 }
 
-// List sets the list's version, so that Watch knows the deletions since.
+// List sets the list's version, so that Watch reports later deletions.
 func (w way) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	return asked(ctx, w, func() (*unstructured.UnstructuredList, error) {
 		w.api.mu.Lock()

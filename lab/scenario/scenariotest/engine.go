@@ -52,7 +52,7 @@ type Engine struct {
 	estate        *Estate
 	missed        bool
 	lag           time.Duration // delay from a commit until applications follow it
-	heard         []heard       // latest last
+	notified      []notice      // latest last
 	restarts      chan struct{} // closed when all watches end
 }
 
@@ -80,7 +80,7 @@ type app struct {
 	plain    bool      // Flux applies manifests instead of a release
 }
 
-// NewEngine returns an engine that knows the estate's clusters through the bridge.
+// NewEngine returns an engine whose clusters are registered by the bridge.
 func NewEngine(est *lab.Estate, files *Estate, forge *Forge, clusters *Clusters) *Engine {
 	e := &Engine{
 		estate: files,
@@ -276,8 +276,8 @@ func (e *Engine) Lag(d time.Duration) {
 	e.lag = d
 }
 
-// heard is a commit that applications were notified of.
-type heard struct {
+// notice is a commit that applications were notified of.
+type notice struct {
 	tree scenario.Tree
 	due  time.Time
 }
@@ -286,21 +286,21 @@ type heard struct {
 func (e *Engine) followed(tree scenario.Tree) scenario.Tree {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n := len(e.heard); n == 0 || e.heard[n-1].tree.Commit != tree.Commit {
+	if n := len(e.notified); n == 0 || e.notified[n-1].tree.Commit != tree.Commit {
 		due := time.Now()
 		if n > 0 {
 			due = due.Add(e.lag)
 		}
-		e.heard = append(e.heard, heard{tree: tree, due: due})
+		e.notified = append(e.notified, notice{tree: tree, due: due})
 	}
-	at := len(e.heard) - 1
-	for at > 0 && time.Now().Before(e.heard[at].due) {
+	at := len(e.notified) - 1
+	for at > 0 && time.Now().Before(e.notified[at].due) {
 		at--
 	}
-	if e.heard = e.heard[at:]; len(e.heard) > 1 {
-		time.AfterFunc(time.Until(e.heard[1].due), e.poke)
+	if e.notified = e.notified[at:]; len(e.notified) > 1 {
+		time.AfterFunc(time.Until(e.notified[1].due), e.poke)
 	}
-	return e.heard[0].tree
+	return e.notified[0].tree
 }
 
 func lay(under, over map[string]*string) {

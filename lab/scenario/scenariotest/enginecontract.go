@@ -15,7 +15,7 @@ type Hub struct {
 	Engine   scenario.Engine
 	Shut     func()
 	Open     func()
-	Patience time.Duration // longer than a silence goes unnoticed
+	Patience time.Duration // longer than the detection of a silence takes
 	Expects  []scenario.Subject
 }
 

@@ -36,20 +36,20 @@ type played struct {
 	series.Outcome
 	t     *testing.T
 	dir   string
-	heard []string
+	calls []string
 	begun func(story string)
 	junit []string // suites
 }
 
 // Begin implements series.Audience.
 func (p *played) Begin(_ context.Context, s *scenario.Scenario) func(scenario.StepResult) {
-	p.heard = append(p.heard, "begin "+s.Name)
+	p.calls = append(p.calls, "begin "+s.Name)
 	if p.begun != nil {
 		p.begun(s.Name)
 	}
 	return func(r scenario.StepResult) {
 		if r.Number == 1 {
-			p.heard = append(p.heard, s.Name+" 1 "+cmp.Or(string(r.Verdict), "begins"))
+			p.calls = append(p.calls, s.Name+" 1 "+cmp.Or(string(r.Verdict), "begins"))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (p *played) End(r *scenario.Result, page string) {
 		}
 		page = " " + filepath.Base(page)
 	}
-	p.heard = append(p.heard, "end "+r.Scenario+" "+string(r.Verdict)+page)
+	p.calls = append(p.calls, "end "+r.Scenario+" "+string(r.Verdict)+page)
 }
 
 func play(t *testing.T, names []string, begun func(story string, interrupt func()), change func(*series.Options)) *played {
@@ -143,7 +143,7 @@ func equal(t *testing.T, what string, got, want []string) {
 // A failed or skipped story does not stop the series. Each has its own audience, and a page if it was played.
 func TestPlay(t *testing.T) {
 	p := play(t, []string{"first", "unmet", "absent", "last"}, nil, nil)
-	equal(t, "heard", p.heard, []string{
+	equal(t, "calls", p.calls, []string{
 		"begin first", "first 1 begins", "first 1 passed", "end first passed first.html",
 		"begin unmet", "unmet 1 begins", "unmet 1 failed", "end unmet failed unmet.html",
 		"begin absent", "end absent skipped",
@@ -184,7 +184,7 @@ func (protected) RemoveBranch(context.Context, string) error { return errors.New
 // A story that does not restore the lab ends the series.
 func TestPlayUnrestored(t *testing.T) {
 	p := play(t, []string{"stuck", "absent", "last"}, nil, func(o *series.Options) { o.Player.World.Branches = protected{o.Player.World.Branches} })
-	equal(t, "heard", p.heard, []string{
+	equal(t, "calls", p.calls, []string{
 		"begin stuck", "stuck 1 begins", "stuck 1 passed", "end stuck failed stuck.html", "begin absent", "end absent not played", "begin last", "end last not played",
 	})
 	equal(t, "junit", p.junit, []string{"stuck failed", "absent not played", "last not played"})
@@ -200,7 +200,7 @@ func TestPlayInterrupted(t *testing.T) {
 			time.AfterFunc(time.Second, interrupt)
 		}
 	}, nil)
-	equal(t, "heard", p.heard, []string{
+	equal(t, "calls", p.calls, []string{
 		"begin first", "first 1 begins", "first 1 passed", "end first passed first.html",
 		"begin unmet", "unmet 1 begins", "unmet 1 interrupted", "end unmet interrupted unmet.html",
 	})
@@ -241,7 +241,7 @@ func TestPlayWriteErrors(t *testing.T) {
 
 func TestPlayNothing(t *testing.T) {
 	p := play(t, nil, nil, nil)
-	if len(p.Results) != 0 || len(p.heard) != 0 || p.Unwritten != nil {
+	if len(p.Results) != 0 || len(p.calls) != 0 || p.Unwritten != nil {
 		t.Errorf("%+v", p.Outcome)
 	}
 }

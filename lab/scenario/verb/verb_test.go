@@ -270,7 +270,7 @@ func TestPromotions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps := c.before + "    - title: it\n      promote: {addon: podinfo, from: dev, to: staging" + c.step + "}\n"
-			heard := false
+			reported := false
 			r := play(t, steps, nil, func(s stage, r scenario.StepResult) {
 				if r.Title == "silence" {
 					s.Engine.Shut()
@@ -279,7 +279,7 @@ func TestPromotions(t *testing.T) {
 				if r.Title != "it" {
 					return
 				}
-				heard = true
+				reported = true
 				text := r.Did + r.Error
 				if r.Unmet != nil {
 					text += r.Unmet.Error()
@@ -297,7 +297,7 @@ func TestPromotions(t *testing.T) {
 					t.Errorf("promoted by %q", author)
 				}
 			})
-			if !heard {
+			if !reported {
 				t.Errorf("%s: %s", r.Verdict, r.Reason)
 			}
 		})
