@@ -151,13 +151,6 @@ func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 		c, _ := d.estate.Cluster(r.cluster)
 		out[lab.FluxRootFile(r.cluster)] = d.sync(r, c.Addons[seedsAddon])
 	}
-	if len(d.remotes) > 0 {
-		spec := plain("apiVersion", "kustomize.config.k8s.io/v1beta1")
-		spec.add("kind", "Kustomization")
-		root := lab.FluxRootFile(roots[0].cluster)
-		spec.add("resources", []string{path.Base(root)})
-		out[path.Join(path.Dir(root), "kustomization.yaml")] = encoded(&spec.node)
-	}
 	written, err := fluxset.Files(out.fs(), d.estate.Clusters)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package estate
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,13 +10,10 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
-	"homelab/lab/appset"
 	"homelab/lab/bridge"
 	"homelab/lab/fluxset"
-	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -302,7 +298,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				g.Others = appendNew(g.Others, r.URL)
 			default:
 				if _, err := fs.Stat(fsys, r.Folder); err == nil {
-					l.images(&g, fluxset.Images(chartObjects(fsys, r)))
+					l.chartImages(&g, fsys, r)
 					break
 				}
 				if mounted != nil { // not ours to fix
@@ -317,22 +313,6 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
-}
-
-// chartObjects returns the objects of a release's chart in Git, if it can be rendered.
-func chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
-	values, err := json.Marshal(r.Values)
-	if r.Values == nil || err != nil {
-		return nil
-	}
-	objects, err := render.Render(render.Source{
-		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
-		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	})
-	if err != nil {
-		return nil // Flux reports it
-	}
-	return objects
 }
 
 func generatedOf(app fluxset.Application) lab.Generated {

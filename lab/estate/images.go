@@ -1,10 +1,13 @@
 package estate
 
 import (
+	"encoding/json"
 	"io/fs"
 	"path"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -30,26 +33,43 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 // sourceImages records those of lab's images that an Application's folder contains, unless it leads to other Applications. An Application with other images is
 // not left out: its health would be the root's.
 func (l *loader) sourceImages(g *lab.Generated, app *appset.Template, fsys fs.FS, source appset.Source) {
-	if l.component == nil || g.Leads || source.Chart != "" || source.Path == "" || l.imagesFor > maxRendering {
+	if g.Leads || source.Chart != "" || source.Path == "" {
 		return
 	}
-	from := l.sourceOf(fsys, app, source)
-	if !render.Mentions(from, "image") {
-		return
-	}
-	began := time.Now()
-	defer func() { l.imagesFor += time.Since(began) }()
-	objects, err := render.Render(from)
-	if err != nil {
-		if objects = nil; render.TypeOf(fsys, source) == render.Plain {
-			objects = plainObjects(fsys, source)
-		}
-	}
-	for _, ref := range fluxset.Images(objects) {
+	for _, ref := range l.imagesIn(l.sourceOf(fsys, app, source)) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
 		}
 	}
+}
+
+// chartImages records the images of a release's chart in Git, unless its values are unknown.
+func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
+	values, err := json.Marshal(r.Values)
+	if r.Values == nil || err != nil {
+		return
+	}
+	l.images(g, l.imagesIn(render.Source{
+		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
+		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
+	}))
+}
+
+// imagesIn returns the images in a folder; none if they are not needed, cannot be determined, or all folders together take too long.
+func (l *loader) imagesIn(from render.Source) []string {
+	if l.component == nil || l.imagesFor > maxRendering || !render.Mentions(from, "image") {
+		return nil
+	}
+	began := time.Now()
+	defer func() { l.imagesFor += time.Since(began) }()
+	if render.TypeOf(from.FS, from.Source) == render.Plain {
+		return fluxset.Images(plainObjects(from.FS, from.Source))
+	}
+	objects, err := render.Render(from)
+	if err != nil {
+		return nil // the engine reports it
+	}
+	return fluxset.Images(objects)
 }
 
 // plainObjects returns the manifests of a folder that is not rendered.

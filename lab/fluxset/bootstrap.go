@@ -30,6 +30,12 @@ func bootstrap(fsys fs.FS, files map[string]string, hub, cluster string) error {
 			return err
 		}
 	}
+	return list(fsys, files, cluster)
+}
+
+// list adds the kustomization of a cluster's folder flux-system, unless there is a foreign one.
+func list(fsys fs.FS, files map[string]string, cluster string) error {
+	root := lab.FluxRootFile(cluster)
 	list := path.Join(path.Dir(root), "kustomization.yaml")
 	if foreign(fsys, list) {
 		return nil

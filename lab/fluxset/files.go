@@ -74,10 +74,15 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 		if c.runs() {
 			resources = append(resources, lab.FluxNamespace)
 		}
-		if c.standalone {
-			if err := bootstrap(fsys, files, hub.Name, c.Name); err != nil {
-				return nil, err
-			}
+		var err error
+		switch {
+		case c.standalone:
+			err = bootstrap(fsys, files, hub.Name, c.Name)
+		case c.runs():
+			err = list(fsys, files, c.Name)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if len(apps) > 0 {
 			text, err := documents(apps)

@@ -100,12 +100,6 @@ type playing struct {
 	first    bool   // no step was played yet
 }
 
-// Unplayed returns the result of a scenario that is not played, for a reason.
-func (p Player) Unplayed(s *Scenario, reason string) *Result {
-	s = s.For(p.World.Engines)
-	return &Result{Scenario: s.Name, Title: s.Title, Teaches: s.Teaches, Lab: p.World.Lab, Engine: p.World.Engines, Began: time.Now(), Verdict: NotPlayed, Reason: reason}
-}
-
 // Play plays a scenario and restores the lab in any case, even if ctx is cancelled.
 func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	last, r := s.last(), p.Unplayed(s, "")

@@ -76,6 +76,12 @@ type Mark struct {
 	State string // good, busy, bad, gone or plain, valid until the lane's next mark; event for an action of the story
 }
 
+// Unplayed returns the result of a scenario that is not played, for a reason.
+func (p Player) Unplayed(s *Scenario, reason string) *Result {
+	s = s.For(p.World.Engines)
+	return &Result{Scenario: s.Name, Title: s.Title, Teaches: s.Teaches, Lab: p.World.Lab, Engine: p.World.Engines, Began: time.Now(), Verdict: NotPlayed, Reason: reason}
+}
+
 // Exit returns the exit code.
 func (r *Result) Exit() lab.Exit {
 	switch r.Verdict {

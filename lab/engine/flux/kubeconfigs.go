@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
 
@@ -44,19 +45,31 @@ func parseSecrets(text string) []lab.KubeconfigSecret {
 // scope returns the clusters of Flux's Kustomizations, from the registrations.
 func (f *Flux) scope(ctx context.Context) (lab.FluxScope, error) {
 	if f.home != "" {
-		return lab.FluxScope{Home: f.home}, nil
+		return f.scopeOf(nil), nil
 	}
 	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration})
 	if err != nil {
 		return lab.FluxScope{}, fmt.Errorf("registrations: %w", err)
 	}
-	var clusters []lab.Cluster
-	for _, o := range list.Items {
-		if cluster, ok := lab.FluxClusterOf(o.GetNamespace()); ok {
-			clusters = append(clusters, lab.Cluster{Name: cluster, KubeconfigSecrets: parseSecrets(o.GetAnnotations()[secretsAnnotation])})
+	var known []engine.Registered
+	for i := range list.Items {
+		if o := &list.Items[i]; o.GetName() == lab.FluxKubeconfig {
+			known = append(known, f.registered(o))
 		}
 	}
-	return lab.FluxScopeOf(f.cluster, clusters), nil
+	return f.scopeOf(known), nil
+}
+
+// scopeOf is scope for known registrations.
+func (f *Flux) scopeOf(known []engine.Registered) lab.FluxScope {
+	if f.home != "" {
+		return lab.FluxScope{Home: f.home}
+	}
+	var clusters []lab.Cluster
+	for _, r := range known {
+		clusters = append(clusters, lab.Cluster{Name: r.Cluster, KubeconfigSecrets: r.Secrets})
+	}
+	return lab.FluxScopeOf(f.cluster, clusters)
 }
 
 // kubeconfigs returns the copies of all clusters, by NAMESPACE/NAME.

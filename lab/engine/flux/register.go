@@ -257,7 +257,7 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 		delete(labels, k)
 	}
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
-	server, secrets := annotations[serverAnnotation], parseSecrets(annotations[secretsAnnotation])
+	server, secrets := annotations[serverAnnotation], parseSecrets(o.GetAnnotations()[secretsAnnotation])
 	delete(annotations, serverAnnotation)
 	delete(annotations, sinceAnnotation)
 	delete(annotations, secretsAnnotation)

@@ -39,7 +39,7 @@ func (f *Flux) sight(ctx context.Context) (sight, error) {
 	if err != nil {
 		return sight{}, err
 	}
-	v, err := f.look(ctx)
+	v, err := f.lookAt(ctx, f.scopeOf(registrations))
 	return sight{view: v, flux: f, cluster: f.home, registrations: registrations}, err
 }
 

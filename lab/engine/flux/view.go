@@ -35,14 +35,21 @@ type view struct {
 
 // look reads all objects once, dependents after their dependencies. A kind that is not installed has no objects.
 func (f *Flux) look(ctx context.Context) (view, error) {
+	scope, err := f.scope(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	return f.lookAt(ctx, scope)
+}
+
+// lookAt is look with a known scope.
+func (f *Flux) lookAt(ctx context.Context, scope lab.FluxScope) (view, error) {
 	v := view{
+		scope:   scope,
 		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
 		apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{},
 	}
-	var err error
-	if v.scope, err = f.scope(ctx); err == nil {
-		err = listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
-	}
+	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
 	if err == nil {
 		err = listInto(ctx, f, helmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
 	}
