@@ -30,16 +30,10 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 	}
 }
 
-// sourceImages records those of lab's images that an Application's folder contains, unless it leads to other Applications. An Application with other images is
-// not left out: its health would be the root's.
+// sourceImages records the images in an Application's folder, unless it leads to other Applications.
 func (l *loader) sourceImages(g *lab.Generated, app *appset.Template, fsys fs.FS, source appset.Source) {
-	if g.Leads || source.Chart != "" || source.Path == "" {
-		return
-	}
-	for _, ref := range l.imagesIn(l.sourceOf(fsys, app, source)) {
-		if name := l.component(ref); name != "" {
-			g.Images = appendNew(g.Images, name)
-		}
+	if !g.Leads && source.Chart == "" && source.Path != "" {
+		l.images(g, l.imagesIn(l.sourceOf(fsys, app, source)))
 	}
 }
 

@@ -179,7 +179,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return "is at " + abbreviated(at) + ", wanted " + abbreviated(wanted), true
 	case !a.compared():
 		return "is changed and being compared", true
-	case a.waitsForSets() && !retriesOld(a, want, estate):
+	case a.waitsForOthers() && !retriesOld(a, want, estate):
 		return "", false
 	case len(a.Operation) > 0 || a.Status.OperationState.Phase == "Running":
 		return "syncing: " + cmp.Or(a.Status.OperationState.Message, "started"), true
@@ -258,7 +258,7 @@ func retriesOld(a application, want engine.Want, estate source) bool {
 	result := a.Status.OperationState.SyncResult
 	revisions := result.Revisions
 	switch {
-	case !a.retries() && !a.waitsForSets():
+	case !a.retries() && !a.waitsForOthers():
 		return false
 	case len(revisions) == 0 && result.Revision == "": // the sync ended before resolving revisions
 		return false

@@ -127,7 +127,7 @@ func (n *nudger) refreshLeaders(ctx context.Context, v view, estate source) (sen
 		if a.terminating() && !a.root() {
 			continue
 		}
-		one, err := n.refresh(ctx, a, n.want.Changed && a.root(), v.stale(a, n.want, estate) || a.waitsForSets())
+		one, err := n.refresh(ctx, a, n.want.Changed && a.root(), v.stale(a, n.want, estate) || a.waitsForOthers())
 		if err == nil && !one && retriesOld(a, n.want, estate) {
 			one, err = n.terminate(ctx, a)
 		}
@@ -135,7 +135,7 @@ func (n *nudger) refreshLeaders(ctx context.Context, v view, estate source) (sen
 			return sent, false, err
 		}
 		sent = sent || one
-		if a.root() && a.Status.Sync.Status != "Synced" && !a.waitsForSets() || hasKey(a.Metadata.Annotations, refreshApplication) || staleCommit(a, n.want, estate) != "" {
+		if a.root() && a.Status.Sync.Status != "Synced" && !a.waitsForOthers() || hasKey(a.Metadata.Annotations, refreshApplication) || staleCommit(a, n.want, estate) != "" {
 			settled = false
 		}
 	}

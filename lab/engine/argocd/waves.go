@@ -1,6 +1,9 @@
 package argocd
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // setHealth makes an ApplicationSet as healthy as its Applications, so that a sync wave of an app of apps waits for those of the previous wave
 // (https://github.com/argoproj/argo-cd/issues/17639). Argo CD's own check considers an ApplicationSet healthy once it has created its Applications.
@@ -50,26 +53,24 @@ func inWaves(params, cm map[string]any) {
 	cm["resource.customizations.health.argoproj.io_ApplicationSet"] = setHealth
 }
 
-// waitsForSets reports whether a sync only waits for the health of ApplicationSets, that is, of Applications that are judged individually. An Application that is
-// left out, or whose cluster is down, may block it forever.
-func (a application) waitsForSets() bool {
+// waitsForOthers reports whether a sync only waits for the health of Applications and ApplicationSets: these Applications are judged individually. One that is left
+// out, or whose cluster is down, may block it forever.
+func (a application) waitsForOthers() bool {
 	op := a.Status.OperationState
-	return op.Phase == "Running" && op.FinishedAt == "" && strings.HasPrefix(op.Message, "waiting for healthy state of argoproj.io/ApplicationSet/")
+	return op.Phase == "Running" && op.FinishedAt == "" && strings.HasPrefix(op.Message, "waiting for healthy state of argoproj.io/Application")
 }
 
-// awaitsSets is like waitsForSets, for the health of an Application.
-func (a application) awaitsSets() bool {
-	bad := a.unhealthy()
-	if a.Status.Health.Status != "Progressing" || len(bad) == 0 {
+// healthy reports whether an Application is healthy, apart from the Applications in it and those of its ApplicationSets.
+func (a application) healthy() bool {
+	switch a.Status.Health.Status {
+	case "Healthy":
+		return true
+	case "Progressing", "Degraded":
+	default:
 		return false
 	}
-	for _, r := range bad {
-		if r.Group != applicationSets.Group || r.Kind != "ApplicationSet" {
-			return false
-		}
-	}
-	return true
+	bad := a.unhealthy()
+	return len(bad) > 0 && !slices.ContainsFunc(bad, func(r resource) bool {
+		return r.Group != applications.Group || r.Kind != "Application" && (r.Kind != "ApplicationSet" || r.Health.Status != "Progressing")
+	})
 }
-
-// healthy reports whether an Application is healthy, apart from ApplicationSets.
-func (a application) healthy() bool { return a.Status.Health.Status == "Healthy" || a.awaitsSets() }
