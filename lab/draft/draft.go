@@ -69,39 +69,55 @@ type Left struct {
 
 type drafting struct {
 	Draft
-	estate    *lab.Estate
-	docs      []*document
-	secrets   []target // clusters registered in the repositories
-	projects  []string // in the repositories
-	permitted []string // servers permitted by these
-	keys      map[string]*Key
-	taken     map[*document]bool // by the root
-	rendered  map[string]bool    // sources of Applications
-	flux      syncs
-	remotes   []target // clusters that a Flux on the hub manages
-	alone     bool     // the hub is the only cluster
-	invented  bool     // the spoke is not in the repositories
+	estate                 *lab.Estate
+	docs                   []*document
+	secrets                []target // clusters registered in the repositories
+	projects               []string // in the repositories
+	permitted              []string // servers permitted by these
+	keys                   map[string]*Key
+	taken                  map[*document]bool // by the root
+	own                    map[*document]bool // those that sync themselves: roots as they are
+	leading                bool               // a root leads to others
+	charts, kustomizations []folder
+	templates              map[folder][]*document // documents in the templates of charts
+	tried                  map[folder]bool
+	rendered               map[string]bool // sources of Applications
+	flux                   syncs
+	remotes                []target // clusters that a Flux on the hub manages
+	alone                  bool     // the hub is the only cluster
+	invented               bool     // the spoke is not in the repositories
 }
 
 // New drafts an estate for repositories, the first of which has the root.
 func New(name string, repositories []lab.Repository) (*Draft, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, taken: map[*document]bool{}, rendered: map[string]bool{}}
+	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, tried: map[folder]bool{}}
 	for i := range d.estate.Repositories {
 		if err := d.scan(&d.estate.Repositories[i]); err != nil {
 			return nil, err
 		}
 	}
+	if roots := d.flux.roots(); len(d.docs) == 0 && len(roots) > 0 {
+		return d.fluxDraft(roots)
+	}
+	d.Namespace = d.engineNamespace()
+	for again := true; again; again = d.folders() {
+		d.converge()
+		d.roots()
+	}
 	if len(d.docs) == 0 {
-		if roots := d.flux.roots(); len(roots) > 0 {
-			return d.fluxDraft(roots)
-		}
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "no_applications",
-			Message: "no ApplicationSet or Application in " + folders(repositories) + ", and no folder that Flux syncs to a cluster",
+			Message: "no ApplicationSet or Application in " + names(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
 	}
-	d.Namespace = d.engineNamespace()
+	d.switches()
+	return d.done(d.write()), nil
+}
+
+// converge finds the clusters and keys, which may depend on what charts and kustomizations contain, and the reverse.
+func (d *drafting) converge() {
+	d.alone = false
 	for range deepest {
 		d.estate.Clusters, d.estate.Environments, d.keys = nil, nil, map[string]*Key{}
 		d.environments()
@@ -120,9 +136,6 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		}
 		d.alone = true
 	}
-	d.switches()
-	d.roots()
-	return d.done(d.write()), nil
 }
 
 func (d *drafting) done(f fs.FS) *Draft {
@@ -146,12 +159,12 @@ func values(m map[string]*Key) func(func(Key) bool) {
 	}
 }
 
-func folders(repositories []lab.Repository) string {
-	var names []string
+func names(repositories []lab.Repository) string {
+	var list []string
 	for _, r := range repositories {
-		names = append(names, r.Dir)
+		list = append(list, r.Dir)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(list, ", ")
 }
 
 // cloud sets the provider whose keys are read, if any.

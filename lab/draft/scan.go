@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -24,6 +25,13 @@ type document struct {
 	app  *appset.Template // nil for an ApplicationSet
 	uses []use
 	from *document // whose chart or kustomization generated it, or nil
+
+	folder bool // an Application of lab's for a folder that no other syncs; file is its Chart.yaml or kustomization
+}
+
+// title identifies the object.
+func (doc *document) title() string {
+	return strict.Text(doc.node, "kind") + " " + strict.Text(doc.node, "metadata", "name")
 }
 
 // use is a reference to a label or annotation in a template.
@@ -42,6 +50,9 @@ var engineGroups = []string{"argoproj.io/", "toolkit.fluxcd.io/", "fluxcd.contro
 // most is the maximum number of files in a repository.
 const most = 20_000
 
+// skipped are the names of folders without manifests of the repository's own.
+var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules", "vendor"}
+
 // scan finds the documents of a repository. Invalid YAML is ignored as a template.
 func (d *drafting) scan(r *lab.Repository) error {
 	looked := 0
@@ -50,9 +61,15 @@ func (d *drafting) scan(r *lab.Repository) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		case e.IsDir():
-			if file != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"node_modules", "vendor"}, e.Name())) {
+			if slices.Contains(skipped, e.Name()) {
 				return fs.SkipDir
 			}
+			return nil
+		case e.Type().IsRegular() && e.Name() == "Chart.yaml" && path.Base(path.Dir(path.Dir(file))) != "charts":
+			d.charts = append(d.charts, folder{r, path.Dir(file), file})
+			return nil
+		case e.Type().IsRegular() && slices.Contains(render.Kustomizations, e.Name()):
+			d.kustomizations = append(d.kustomizations, folder{r, path.Dir(file), file})
 			return nil
 		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
 			return nil
@@ -119,6 +136,10 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		}
 		if doc.set != nil {
 			doc.uses = usesOf(doc)
+		}
+		if i := slices.IndexFunc(d.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") }); i >= 0 && from == nil {
+			d.templates[d.charts[i]] = append(d.templates[d.charts[i]], doc)
+			continue
 		}
 		d.docs = append(d.docs, doc)
 	}

@@ -153,18 +153,28 @@ func (d *drafting) root(missing []string) string {
 		spec.add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
 		b.WriteString(d.argo("AppProject", name, spec) + "---\n")
 	}
+	for _, doc := range d.docs {
+		if d.taken[doc] && d.own[doc] {
+			b.WriteString(encoded(doc.node) + "---\n")
+		}
+	}
 	var sources []*yaml.Node
 	for _, s := range d.sources() {
 		m := mapping{}
 		m.add("repoURL", s.repo.URL)
 		m.add("path", s.dir)
 		m.add("targetRevision", "HEAD")
-		include := s.files[0]
-		if len(s.files) > 1 {
-			include = "{" + strings.Join(s.files, ",") + "}"
+		switch len(s.files) {
+		case 0:
+		case 1:
+			m.add("directory", plain("include", s.files[0]))
+		default:
+			m.add("directory", plain("include", "{"+strings.Join(s.files, ",")+"}"))
 		}
-		m.add("directory", plain("include", include))
 		sources = append(sources, &m.node)
+	}
+	if len(sources) == 0 {
+		return strings.TrimSuffix(b.String(), "---\n")
 	}
 	spec := mapping{}
 	spec.add("project", "default")
@@ -187,6 +197,9 @@ func (d *drafting) root(missing []string) string {
 func (d *drafting) rootName() string {
 	taken := map[string]bool{}
 	for _, doc := range d.docs {
+		if doc.folder {
+			continue
+		}
 		if doc.set == nil {
 			taken[doc.app.Metadata.Name] = true
 		} else if x, err := doc.set.Expand(d.world()); err == nil {

@@ -44,7 +44,7 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 		if info, err := fs.Stat(k.FS, dir); err != nil || !info.IsDir() {
 			return nil, nil, failed(dir, errors.New("no such folder"))
 		}
-		file = path.Join(dir, kustomizations[0])
+		file = path.Join(dir, Kustomizations[0])
 		resources, err := manifestsIn(k.FS, dir)
 		if err != nil {
 			return nil, nil, failed(dir, err)

@@ -41,7 +41,7 @@ func newRepository(fsys fs.FS) *repository {
 
 // kustomizationIn returns the file of a folder's kustomization, or "".
 func kustomizationIn(fsys fs.FS, dir string) string {
-	for _, name := range kustomizations {
+	for _, name := range Kustomizations {
 		if file := path.Join(dir, name); isFile(fsys, file) {
 			return file
 		}

@@ -49,7 +49,7 @@ func (s *scanner) folder(dir string, open []string) error {
 	if s.bases++; s.bases > maxBases {
 		return failed(dir, fmt.Errorf("consists of more than %d kustomizations", maxBases))
 	}
-	for _, name := range kustomizations {
+	for _, name := range Kustomizations {
 		file := path.Join(dir, name)
 		written := isFile(s.FS, file)
 		if !written && s.edited[file] == nil {

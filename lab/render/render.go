@@ -83,7 +83,8 @@ func oneLine(s string) string {
 	return s
 }
 
-var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+// Kustomizations are the names of a kustomization.
+var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // TypeOf returns the type of a source: the Application's, or else detected from the folder.
 func TypeOf(fsys fs.FS, s appset.Source) Type {
@@ -98,7 +99,7 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 		return Plugin
 	}
 	dir := path.Clean(s.Path)
-	for _, name := range kustomizations { // Argo CD finds the chart first, but the kustomization wins
+	for _, name := range Kustomizations { // Argo CD finds the chart first, but the kustomization wins
 		if isFile(fsys, path.Join(dir, name)) {
 			return Kustomize
 		}

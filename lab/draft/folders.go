@@ -1,0 +1,151 @@
+package draft
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/estate"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// folder is a chart or a kustomization of a repository.
+type folder struct {
+	repo *lab.Repository
+	dir  string
+	file string // Chart.yaml or the kustomization, within the repository
+}
+
+// folders adds the charts and kustomizations of Applications that are applied by hand, as no Application syncs them: kustomizations of what would be a root, and charts
+// if nothing else leads anywhere. It reports whether there were any.
+func (d *drafting) folders() bool {
+	found := false
+	for _, k := range d.kustomized() {
+		if doc := d.folderDocument(k); doc != nil {
+			d.docs, found = append(d.docs, doc), true
+		}
+	}
+	if found || d.leading {
+		return found
+	}
+	for _, c := range d.charts {
+		if d.tried[c] || d.synced(c) || !d.mentionsApplications(c) {
+			continue
+		}
+		d.tried[c] = true
+		docs := d.templates[c] // if it cannot be rendered
+		if doc := d.folderDocument(c); doc != nil {
+			docs = []*document{doc}
+		}
+		d.docs, found = append(d.docs, docs...), found || len(docs) > 0
+	}
+	return found
+}
+
+// kustomized returns the kustomizations, not included by others, that contain a root.
+func (d *drafting) kustomized() []folder {
+	includes := map[folder][]string{} // folders and files
+	below := map[string]bool{}
+	for _, k := range d.kustomizations {
+		includes[k] = included(k)
+		for _, name := range includes[k] {
+			below[k.repo.Name+"/"+name] = true
+		}
+	}
+	var list []folder
+	for _, k := range d.kustomizations {
+		if below[k.repo.Name+"/"+k.dir] || d.tried[k] || d.synced(k) {
+			continue
+		}
+		reached := d.reached(k, includes, map[string]bool{})
+		if slices.ContainsFunc(d.docs, func(doc *document) bool {
+			return d.taken[doc] && doc.from == nil && doc.repo.Name == k.repo.Name && reached[doc.file]
+		}) {
+			d.tried[k] = true
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// reached returns the files that a kustomization includes, directly or through others.
+func (d *drafting) reached(k folder, includes map[folder][]string, seen map[string]bool) map[string]bool {
+	for _, name := range includes[k] {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if i := slices.IndexFunc(d.kustomizations, func(o folder) bool { return o.repo == k.repo && o.dir == name }); i >= 0 {
+			d.reached(d.kustomizations[i], includes, seen)
+		}
+	}
+	return seen
+}
+
+// included returns the local folders and files that a kustomization includes.
+func included(k folder) []string {
+	data, err := fs.ReadFile(k.repo.FS, k.file)
+	if err != nil {
+		return nil // reported when it is rendered
+	}
+	docs, _ := strict.Parse(k.file, data)
+	var list []string
+	for _, doc := range docs {
+		for _, field := range []string{"resources", "bases", "components"} {
+			if n := strict.Get(doc, field); n != nil {
+				for _, entry := range n.Content {
+					if name := path.Join(k.dir, entry.Value); fs.ValidPath(name) {
+						list = append(list, name)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// synced reports whether an Application renders a folder.
+func (d *drafting) synced(f folder) bool {
+	return slices.ContainsFunc(d.docs, func(doc *document) bool {
+		return !doc.folder && slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool {
+			return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
+				r, ok := d.inputs().Mounted(s.RepoURL)
+				return ok && r.Name == f.repo.Name && s.Path != "" && path.Clean(s.Path) == f.dir && s.Directory == nil
+			})
+		})
+	})
+}
+
+func (d *drafting) mentionsApplications(f folder) bool {
+	from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(f.dir, "templates"), Directory: &appset.Directory{}}}
+	return render.Mentions(from, "argoproj.io/") && render.Mentions(from, "kind: Application")
+}
+
+// folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces.
+func (d *drafting) folderDocument(f folder) *document {
+	app := &appset.Template{Metadata: appset.Metadata{Name: "root"}}
+	app.Spec.Project = "default"
+	app.Spec.Source = &appset.Source{RepoURL: f.repo.URL, Path: f.dir, TargetRevision: "HEAD"}
+	app.Spec.Destination = appset.Destination{Server: appset.InCluster, Namespace: estate.NamespaceOf(d.estate)}
+	objects, err := render.Render(render.Source{FS: f.repo.FS, Source: *app.Spec.Source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace})
+	if err != nil {
+		return nil
+	}
+	applications := 0
+	for _, o := range objects {
+		switch kind := strict.Text(o.Node, "kind"); {
+		case kind == "Namespace" || kind == "AppProject":
+		case kind == "Application" || kind == "ApplicationSet":
+			applications++
+		default:
+			return nil
+		}
+	}
+	if applications == 0 {
+		return nil
+	}
+	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
+}
