@@ -21,7 +21,7 @@ func (d *drafting) roots() {
 		for _, to := range d.leadsTo(doc) {
 			if to != doc {
 				leads[doc] = append(leads[doc], to)
-			} else {
+			} else if !doc.folder {
 				d.own[doc] = true
 			}
 		}
