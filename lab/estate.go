@@ -26,6 +26,8 @@ type Generated struct {
 	Images []string   // components of the images in its manifests
 	Others []string   // chart, Git and image repositories that are not the lab's
 	Needs  []string   // applications that it depends on
+
+	Replaces bool // would replace the lab's engine, which must not sync it
 }
 
 // ChartUse is a version of a chart from a chart repository.

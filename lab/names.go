@@ -15,6 +15,8 @@ const (
 	LabelInputs = "lab.homelab/inputs"
 	// AnnotationEstate is the estate's repository and revision on root objects: "URL REVISION".
 	AnnotationEstate = "lab.homelab/estate"
+	// AnnotationReplaces marks Applications that Argo CD must ignore, as they would replace it.
+	AnnotationReplaces = "lab.homelab/replaces-engine"
 )
 
 // The four folders of an estate.

@@ -52,6 +52,9 @@ type Root struct {
 	Revision string            // of the estate: a branch, tag or commit; empty to keep it
 	Mirrors  map[string]string // address of another repository -> its replacement
 
+	// Replaces are Applications that would replace the engine, and which it must not sync.
+	Replaces []string
+
 	// Clusters are all clusters of the estate, registered or not.
 	Clusters []string
 

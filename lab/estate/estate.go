@@ -188,7 +188,7 @@ type loader struct {
 
 	rendered    int           // charts and kustomizations so far
 	renderedFor time.Duration // how long that took
-	imagesFor   time.Duration // how long finding images took
+	reading     time.Duration // how long finding images took
 	endless     bool          // limit reported
 
 	noLoadBalancer bool

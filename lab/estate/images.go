@@ -49,21 +49,29 @@ func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
 	}))
 }
 
-// imagesIn returns the images in a folder; none if they are not needed, cannot be determined, or all folders together take too long.
+// imagesIn returns the images in a folder; none if they are not needed.
 func (l *loader) imagesIn(from render.Source) []string {
-	if l.component == nil || l.imagesFor > maxRendering || !render.Mentions(from, "image") {
+	if l.component == nil {
+		return nil
+	}
+	return fluxset.Images(l.objectsIn(from, "image"))
+}
+
+// objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined, or all folders together take too long.
+func (l *loader) objectsIn(from render.Source, word string) []render.Document {
+	if l.reading > maxRendering || !render.Mentions(from, word) {
 		return nil
 	}
 	began := time.Now()
-	defer func() { l.imagesFor += time.Since(began) }()
+	defer func() { l.reading += time.Since(began) }()
 	if render.TypeOf(from.FS, from.Source) == render.Plain {
-		return fluxset.Images(plainObjects(from.FS, from.Source))
+		return plainObjects(from.FS, from.Source)
 	}
 	objects, err := render.Render(from)
 	if err != nil {
 		return nil // the engine reports it
 	}
-	return fluxset.Images(objects)
+	return objects
 }
 
 // plainObjects returns the manifests of a folder that is not rendered.

@@ -2,12 +2,8 @@ package estate
 
 import (
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -32,19 +28,20 @@ func Refuse(leftOut lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out", Problems: leftOut}
 }
 
-// leftOut returns why lab does not wait for an Application, or "". above is the manually synced application above it.
-func (l *loader) leftOut(app *appset.Template, above string) string {
+// leftOut returns why lab does not wait for an Application, or "", and whether the engine must not sync it as it would be replaced. above is the manually synced
+// application above it.
+func (l *loader) leftOut(app *appset.Template, cluster, above string) (why string, replaces bool) {
 	switch {
 	case above != "":
-		return "below " + above + ", which is synced manually"
-	case l.bringsEngine(app):
-		return "it would replace the lab's engine"
+		return "below " + above + ", which is synced manually", false
+	case l.replaces(app):
+		return replacesEngine, true
 	case hasPlugin(app):
-		return "rendered by a plugin, which the lab's engine does not have"
+		return "rendered by a plugin, which the lab's engine does not have", false
 	case !app.Spec.Automated():
-		return "synced manually: spec.syncPolicy.automated is not set"
+		return "synced manually: spec.syncPolicy.automated is not set", false
 	}
-	return ""
+	return l.forbidden(app, cluster), false
 }
 
 // hasPlugin reports whether Argo CD renders a source with a config management plugin.
@@ -52,33 +49,6 @@ func hasPlugin(app *appset.Template) bool {
 	return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
 		return s.Plugin != nil && s.Kustomize == nil && s.Helm == nil && s.Directory == nil
 	})
-}
-
-var engineCharts = []string{"argo-cd", "flux2"}
-
-// bringsEngine reports whether an Application installs an engine's chart on the hub, directly or as a dependency.
-func (l *loader) bringsEngine(app *appset.Template) bool {
-	if !ToHub(l.estate, app) {
-		return false
-	}
-	for _, source := range app.Spec.All() {
-		if slices.Contains(engineCharts, path.Base(source.Chart)) {
-			return true
-		}
-		r, ours := l.source(source.RepoURL)
-		if !ours || source.Path == "" {
-			continue
-		}
-		data, err := fs.ReadFile(l.tree(r, source.TargetRevision), path.Join(path.Clean(source.Path), "Chart.yaml"))
-		if err != nil {
-			continue // no chart
-		}
-		var chart struct{ Dependencies []struct{ Name string } }
-		if yaml.Unmarshal(data, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return slices.Contains(engineCharts, d.Name) }) {
-			return true
-		}
-	}
-	return false
 }
 
 // fetches adds the repositories that the engine fetches to render a folder.
@@ -110,7 +80,7 @@ func (l *loader) noteLeftOut() {
 	}
 }
 
-// LeaveOut marks and notes the Applications that need an unreachable repository, and returns them as problems.
+// LeaveOut marks and notes the Applications that need an unreachable repository and are not left out anyway, and returns them as problems.
 func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	type cause struct {
 		at   lab.Position
@@ -120,6 +90,9 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	names := map[cause][]string{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
+		if a.LeftOut != "" {
+			continue
+		}
 		for _, url := range a.Others {
 			err := unreachable[url]
 			if err == nil {

@@ -235,7 +235,8 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads, g.LeftOut = l.leads(&app.Template), cmp.Or(l.leftOut(&app.Template, s.manual), l.forbidden(&app.Template, app.Cluster))
+	g.Leads = l.leads(&app.Template)
+	g.LeftOut, g.Replaces = l.leftOut(&app.Template, app.Cluster, s.manual)
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
@@ -287,8 +288,8 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
-	why := cmp.Or(l.leftOut(app.Template, app.manual), l.forbidden(app.Template, cluster))
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}}
+	why, replaces := l.leftOut(app.Template, cluster, app.manual)
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}, Replaces: replaces}
 	for _, source := range app.Spec.All() {
 		l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 	}

@@ -22,7 +22,7 @@ const maxBases = 1000
 type scanner struct {
 	*repository
 	bases int
-	taken func(data []byte) // called for every file that is included
+	taken func(data []byte) // called for every kustomization and every file that is included
 	fetch func(url string)  // called for every remote input; if nil, these are errors
 	loose bool              // allow files outside the kustomization's folder
 }
@@ -60,6 +60,9 @@ func (s *scanner) folder(dir string, open []string) error {
 		if written {
 			var data []byte
 			if data, err = s.budget.read(s.FS, file); err == nil { // unedited, for line numbers
+				if s.taken != nil {
+					s.taken(data)
+				}
 				err = s.file(file, data, open, true)
 			}
 		}

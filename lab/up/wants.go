@@ -344,7 +344,13 @@ func (l *Lab) root() (engine.Root, error) {
 	if err != nil {
 		return engine.Root{}, err
 	}
-	root := engine.Root{Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
+	var replaces []string
+	for _, a := range l.Estate.Applications {
+		if a.Replaces {
+			replaces = append(replaces, a.Name)
+		}
+	}
+	root := engine.Root{Replaces: replaces, Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
 	if l.needsFront() {
 		root.Extra, err = front.Objects(l.front())
 	}

@@ -23,6 +23,7 @@ func newCluster(t *testing.T, manifests ...string) *cluster {
 	t.Helper()
 	kinds := kubetest.Core()
 	kinds[applications], kinds[applicationSets], kinds[appProjects], kinds[kube.CRDs] = "Application", "ApplicationSet", "AppProject", "CustomResourceDefinition"
+	kinds[kube.MutatingPolicies], kinds[kube.MutatingBindings] = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
 	c := &cluster{kubetest.New(t, kinds)}
 	for _, m := range manifests {
 		c.create(t, m)

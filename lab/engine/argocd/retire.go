@@ -51,7 +51,12 @@ func (a *ArgoCD) Retire(ctx context.Context, spokes map[string]*rest.Config, p l
 	}
 	return kube.Retirement{
 		Title: "argo cd", Lab: a.lab, Namespace: a.namespace, Workloads: rel.Workloads, Access: a.access(), Traces: traces, Namespaces: []string{a.namespace},
-		Uninstall: func(ctx context.Context) error { return a.release.Remove(ctx, releaseName) },
-		Of:        func(crd string) bool { return slices.Contains(definitions, crd) },
+		Uninstall: func(ctx context.Context) error {
+			if _, err := kube.ClearMutation(ctx, a.hub, a.replacesName(), a.lab); err != nil {
+				return err
+			}
+			return a.release.Remove(ctx, releaseName)
+		},
+		Of: func(crd string) bool { return slices.Contains(definitions, crd) },
 	}.Run(ctx, a.hub, clients, p)
 }

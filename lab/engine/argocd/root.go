@@ -39,6 +39,10 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	if err != nil {
 		return applied, err
 	}
+	guarded, err := a.applyReplaces(ctx, root)
+	if applied = applied || guarded; err != nil {
+		return applied, err
+	}
 	point(objects, root)
 	for _, o := range objects {
 		resource, err := rootResource(o)
@@ -87,6 +91,11 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 		return nil, err
 	}
 	lines = append(lines, extra...)
+	unguarded, err := a.strayedReplaces(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, unguarded...)
 	objects, err := kube.Decode(root.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("root application: %w", err)

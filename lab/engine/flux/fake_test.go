@@ -52,7 +52,7 @@ func (r *fakeRelease) Remove(context.Context, string) error {
 func kinds() kubetest.Kinds {
 	k := kubetest.Core()
 	k[kustomizations], k[helmReleases], k[gitRepositories] = "Kustomization", "HelmRelease", "GitRepository"
-	k[mutatingPolicy], k[mutatingBinding] = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
+	k[kube.MutatingPolicies], k[kube.MutatingBindings] = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
 	k[artifactGenerators], k[externalArtifacts], k[ociRepositories], k[buckets] = "ArtifactGenerator", "ExternalArtifact", "OCIRepository", "Bucket"
 	k[kube.CRDs] = "CustomResourceDefinition"
 	k[helmRepositories], k[helmCharts], k[receivers] = "HelmRepository", "HelmChart", "Receiver"

@@ -13,30 +13,31 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
 )
 
 // serving makes a cluster serve mutating admission policies.
 func serving(c *kubetest.Cluster) {
-	c.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: admission.String(), APIResources: []metav1.APIResource{{Name: mutatingPolicy.Resource}}}}
+	c.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: kube.Admission.String(), APIResources: []metav1.APIResource{{Name: kube.MutatingPolicies.Resource}}}}
 }
 
 func TestMirrors(t *testing.T) {
 	f, hub, _ := newFake(t)
 	serving(hub)
 	root := theRoot()
-	policies := []schema.GroupVersionResource{mutatingPolicy, mutatingBinding}
+	policies := []schema.GroupVersionResource{kube.MutatingPolicies, kube.MutatingBindings}
 	for _, want := range []bool{true, false} {
 		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || changed != want {
 			t.Errorf("%t, %v; want %t", changed, err, want)
 		}
 	}
-	policy := hub.Get(t, mutatingPolicy, "", "lab-homelab-mirrors")
+	policy := hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors")
 	variable := at(policy.Object, "spec", "variables").([]any)[0].(map[string]any)["expression"]
 	if variable != `{"github.com/example/other": "http://forge/lab/other.git"}` {
 		t.Error(variable)
 	}
-	if got := at(hub.Get(t, mutatingBinding, "", "lab-homelab-mirrors").Object, "spec", "policyName"); got != "lab-homelab-mirrors" {
+	if got := at(hub.Get(t, kube.MutatingBindings, "", "lab-homelab-mirrors").Object, "spec", "policyName"); got != "lab-homelab-mirrors" {
 		t.Error(got)
 	}
 	for _, r := range policies {
@@ -76,7 +77,7 @@ func TestMirrorsElsewhere(t *testing.T) {
 	if _, err := f.ApplyRoot(t.Context(), theRoot()); err != nil {
 		t.Fatal(err)
 	}
-	if names := hub.Names(t, mutatingPolicy, ""); len(names) > 0 {
+	if names := hub.Names(t, kube.MutatingPolicies, ""); len(names) > 0 {
 		t.Errorf("%q", names)
 	}
 	broken := errors.New("broken")

@@ -177,7 +177,7 @@ func (f *Flux) given(root engine.Root) ([]part, error) {
 	if err != nil || len(root.Mirrors) == 0 {
 		return parts, err
 	}
-	served, err := f.admits()
+	served, err := kube.Mutates(f.hub)
 	if !served {
 		return parts, err
 	}
