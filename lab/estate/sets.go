@@ -240,8 +240,12 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
-		if ours && source.Chart == "" && source.Path != "" {
-			l.path(app, r, source, sourceField(app, i, "path"))
+		if why := l.badPath(r, ours, source); why != "" {
+			origins := app.Origins(sourceField(app, i, "path")...)
+			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
+				l.addProblem(lab.Problem{Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why})
+			}
+			g.LeftOut = cmp.Or(g.LeftOut, why)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
@@ -291,28 +295,42 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	why, replaces := l.leftOut(app.Template, cluster, app.manual)
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}, Replaces: replaces}
 	for _, source := range app.Spec.All() {
-		l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
+		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
+		if why := l.badPath(r, ours, source); why != "" {
+			if l.isOwn(app.at.File) {
+				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why)})
+			}
+			g.LeftOut = cmp.Or(g.LeftOut, why)
+		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// path checks that a folder exists in r, or in the estate if r is nil.
-func (l *loader) path(app *appset.Application, r *lab.Repository, source appset.Source, field []string) {
-	dir, origins := path.Clean(source.Path), app.Origins(field...)
+// badPath returns why the engine cannot read a source's path, or "".
+func (l *loader) badPath(r *lab.Repository, ours bool, source appset.Source) string {
+	switch {
+	case source.Chart == "" && source.Path == "" && source.Ref == "":
+		return "a source of " + source.RepoURL + " has neither a path nor a chart"
+	case !ours || source.Chart != "" || source.Path == "":
+		return ""
+	}
+	where, dir := "the estate", path.Clean(source.Path)
 	if r != nil {
 		var err error
 		if r, err = r.Of(source.TargetRevision); err != nil {
-			return
+			return ""
 		}
-	}
-	if len(origins) == 0 || !fs.ValidPath(dir) || l.exists(within(r, dir)) {
-		return
-	}
-	where := "the estate"
-	if r != nil {
 		where = r.Dir
 	}
-	l.addProblem(lab.Problem{Position: origins[0].Position, Message: fmt.Sprintf("no folder %s in %s", dir, where)})
+	if !fs.ValidPath(dir) || l.exists(within(r, dir)) {
+		return ""
+	}
+	return fmt.Sprintf("no folder %s in %s", dir, where)
+}
+
+// isOwn reports whether a file is the estate's, not a mounted repository's.
+func (l *loader) isOwn(file string) bool {
+	return file != "" && !slices.ContainsFunc(l.estate.Repositories, func(r lab.Repository) bool { return strings.HasPrefix(file, r.Dir+"/") })
 }
 
 // place returns the position of a field's value: that of a lone parameter, or else of the template.

@@ -24,7 +24,7 @@ dependencies:
 `,
 		"umbrella/charts/here/Chart.yaml": "apiVersion: v2\nname: here\nversion: 1.0.0\n",
 		"top/kustomization.yaml":          "resources: [../base, https://raw.example.com/crds.yaml]\n",
-		"base/kustomization.yaml":         "resources: [\"git::https://git.example.com/org/repo//sets?ref=v1\", cm.yaml]\npatches: [{path: https://raw.example.com/patch.yaml}]\nhelmCharts: [{name: x, repo: https://charts.example.com}]\n",
+		"base/kustomization.yaml":         "resources: [\"git::https://git.example.com/org/repo//sets?ref=v1\", cm.yaml]\npatches: [{path: https://raw.example.com/patch.yaml}]\nhelmCharts: [{name: x, repo: https://charts.example.com}, {name: y, repo: https://more.example.com}, {name: local}]\n",
 		"base/cm.yaml":                    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
 		"plain/cm.yaml":                   "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
 		"broken/Chart.yaml":               "a: [\n",
@@ -34,7 +34,7 @@ dependencies:
 	for dir, want := range map[string][]string{
 		"umbrella": {"https://charts.example.com", "oci://ghcr.io/kro-run"},
 		"top": {
-			"https://git.example.com/org/repo//sets?ref=v1", "https://raw.example.com/patch.yaml", "https://charts.example.com", "https://raw.example.com/crds.yaml",
+			"https://git.example.com/org/repo//sets?ref=v1", "https://raw.example.com/patch.yaml", "https://charts.example.com", "https://more.example.com", "https://raw.example.com/crds.yaml",
 		},
 		"plain": nil, "broken": nil, "../out": nil, "none": nil,
 	} {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"bytes"
 	"fmt"
 	"io/fs"
@@ -142,16 +143,6 @@ func Fetches(s Source) []string {
 	return urls
 }
 
-// chartRepository returns the repository of a kustomization's first chart.
-func chartRepository(charts *yaml.Node) string {
-	for _, c := range charts.Content {
-		if repo := strict.Text(c, "repo"); repo != "" {
-			return repo
-		}
-	}
-	return ""
-}
-
 // file scans a kustomization or a plugin configuration.
 func (s *scanner) file(file string, data []byte, open []string, kustomization bool) error {
 	docs, problems := strict.Parse(file, data)
@@ -181,9 +172,11 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 		case kustomization && slices.Contains(folders, key):
 			err = s.entries(file, value, open, key)
 		case kustomization && slices.Contains(charts, key) && s.fetch != nil:
-			s.fetch(chartRepository(value))
+			for _, c := range value.Content {
+				s.fetch(cmp.Or(strict.Text(c, "repo"), strict.Text(c, "chartRepo")))
+			}
 		case kustomization && slices.Contains(charts, key) && len(value.Content) > 0:
-			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart, which Argo CD only does with kustomize.buildOptions: --enable-helm")
+			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart")
 		case slices.Contains(names, key):
 			err = s.named(file, value)
 		default:

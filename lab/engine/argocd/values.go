@@ -128,6 +128,8 @@ func configMap(s Settings) map[string]any {
 		// Webhooks deliver a commit within a second; this catches lost ones. Each expiry rewrites every Application's status, so it is not shorter.
 		"timeout.reconciliation":        "120s",
 		"timeout.reconciliation.jitter": "0s",
+		// As in the Argo CD of repositories whose kustomizations inflate charts; no effect on others.
+		"kustomize.buildOptions": "--enable-helm",
 
 		"resource.customizations.health.argoproj.io_Application": applicationHealth,
 		"resource.exclusions": exclusions,
