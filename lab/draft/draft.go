@@ -91,8 +91,14 @@ type drafting struct {
 // New drafts an estate for repositories, the first of which has the root.
 func New(name string, repositories []lab.Repository) (*Draft, error) {
 	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, tried: map[folder]bool{}}
+	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
-		if err := d.scan(&d.estate.Repositories[i]); err != nil {
+		r := &d.estate.Repositories[i]
+		if scanned[r.Dir] { // another address of it
+			continue
+		}
+		scanned[r.Dir] = true
+		if err := d.scan(r); err != nil {
 			return nil, err
 		}
 	}
@@ -103,6 +109,9 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	for again := true; again; again = d.folders() {
 		d.converge()
 		d.roots()
+	}
+	if more := d.addresses(); len(more) > len(repositories) {
+		return New(name, more)
 	}
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{

@@ -113,7 +113,7 @@ func (d *drafting) synced(f folder) bool {
 		return !doc.folder && slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool {
 			return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
 				r, ok := d.inputs().Mounted(s.RepoURL)
-				return ok && r.Name == f.repo.Name && s.Path != "" && path.Clean(s.Path) == f.dir && s.Directory == nil
+				return ok && r.Dir == f.repo.Dir && s.Path != "" && path.Clean(s.Path) == f.dir && s.Directory == nil
 			})
 		})
 	})

@@ -36,7 +36,7 @@ func (d *drafting) roots() {
 			d.own[doc.from] = true
 		}
 		for _, same := range d.docs { // same position
-			below[same] = below[same] || !doc.comesFrom(same) && same.repo == doc.repo && same.file == doc.file
+			below[same] = below[same] || !doc.comesFrom(same) && same.repo.Dir == doc.repo.Dir && same.file == doc.file
 		}
 	}
 	for doc, list := range leads {
@@ -56,7 +56,7 @@ func (d *drafting) roots() {
 		if !below[doc] && len(leads[doc]) > 0 {
 			d.leading = true
 			if !doc.folder {
-				folders[doc.repo.Name+"/"+path.Dir(doc.file)] = true
+				folders[doc.repo.Dir+"/"+path.Dir(doc.file)] = true
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (d *drafting) roots() {
 		}
 		creates := doc.creates(leads[doc])
 		first := !slices.ContainsFunc(creates, func(title string) bool { return created[title] })
-		if !first || d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Name+"/"+path.Dir(doc.file)] && !d.own[doc] {
+		if !first || d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
 			d.Beside = append(d.Beside, doc.at)
 			continue
 		}
@@ -123,7 +123,7 @@ func (d *drafting) below(app *appset.Template) []*document {
 			continue
 		}
 		for _, to := range d.docs {
-			if to.from == nil && to.repo.Name == r.Name && takes(source, to.file) {
+			if to.from == nil && to.repo.Dir == r.Dir && takes(source, to.file) {
 				list = append(list, to)
 			}
 		}

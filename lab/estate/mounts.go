@@ -46,6 +46,13 @@ func Mount(dir string, repositories []lab.Repository) ([]lab.Repository, error) 
 	return l.estate.Repositories, nil
 }
 
+// Alias adds a repository under another address.
+func Alias(repositories []lab.Repository, r lab.Repository, address string) []lab.Repository {
+	l := &loader{estate: &lab.Estate{Repositories: repositories}}
+	r.URL, r.Name = address, l.mirrorName(lab.RepositoryKey(address))
+	return append(repositories, r)
+}
+
 func (l *loader) mount(address, folder string, at lab.Position) {
 	r := lab.Repository{URL: address, Dir: path.Clean(filepath.ToSlash(folder)), At: at}
 	key := lab.RepositoryKey(address)

@@ -1,8 +1,8 @@
 package render
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
