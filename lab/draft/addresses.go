@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/strict"
 )
 
 // reads are the folders that documents read at an address.
@@ -25,9 +28,9 @@ func (d *drafting) addresses() []lab.Repository {
 	used := map[string]bool{} // folders of repositories
 	for _, doc := range d.docs {
 		for _, s := range d.sourcesOf(doc) {
-			dir, _, templated := strings.Cut(s.Path, "{{")
-			if templated {
-				dir = path.Dir(dir + "x")
+			dir := s.Path
+			if i := strings.IndexAny(dir, "{*?["); i >= 0 {
+				dir = path.Dir(dir[:i] + "x")
 			}
 			if s.Chart != "" || s.Path == "" || strings.Contains(s.RepoURL, "{{") || doc.folder {
 				continue
@@ -67,14 +70,38 @@ func (o reads) in(fsys fs.FS) bool {
 	return below
 }
 
-// sourcesOf returns the sources of a document's Applications, or of its template if it generates none.
+// sourcesOf returns the sources of a document's Applications, or of its template if it generates none, and those of its Git generators.
 func (d *drafting) sourcesOf(doc *document) []appset.Source {
 	var list []appset.Source
 	for _, app := range d.applications(doc) {
 		list = append(list, app.Spec.All()...)
 	}
-	if len(list) == 0 && doc.set != nil {
-		return doc.set.Spec.Template.Spec.All()
+	if doc.set == nil {
+		return list
+	}
+	if len(list) == 0 {
+		list = doc.set.Spec.Template.Spec.All()
+	}
+	return append(list, generated(doc.node)...)
+}
+
+// generated returns the folders and files that Git generators read.
+func generated(n *yaml.Node) []appset.Source {
+	var list []appset.Source
+	if git := strict.Get(n, "git"); git != nil {
+		for _, field := range []string{"directories", "files"} {
+			if paths := strict.Get(git, field); paths != nil {
+				for _, p := range paths.Content {
+					if strict.Text(p, "exclude") == "true" {
+						continue
+					}
+					list = append(list, appset.Source{RepoURL: strict.Text(git, "repoURL"), Path: strict.Text(p, "path")})
+				}
+			}
+		}
+	}
+	for _, c := range n.Content {
+		list = append(list, generated(c)...)
 	}
 	return list
 }

@@ -95,8 +95,11 @@ func (d *drafting) scan(r *lab.Repository) error {
 
 func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
 	docs, problems := strict.Parse(path.Join(r.Dir, file), data)
-	if len(problems) == 0 {
-		d.add(r, file, docs, nil)
+	if len(problems) > 0 {
+		return
+	}
+	for _, doc := range docs {
+		d.add(r, file, strict.Items(doc), nil)
 	}
 }
 

@@ -119,7 +119,7 @@ func (d *drafting) targets() []target {
 	}
 	for _, doc := range d.docs {
 		for _, to := range d.destinations(doc) {
-			if to.Server != "" && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {
+			if isURL(to.Server) && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {
 				written[to.Server] = true
 				if !slices.ContainsFunc(list, func(o target) bool { return o.server == to.Server }) {
 					list = append(list, target{name: d.nameOf(to.Server, list), server: to.Server})
@@ -138,6 +138,12 @@ func (d *drafting) targets() []target {
 		}
 	}
 	return list
+}
+
+// isURL reports whether a server is one that lab can imitate, unlike the ARN of a cluster.
+func isURL(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && u.Host != ""
 }
 
 // destinations returns the destinations of a document's Applications, including unknown clusters.

@@ -229,7 +229,9 @@ func (l *loader) sync(t tree) []tree {
 		}
 		file = within(t.repo, file)
 		for _, doc := range l.documentsOf(file) {
-			found = append(found, l.addObject(t, file, doc)...)
+			for _, object := range strict.Items(doc) {
+				found = append(found, l.addObject(t, file, object)...)
+			}
 		}
 		return nil
 	})

@@ -284,8 +284,12 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	}
 	owners[name] = app.file
 	cluster, err := w.Destination(app.Spec.Destination)
-	if err != nil {
+	if err != nil && l.isOwn(app.at.File) {
 		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or set its spec.server to this address"})
+		return
+	}
+	if err != nil {
+		l.estate.Applications = append(l.estate.Applications, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: l.estate.Hub().Name, LeftOut: err.Error()}})
 		return
 	}
 	if l.isMissing(app.Spec.Project) {

@@ -1,6 +1,10 @@
 package strict
 
-import "go.yaml.in/yaml/v3"
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // Get returns the node at a path of keys (string) and indexes (int), or nil.
 func Get(n *yaml.Node, path ...any) *yaml.Node {
@@ -24,6 +28,24 @@ func Get(n *yaml.Node, path ...any) *yaml.Node {
 		n = next
 	}
 	return n
+}
+
+// Items returns the objects of a document: itself, or those of a List, nested ones included.
+func Items(doc *yaml.Node) []*yaml.Node {
+	const deepest = 10
+	return items(doc, deepest)
+}
+
+func items(doc *yaml.Node, depth int) []*yaml.Node {
+	list := Get(doc, "items")
+	if list == nil || list.Kind != yaml.SequenceNode || depth == 0 || !strings.HasSuffix(Text(doc, "kind"), "List") {
+		return []*yaml.Node{doc}
+	}
+	var objects []*yaml.Node
+	for _, item := range list.Content {
+		objects = append(objects, items(item, depth-1)...)
+	}
+	return objects
 }
 
 // Text returns the scalar at a path, or "" if it is missing, null or no scalar.
