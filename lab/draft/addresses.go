@@ -20,8 +20,8 @@ type reads struct {
 	paths []string
 }
 
-// addresses returns the repositories with the other addresses by which the documents refer to them, as in a fork: addresses that are not mounted, whose folders all
-// exist in a repository that has their name, or that no document refers to by its own address.
+// addresses returns the repositories with the other addresses by which the documents refer to them, as in a fork: addresses that are not mounted, and most of whose
+// folders exist in a repository that has their name, or that no document refers to by its own address.
 func (d *drafting) addresses() []lab.Repository {
 	repositories := slices.Clone(d.estate.Repositories)
 	var others []reads
@@ -58,16 +58,19 @@ func (d *drafting) addresses() []lab.Repository {
 	return repositories
 }
 
-// in reports whether all folders exist, and not just the top.
+// in reports whether most of the folders exist, apart from the top.
 func (o reads) in(fsys fs.FS) bool {
-	below := false
+	there, all := 0, 0
 	for _, dir := range o.paths {
-		if _, err := fs.Stat(fsys, dir); err != nil {
-			return false
+		if dir == "." {
+			continue
 		}
-		below = below || dir != "."
+		all++
+		if _, err := fs.Stat(fsys, dir); err == nil {
+			there++
+		}
 	}
-	return below
+	return there > all/2
 }
 
 // sourcesOf returns the sources of a document's Applications, or of its template if it generates none, and those of its Git generators.

@@ -32,6 +32,8 @@ type shape struct {
 	overSSH [2]string // Application of the ConfigMap, and its SSH address
 	tag     string    // of each repository's first commit
 	former  string    // ConfigMap at the tag
+
+	engineSettings bool // an Application has other settings for Argo CD
 }
 
 var shapes = []shape{
@@ -82,6 +84,10 @@ var shapes = []shape{
 	{
 		name: "in-cluster", seconds: 90, clusters: 1, applications: 1, spoke: "in-cluster", namespace: "web", configMap: "web", repository: "homelab",
 		file: "apps/web/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
+	},
+	{
+		name: "homelab-chart", seconds: 100, clusters: 1, applications: 2, spoke: "hub", namespace: "web", configMap: "web", repository: "homelab",
+		file: "apps/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", engineSettings: true,
 	},
 	{
 		name: "files-per-app", seconds: 90, clusters: 1, applications: 3, spoke: "hub", namespace: "default", configMap: "dev-web", repository: "platform",
@@ -137,6 +143,7 @@ func foreign(t *testing.T, s shape) {
 	old, wanted := s.edit[0], s.edit[1]
 	l.waitLine(s, old)
 	l.readsOverSSH(s)
+	l.keepsSettings(s)
 	files.edit(filepath.Join(s.repository, s.file), old, wanted)
 	git(t, repository, "commit", "--quiet", "--all", "--message", "second")
 	l.must("up")
@@ -197,6 +204,29 @@ func (l *testLab) readsOverSSH(s shape) {
 	}
 	if status, _, _ := unstructured.NestedString(app.Object, "status", "sync", "status"); status != "Synced" {
 		l.t.Errorf("%s is %s", s.overSSH[0], status)
+	}
+}
+
+// keepsSettings checks that Argo CD has the settings of the lab, and ignores the Application with others.
+func (l *testLab) keepsSettings(s shape) {
+	l.t.Helper()
+	if !s.engineSettings {
+		return
+	}
+	settings, err := l.kube("hub").CoreV1().ConfigMaps("argocd").Get(l.t.Context(), "argocd-cm", metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if url := settings.Data["url"]; !strings.HasPrefix(url, "http://127.0.0.1:") {
+		l.t.Errorf("argocd-cm has the url %q", url)
+	}
+	applications := schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	app, err := l.dynamic("hub").Resource(applications).Namespace("argocd").Get(l.t.Context(), "argocd", metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, compared := app.Object["status"]; compared {
+		l.t.Errorf("argocd was reconciled: %v", app.Object["status"])
 	}
 }
 

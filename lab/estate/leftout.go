@@ -64,19 +64,24 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 }
 
 func (l *loader) noteLeftOut() {
-	names, why := map[lab.Position][]string{}, map[lab.Position]string{}
-	var order []lab.Position
+	type cause struct {
+		at  lab.Position
+		why string
+	}
+	names := map[cause][]string{}
+	var order []cause
 	for _, a := range l.estate.Applications {
 		if a.LeftOut == "" {
 			continue
 		}
-		if names[a.At] == nil {
-			order = append(order, a.At)
+		c := cause{a.At, a.LeftOut}
+		if names[c] == nil {
+			order = append(order, c)
 		}
-		names[a.At], why[a.At] = append(names[a.At], a.Name), a.LeftOut
+		names[c] = append(names[c], a.Name)
 	}
-	for _, at := range order {
-		l.note(at, strings.Join(names[at], ", ")+": "+why[at], "lab does not wait for it")
+	for _, c := range order {
+		l.note(c.at, strings.Join(names[c], ", ")+": "+c.why, "lab does not wait for it")
 	}
 }
 
