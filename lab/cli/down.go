@@ -44,7 +44,7 @@ func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.Dow
 	if err != nil {
 		return err
 	}
-	return p.ui.Plan(ws.Name, steps, plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, nil, plan.String(steps))
 }
 
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {

@@ -169,5 +169,5 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
-	return p.ui.Plan(ws.Name, steps, plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, plan.String(steps))
 }

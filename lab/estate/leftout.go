@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (l *loader) noteLeftOut() {
 	}
 }
 
-// LeaveOut marks and notes the Applications that need an unreachable repository and are not left out anyway, and returns them as problems.
+// LeaveOut marks and notes the Applications that need an unreachable repository, and returns them as problems.
 func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	type cause struct {
 		at   lab.Position
@@ -95,9 +96,6 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	names := map[cause][]string{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
-		if a.LeftOut != "" {
-			continue
-		}
 		for _, url := range a.Others {
 			err := unreachable[url]
 			if err == nil {
@@ -107,7 +105,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
 			}
-			a.LeftOut = what
+			a.LeftOut = cmp.Or(a.LeftOut, what)
 			c := cause{a.At, what}
 			if names[c] == nil {
 				causes = append(causes, c)

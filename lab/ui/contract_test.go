@@ -33,6 +33,9 @@ func contract() map[string]any {
 		"up-dry-run": NewPlanResult("homelab", []lab.Step{
 			{ID: "cluster/hub", Kind: "cluster", Cluster: "hub", Action: lab.ActionNone, Reason: "v1.36.3", Needs: []string{"network"}},
 			{ID: "estate", Kind: "estate", Action: lab.ActionUpdate, Reason: "clusters/prod/cluster.yaml differs", Needs: []string{"forge"}},
+		}, []lab.Generated{
+			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
+			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
 		}),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{

@@ -65,6 +65,6 @@ func TestArgoCDContract(t *testing.T) {
 		Applied:     w.Applied,
 		Traces:      func(t *testing.T) []string { return w.Naming(t, "argoproj.io", "argocd-", `"argocd"`) },
 		Fingerprint: func(t *testing.T) []string { return w.Fingerprint(t, argocd.Namespace) },
-		Patience:    3 * time.Minute,
+		Patience:    8 * time.Minute,
 	})
 }

@@ -127,6 +127,6 @@ func subject(t *testing.T, w *enginetest.World, d engine.Definition, edit func(s
 			return w.Naming(t, "fluxcd.io", "flux-system", "flux-manager", "meta.helm.sh", "helm-controller", "kustomize-controller")
 		},
 		Fingerprint: func(t *testing.T) []string { return w.Fingerprint(t, d.Namespace, "cluster-spoke") },
-		Patience:    3 * time.Minute,
+		Patience:    8 * time.Minute,
 	}
 }
