@@ -27,6 +27,10 @@ type Generated struct {
 	Others []string   // chart, Git and image repositories that are not the lab's
 	Needs  []string   // applications that it depends on
 
+	Folder string // which its root syncs, if that has several sync waves
+	Wave   int    // in Folder
+	Blocks bool   // if left out, keeps later waves from starting
+
 	Replaces bool // would replace the lab's engine, which must not sync it
 }
 

@@ -22,6 +22,7 @@ type plainApplication struct {
 	at   lab.Position
 
 	manual string // manually synced application above it, or empty
+	wave   wave
 }
 
 // tree is a folder that an Application syncs to the hub.
@@ -273,7 +274,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 		app, problems := appset.ParseApplication(file, doc)
 		l.problems = append(l.problems, problems...)
 		if app != nil && l.first(file, doc) {
-			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.manual})
+			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.manual, waveOf(t, file, doc)})
 			return l.trees(app, t.manual)
 		}
 	}

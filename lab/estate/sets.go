@@ -241,11 +241,14 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if why := l.badPath(r, ours, source); why != "" {
+			g.LeftOut = cmp.Or(g.LeftOut, why)
+			if source.Path == "" {
+				continue
+			}
 			origins := app.Origins(sourceField(app, i, "path")...)
 			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
 				l.addProblem(lab.Problem{Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why})
 			}
-			g.LeftOut = cmp.Or(g.LeftOut, why)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
@@ -301,7 +304,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 		if why := l.badPath(r, ours, source); why != "" {
-			if l.isOwn(app.at.File) {
+			if l.isOwn(app.at.File) && source.Path != "" {
 				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why)})
 			}
 			g.LeftOut = cmp.Or(g.LeftOut, why)
