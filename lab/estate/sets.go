@@ -281,7 +281,12 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 // plainApplication adds an Application that no ApplicationSet generates.
 func (l *loader) plainApplication(app plainApplication, w appset.World, owners map[string]string) {
 	name := app.Metadata.Name
-	if other, ok := owners[name]; ok && !(other == lab.RootFile && l.isRoot(app)) {
+	other, ok := owners[name]
+	if ok && other == lab.RootFile && app.file != lab.RootFile && l.isRoot(app) {
+		owners[name] = app.file
+		return // synced by itself; lab applies and judges it as the root
+	}
+	if ok && !(other == lab.RootFile && l.isRoot(app)) {
 		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
 		return
 	}
