@@ -24,12 +24,13 @@ type Generated struct {
 	At     Position   // of its manifest, or of its ApplicationSet's template
 	Charts []ChartUse // from chart repositories
 	Images []string   // components of the images in its manifests
-	Others []string   // chart, Git and image repositories that are not the lab's
+	Others []string   // chart and Git repositories that are not the lab's
+	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
 
-	Folder string // which its root syncs, if that has several sync waves
-	Wave   int    // in Folder
-	Blocks bool   // if left out, keeps later waves from starting
+	Folder string // synced folder that it is in; empty if Wave does not matter
+	Wave   int    // of Argo CD, in Folder
+	Blocks bool   // if left out, later waves do not start
 
 	Replaces bool // would replace the lab's engine, which must not sync it
 }

@@ -80,6 +80,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	}
 	l.unusedEnvironments()
 	l.ports()
+	leaveOutDependents(l.estate)
 	l.noteLeftOut()
 	l.servers()
 	l.notePulls()

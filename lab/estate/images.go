@@ -25,7 +25,7 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
 		} else {
-			g.Others = appendNew(g.Others, ref)
+			g.Pulls = appendNew(g.Pulls, ref)
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"homelab/lab/render"
 )
 
-// Others returns the repositories that the estate's Applications need besides the lab's.
+// Others returns the repositories and images that the estate's Applications need besides the lab's.
 func Others(e *lab.Estate) []string {
 	var list []string
 	for _, a := range e.Applications {
-		list = append(list, a.Others...)
+		list = append(append(list, a.Others...), a.Pulls...)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -29,20 +29,21 @@ func Refuse(leftOut lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out", Problems: leftOut}
 }
 
-// leftOut returns why lab does not wait for an Application, or "", and whether the engine must not sync it as it would be replaced. above is the manually synced
-// application above it.
-func (l *loader) leftOut(app *appset.Template, cluster, above string) (why string, replaces bool) {
+// leaveOut sets why lab does not wait for an Application, if so. above is the manually synced application above it.
+func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) {
 	switch {
 	case above != "":
-		return "below " + above + ", which is synced manually", false
+		g.LeftOut = "below " + above + ", which is synced manually"
 	case l.replaces(app):
-		return replacesEngine, true
+		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
-		return "rendered by a plugin, which the lab's engine does not have", false
+		g.LeftOut = "rendered by a plugin, which the lab's engine does not have"
 	case !app.Spec.Automated():
-		return "synced manually: spec.syncPolicy.automated is not set", false
+		g.LeftOut, g.Blocks = "synced manually: spec.syncPolicy.automated is not set", true
+	default:
+		g.LeftOut = l.forbidden(app, g.Cluster)
+		g.Blocks = g.LeftOut != ""
 	}
-	return l.forbidden(app, cluster), false
 }
 
 // hasPlugin reports whether Argo CD renders a source with a config management plugin.
@@ -96,11 +97,12 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	names := map[cause][]string{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
-		for _, url := range a.Others {
+		for _, url := range slices.Concat(a.Others, a.Pulls) {
 			err := unreachable[url]
 			if err == nil {
 				continue
 			}
+			a.Blocks = a.Blocks || slices.Contains(a.Pulls, url)
 			what := fmt.Sprintf("%s is unavailable: %v", url, err)
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
@@ -125,17 +127,36 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
+// leaveOutDependents leaves out what needs left-out Applications, or is in a later sync wave than one.
 func leaveOutDependents(e *lab.Estate) {
 	for again := true; again; {
 		again = false
+		first := blocking(e)
 		for i := range e.Applications {
 			a := &e.Applications[i]
+			if a.LeftOut != "" {
+				continue
+			}
 			for _, name := range a.Needs {
-				j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name })
-				if a.LeftOut == "" && j >= 0 && e.Applications[j].LeftOut != "" {
+				if j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name }); j >= 0 && e.Applications[j].LeftOut != "" {
 					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
+			if b := first[a.Folder]; b != nil && a.LeftOut == "" && b.Wave < a.Wave {
+				a.LeftOut, again = fmt.Sprintf("in sync wave %d, after %s, which is left out", a.Wave, b.Name), true
+			}
 		}
 	}
+}
+
+// blocking returns, for each folder, the left-out Application of the earliest wave that keeps later ones from starting.
+func blocking(e *lab.Estate) map[string]*lab.Generated {
+	first := map[string]*lab.Generated{}
+	for i := range e.Applications {
+		a := &e.Applications[i]
+		if b := first[a.Folder]; a.Folder != "" && a.LeftOut != "" && a.Blocks && (b == nil || a.Wave < b.Wave) {
+			first[a.Folder] = a
+		}
+	}
+	return first
 }

@@ -32,6 +32,13 @@ func waveOf(t tree, file string, doc *yaml.Node) wave {
 	return w
 }
 
+// place sets the wave of an Application.
+func (w wave) place(g *lab.Generated) {
+	if t := w.tree; t != (tree{}) {
+		g.Folder, g.Wave = within(t.repo, t.dir)+" "+t.rendering, w.number
+	}
+}
+
 // order checks the start order of addons in Flux, and that Argo CD's sync waves agree.
 func (l *loader) order() {
 	order, problems := fluxset.ReadOrder(l.fsys)

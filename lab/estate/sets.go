@@ -236,7 +236,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
 	g.Leads = l.leads(&app.Template)
-	g.LeftOut, g.Replaces = l.leftOut(&app.Template, app.Cluster, s.manual)
+	l.leaveOut(&g, &app.Template, s.manual)
+	s.wave.place(&g)
+	g.Blocks = l.estate.Waves // setHealth, which is used with waves
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
@@ -297,15 +299,17 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		return
 	}
 	if err != nil {
-		l.estate.Applications = append(l.estate.Applications, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: l.estate.Hub().Name, LeftOut: err.Error()}})
+		l.estate.Applications = append(l.estate.Applications, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: l.estate.Hub().Name, LeftOut: err.Error()}, Blocks: true})
+		app.wave.place(&l.estate.Applications[len(l.estate.Applications)-1])
 		return
 	}
 	if l.isMissing(app.Spec.Project) {
 		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
-	why, replaces := l.leftOut(app.Template, cluster, app.manual)
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template), LeftOut: why}, Replaces: replaces}
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
+	l.leaveOut(&g, app.Template, app.manual)
+	app.wave.place(&g)
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 		if why := l.badPath(r, ours, source); why != "" {

@@ -31,11 +31,17 @@ func HashPassword(password string) (string, error) {
 	return string(h), err
 }
 
-// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8.
+// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8. An Application that would replace Argo CD is never synced, and
+// blocks no wave.
 // https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#argocd-app
 const applicationHealth = `hs = {}
 hs.status = "Progressing"
 hs.message = ""
+local marks = obj.metadata ~= nil and obj.metadata.annotations or {}
+if marks["` + lab.AnnotationReplaces + `"] == "true" then
+  hs.status = "Healthy"
+  return hs
+end
 if obj.status ~= nil then
   if obj.status.health ~= nil then
     hs.status = obj.status.health.status

@@ -70,6 +70,31 @@ func TestSetHealth(t *testing.T) {
 	}
 }
 
+func TestApplicationHealth(t *testing.T) {
+	healthy := map[string]any{"health": map[string]any{"status": "Healthy"}}
+	for name, c := range map[string]struct {
+		annotations, status map[string]any
+		want                string
+	}{
+		"new":                 {nil, nil, "Progressing"},
+		"healthy":             {nil, healthy, "Healthy"},
+		"annotated otherwise": {map[string]any{skipReconcile: "true"}, nil, "Progressing"},
+		"replaces the engine": {map[string]any{skipReconcile: "true", lab.AnnotationReplaces: "true"}, nil, "Healthy"},
+	} {
+		meta, obj := map[string]any{}, map[string]any{}
+		if c.annotations != nil {
+			meta["annotations"] = c.annotations
+		}
+		obj["metadata"] = meta
+		if c.status != nil {
+			obj["status"] = c.status
+		}
+		if got, _ := runHealth(t, applicationHealth, obj); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // runHealth runs a check like VM.ExecuteHealthLua of argo-cd: with the libraries package, base, table and the loadable os.
 func runHealth(t *testing.T, script string, obj map[string]any) (health, message string) {
 	t.Helper()
