@@ -28,9 +28,10 @@ type Generated struct {
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
 
-	Folder string // synced folder that it is in; empty if Wave does not matter
-	Wave   int    // of Argo CD, in Folder
-	Blocks bool   // if left out, later waves do not start
+	Folder string   // synced folder that it is in; empty if Wave does not matter
+	Wave   int      // of Argo CD, in Folder
+	Blocks bool     // if left out, later waves do not start
+	Syncs  []string // folders like Folder that it syncs
 
 	Replaces bool // would replace the lab's engine, which must not sync it
 }

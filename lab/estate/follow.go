@@ -199,6 +199,9 @@ func (t tree) folder() tree {
 	return t
 }
 
+// key identifies the folder.
+func (t tree) key() string { return within(t.repo, t.dir) + " " + t.rendering }
+
 func (t tree) takes(file string) bool {
 	return Takes(t.dir, file, appset.Directory{Recurse: t.recurse, Include: t.include, Exclude: t.exclude})
 }

@@ -127,8 +127,12 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
-// leaveOutDependents leaves out what needs left-out Applications, or is in a later sync wave than one.
+// leaveOutDependents leaves out what needs left-out Applications, is in a later sync wave than one, or syncs such waves.
 func leaveOutDependents(e *lab.Estate) {
+	last := map[string]int{} // wave
+	for _, a := range e.Applications {
+		last[a.Folder] = max(last[a.Folder], a.Wave)
+	}
 	for again := true; again; {
 		again = false
 		first := blocking(e)
@@ -144,6 +148,11 @@ func leaveOutDependents(e *lab.Estate) {
 			}
 			if b := first[a.Folder]; b != nil && a.LeftOut == "" && b.Wave < a.Wave {
 				a.LeftOut, again = fmt.Sprintf("in sync wave %d, after %s, which is left out", a.Wave, b.Name), true
+			}
+			for _, folder := range a.Syncs {
+				if b := first[folder]; b != nil && b.Wave < last[folder] && a.LeftOut == "" {
+					a.LeftOut, a.Blocks, again = "its sync waits for "+b.Name+", which is left out", true, true
+				}
 			}
 		}
 	}

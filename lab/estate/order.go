@@ -34,8 +34,8 @@ func waveOf(t tree, file string, doc *yaml.Node) wave {
 
 // place sets the wave of an Application.
 func (w wave) place(g *lab.Generated) {
-	if t := w.tree; t != (tree{}) {
-		g.Folder, g.Wave = within(t.repo, t.dir)+" "+t.rendering, w.number
+	if w.tree != (tree{}) {
+		g.Folder, g.Wave = w.tree.key(), w.number
 	}
 }
 

@@ -237,6 +237,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
 	g.Leads = l.leads(&app.Template)
 	l.leaveOut(&g, &app.Template, s.manual)
+	for _, t := range l.trees(&app.Template, "") {
+		g.Syncs = append(g.Syncs, t.key())
+	}
 	s.wave.place(&g)
 	g.Blocks = l.estate.Waves // setHealth, which is used with waves
 	l.checkPaths(app)
@@ -309,6 +312,9 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	}
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
 	l.leaveOut(&g, app.Template, app.manual)
+	for _, t := range l.trees(app.Template, "") {
+		g.Syncs = append(g.Syncs, t.key())
+	}
 	app.wave.place(&g)
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })

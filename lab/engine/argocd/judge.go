@@ -169,6 +169,8 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return "is no longer wanted but still exists", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):
 		return cmp.Or(a.message(), "is being compared"), true
+	case v.blocked(a, want):
+		return "", false
 	case a.Status.Sync.Status != "Synced" || !a.healthy():
 		return a.message(), true
 	case v.outdated(a):

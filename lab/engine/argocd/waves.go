@@ -3,6 +3,10 @@ package argocd
 import (
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"homelab/lab/engine"
 )
 
 // setHealth makes an ApplicationSet as healthy as its Applications, so that a sync wave of an app of apps waits for those of the previous wave
@@ -53,11 +57,33 @@ func inWaves(params, cm map[string]any) {
 	cm["resource.customizations.health.argoproj.io_ApplicationSet"] = setHealth
 }
 
+// waitingFor begins the message of a sync that waits for the health of Argo CD's own kinds, "KIND/NAME and 2 more resources".
+const waitingFor = "waiting for healthy state of argoproj.io/"
+
 // waitsForOthers reports whether a sync only waits for the health of Applications and ApplicationSets: these Applications are judged individually. One that is left
 // out, or whose cluster is down, may block it forever.
 func (a application) waitsForOthers() bool {
 	op := a.Status.OperationState
-	return op.Phase == "Running" && op.FinishedAt == "" && strings.HasPrefix(op.Message, "waiting for healthy state of argoproj.io/Application")
+	return op.Phase == "Running" && op.FinishedAt == "" && strings.HasPrefix(op.Message, waitingFor+"Application")
+}
+
+// blocked reports whether the sync of an Application waits for a left-out Application, or an ApplicationSet with one, and it lacks only Applications and ApplicationSets
+// of later waves.
+func (v view) blocked(a application, want engine.Want) bool {
+	if a.Status.Sync.Status != "OutOfSync" || !a.waitsForOthers() || !a.healthy() {
+		return false
+	}
+	others := slices.ContainsFunc(a.Status.Resources, func(r resource) bool {
+		return r.Status == "OutOfSync" && (r.Group != applications.Group || r.Kind != "Application" && r.Kind != "ApplicationSet")
+	})
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(a.Status.OperationState.Message, waitingFor), "/")
+	name, _, _ := strings.Cut(rest, " ")
+	return !others && slices.ContainsFunc(want.LeftOut, func(out string) bool {
+		if kind == "Application" {
+			return out == name
+		}
+		return slices.ContainsFunc(v.apps[out].Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == kind && o.Name == name })
+	})
 }
 
 // healthy reports whether an Application is healthy, apart from the Applications in it and those of its ApplicationSets.
