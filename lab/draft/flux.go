@@ -62,7 +62,7 @@ type fluxRoot struct {
 	name    string     // of the GitRepository and of the Kustomization
 	spec    *yaml.Node // of the Kustomization, or nil
 
-	patches []fluxset.Patch // to make it work here
+	adaptation fluxset.Adaptation // that makes it work here
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
@@ -212,6 +212,10 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
 		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of an old API
+		case "healthChecks":
+			if checks := r.adaptation.HealthChecks(r.spec.Content[i+1]); len(checks.Content) > 0 {
+				spec.add(key, checks)
+			}
 		default:
 			spec.add(key, r.spec.Content[i+1])
 		}
@@ -220,7 +224,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	if theirs := strict.Get(r.spec, "patches"); theirs != nil {
 		patches.Content = append(patches.Content, theirs.Content...)
 	}
-	for _, p := range slices.Concat(withoutFlux, r.patches) {
+	for _, p := range slices.Concat(withoutFlux, r.adaptation.Patches) {
 		var n yaml.Node
 		if err := n.Encode(p); err != nil {
 			panic(err) // our own text

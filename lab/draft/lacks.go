@@ -69,14 +69,14 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 }
 
 func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
-	r.patches = nil
+	r.adaptation = fluxset.Adaptation{}
 	x := d.expand(*r, l)
 	for _, root := range x.Roots {
 		if root.Name != r.name {
 			continue
 		}
 		m := x.Adapt(root)
-		r.patches = m.Patches
+		r.adaptation = m
 		for _, o := range m.Without {
 			left := Left{At: lab.Position{File: o.File, Line: o.Line}, Why: o.Why}
 			if !slices.Contains(d.Without, left) {
@@ -87,7 +87,7 @@ func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
 			}
 		}
 	}
-	if len(r.patches) == 0 {
+	if len(r.adaptation.Patches) == 0 {
 		return x
 	}
 	return d.expand(*r, l)
