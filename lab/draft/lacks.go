@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -142,7 +143,11 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// encrypted adds a seed for an encrypted ConfigMap or Secret.
+// decryption matches keys of Secrets that kustomize-controller parses, in ImportKeys of internal/decryptor. One that is invalid fails every Kustomization with the
+// Secret in spec.decryption, even if it has nothing to decrypt.
+var decryption = regexp.MustCompile(`\.(agekey|asc)$|^sops\.(aws-kms|azure-kv|gcp-kms)$`)
+
+// encrypted adds a seed for an encrypted ConfigMap or Secret, without keys for decryption.
 func (l *lacks) encrypted(o render.Document) {
 	kind, name, in := strict.Text(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(strict.Text(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
 	if kind != "Secret" && kind != "ConfigMap" {
@@ -156,7 +161,9 @@ func (l *lacks) encrypted(o render.Document) {
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
-		l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+		if !decryption.MatchString(key) {
+			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+		}
 	}
 }
 
