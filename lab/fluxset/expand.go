@@ -56,7 +56,9 @@ type Application struct {
 	DependsOn []string // keys
 	Waits     bool     // for its objects to be ready
 	Elsewhere string   // URL of a source outside the estate
-	LeftOut   string   // why it cannot work here
+	LeftOut   string   // why it cannot work here, or not all of it
+	Stalled   bool     // left out, and Flux does not apply it
+	Needs     []string // keys of those without which it cannot work if something in them does not
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
 
@@ -65,6 +67,9 @@ type Application struct {
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
 	decrypt bool   // has spec.decryption
+
+	waitsForAll bool     // spec.wait
+	checks      []object // spec.healthChecks, without spec.wait
 }
 
 // Key returns NAMESPACE/NAME.
@@ -107,17 +112,18 @@ type ReadKey struct {
 
 // Release is a HelmRelease of an application.
 type Release struct {
-	Name, TargetNamespace string
-	Chart, Version        string // in a chart repository; empty if Folder is set
-	Folder                string // of a chart in Git
-	URL                   string // of the repository
-	Source                string // kind and name of the repository, "HelmRepository charts"
-	Revision              string // of a Git repository
-	Engine                bool   // installs an engine
-	At                    lab.Position
-	Suspended             bool
-	Remote                string         // cluster of its objects if another than Flux's
-	Values                map[string]any // nil if some are unknown
+	Namespace, Name string
+	TargetNamespace string
+	Chart, Version  string // in a chart repository; empty if Folder is set
+	Folder          string // of a chart in Git
+	URL             string // of the repository
+	Source          string // kind and name of the repository, "HelmRepository charts"
+	Revision        string // of a Git repository
+	Engine          bool   // installs an engine
+	At              lab.Position
+	Suspended       bool
+	Remote          string         // cluster of its objects if another than Flux's
+	Values          map[string]any // nil if some are unknown
 
 	why string // its chart is unavailable
 }
@@ -232,7 +238,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	}
 	fail := func(at lab.Position, message string) *Application {
 		if app.mounted {
-			app.LeftOut = cmp.Or(app.LeftOut, message)
+			app.stall(message)
 			return app
 		}
 		x.fail(at, message, "")
@@ -264,7 +270,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		app.Elsewhere = from.url // not in the files
 		return app
 	case err != nil:
-		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
+		app.stall(source + ": " + err.Error())
 		return app
 	}
 	within := app.mounted
@@ -278,7 +284,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	var invalid *render.Error
 	switch {
 	case err != nil && within:
-		app.LeftOut = cmp.Or(app.LeftOut, "cannot be built: "+err.Error())
+		app.stall("cannot be built: " + err.Error())
 		return app
 	case errors.As(err, &invalid):
 		p := invalid.Problem
@@ -297,7 +303,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	}
 	app.Objects, app.Unset = objects, unset
 	if len(unset) > 0 && app.mounted { // strict, like Flux
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
+		app.stall(fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
 	}
 	if app.Remote != "" {
 		x.leaveOutNested(app)
@@ -321,7 +327,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			}
 			r := app.Releases[len(app.Releases)-1]
 			if r.Engine && app.mounted {
-				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would replace the lab's engine")
+				app.stall("HelmRelease " + r.Name + " would replace the lab's engine")
 			}
 			app.LeftOut = cmp.Or(app.LeftOut, r.why)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
@@ -337,7 +343,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 func (x *expander) release(o render.Document) Release {
 	namespace := strict.Text(o.Node, "metadata", "namespace")
 	r := Release{
-		Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
+		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
 	}
 	ref := strict.Get(o.Node, "spec", "chartRef")

@@ -169,7 +169,7 @@ func (x *expander) assign(app *Application) {
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	of := strict.Get(n, "spec", "kubeConfig")
 	if name := strict.Text(of, "configMapRef", "name"); name != "" {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
+		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
 	}
 	ref := strict.Get(of, "secretRef")
 	if ref == nil {
@@ -177,7 +177,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	}
 	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 	if x.Scope.ClusterOf(r.Namespace, r.Name) == "" && x.dataOf(r) == nil {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
+		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
 	}
 }
 
@@ -185,7 +185,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 func (x *expander) leaveOutNested(app *Application) {
 	for _, o := range app.Objects {
 		if strings.Contains(strict.Text(o.Node, "apiVersion"), ".toolkit.fluxcd.io/") || IsGenerator(o.Node) {
-			app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
+			app.stall(fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (x *expander) leaveOutNested(app *Application) {
 func (x *expander) leaveOutIncluding(app *Application) {
 	for _, source := range x.sourcesOf(app.source) {
 		if len(items(strict.Get(x.of[source], "spec", "include"))) > 0 {
-			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not supported: spec.include")
+			app.stall(source + " includes other repositories, which is not supported: spec.include")
 		}
 	}
 }
@@ -225,8 +225,8 @@ func (x *expander) leaveOutLocked() {
 	for _, list := range [][]Application{x.Roots, x.Applications} {
 		for i := range list {
 			a := &list[i]
-			if a.mounted || a.Elsewhere != "" {
-				a.LeftOut = cmp.Or(a.LeftOut, why(a.source))
+			if locked := why(a.source); locked != "" && (a.mounted || a.Elsewhere != "") {
+				a.stall(locked)
 			}
 			for _, r := range a.Releases {
 				if a.mounted {
@@ -242,7 +242,7 @@ func (x *expander) outdated(app *Application, o render.Document, of string) {
 	version := strict.Text(o.Node, "apiVersion")
 	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
 	if app.mounted {
-		app.LeftOut = cmp.Or(app.LeftOut, message)
+		app.stall(message)
 		return
 	}
 	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write "+served(o.Node))
