@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -125,7 +126,8 @@ type Release struct {
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
 
-	why string // its chart is unavailable
+	why       string // its chart is unavailable
+	dependsOn []object
 }
 
 // Expansion is everything reached from the roots.
@@ -345,6 +347,9 @@ func (x *expander) release(o render.Document) Release {
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
+	}
+	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
+		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
 	}
 	ref := strict.Get(o.Node, "spec", "chartRef")
 	source := func() (kind, name string) {

@@ -25,9 +25,10 @@ func (a *Application) leaveOut(n *yaml.Node, why string) {
 type stage int
 
 const (
-	applied  stage = iota
-	ready          // in the eyes of Flux: applied, and if it waits, complete
-	complete       // with everything in it
+	applied   stage = iota
+	installed       // with its HelmReleases
+	complete        // with all that it waits for
+	ready           // in the eyes of Flux: applied, and if it waits, complete
 )
 
 // step is a stage of an application, by its key.
@@ -45,56 +46,60 @@ type need struct {
 // steps are the applications by key, to find out which stages they reach.
 type steps map[string]*Application
 
-// needs returns what a step requires, as in kustomize-controller: a dependency must be ready, a parent only applied.
+// needs returns what a step requires, as in kustomize-controller and helm-controller: a dependency must be ready, a parent only applied.
 func (s steps) needs(of step) []need {
 	a := s[of.key]
 	if a == nil {
 		return nil
 	}
+	at := func(stage stage) need { return need{step{of.key, stage}, ""} }
 	var list []need
 	switch of.stage {
 	case applied:
-		if a.Parent != "" {
+		if s[a.Parent] != nil {
 			list = append(list, need{step{a.Parent, applied}, "part of"})
 		}
 		for _, on := range a.DependsOn {
 			list = append(list, need{step{on, ready}, "depends on"})
 		}
-	case ready:
-		list = append(list, need{step{of.key, applied}, ""})
-		if a.Waits {
-			list = append(list, need{step{of.key, complete}, ""})
+	case installed:
+		list = append(list, at(applied))
+		for _, r := range a.Releases {
+			for _, on := range r.dependsOn {
+				list = append(list, need{step{s.owner(on), installed}, fmt.Sprintf("HelmRelease %s depends on %s", r.Name, on.name)})
+			}
 		}
 	case complete:
-		list = append(list, need{step{of.key, applied}, ""})
-		for _, o := range s.awaited(a) {
-			switch o.group {
-			case kustomizev1.GroupVersion.Group:
-				list = append(list, need{step{o.namespace + "/" + o.name, ready}, "waits for"})
-			case helmv2.GroupVersion.Group:
-				if in := s.owner(o); in != "" {
-					list = append(list, need{step{in, complete}, "waits for HelmRelease " + o.name + " of"})
-				}
-			}
+		list = append(s.awaited(a), at(installed))
+	case ready:
+		list = append(list, at(applied))
+		if a.Waits {
+			list = append(list, at(complete))
 		}
 	}
 	return list
 }
 
-// awaited returns the objects of other applications for which an application waits.
-func (s steps) awaited(a *Application) []object {
-	list := a.checks
+// awaited returns what an application waits for in others.
+func (s steps) awaited(a *Application) []need {
+	checks := a.checks
 	if a.waitsForAll {
-		list = nil
 		for _, o := range a.Objects {
-			if isKustomization(o.Node) {
-				list = append(list, objectOf(o.Node))
+			if isKustomization(o.Node) && s[key(o.Node)] != nil {
+				checks = append(checks, objectOf(o.Node))
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(o object) bool {
-		return o.kind == kustomizev1.KustomizationKind && o.namespace+"/"+o.name == a.Key()
-	}) // as Flux
+	var list []need
+	for _, o := range checks {
+		switch key := o.namespace + "/" + o.name; {
+		case o.group == kustomizev1.GroupVersion.Group && key != a.Key(): // as Flux
+			list = append(list, need{step{key, ready}, "waits for"})
+		case o.group == helmv2.GroupVersion.Group:
+			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
+		}
+	}
+	return list
 }
 
 // owner returns the key of the application that applies a HelmRelease, or "".
@@ -107,10 +112,10 @@ func (s steps) owner(of object) string {
 	return ""
 }
 
-// fails reports whether a step itself fails.
+// fails reports whether a step itself fails, or nothing takes it.
 func (s steps) fails(of step) bool {
 	a := s[of.key]
-	return a != nil && (a.Stalled || of.stage == complete && a.LeftOut != "")
+	return a == nil || a.Stalled || of.stage == installed && a.LeftOut != ""
 }
 
 // closure returns a step and everything that it requires.
@@ -139,7 +144,7 @@ func (x *expander) leaveOut() {
 	why := map[string]string{}
 	for key, a := range s {
 		for _, of := range s.closure(step{key, complete}) {
-			if on := s[of.key]; of.key != key && on != nil && (of.stage == complete || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
+			if on := s[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
 			}
 		}
@@ -154,10 +159,18 @@ func (x *expander) leaveOut() {
 
 // why returns why an application without a fault of its own cannot be complete, or "".
 func (s steps) why(key string) string {
-	for _, of := range []step{{key, applied}, {key, complete}} {
-		for _, n := range s.needs(of) {
-			if n.key != key && slices.ContainsFunc(s.closure(n.step), s.fails) {
-				return fmt.Sprintf("%s %s, which is left out", n.how, s[n.key].Name)
+	for _, stage := range []stage{applied, installed, complete} {
+		for _, n := range s.needs(step{key, stage}) {
+			switch on := s[n.key]; {
+			case n.key == key || !slices.ContainsFunc(s.closure(n.step), s.fails):
+			case on == nil && n.key == "":
+				return n.how + ", which nothing in the repositories creates"
+			case on == nil:
+				return fmt.Sprintf("%s %s, which nothing in the repositories creates", n.how, n.key)
+			case n.stage == installed:
+				return fmt.Sprintf("%s of %s, which is left out", n.how, on.Name)
+			default:
+				return fmt.Sprintf("%s %s, which is left out", n.how, on.Name)
 			}
 		}
 	}
