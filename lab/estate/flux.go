@@ -265,6 +265,9 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	if app.Elsewhere != "" {
 		g.Others = append(g.Others, app.Elsewhere)
 	}
+	for _, url := range app.Sources {
+		g.Others = appendNew(g.Others, url)
+	}
 	for _, on := range slices.Concat(x.Applications, x.Roots) {
 		if slices.Contains(app.Needs, on.Key()) {
 			g.Needs = append(g.Needs, generatedOf(on).Name)

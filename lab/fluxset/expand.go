@@ -56,6 +56,7 @@ type Application struct {
 	Parent    string   // key of the Kustomization that applies it; empty for a root
 	DependsOn []string // keys
 	Waits     bool     // for its objects to be ready
+	Sources   []string // URLs outside the estate of sources that it waits for
 	Elsewhere string   // URL of a source outside the estate
 	LeftOut   string   // why it cannot work here, or not all of it
 	Stalled   bool     // left out, and Flux does not apply it

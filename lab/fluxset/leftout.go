@@ -80,20 +80,24 @@ func (s steps) needs(of step) []need {
 	return list
 }
 
+// awaited returns the objects for which an application waits.
+func (a *Application) awaited() []object {
+	if !a.waitsForAll {
+		return a.checks
+	}
+	var list []object
+	for _, o := range a.Objects {
+		list = append(list, objectOf(o.Node))
+	}
+	return list
+}
+
 // awaited returns what an application waits for in others.
 func (s steps) awaited(a *Application) []need {
-	checks := a.checks
-	if a.waitsForAll {
-		for _, o := range a.Objects {
-			if isKustomization(o.Node) && s[key(o.Node)] != nil {
-				checks = append(checks, objectOf(o.Node))
-			}
-		}
-	}
 	var list []need
-	for _, o := range checks {
+	for _, o := range a.awaited() {
 		switch key := o.namespace + "/" + o.name; {
-		case o.group == kustomizev1.GroupVersion.Group && key != a.Key(): // as Flux
+		case o.group == kustomizev1.GroupVersion.Group && key != a.Key() && (s[key] != nil || !a.waitsForAll): // as Flux
 			list = append(list, need{step{key, ready}, "waits for"})
 		case o.group == helmv2.GroupVersion.Group:
 			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})

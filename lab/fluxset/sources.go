@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"go.yaml.in/yaml/v3"
 
@@ -198,27 +199,29 @@ func (x *expander) leaveOutIncluding(app *Application) {
 	}
 }
 
+// locked returns the missing Secret without which a source cannot be read, or "".
+func (x *expander) locked(source string) string {
+	of := x.of[source]
+	ref := strict.Get(of, "spec", "secretRef")
+	if ref == nil {
+		return ""
+	}
+	var absent *Absent
+	if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
+		return "" // the mirror needs no Secret
+	}
+	r := Read{Kind: "Secret", Namespace: strict.Text(of, "metadata", "namespace"), Name: strict.Text(ref, "name")}
+	if x.dataOf(r) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
+}
+
 // leaveOutLocked leaves out applications with a source whose Secret is missing.
 func (x *expander) leaveOutLocked() {
-	one := func(source string) string {
-		of := x.of[source]
-		ref := strict.Get(of, "spec", "secretRef")
-		if ref == nil {
-			return ""
-		}
-		var absent *Absent
-		if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
-			return "" // the mirror needs no Secret
-		}
-		r := Read{Kind: "Secret", Namespace: strict.Text(of, "metadata", "namespace"), Name: strict.Text(ref, "name")}
-		if x.dataOf(r) != nil {
-			return ""
-		}
-		return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
-	}
 	why := func(source string) (reason string) {
 		for _, of := range x.sourcesOf(source) {
-			reason = cmp.Or(reason, one(of))
+			reason = cmp.Or(reason, x.locked(of))
 		}
 		return reason
 	}
@@ -233,6 +236,36 @@ func (x *expander) leaveOutLocked() {
 					a.LeftOut = cmp.Or(a.LeftOut, why(r.Source))
 				}
 			}
+			x.awaitSources(a)
+		}
+	}
+}
+
+// awaitSources records the sources for which an application waits, or leaves it out if one cannot become ready.
+func (x *expander) awaitSources(a *Application) {
+	for _, o := range a.awaited() {
+		source := o.kind + " " + o.namespace + "/" + o.name
+		url, known := x.Sources[source]
+		if o.group != sourcev1.GroupVersion.Group || !known {
+			continue
+		}
+		of, why := x.of[source], ""
+		_, _, err := x.Repository(url, x.revision(source))
+		var absent *Absent
+		switch remote := errors.As(err, &absent); {
+		case strict.Text(of, "spec", "suspend") == "true":
+			why = "waits for " + source + ", which is suspended"
+		case o.kind == sourcev1.HelmRepositoryKind && strict.Text(of, "spec", "type") == sourcev1.HelmRepositoryTypeOCI:
+			// static, without a status: https://fluxcd.io/flux/components/source/helmrepositories/#helm-oci-repository
+		case x.locked(source) != "":
+			why = x.locked(source)
+		case remote && absent.Why != "":
+			why = "waits for " + source + ": " + absent.Why
+		case remote:
+			a.Sources = append(a.Sources, url)
+		}
+		if a.mounted {
+			a.LeftOut = cmp.Or(a.LeftOut, why)
 		}
 	}
 }
