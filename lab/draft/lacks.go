@@ -181,11 +181,11 @@ func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]
 				continue
 			}
 			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
-			entries, _ := fs.ReadDir(r.repo.FS, cmp.Or(dir, "."))
+			entries, _ := fs.ReadDir(r.tree.FS, cmp.Or(dir, "."))
 			best := ""
 			for _, e := range slices.Backward(entries) {
 				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
-				info, err := fs.Stat(r.repo.FS, path.Join(dir, e.Name(), after))
+				info, err := fs.Stat(r.tree.FS, path.Join(dir, e.Name(), after))
 				if !fits || err != nil || !info.IsDir() {
 					continue
 				}

@@ -52,16 +52,23 @@ func (x *expander) sources(objects []render.Document) {
 
 // revision returns the revision of a source, by default Flux's for a GitRepository.
 func (x *expander) revision(source string) string {
-	ref := strict.Get(x.of[source], "spec", "ref")
+	revision := Revision(strict.Get(x.of[source], "spec", "ref"))
+	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
+		return DefaultBranch
+	}
+	return revision
+}
+
+// DefaultBranch is the branch of a GitRepository without spec.ref.
+const DefaultBranch = "master"
+
+// Revision returns the revision in spec.ref of a source, or "".
+func Revision(ref *yaml.Node) string {
 	versions := strict.Text(ref, "semver")
 	if _, err := semver.NewVersion(versions); err == nil { // the tag may be "v1.2.0"
 		versions = "=" + versions
 	}
-	revision := cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
-	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
-		return "master"
-	}
-	return revision
+	return cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
 }
 
 // excluded are the files that source-controller ignores unless a .sourceignore includes them:
