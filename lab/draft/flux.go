@@ -234,7 +234,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of an old API
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
 		case "healthChecks":
 			if checks := r.adaptation.HealthChecks(r.spec.Content[i+1]); len(checks.Content) > 0 {
 				spec.add(key, checks)
@@ -244,18 +244,23 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 		}
 	}
 	patches := &yaml.Node{Kind: yaml.SequenceNode}
-	if theirs := strict.Get(r.spec, "patches"); theirs != nil {
-		patches.Content = append(patches.Content, theirs.Content...)
-	}
-	for _, p := range slices.Concat(withoutFlux, r.adaptation.Patches) {
+	add := func(patch any, comment string) {
 		var n yaml.Node
-		if err := n.Encode(p); err != nil {
+		if err := n.Encode(patch); err != nil {
 			panic(err) // our own text
 		}
-		if p.Why != "" {
-			n.HeadComment = p.Why + ": " + p.At.String()
-		}
+		n.HeadComment = cmp.Or(comment, n.HeadComment)
 		patches.Content = append(patches.Content, &n)
+	}
+	for _, p := range fluxset.Patches(r.spec) {
+		add(p, "")
+	}
+	for _, p := range slices.Concat(withoutFlux, r.adaptation.Patches) {
+		comment := ""
+		if p.Why != "" {
+			comment = p.Why + ": " + p.At.String()
+		}
+		add(p, comment)
 	}
 	spec.add("patches", patches)
 	if seeded {

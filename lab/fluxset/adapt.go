@@ -5,11 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
-	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
-	notificationv1beta3 "github.com/fluxcd/notification-controller/api/v1beta3"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -53,53 +48,12 @@ func fromFiles(n *yaml.Node) bool {
 	return false
 }
 
-// served returns the apiVersion that Flux serves instead of an object's, or "".
-func served(n *yaml.Node) string {
-	group, version, of := strings.Cut(strict.Text(n, "apiVersion"), "/")
-	if !of {
-		return ""
-	}
-	is := ""
-	switch group {
-	case kustomizev1.GroupVersion.Group:
-		is = kustomizev1.GroupVersion.Version
-	case helmv2.GroupVersion.Group:
-		is = helmv2.GroupVersion.Version
-	case sourcev1.GroupVersion.Group:
-		is = sourcev1.GroupVersion.Version
-	case notificationv1.GroupVersion.Group:
-		if is = notificationv1beta3.GroupVersion.Version; strict.Text(n, "kind") == notificationv1.ReceiverKind {
-			is = notificationv1.GroupVersion.Version
-		}
-	}
-	if is == "" || is == version {
-		return ""
-	}
-	return group + "/" + is
-}
-
-// removedFields are removed fields of old APIs, without effect on the applied objects.
-var removedFields = map[string][]string{
-	"Kustomization": {"validation"}, "GitRepository": {"gitImplementation", "accessFrom"}, "HelmRepository": {"accessFrom"}, "Bucket": {"accessFrom"}, "HelmChart": {"accessFrom"},
-}
-
 // Deleted is the patch that deletes its targets.
 const Deleted = "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"
 
-// formerFields returns the operations that remove an object's removed fields.
-func formerFields(n *yaml.Node) []operation {
-	var ops []operation
-	for _, field := range removedFields[strict.Text(n, "kind")] {
-		if strict.Get(n, "spec", field) != nil {
-			ops = append(ops, operation{Op: "remove", Path: "/spec/" + field})
-		}
-	}
-	return ops
-}
-
 // Patch is an element of spec.patches.
 type Patch struct {
-	Target map[string]string `yaml:"target"`
+	Target map[string]string `yaml:"target,omitempty"`
 	Patch  string            `yaml:"patch"`
 
 	Why string       `yaml:"-"`
