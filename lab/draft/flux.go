@@ -215,11 +215,7 @@ func (d *drafting) fluxClusters(roots []fluxRoot) {
 }
 
 // withoutFlux deletes objects that install Flux.
-var withoutFlux = []fluxset.Patch{without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}), without(map[string]string{"group": "fluxcd.controlplane.io"})}
-
-func without(target map[string]string) fluxset.Patch {
-	return fluxset.Patch{Target: target, Patch: fluxset.Deleted}
-}
+var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]string{"group": "fluxcd.controlplane.io"}, Patch: fluxset.Deleted}}
 
 // sync returns a cluster's root: the estate's folder of the cluster, then the repository's with its Kustomization's spec.
 func (d *drafting) sync(r fluxRoot, seeded bool) string {

@@ -12,9 +12,6 @@ import (
 	"homelab/lab/strict"
 )
 
-// engines are the charts that install Flux or an operator for it.
-var engines = []string{"flux2", "flux-operator", "flux-instance"}
-
 const encrypted = "encrypted"
 
 func isImage(n *yaml.Node) bool {
@@ -99,13 +96,13 @@ func omitted(app Application, n *yaml.Node) string {
 	case isOperator(n):
 		return "of Flux Operator"
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
-		return "another engine"
+		return anotherEngine
 	}
 	return ""
 }
 
 func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
-	var patches []Patch
+	patches := m.adaptEngine(app)
 	versions := map[string]bool{}
 	target := func(o render.Document) map[string]string {
 		is := map[string]string{"kind": strict.Text(o.Node, "kind"), "name": Name(o.Node)}
@@ -128,6 +125,9 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		add(o, target(o), Deleted, why)
 	}
 	for _, o := range app.Objects {
+		if app.engine && isPartOfFlux(o.Node) {
+			continue
+		}
 		if why := omitted(app, o.Node); why != "" {
 			leave(o, why)
 			continue

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -69,6 +67,7 @@ type Application struct {
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
 	decrypt bool   // has spec.decryption
+	engine  bool   // installs Flux
 
 	waitsForAll bool     // spec.wait
 	checks      []object // spec.healthChecks, without spec.wait
@@ -110,25 +109,6 @@ type ReadKey struct {
 	Name string
 	At   lab.Position
 	Text bool // YAML values of a chart
-}
-
-// Release is a HelmRelease of an application.
-type Release struct {
-	Namespace, Name string
-	TargetNamespace string
-	Chart, Version  string // in a chart repository; empty if Folder is set
-	Folder          string // of a chart in Git
-	URL             string // of the repository
-	Source          string // kind and name of the repository, "HelmRepository charts"
-	Revision        string // of a Git repository
-	Engine          bool   // installs an engine
-	At              lab.Position
-	Suspended       bool
-	Remote          string         // cluster of its objects if another than Flux's
-	Values          map[string]any // nil if some are unknown
-
-	why       string // its chart is unavailable
-	dependsOn []object
 }
 
 // Expansion is everything reached from the roots.
@@ -271,6 +251,9 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
 		app.Elsewhere = from.url // not in the files
+		if app.engine = app.mounted && appliesFlux(doc.Node, from.url); app.engine {
+			app.stall(replacesFlux)
+		}
 		return app
 	case err != nil:
 		app.stall(source + ": " + err.Error())
@@ -305,6 +288,9 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		unset[i].At.File = from.place(unset[i].At.File)
 	}
 	app.Objects, app.Unset = objects, unset
+	if app.engine = app.mounted && parent != nil && installsFlux(objects); app.engine {
+		app.stall(replacesFlux)
+	}
 	if len(unset) > 0 && app.mounted { // strict, like Flux
 		app.stall(fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
 	}
@@ -330,7 +316,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			}
 			r := app.Releases[len(app.Releases)-1]
 			if r.Engine && app.mounted {
-				app.stall("HelmRelease " + r.Name + " would replace the lab's engine")
+				app.stall("HelmRelease " + r.Name + " " + replacesFlux)
 			}
 			app.LeftOut = cmp.Or(app.LeftOut, r.why)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
@@ -341,50 +327,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		}
 	}
 	return app
-}
-
-func (x *expander) release(o render.Document) Release {
-	namespace := strict.Text(o.Node, "metadata", "namespace")
-	r := Release{
-		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
-		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
-	}
-	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
-		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
-	}
-	ref := strict.Get(o.Node, "spec", "chartRef")
-	source := func() (kind, name string) {
-		return strict.Text(ref, "kind"), cmp.Or(strict.Text(ref, "namespace"), namespace) + "/" + strict.Text(ref, "name")
-	}
-	chart := strict.Get(o.Node, "spec", "chart", "spec")
-	if kind, name := source(); chart == nil && kind == "HelmChart" {
-		r.Source = kind + " " + name
-		if of := x.of[r.Source]; of != nil {
-			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
-		}
-	}
-	if chart != nil {
-		ref = strict.Get(chart, "sourceRef")
-		r.Chart, r.Version = strict.Text(chart, "chart"), strict.Text(chart, "version")
-	}
-	kind, name := source()
-	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
-	r.Revision = x.revision(r.Source)
-	if kind == externalArtifact {
-		made, err := x.treeOf(r.Source)
-		if r.URL = made.url; err == nil {
-			r.Folder = "."
-		}
-		var absent *Absent
-		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {
-			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
-		}
-	}
-	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
-	if kind == "GitRepository" || kind == "Bucket" {
-		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
-	}
-	return r
 }
 
 func lineOf(n *yaml.Node) int {
