@@ -152,7 +152,7 @@ func (s *syncs) leadsTo(k synced) bool {
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if r.url != "" {
+		if r.url != "" && !strings.Contains(r.url, "${") {
 			r.repo.URL = r.url
 		}
 		d.Roots = append(d.Roots, r.at)
