@@ -275,6 +275,9 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	case errors.As(err, &invalid):
 		p := invalid.Problem
 		p.File = from.place(p.File)
+		if invalid.Remote != "" {
+			p.Cure = cmp.Or(p.Cure, "lab reads no remote bases: put it into the repository, or leave it out if it is Flux's own, which lab installs")
+		}
 		x.Problems = append(x.Problems, p)
 		return app
 	case err != nil:
