@@ -56,13 +56,15 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 type fluxRoot struct {
 	cluster string
 	repo    *lab.Repository
-	dir     string // synced folder
+	tree    *lab.Repository // repo at its revision
+	ref     *yaml.Node      // of the revision; nil for the checked-out branch
+	dir     string          // synced folder
 	at      lab.Position
 	url     string     // the repository's own address, or empty
 	name    string     // of the GitRepository and of the Kustomization
 	spec    *yaml.Node // of the Kustomization, or nil
 
-	patches []fluxset.Patch // to make it work here
+	adaptation fluxset.Adaptation // that makes it work here
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
@@ -83,7 +85,12 @@ func (s *syncs) roots() []fluxRoot {
 		for _, g := range s.repositories {
 			if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
 				r.url = strict.Text(g.node, "spec", "url")
+				r.follow(strict.Get(g.node, "spec", "ref"))
 			}
+		}
+		if r.tree != nil {
+			k.repo = r.tree
+			r.spec = k.built()
 		}
 		add(r)
 	}
@@ -91,7 +98,11 @@ func (s *syncs) roots() []fluxRoot {
 		sync := strict.Get(i.node, "sync")
 		if dir := path.Clean(strict.Text(sync, "path")); sync != nil && fs.ValidPath(dir) && strict.Text(sync, "kind") == "GitRepository" {
 			name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
-			add(fluxRoot{repo: i.repo, dir: dir, at: i.at, url: strict.Text(sync, "url"), name: name, spec: i.instance(name)})
+			r := fluxRoot{repo: i.repo, dir: dir, at: i.at, url: strict.Text(sync, "url"), name: name, spec: i.instance(name)}
+			if ref := strict.Text(sync, "ref"); ref != "" {
+				r.follow(&plain("name", ref).node)
+			}
+			add(r)
 		}
 	}
 	if len(list) == 0 {
@@ -111,12 +122,23 @@ func (s *syncs) roots() []fluxRoot {
 	}
 	for i := range list {
 		r := &list[i]
+		if r.tree == nil {
+			r.tree = r.repo
+		}
 		r.cluster = clusterName(cmp.Or(strings.TrimPrefix(path.Base(r.dir), "."), path.Base(lab.RepositoryKey(r.repo.URL))))
 		if slices.ContainsFunc(list[:i], func(o fluxRoot) bool { return o.cluster == r.cluster }) {
 			r.cluster = clusterName(strings.ReplaceAll(strings.TrimPrefix(r.dir, lab.ClustersDir+"/"), "/", "-"))
 		}
 	}
 	return list
+}
+
+// follow makes the root read the revision of its GitRepository, if the clone has it.
+func (r *fluxRoot) follow(ref *yaml.Node) {
+	at, err := r.repo.Of(cmp.Or(fluxset.Revision(ref), fluxset.DefaultBranch))
+	if err == nil && at != r.repo {
+		r.tree, r.ref = at, cmp.Or(ref, branch(fluxset.DefaultBranch))
+	}
 }
 
 // leadsTo reports whether another Kustomization syncs k's folder.
@@ -130,7 +152,7 @@ func (s *syncs) leadsTo(k synced) bool {
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if r.url != "" {
+		if r.url != "" && !strings.Contains(r.url, "${") {
 			r.repo.URL = r.url
 		}
 		d.Roots = append(d.Roots, r.at)
@@ -193,42 +215,48 @@ func (d *drafting) fluxClusters(roots []fluxRoot) {
 }
 
 // withoutFlux deletes objects that install Flux.
-var withoutFlux = []fluxset.Patch{without(map[string]string{"labelSelector": "app.kubernetes.io/part-of=flux"}), without(map[string]string{"group": "fluxcd.controlplane.io"})}
-
-func without(target map[string]string) fluxset.Patch {
-	return fluxset.Patch{Target: target, Patch: fluxset.Deleted}
-}
+var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]string{"group": "fluxcd.controlplane.io"}, Patch: fluxset.Deleted}}
 
 // sync returns a cluster's root: the estate's folder of the cluster, then the repository's with its Kustomization's spec.
 func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	var b bytes.Buffer
-	b.WriteString("# Flux's root: the estate, then " + path.Join(r.repo.Dir, r.dir) + ", both from the lab's forge.\n")
+	b.WriteString("# Flux's root: the estate, then " + path.Join(r.tree.Dir, r.dir) + ", both from the lab's forge.\n")
 	const own = bridge.Estate // theirs is flux-system
-	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, "main")) + "---\n")
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, branch("main"))) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
-	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, r.repo.Branch)) + "---\n")
+	ref := cmp.Or(r.ref, branch(r.repo.Branch))
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, ref)) + "---\n")
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "validation": // the last is of an old API
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
+		case "healthChecks":
+			if checks := r.adaptation.HealthChecks(r.spec.Content[i+1]); len(checks.Content) > 0 {
+				spec.add(key, checks)
+			}
 		default:
 			spec.add(key, r.spec.Content[i+1])
 		}
 	}
 	patches := &yaml.Node{Kind: yaml.SequenceNode}
-	if theirs := strict.Get(r.spec, "patches"); theirs != nil {
-		patches.Content = append(patches.Content, theirs.Content...)
-	}
-	for _, p := range slices.Concat(withoutFlux, r.patches) {
+	add := func(patch any, comment string) {
 		var n yaml.Node
-		if err := n.Encode(p); err != nil {
+		if err := n.Encode(patch); err != nil {
 			panic(err) // our own text
 		}
-		if p.Why != "" {
-			n.HeadComment = p.Why + ": " + p.At.String()
-		}
+		n.HeadComment = cmp.Or(comment, n.HeadComment)
 		patches.Content = append(patches.Content, &n)
+	}
+	for _, p := range fluxset.Patches(r.spec) {
+		add(p, "")
+	}
+	for _, p := range slices.Concat(withoutFlux, r.adaptation.Patches) {
+		comment := ""
+		if p.Why != "" {
+			comment = p.Why + ": " + p.At.String()
+		}
+		add(p, comment)
 	}
 	spec.add("patches", patches)
 	if seeded {
@@ -238,11 +266,13 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	return b.String()
 }
 
-func fetch(url, branch string) mapping {
+func branch(name string) *yaml.Node { return &plain("branch", name).node }
+
+func fetch(url string, ref *yaml.Node) mapping {
 	spec := mapping{}
 	spec.add("interval", "1m0s")
 	spec.add("url", url)
-	spec.add("ref", map[string]string{"branch": branch})
+	spec.add("ref", ref)
 	return spec
 }
 

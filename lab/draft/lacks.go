@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -69,14 +70,14 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 }
 
 func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
-	r.patches = nil
+	r.adaptation = fluxset.Adaptation{}
 	x := d.expand(*r, l)
 	for _, root := range x.Roots {
 		if root.Name != r.name {
 			continue
 		}
 		m := x.Adapt(root)
-		r.patches = m.Patches
+		r.adaptation = m
 		for _, o := range m.Without {
 			left := Left{At: lab.Position{File: o.File, Line: o.Line}, Why: o.Why}
 			if !slices.Contains(d.Without, left) {
@@ -87,7 +88,7 @@ func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
 			}
 		}
 	}
-	if len(r.patches) == 0 {
+	if len(r.adaptation.Patches) == 0 {
 		return x
 	}
 	return d.expand(*r, l)
@@ -142,7 +143,11 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// encrypted adds a seed for an encrypted ConfigMap or Secret.
+// decryption matches keys of Secrets that kustomize-controller parses, in ImportKeys of internal/decryptor. One that is invalid fails every Kustomization with the
+// Secret in spec.decryption, even if it has nothing to decrypt.
+var decryption = regexp.MustCompile(`\.(agekey|asc)$|^sops\.(aws-kms|azure-kv|gcp-kms)$`)
+
+// encrypted adds a seed for an encrypted ConfigMap or Secret, without keys for decryption.
 func (l *lacks) encrypted(o render.Document) {
 	kind, name, in := strict.Text(o.Node, "kind"), fluxset.Name(o.Node), cmp.Or(strict.Text(o.Node, "metadata", "namespace"), corev1.NamespaceDefault)
 	if kind != "Secret" && kind != "ConfigMap" {
@@ -156,7 +161,9 @@ func (l *lacks) encrypted(o render.Document) {
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
-		l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+		if !decryption.MatchString(key) {
+			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+		}
 	}
 }
 
@@ -174,11 +181,11 @@ func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]
 				continue
 			}
 			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
-			entries, _ := fs.ReadDir(r.repo.FS, cmp.Or(dir, "."))
+			entries, _ := fs.ReadDir(r.tree.FS, cmp.Or(dir, "."))
 			best := ""
 			for _, e := range slices.Backward(entries) {
 				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
-				info, err := fs.Stat(r.repo.FS, path.Join(dir, e.Name(), after))
+				info, err := fs.Stat(r.tree.FS, path.Join(dir, e.Name(), after))
 				if !fits || err != nil || !info.IsDir() {
 					continue
 				}

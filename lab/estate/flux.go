@@ -230,7 +230,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 	}
 	applications := x.Applications
 	for _, r := range x.Roots {
-		if r.LeftOut != "" {
+		if r.Stalled {
 			l.at(r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
 		if len(r.Releases) > 0 && w.Scope.Home != "" {
@@ -265,8 +265,11 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	if app.Elsewhere != "" {
 		g.Others = append(g.Others, app.Elsewhere)
 	}
+	for _, url := range app.Sources {
+		g.Others = appendNew(g.Others, url)
+	}
 	for _, on := range slices.Concat(x.Applications, x.Roots) {
-		if slices.Contains(app.DependsOn, on.Key()) && (on.Waits || on.Elsewhere != "") || on.Key() == app.Parent && on.Elsewhere != "" {
+		if slices.Contains(app.Needs, on.Key()) {
 			g.Needs = append(g.Needs, generatedOf(on).Name)
 		}
 	}

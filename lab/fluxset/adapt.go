@@ -1,16 +1,10 @@
 package fluxset
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
-	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
-	notificationv1beta3 "github.com/fluxcd/notification-controller/api/v1beta3"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -18,8 +12,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// engines are the charts that install Flux or an operator for it.
-var engines = []string{"flux2", "flux-operator", "flux-instance"}
+const encrypted = "encrypted"
 
 func isImage(n *yaml.Node) bool {
 	return strings.HasPrefix(strict.Text(n, "apiVersion"), "image.toolkit.fluxcd.io/")
@@ -52,55 +45,12 @@ func fromFiles(n *yaml.Node) bool {
 	return false
 }
 
-// served returns the apiVersion that Flux serves instead of an object's, or "".
-func served(n *yaml.Node) string {
-	group, version, of := strings.Cut(strict.Text(n, "apiVersion"), "/")
-	if !of {
-		return ""
-	}
-	is := ""
-	switch group {
-	case kustomizev1.GroupVersion.Group:
-		is = kustomizev1.GroupVersion.Version
-	case helmv2.GroupVersion.Group:
-		is = helmv2.GroupVersion.Version
-	case sourcev1.GroupVersion.Group:
-		is = sourcev1.GroupVersion.Version
-	case notificationv1.GroupVersion.Group:
-		if is = notificationv1beta3.GroupVersion.Version; strict.Text(n, "kind") == notificationv1.ReceiverKind {
-			is = notificationv1.GroupVersion.Version
-		}
-	}
-	if is == "" || is == version {
-		return ""
-	}
-	return group + "/" + is
-}
-
-// removedFields are removed fields of old APIs, without effect on the applied objects.
-var removedFields = map[string][]string{
-	"Kustomization": {"validation"}, "GitRepository": {"gitImplementation", "accessFrom"}, "HelmRepository": {"accessFrom"}, "Bucket": {"accessFrom"}, "HelmChart": {"accessFrom"},
-}
-
-// healthCheckPatch returns the patch that updates the APIs in a Kustomization's health checks.
-func healthCheckPatch(n *yaml.Node) string {
-	patch := ""
-	if checks := strict.Get(n, "spec", "healthChecks"); isKustomization(n) && checks != nil {
-		for i, check := range checks.Content {
-			if is := served(check); is != "" {
-				patch += fmt.Sprintf("- op: replace\n  path: /spec/healthChecks/%d/apiVersion\n  value: %s\n", i, is)
-			}
-		}
-	}
-	return patch
-}
-
 // Deleted is the patch that deletes its targets.
 const Deleted = "$patch: delete\napiVersion: v1\nkind: Any\nmetadata: {name: any}\n"
 
 // Patch is an element of spec.patches.
 type Patch struct {
-	Target map[string]string `yaml:"target"`
+	Target map[string]string `yaml:"target,omitempty"`
 	Patch  string            `yaml:"patch"`
 
 	Why string       `yaml:"-"`
@@ -111,6 +61,8 @@ type Patch struct {
 type Adaptation struct {
 	Patches []Patch   // of the root
 	Without []Omitted // at any depth
+
+	gone map[object]bool // what nothing creates here
 }
 
 type Omitted struct {
@@ -121,13 +73,36 @@ type Omitted struct {
 // Adapt returns the patches for a root of a mounted repository. They delete objects that are encrypted, belong to image automation or install Flux, and
 // update old APIs. Patches for a Kustomization below the root are passed on in spec.patches.
 func (x Expansion) Adapt(root Application) Adaptation {
-	var m Adaptation
+	m := Adaptation{gone: map[object]bool{}}
+	for _, app := range slices.Concat(x.Roots, x.Applications) {
+		for _, o := range app.Objects {
+			if kind := strict.Text(o.Node, "kind"); omitted(app, o.Node) != "" && kind != "Secret" && kind != "ConfigMap" { // those are seeded
+				m.gone[objectOf(o.Node)] = true
+			}
+		}
+	}
 	m.Patches = x.adapt(&m, root)
 	return m
 }
 
+// omitted returns why an object cannot work here, or "".
+func omitted(app Application, n *yaml.Node) string {
+	release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(n, "metadata", "name") })
+	switch {
+	case Encrypted(n):
+		return encrypted
+	case isImage(n): // a draft enables no image controllers
+		return "of image automation"
+	case isOperator(n):
+		return "of Flux Operator"
+	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
+		return anotherEngine
+	}
+	return ""
+}
+
 func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
-	var patches []Patch
+	patches := m.adaptEngine(app)
 	versions := map[string]bool{}
 	target := func(o render.Document) map[string]string {
 		is := map[string]string{"kind": strict.Text(o.Node, "kind"), "name": Name(o.Node)}
@@ -150,32 +125,27 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		add(o, target(o), Deleted, why)
 	}
 	for _, o := range app.Objects {
-		release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(o.Node, "metadata", "name") })
-		switch {
-		case Encrypted(o.Node):
-			leave(o, "encrypted")
-		case isImage(o.Node): // a draft enables no image controllers
-			leave(o, "of image automation")
-		case isOperator(o.Node):
-			leave(o, "of Flux Operator")
-		case strict.Text(o.Node, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
-			leave(o, "another engine")
-		case served(o.Node) != "" || healthCheckPatch(o.Node) != "":
-			group, version, _ := strings.Cut(strict.Text(o.Node, "apiVersion"), "/")
-			kind := strict.Text(o.Node, "kind")
-			patch := healthCheckPatch(o.Node)
-			for _, field := range removedFields[kind] {
-				if strict.Get(o.Node, "spec", field) != nil {
-					patch += "- op: remove\n  path: /spec/" + field + "\n"
-				}
-			}
-			if patch != "" {
-				add(o, target(o), patch, "of an old API")
-			}
-			if of := group + "/" + version + " " + kind; served(o.Node) != "" && !versions[of] {
-				versions[of] = true
-				add(o, map[string]string{"group": group, "version": version, "kind": kind}, "- op: replace\n  path: /apiVersion\n  value: "+served(o.Node)+"\n", version+" is no longer served")
-			}
+		if app.engine && isPartOfFlux(o.Node) {
+			continue
+		}
+		if why := omitted(app, o.Node); why != "" {
+			leave(o, why)
+			continue
+		}
+		if ops := m.healthChecks(o.Node); len(ops) > 0 {
+			add(o, target(o), patchOf(ops), "health checks that cannot pass")
+		}
+		if served(o.Node) == "" {
+			continue
+		}
+		group, version, _ := strings.Cut(strict.Text(o.Node, "apiVersion"), "/")
+		kind := strict.Text(o.Node, "kind")
+		if ops := formerFields(o.Node); len(ops) > 0 {
+			add(o, target(o), patchOf(ops), "of an old API")
+		}
+		if of := group + "/" + version + " " + kind; !versions[of] {
+			versions[of] = true
+			add(o, map[string]string{"group": group, "version": version, "kind": kind}, patchOf([]operation{{"replace", "/apiVersion", served(o.Node)}}), version+" is no longer served")
 		}
 	}
 	for _, o := range app.Objects {
@@ -194,11 +164,6 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 }
 
 func nestedPatch(app Application, patches []Patch) string {
-	type operation struct {
-		Op    string `yaml:"op"`
-		Path  string `yaml:"path"`
-		Value any    `yaml:"value,omitempty"`
-	}
 	var ops []operation
 	if app.patched {
 		for _, p := range patches {
@@ -207,9 +172,20 @@ func nestedPatch(app Application, patches []Patch) string {
 	} else {
 		ops = append(ops, operation{"add", "/spec/patches", patches})
 	}
-	if app.decrypt && slices.ContainsFunc(patches, func(p Patch) bool { return p.Why == "encrypted" }) {
+	if app.decrypt && slices.ContainsFunc(patches, func(p Patch) bool { return p.Why == encrypted }) {
 		ops = append(ops, operation{Op: "remove", Path: "/spec/decryption"}) // its generators' inputs are deleted
 	}
+	return patchOf(ops)
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `yaml:"op"`
+	Path  string `yaml:"path"`
+	Value any    `yaml:"value,omitempty"`
+}
+
+func patchOf(ops []operation) string {
 	out, err := yaml.Marshal(ops)
 	if err != nil {
 		panic(err) // our own text

@@ -61,7 +61,7 @@ spec: {url: https://example.com/more}
 // Objects that cannot work here are deleted at any depth, by patches that are passed on; the rest is applied.
 func TestAdapt(t *testing.T) {
 	files := map[string]string{
-		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: web, namespace: web}]"), "/v1\n", "/v1beta2\n", 1),
+		"cluster/a.yaml":         strings.Replace(kustomizationOf("apps", ", validation: client, healthChecks: [{apiVersion: v1, kind: Pod, name: a}, {apiVersion: source.toolkit.fluxcd.io/v1beta2, kind: GitRepository, name: more, namespace: default}]"), "/v1\n", "/v1beta2\n", 1),
 		"apps/a.yaml":            kustomizationOf("web", ", decryption: {provider: sops}, patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: fine, namespace: default}, data: {a: b}}'}]"),
 		"web/kustomization.yaml": "resources: [a.yaml]\nsecretGenerator: [{name: made, namespace: default, files: [secret.env]}]\n",
 		"web/secret.env":         "password: ENC[AES256_GCM,data:x]\n",
@@ -97,7 +97,7 @@ func TestAdapt(t *testing.T) {
 		}
 	}
 	var kinds []string
-	if checks := strict.Get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); strict.Text(checks.Content[0], "apiVersion") != "v1" || strict.Text(checks.Content[1], "apiVersion") != "helm.toolkit.fluxcd.io/v2" {
+	if checks := strict.Get(x.Roots[0].Objects[0].Node, "spec", "healthChecks"); strict.Text(checks.Content[0], "apiVersion") != "v1" || strict.Text(checks.Content[1], "apiVersion") != "source.toolkit.fluxcd.io/v1" {
 		t.Error("health checks of an old API")
 	}
 	for _, a := range x.Applications {

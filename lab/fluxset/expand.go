@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +54,11 @@ type Application struct {
 	Parent    string   // key of the Kustomization that applies it; empty for a root
 	DependsOn []string // keys
 	Waits     bool     // for its objects to be ready
+	Sources   []string // URLs outside the estate of sources that it waits for
 	Elsewhere string   // URL of a source outside the estate
-	LeftOut   string   // why it cannot work here
+	LeftOut   string   // why it cannot work here, or not all of it
+	Stalled   bool     // left out, and Flux does not apply it
+	Needs     []string // keys of those without which it cannot work if something in them does not
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
 
@@ -65,6 +67,10 @@ type Application struct {
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
 	decrypt bool   // has spec.decryption
+	engine  bool   // installs Flux
+
+	waitsForAll bool     // spec.wait
+	checks      []object // spec.healthChecks, without spec.wait
 }
 
 // Key returns NAMESPACE/NAME.
@@ -103,23 +109,6 @@ type ReadKey struct {
 	Name string
 	At   lab.Position
 	Text bool // YAML values of a chart
-}
-
-// Release is a HelmRelease of an application.
-type Release struct {
-	Name, TargetNamespace string
-	Chart, Version        string // in a chart repository; empty if Folder is set
-	Folder                string // of a chart in Git
-	URL                   string // of the repository
-	Source                string // kind and name of the repository, "HelmRepository charts"
-	Revision              string // of a Git repository
-	Engine                bool   // installs an engine
-	At                    lab.Position
-	Suspended             bool
-	Remote                string         // cluster of its objects if another than Flux's
-	Values                map[string]any // nil if some are unknown
-
-	why string // its chart is unavailable
 }
 
 // Expansion is everything reached from the roots.
@@ -232,7 +221,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	}
 	fail := func(at lab.Position, message string) *Application {
 		if app.mounted {
-			app.LeftOut = cmp.Or(app.LeftOut, message)
+			app.stall(message)
 			return app
 		}
 		x.fail(at, message, "")
@@ -262,9 +251,12 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
 		app.Elsewhere = from.url // not in the files
+		if app.engine = app.mounted && appliesFlux(doc.Node, from.url); app.engine {
+			app.stall(replacesFlux)
+		}
 		return app
 	case err != nil:
-		app.LeftOut = cmp.Or(app.LeftOut, source+": "+err.Error())
+		app.stall(source + ": " + err.Error())
 		return app
 	}
 	within := app.mounted
@@ -278,11 +270,14 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	var invalid *render.Error
 	switch {
 	case err != nil && within:
-		app.LeftOut = cmp.Or(app.LeftOut, "cannot be built: "+err.Error())
+		app.stall("cannot be built: " + err.Error())
 		return app
 	case errors.As(err, &invalid):
 		p := invalid.Problem
 		p.File = from.place(p.File)
+		if invalid.Remote != "" {
+			p.Cure = cmp.Or(p.Cure, "lab reads no remote bases: put it into the repository, or leave it out if it is Flux's own, which lab installs")
+		}
 		x.Problems = append(x.Problems, p)
 		return app
 	case err != nil:
@@ -296,8 +291,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		unset[i].At.File = from.place(unset[i].At.File)
 	}
 	app.Objects, app.Unset = objects, unset
+	if app.engine = app.mounted && parent != nil && installsFlux(objects); app.engine {
+		app.stall(replacesFlux)
+	}
 	if len(unset) > 0 && app.mounted { // strict, like Flux
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
+		app.stall(fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
 	}
 	if app.Remote != "" {
 		x.leaveOutNested(app)
@@ -321,7 +319,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			}
 			r := app.Releases[len(app.Releases)-1]
 			if r.Engine && app.mounted {
-				app.LeftOut = cmp.Or(app.LeftOut, "HelmRelease "+r.Name+" would replace the lab's engine")
+				app.stall("HelmRelease " + r.Name + " " + replacesFlux)
 			}
 			app.LeftOut = cmp.Or(app.LeftOut, r.why)
 		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
@@ -332,47 +330,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		}
 	}
 	return app
-}
-
-func (x *expander) release(o render.Document) Release {
-	namespace := strict.Text(o.Node, "metadata", "namespace")
-	r := Release{
-		Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
-		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
-	}
-	ref := strict.Get(o.Node, "spec", "chartRef")
-	source := func() (kind, name string) {
-		return strict.Text(ref, "kind"), cmp.Or(strict.Text(ref, "namespace"), namespace) + "/" + strict.Text(ref, "name")
-	}
-	chart := strict.Get(o.Node, "spec", "chart", "spec")
-	if kind, name := source(); chart == nil && kind == "HelmChart" {
-		r.Source = kind + " " + name
-		if of := x.of[r.Source]; of != nil {
-			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
-		}
-	}
-	if chart != nil {
-		ref = strict.Get(chart, "sourceRef")
-		r.Chart, r.Version = strict.Text(chart, "chart"), strict.Text(chart, "version")
-	}
-	kind, name := source()
-	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
-	r.Revision = x.revision(r.Source)
-	if kind == externalArtifact {
-		made, err := x.treeOf(r.Source)
-		if r.URL = made.url; err == nil {
-			r.Folder = "."
-		}
-		var absent *Absent
-		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {
-			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
-		}
-	}
-	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
-	if kind == "GitRepository" || kind == "Bucket" {
-		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
-	}
-	return r
 }
 
 func lineOf(n *yaml.Node) int {

@@ -3,7 +3,6 @@ package fluxset
 import (
 	"cmp"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,16 +17,21 @@ import (
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = strict.Get(n, "spec", "patches") != nil, strict.Get(n, "spec", "decryption") != nil
+	app.patched, app.decrypt = strict.Get(n, "spec", "patches") != nil || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
 	checks := strict.Get(n, "spec", "healthChecks")
-	app.Waits = strict.Text(n, "spec", "wait") == "true" || checks != nil && len(checks.Content) > 0
+	app.waitsForAll = strict.Text(n, "spec", "wait") == "true"
+	if app.Waits = app.waitsForAll || len(items(checks)) > 0; !app.waitsForAll {
+		for _, check := range items(checks) {
+			app.checks = append(app.checks, objectOf(check))
+		}
+	}
 	if list := strict.Get(n, "spec", "dependsOn"); list != nil {
 		for _, on := range list.Content {
 			app.DependsOn = append(app.DependsOn, cmp.Or(strict.Text(on, "namespace"), app.Namespace)+"/"+strict.Text(on, "name"))
 		}
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
-		app.LeftOut = "suspended: spec.suspend"
+		app.stall("suspended: spec.suspend")
 	}
 	if ref := strict.Get(n, "spec", "decryption", "secretRef"); ref != nil {
 		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: strict.Text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
@@ -158,13 +162,13 @@ func (x *expander) applied(app *Application) {
 		of := kind + " " + strict.Text(o.Node, "metadata", "name")
 		switch {
 		case Encrypted(o.Node):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is encrypted, and its key is missing")
+			app.stall(of + " is encrypted, and its key is missing")
 		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case IsGenerator(o.Node) && !slices.Contains(x.Extra, lab.FluxSourceWatcher):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
+			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
-			app.LeftOut = cmp.Or(app.LeftOut, of+" is of Flux Operator, which lab does not install")
+			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
 		case kind == accountKind:
@@ -209,38 +213,6 @@ func dataOf(n *yaml.Node) map[string]string {
 	})
 	each("stringData", plain)
 	return data
-}
-
-// leaveOut leaves out the children and dependents of left-out applications.
-func (x *expander) leaveOut() {
-	x.bind()
-	x.leaveOutLocked()
-	why := map[string]string{}
-	for _, a := range slices.Concat(x.Roots, x.Applications) {
-		if a.LeftOut != "" {
-			why[a.Key()] = a.Name
-		}
-	}
-	for again := true; again; {
-		again = false
-		for i := range x.Applications {
-			a := &x.Applications[i]
-			if a.LeftOut != "" {
-				continue
-			}
-			for _, on := range a.DependsOn {
-				if name, out := why[on]; out {
-					a.LeftOut = fmt.Sprintf("depends on %s, which is left out", name)
-				}
-			}
-			if name, out := why[a.Parent]; out {
-				a.LeftOut = fmt.Sprintf("part of %s, which is left out", name)
-			}
-			if a.LeftOut != "" {
-				why[a.Key()], again = a.Name, true
-			}
-		}
-	}
 }
 
 // Images returns the images in an application's manifests.

@@ -214,3 +214,12 @@ func TestReadsAccounts(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
+
+// A root with a remote base cannot be read.
+func TestRemoteRoot(t *testing.T) {
+	x := expandForeign(map[string]string{"cluster/kustomization.yaml": "resources: [https://example.com/install.yaml]\n"})
+	want := "../fleet/cluster/kustomization.yaml:1:13: includes https://example.com/install.yaml: lab reads no remote bases: put it into the repository, or leave it out if it is Flux's own, which lab installs"
+	if got := strings.TrimSpace(x.Problems.Error()); got != want {
+		t.Errorf("%q", got)
+	}
+}

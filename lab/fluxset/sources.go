@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"go.yaml.in/yaml/v3"
 
@@ -51,16 +52,23 @@ func (x *expander) sources(objects []render.Document) {
 
 // revision returns the revision of a source, by default Flux's for a GitRepository.
 func (x *expander) revision(source string) string {
-	ref := strict.Get(x.of[source], "spec", "ref")
+	revision := Revision(strict.Get(x.of[source], "spec", "ref"))
+	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
+		return DefaultBranch
+	}
+	return revision
+}
+
+// DefaultBranch is the branch of a GitRepository without spec.ref.
+const DefaultBranch = "master"
+
+// Revision returns the revision in spec.ref of a source, or "".
+func Revision(ref *yaml.Node) string {
 	versions := strict.Text(ref, "semver")
 	if _, err := semver.NewVersion(versions); err == nil { // the tag may be "v1.2.0"
 		versions = "=" + versions
 	}
-	revision := cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
-	if revision == "" && strings.HasPrefix(source, "GitRepository ") {
-		return "master"
-	}
-	return revision
+	return cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
 }
 
 // excluded are the files that source-controller ignores unless a .sourceignore includes them:
@@ -169,7 +177,7 @@ func (x *expander) assign(app *Application) {
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	of := strict.Get(n, "spec", "kubeConfig")
 	if name := strict.Text(of, "configMapRef", "name"); name != "" {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
+		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
 	}
 	ref := strict.Get(of, "secretRef")
 	if ref == nil {
@@ -177,7 +185,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	}
 	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 	if x.Scope.ClusterOf(r.Namespace, r.Name) == "" && x.dataOf(r) == nil {
-		app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
+		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
 	}
 }
 
@@ -185,7 +193,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 func (x *expander) leaveOutNested(app *Application) {
 	for _, o := range app.Objects {
 		if strings.Contains(strict.Text(o.Node, "apiVersion"), ".toolkit.fluxcd.io/") || IsGenerator(o.Node) {
-			app.LeftOut = cmp.Or(app.LeftOut, fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
+			app.stall(fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
 		}
 	}
 }
@@ -193,46 +201,78 @@ func (x *expander) leaveOutNested(app *Application) {
 func (x *expander) leaveOutIncluding(app *Application) {
 	for _, source := range x.sourcesOf(app.source) {
 		if len(items(strict.Get(x.of[source], "spec", "include"))) > 0 {
-			app.LeftOut = cmp.Or(app.LeftOut, source+" includes other repositories, which is not supported: spec.include")
+			app.stall(source + " includes other repositories, which is not supported: spec.include")
 		}
 	}
 }
 
+// locked returns the missing Secret without which a source cannot be read, or "".
+func (x *expander) locked(source string) string {
+	of := x.of[source]
+	ref := strict.Get(of, "spec", "secretRef")
+	if ref == nil {
+		return ""
+	}
+	var absent *Absent
+	if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
+		return "" // the mirror needs no Secret
+	}
+	r := Read{Kind: "Secret", Namespace: strict.Text(of, "metadata", "namespace"), Name: strict.Text(ref, "name")}
+	if x.dataOf(r) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
+}
+
 // leaveOutLocked leaves out applications with a source whose Secret is missing.
 func (x *expander) leaveOutLocked() {
-	one := func(source string) string {
-		of := x.of[source]
-		ref := strict.Get(of, "spec", "secretRef")
-		if ref == nil {
-			return ""
-		}
-		var absent *Absent
-		if _, _, err := x.Repository(x.Sources[source], x.revision(source)); !errors.As(err, &absent) {
-			return "" // the mirror needs no Secret
-		}
-		r := Read{Kind: "Secret", Namespace: strict.Text(of, "metadata", "namespace"), Name: strict.Text(ref, "name")}
-		if x.dataOf(r) != nil {
-			return ""
-		}
-		return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
-	}
 	why := func(source string) (reason string) {
 		for _, of := range x.sourcesOf(source) {
-			reason = cmp.Or(reason, one(of))
+			reason = cmp.Or(reason, x.locked(of))
 		}
 		return reason
 	}
 	for _, list := range [][]Application{x.Roots, x.Applications} {
 		for i := range list {
 			a := &list[i]
-			if a.mounted || a.Elsewhere != "" {
-				a.LeftOut = cmp.Or(a.LeftOut, why(a.source))
+			if locked := why(a.source); locked != "" && (a.mounted || a.Elsewhere != "") {
+				a.stall(locked)
 			}
 			for _, r := range a.Releases {
 				if a.mounted {
 					a.LeftOut = cmp.Or(a.LeftOut, why(r.Source))
 				}
 			}
+			x.awaitSources(a)
+		}
+	}
+}
+
+// awaitSources records the sources for which an application waits, or leaves it out if one cannot become ready.
+func (x *expander) awaitSources(a *Application) {
+	for _, o := range a.awaited() {
+		source := o.kind + " " + o.namespace + "/" + o.name
+		url, known := x.Sources[source]
+		if o.group != sourcev1.GroupVersion.Group || !known {
+			continue
+		}
+		of, why := x.of[source], ""
+		_, _, err := x.Repository(url, x.revision(source))
+		var absent *Absent
+		switch remote := errors.As(err, &absent); {
+		case strict.Text(of, "spec", "suspend") == "true":
+			why = "waits for " + source + ", which is suspended"
+		case o.kind == sourcev1.HelmRepositoryKind && strict.Text(of, "spec", "type") == sourcev1.HelmRepositoryTypeOCI:
+			// static, without a status: https://fluxcd.io/flux/components/source/helmrepositories/#helm-oci-repository
+		case x.locked(source) != "":
+			why = x.locked(source)
+		case remote && absent.Why != "":
+			why = "waits for " + source + ": " + absent.Why
+		case remote:
+			a.Sources = append(a.Sources, url)
+		}
+		if a.mounted {
+			a.LeftOut = cmp.Or(a.LeftOut, why)
 		}
 	}
 }
@@ -242,7 +282,7 @@ func (x *expander) outdated(app *Application, o render.Document, of string) {
 	version := strict.Text(o.Node, "apiVersion")
 	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
 	if app.mounted {
-		app.LeftOut = cmp.Or(app.LeftOut, message)
+		app.stall(message)
 		return
 	}
 	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write "+served(o.Node))

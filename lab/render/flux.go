@@ -34,10 +34,7 @@ type Kustomization struct {
 // folder may be included. It also returns unset variables without a default, which the controller replaces by "". Its
 // errors are *Error.
 func (k Kustomization) Build() ([]Document, []Unset, error) {
-	dir := path.Clean(strings.TrimPrefix(path.Join("/", k.Path), "/"))
-	if !fs.ValidPath(dir) {
-		dir = "."
-	}
+	dir := k.folder("")
 	r := newRepository(k.FS)
 	file := kustomizationIn(k.FS, dir)
 	if file == "" {
@@ -106,8 +103,8 @@ func (k Kustomization) edit(to map[string]any) error {
 			to[field] = v
 		}
 	}
-	for _, field := range []string{"patches", "components"} {
-		if more := list(k.Spec[field]); len(more) > 0 {
+	for field, more := range map[string][]any{"patches": list(k.Spec["patches"]), "components": k.components()} {
+		if len(more) > 0 {
 			to[field] = append(list(to[field]), more...)
 		}
 	}
@@ -131,6 +128,28 @@ func (k Kustomization) edit(to map[string]any) error {
 		}
 	}
 	return nil
+}
+
+// components returns spec.components, without missing ones if those are to be ignored.
+func (k Kustomization) components() []any {
+	all := list(k.Spec["components"])
+	if ignore, _ := k.Spec["ignoreMissingComponents"].(bool); !ignore {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c any) bool {
+		name, _ := c.(string)
+		_, err := fs.Stat(k.FS, k.folder(name))
+		return err != nil
+	})
+}
+
+// folder returns a folder relative to the built one; the repository itself if it is outside.
+func (k Kustomization) folder(name string) string {
+	dir := path.Clean(strings.TrimPrefix(path.Join("/", k.Path, name), "/"))
+	if !fs.ValidPath(dir) {
+		return "."
+	}
+	return dir
 }
 
 // noSubstitution is the label or annotation that disables substitution in an object.

@@ -54,6 +54,25 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// Missing components are errors unless they are to be ignored.
+func TestBuildComponents(t *testing.T) {
+	k := Kustomization{
+		FS: repositoryOf(map[string]string{
+			"a/a.yaml":                named("a"),
+			"more/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamePrefix: x-\n",
+		}),
+		Path: "./a", Spec: map[string]any{"components": []any{"../none", "../more"}},
+	}
+	if _, _, err := k.Build(); err == nil || !strings.Contains(err.Error(), "none does not exist") {
+		t.Errorf("%v", err)
+	}
+	k.Spec["ignoreMissingComponents"] = true
+	docs, _, err := k.Build()
+	if err != nil || len(docs) != 1 || strict.Text(docs[0].Node, "metadata", "name") != "x-a" {
+		t.Errorf("%v, %v", docs, err)
+	}
+}
+
 func TestBuildVariables(t *testing.T) {
 	fsys := repositoryOf(map[string]string{
 		"a/a.yaml": named("a"),

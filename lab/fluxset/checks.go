@@ -1,0 +1,75 @@
+package fluxset
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
+)
+
+// object identifies an object in any version of its API.
+type object struct{ group, kind, namespace, name string }
+
+// objectOf returns the identity of an object, or of a reference to one in spec.healthChecks.
+func objectOf(n *yaml.Node) object {
+	o := object{kind: strict.Text(n, "kind"), namespace: strict.Text(n, "metadata", "namespace"), name: strict.Text(n, "metadata", "name")}
+	if strict.Get(n, "metadata") == nil {
+		o.namespace, o.name = strict.Text(n, "namespace"), strict.Text(n, "name")
+	}
+	if group, _, of := strings.Cut(strict.Text(n, "apiVersion"), "/"); of {
+		o.group = group
+	}
+	return o
+}
+
+// healthChecks returns the operations that make a Kustomization's health checks pass here.
+func (m Adaptation) healthChecks(n *yaml.Node) []operation {
+	checks := strict.Get(n, "spec", "healthChecks")
+	if !isKustomization(n) || checks == nil {
+		return nil
+	}
+	const path = "/spec/healthChecks"
+	switch kept := m.HealthChecks(checks); {
+	case kept == checks:
+		return nil
+	case len(kept.Content) == 0:
+		return []operation{{Op: "remove", Path: path}}
+	default:
+		return []operation{{"replace", path, kept}}
+	}
+}
+
+// HealthChecks returns spec.healthChecks without objects that do not exist here, in served versions of Flux's APIs. It returns the list itself if nothing changes.
+func (m Adaptation) HealthChecks(checks *yaml.Node) *yaml.Node {
+	kept := &yaml.Node{Kind: yaml.SequenceNode}
+	changed := false
+	for _, check := range items(checks) {
+		switch is := served(check); {
+		case m.gone[objectOf(check)] || isImage(check) || isOperator(check):
+			changed = true
+			continue
+		case is != "":
+			changed = true
+			check = withText(check, "apiVersion", is)
+		}
+		kept.Content = append(kept.Content, check)
+	}
+	if !changed {
+		return checks
+	}
+	return kept
+}
+
+// withText returns a copy of a mapping with another text at a key.
+func withText(n *yaml.Node, key, text string) *yaml.Node {
+	c := *n
+	c.Content = slices.Clone(n.Content)
+	for i := 0; i+1 < len(c.Content); i += 2 {
+		if c.Content[i].Value == key {
+			c.Content[i+1] = &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+		}
+	}
+	return &c
+}

@@ -1,0 +1,182 @@
+package fluxset
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"go.yaml.in/yaml/v3"
+)
+
+// stall leaves out an application that Flux cannot apply. The first reason counts.
+func (a *Application) stall(why string) {
+	a.LeftOut, a.Stalled = cmp.Or(a.LeftOut, why), true
+}
+
+// leaveOut leaves out an application because of its Kustomization, which stalls it, or of a HelmRelease in it.
+func (a *Application) leaveOut(n *yaml.Node, why string) {
+	a.LeftOut, a.Stalled = cmp.Or(a.LeftOut, why), a.Stalled || isKustomization(n)
+}
+
+// stage is how far an application gets.
+type stage int
+
+const (
+	applied   stage = iota
+	installed       // with its HelmReleases
+	complete        // with all that it waits for
+	ready           // in the eyes of Flux: applied, and if it waits, complete
+)
+
+// step is a stage of an application, by its key.
+type step struct {
+	key string
+	stage
+}
+
+// need is a step that another one requires.
+type need struct {
+	step
+	how string
+}
+
+// steps are the applications by key, to find out which stages they reach.
+type steps map[string]*Application
+
+// needs returns what a step requires, as in kustomize-controller and helm-controller: a dependency must be ready, a parent only applied.
+func (s steps) needs(of step) []need {
+	a := s[of.key]
+	if a == nil {
+		return nil
+	}
+	at := func(stage stage) need { return need{step{of.key, stage}, ""} }
+	var list []need
+	switch of.stage {
+	case applied:
+		if s[a.Parent] != nil {
+			list = append(list, need{step{a.Parent, applied}, "part of"})
+		}
+		for _, on := range a.DependsOn {
+			list = append(list, need{step{on, ready}, "depends on"})
+		}
+	case installed:
+		list = append(list, at(applied))
+		for _, r := range a.Releases {
+			for _, on := range r.dependsOn {
+				list = append(list, need{step{s.owner(on), installed}, fmt.Sprintf("HelmRelease %s depends on %s", r.Name, on.name)})
+			}
+		}
+	case complete:
+		list = append(s.awaited(a), at(installed))
+	case ready:
+		list = append(list, at(applied))
+		if a.Waits {
+			list = append(list, at(complete))
+		}
+	}
+	return list
+}
+
+// awaited returns the objects for which an application waits.
+func (a *Application) awaited() []object {
+	if !a.waitsForAll {
+		return a.checks
+	}
+	var list []object
+	for _, o := range a.Objects {
+		list = append(list, objectOf(o.Node))
+	}
+	return list
+}
+
+// awaited returns what an application waits for in others.
+func (s steps) awaited(a *Application) []need {
+	var list []need
+	for _, o := range a.awaited() {
+		switch key := o.namespace + "/" + o.name; {
+		case o.group == kustomizev1.GroupVersion.Group && key != a.Key() && (s[key] != nil || !a.waitsForAll): // as Flux
+			list = append(list, need{step{key, ready}, "waits for"})
+		case o.group == helmv2.GroupVersion.Group:
+			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
+		}
+	}
+	return list
+}
+
+// owner returns the key of the application that applies a HelmRelease, or "".
+func (s steps) owner(of object) string {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if slices.ContainsFunc(s[key].Releases, func(r Release) bool { return r.Namespace == of.namespace && r.Name == of.name }) {
+			return key
+		}
+	}
+	return ""
+}
+
+// fails reports whether a step itself fails, or nothing takes it.
+func (s steps) fails(of step) bool {
+	a := s[of.key]
+	return a == nil || a.Stalled || of.stage == installed && a.LeftOut != ""
+}
+
+// closure returns a step and everything that it requires.
+func (s steps) closure(of step) []step {
+	all := []step{of}
+	for i := 0; i < len(all); i++ {
+		for _, n := range s.needs(all[i]) {
+			if !slices.Contains(all, n.step) {
+				all = append(all, n.step)
+			}
+		}
+	}
+	return all
+}
+
+// leaveOut leaves out applications that require something of left-out ones, and sets Needs.
+func (x *expander) leaveOut() {
+	x.bind()
+	x.leaveOutLocked()
+	s := steps{}
+	for _, list := range [][]Application{x.Roots, x.Applications} {
+		for i := range list {
+			s[list[i].Key()] = &list[i]
+		}
+	}
+	why := map[string]string{}
+	for key, a := range s {
+		for _, of := range s.closure(step{key, complete}) {
+			if on := s[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
+				a.Needs = append(a.Needs, of.key)
+			}
+		}
+		if a.LeftOut == "" {
+			why[key] = s.why(key)
+		}
+	}
+	for key, reason := range why {
+		s[key].LeftOut = reason
+	}
+}
+
+// why returns why an application without a fault of its own cannot be complete, or "".
+func (s steps) why(key string) string {
+	for _, stage := range []stage{applied, installed, complete} {
+		for _, n := range s.needs(step{key, stage}) {
+			switch on := s[n.key]; {
+			case n.key == key || !slices.ContainsFunc(s.closure(n.step), s.fails):
+			case on == nil && n.key == "":
+				return n.how + ", which nothing in the repositories creates"
+			case on == nil:
+				return fmt.Sprintf("%s %s, which nothing in the repositories creates", n.how, n.key)
+			case n.stage == installed:
+				return fmt.Sprintf("%s of %s, which is left out", n.how, on.Name)
+			default:
+				return fmt.Sprintf("%s %s, which is left out", n.how, on.Name)
+			}
+		}
+	}
+	return ""
+}

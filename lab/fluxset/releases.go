@@ -1,0 +1,79 @@
+package fluxset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+
+	"homelab/lab"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// Release is a HelmRelease of an application.
+type Release struct {
+	Namespace, Name string
+	TargetNamespace string
+	Chart, Version  string // in a chart repository; empty if Folder is set
+	Folder          string // of a chart in Git
+	URL             string // of the repository
+	Source          string // kind and name of the repository, "HelmRepository charts"
+	Revision        string // of a Git repository
+	Engine          bool   // installs an engine
+	At              lab.Position
+	Suspended       bool
+	Remote          string         // cluster of its objects if another than Flux's
+	Values          map[string]any // nil if some are unknown
+
+	why       string // its chart is unavailable
+	dependsOn []object
+}
+
+// release describes a HelmRelease.
+func (x *expander) release(o render.Document) Release {
+	namespace := strict.Text(o.Node, "metadata", "namespace")
+	r := Release{
+		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
+		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
+	}
+	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
+		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
+	}
+	ref := strict.Get(o.Node, "spec", "chartRef")
+	source := func() (kind, name string) {
+		return strict.Text(ref, "kind"), cmp.Or(strict.Text(ref, "namespace"), namespace) + "/" + strict.Text(ref, "name")
+	}
+	chart := strict.Get(o.Node, "spec", "chart", "spec")
+	if kind, name := source(); chart == nil && kind == "HelmChart" {
+		r.Source = kind + " " + name
+		if of := x.of[r.Source]; of != nil {
+			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
+		}
+	}
+	if chart != nil {
+		ref = strict.Get(chart, "sourceRef")
+		r.Chart, r.Version = strict.Text(chart, "chart"), strict.Text(chart, "version")
+	}
+	kind, name := source()
+	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
+	r.Revision = x.revision(r.Source)
+	if kind == externalArtifact {
+		made, err := x.treeOf(r.Source)
+		if r.URL = made.url; err == nil {
+			r.Folder = "."
+		}
+		var absent *Absent
+		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {
+			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
+		}
+	}
+	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
+	if kind == "GitRepository" || kind == "Bucket" {
+		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
+	}
+	return r
+}
