@@ -88,8 +88,8 @@ type drafting struct {
 	invented               bool     // the spoke is not in the repositories
 }
 
-// New drafts an estate for repositories, the first of which has the root.
-func New(name string, repositories []lab.Repository) (*Draft, error) {
+// scanned returns a drafting with the documents of repositories.
+func scanned(name string, repositories []lab.Repository) (*drafting, error) {
 	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, tried: map[folder]bool{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
@@ -102,7 +102,33 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 			return nil, err
 		}
 	}
-	if roots := d.flux.roots(); len(d.docs) == 0 && len(roots) > 0 {
+	return d, nil
+}
+
+// New drafts an estate for repositories, the first of which has the root. Flux's folders win over Applications if there is nothing else, or if they are synced and
+// nothing leads to the Applications.
+func New(name string, repositories []lab.Repository) (*Draft, error) {
+	d, err := scanned(name, repositories)
+	if err != nil {
+		return nil, err
+	}
+	roots, bootstrapped := d.flux.roots()
+	if len(d.docs) > 0 && bootstrapped {
+		d.converge()
+		d.roots()
+		leading := d.leading || len(d.own) > 0
+		if d, err = scanned(name, repositories); err != nil {
+			return nil, err
+		}
+		if !leading {
+			for _, doc := range d.docs {
+				d.Beside = append(d.Beside, doc.at)
+			}
+			d.docs = nil
+		}
+		roots, _ = d.flux.roots() // of the new scan
+	}
+	if len(d.docs) == 0 && len(roots) > 0 {
 		return d.fluxDraft(roots)
 	}
 	d.Namespace = d.engineNamespace()

@@ -68,9 +68,8 @@ type fluxRoot struct {
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
-// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs.
-func (s *syncs) roots() []fluxRoot {
-	var list []fluxRoot
+// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs. It reports whether they are synced.
+func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	add := func(r fluxRoot) {
 		if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
 			list = append(list, r)
@@ -105,6 +104,7 @@ func (s *syncs) roots() []fluxRoot {
 			add(r)
 		}
 	}
+	bootstrapped = len(list) > 0
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
 			parts := strings.Split(path.Dir(k.file), "/")
@@ -130,7 +130,7 @@ func (s *syncs) roots() []fluxRoot {
 			r.cluster = clusterName(strings.ReplaceAll(strings.TrimPrefix(r.dir, lab.ClustersDir+"/"), "/", "-"))
 		}
 	}
-	return list
+	return list, bootstrapped
 }
 
 // follow makes the root read the revision of its GitRepository, if the clone has it.
