@@ -43,12 +43,40 @@ type need struct {
 	how string
 }
 
-// steps are the applications by key, to find out which stages they reach.
-type steps map[string]*Application
+// steps finds out which stages applications reach.
+type steps struct {
+	apps   map[string]*Application // by key
+	owners map[string]string       // HelmRelease, NAMESPACE/NAME -> key of the application that applies it
+	known  map[step][]need         // found so far
+}
+
+func newSteps(lists ...[]Application) steps {
+	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, known: map[step][]need{}}
+	for _, list := range lists {
+		for i := range list {
+			s.apps[list[i].Key()] = &list[i]
+		}
+	}
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.apps))) { // the first one counts
+		for _, r := range s.apps[key].Releases {
+			s.owners[r.Namespace+"/"+r.Name] = key
+		}
+	}
+	return s
+}
 
 // needs returns what a step requires, as in kustomize-controller and helm-controller: a dependency must be ready, a parent only applied.
 func (s steps) needs(of step) []need {
-	a := s[of.key]
+	list, known := s.known[of]
+	if !known {
+		list = s.find(of)
+		s.known[of] = list
+	}
+	return list
+}
+
+func (s steps) find(of step) []need {
+	a := s.apps[of.key]
 	if a == nil {
 		return nil
 	}
@@ -56,7 +84,7 @@ func (s steps) needs(of step) []need {
 	var list []need
 	switch of.stage {
 	case applied:
-		if s[a.Parent] != nil {
+		if s.apps[a.Parent] != nil {
 			list = append(list, need{step{a.Parent, applied}, "part of"})
 		}
 		for _, on := range a.DependsOn {
@@ -97,7 +125,7 @@ func (s steps) awaited(a *Application) []need {
 	var list []need
 	for _, o := range a.awaited() {
 		switch key := o.namespace + "/" + o.name; {
-		case o.group == kustomizev1.GroupVersion.Group && key != a.Key() && (s[key] != nil || !a.waitsForAll): // as Flux
+		case o.group == kustomizev1.GroupVersion.Group && key != a.Key() && (s.apps[key] != nil || !a.waitsForAll): // as Flux
 			list = append(list, need{step{key, ready}, "waits for"})
 		case o.group == helmv2.GroupVersion.Group:
 			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
@@ -107,27 +135,21 @@ func (s steps) awaited(a *Application) []need {
 }
 
 // owner returns the key of the application that applies a HelmRelease, or "".
-func (s steps) owner(of object) string {
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		if slices.ContainsFunc(s[key].Releases, func(r Release) bool { return r.Namespace == of.namespace && r.Name == of.name }) {
-			return key
-		}
-	}
-	return ""
-}
+func (s steps) owner(of object) string { return s.owners[of.namespace+"/"+of.name] }
 
 // fails reports whether a step itself fails, or nothing takes it.
 func (s steps) fails(of step) bool {
-	a := s[of.key]
+	a := s.apps[of.key]
 	return a == nil || a.Stalled || of.stage == installed && a.LeftOut != ""
 }
 
 // closure returns a step and everything that it requires.
 func (s steps) closure(of step) []step {
-	all := []step{of}
+	all, seen := []step{of}, map[step]bool{of: true}
 	for i := 0; i < len(all); i++ {
 		for _, n := range s.needs(all[i]) {
-			if !slices.Contains(all, n.step) {
+			if !seen[n.step] {
+				seen[n.step] = true
 				all = append(all, n.step)
 			}
 		}
@@ -139,16 +161,11 @@ func (s steps) closure(of step) []step {
 func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutLocked()
-	s := steps{}
-	for _, list := range [][]Application{x.Roots, x.Applications} {
-		for i := range list {
-			s[list[i].Key()] = &list[i]
-		}
-	}
+	s := newSteps(x.Roots, x.Applications)
 	why := map[string]string{}
-	for key, a := range s {
+	for key, a := range s.apps {
 		for _, of := range s.closure(step{key, complete}) {
-			if on := s[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
+			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
 			}
 		}
@@ -157,7 +174,7 @@ func (x *expander) leaveOut() {
 		}
 	}
 	for key, reason := range why {
-		s[key].LeftOut = reason
+		s.apps[key].LeftOut = reason
 	}
 }
 
@@ -165,7 +182,7 @@ func (x *expander) leaveOut() {
 func (s steps) why(key string) string {
 	for _, stage := range []stage{applied, installed, complete} {
 		for _, n := range s.needs(step{key, stage}) {
-			switch on := s[n.key]; {
+			switch on := s.apps[n.key]; {
 			case n.key == key || !slices.ContainsFunc(s.closure(n.step), s.fails):
 			case on == nil && n.key == "":
 				return n.how + ", which nothing in the repositories creates"
