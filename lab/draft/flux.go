@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -125,12 +126,48 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		if r.tree == nil {
 			r.tree = r.repo
 		}
-		r.cluster = clusterName(cmp.Or(strings.TrimPrefix(path.Base(r.dir), "."), path.Base(lab.RepositoryKey(r.repo.URL))))
-		if slices.ContainsFunc(list[:i], func(o fluxRoot) bool { return o.cluster == r.cluster }) {
-			r.cluster = clusterName(strings.ReplaceAll(strings.TrimPrefix(r.dir, lab.ClustersDir+"/"), "/", "-"))
+	}
+	nameClusters(list)
+	return list, bootstrapped
+}
+
+// layers are usual names of folders inside a cluster's.
+var layers = regexp.MustCompile(`^(flux|flux-system|cluster|config|bootstrap)$`)
+
+// nameClusters names clusters after their folders, with the stage above. Equal names become the parts of the paths in which they differ.
+func nameClusters(list []fluxRoot) {
+	same := map[string][]*fluxRoot{}
+	for i := range list {
+		r := &list[i]
+		name := strings.TrimPrefix(path.Base(r.dir), ".")
+		if above := path.Base(path.Dir(r.dir)); !stage.MatchString(name) && stage.MatchString(above) {
+			name = above + "-" + name
+		}
+		r.cluster = clusterName(cmp.Or(name, path.Base(lab.RepositoryKey(r.repo.URL))))
+		same[r.cluster] = append(same[r.cluster], r)
+	}
+	for _, roots := range same {
+		if len(roots) == 1 {
+			continue
+		}
+		common := strings.Split(roots[0].dir, "/")
+		for _, r := range roots {
+			parts := strings.Split(r.dir, "/")
+			for i := range common {
+				if i >= len(parts)-1 || parts[i] != common[i] {
+					common = common[:i]
+					break
+				}
+			}
+		}
+		for _, r := range roots {
+			parts := strings.Split(r.dir, "/")[len(common):]
+			if last := len(parts) - 1; last > 0 && layers.MatchString(parts[last]) {
+				parts = parts[:last]
+			}
+			r.cluster = clusterName(strings.Join(parts, "-"))
 		}
 	}
-	return list, bootstrapped
 }
 
 // follow makes the root read the revision of its GitRepository, if the clone has it.
