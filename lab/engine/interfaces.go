@@ -45,6 +45,11 @@ type Receiver interface {
 	Strayed(ctx context.Context, root Root, repos []Repository) ([]string, error)
 }
 
+// Guard is implemented by engines that could sync what replaces them. Guard takes effect before that is pushed; ApplyRoot includes it, and lifts what is outdated.
+type Guard interface {
+	Guard(ctx context.Context, root Root) error
+}
+
 // Reporter reports the engine's results.
 type Reporter interface {
 	Standing(ctx context.Context) (Standing, error)

@@ -77,6 +77,9 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 	if hooked {
 		changes = append(changes, "webhook to "+r.Definition.Title)
 	}
+	if err := r.guard(ctx); err != nil {
+		return apply.Outcome{}, err
+	}
 	mirrored, kept, err := r.pushMirrors(ctx, p)
 	if err != nil {
 		return apply.Outcome{}, err
@@ -98,6 +101,25 @@ func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.O
 		detail += ", kept as pushed by others: " + strings.Join(kept, ", ")
 	}
 	return apply.Outcome{Detail: detail, Changes: changes}, nil
+}
+
+// guard keeps a running engine from syncing what would replace it, which is about to be pushed.
+func (r *run) guard(ctx context.Context) error {
+	if !r.seen.Engine.Installed {
+		return nil
+	}
+	root, err := r.root()
+	if err != nil || len(root.Replaces) == 0 {
+		return err
+	}
+	e, err := r.Engine()
+	if err != nil {
+		return err
+	}
+	if g, ok := e.(engine.Guard); ok {
+		return g.Guard(ctx, root)
+	}
+	return nil
 }
 
 // pushMirrors pushes the repositories besides the estate to their mirrors. kept are branches and tags that were left as others pushed them.

@@ -45,12 +45,17 @@ func (a *ArgoCD) replaces(root engine.Root) []*unstructured.Unstructured {
 	}.Objects()
 }
 
-// applyReplaces applies the policy, releases the Applications that it no longer covers, and reports whether anything changed.
-func (a *ArgoCD) applyReplaces(ctx context.Context, root engine.Root) (bool, error) {
+// Guard applies the policy; see engine.Guard.
+func (a *ArgoCD) Guard(ctx context.Context, root engine.Root) error {
 	served, err := kube.Mutates(a.hub)
 	if err != nil || !served {
-		return false, err
+		return err
 	}
+	_, err = a.applyPolicy(ctx, root)
+	return err
+}
+
+func (a *ArgoCD) applyPolicy(ctx context.Context, root engine.Root) (bool, error) {
 	applied := false
 	for _, o := range a.replaces(root) {
 		before, after, err := kube.Apply(ctx, a.hub.Dynamic, kube.MutationResource(o), o)
@@ -58,6 +63,19 @@ func (a *ArgoCD) applyReplaces(ctx context.Context, root engine.Root) (bool, err
 			return applied, err
 		}
 		applied = applied || kube.Changed(before, after)
+	}
+	return applied, nil
+}
+
+// applyReplaces applies the policy, releases the Applications that it no longer covers, and reports whether anything changed.
+func (a *ArgoCD) applyReplaces(ctx context.Context, root engine.Root) (bool, error) {
+	served, err := kube.Mutates(a.hub)
+	if err != nil || !served {
+		return false, err
+	}
+	applied, err := a.applyPolicy(ctx, root)
+	if err != nil {
+		return applied, err
 	}
 	if len(root.Replaces) == 0 {
 		cleared, err := kube.ClearMutation(ctx, a.hub, a.replacesName(), a.lab)

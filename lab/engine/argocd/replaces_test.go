@@ -29,6 +29,12 @@ func TestReplaces(t *testing.T) {
 	skipped := func(name string) bool {
 		return hasKey(hub.Get(t, applications, Namespace, name).GetAnnotations(), skipReconcile)
 	}
+	if err := a.Guard(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	if names := hub.Names(t, kube.MutatingPolicies, ""); len(names) != 1 {
+		t.Errorf("guarded by %q", names)
+	}
 	apply(true, false)
 	policy := hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-replaces")
 	if spec := toYAML(t, policy.Object["spec"]); !strings.Contains(spec, `object.metadata.name in ["argocd"]`) || !strings.Contains(spec, "- applications\n") {
