@@ -323,7 +323,7 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 
 // addSet records an ApplicationSet of a tree, and its addon.
 func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
-	if !l.first(file, doc) {
+	if l.isRootSet(file, doc) || !l.first(file, doc) {
 		return
 	}
 	s, problems := appset.Parse(file, doc)

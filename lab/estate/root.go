@@ -2,6 +2,7 @@ package estate
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -125,6 +126,20 @@ func (l *loader) isRoot(app plainApplication) bool {
 		return slices.EqualFunc(root.Spec.All(), app.Spec.All(), syncs)
 	}
 	return false
+}
+
+// isRootSet reports whether a synced ApplicationSet is a copy of one in the root's file.
+func (l *loader) isRootSet(file string, doc *yaml.Node) bool {
+	spec := func(n *yaml.Node) (v any) {
+		if n = strict.Get(n, "spec"); n == nil || n.Decode(&v) != nil {
+			return nil
+		}
+		return v
+	}
+	return file != lab.RootFile && slices.ContainsFunc(l.rootDocs, func(root *yaml.Node) bool {
+		return strict.Text(root, "kind") == "ApplicationSet" && strict.Text(root, "metadata", "name") == strict.Text(doc, "metadata", "name") &&
+			reflect.DeepEqual(spec(root), spec(doc))
+	})
 }
 
 // appliedRoot returns the root's objects as applied: references to the estate's address (that of the first Git source of
