@@ -22,7 +22,7 @@ import (
 
 const (
 	cleanUpLimit = 90 * time.Second // to remove the remains of a failed or cancelled Create
-	readyLimit   = 5 * time.Minute  // from configured nodes to a complete cluster, on a slow machine
+	readyLimit   = 12 * time.Minute // from configured nodes to a complete cluster; four at once took 8 minutes on 0.8 of a core
 )
 
 // Create creates a cluster and returns once its nodes are ready, its system workloads run and its images are loaded. A failed or cancelled creation is rolled
