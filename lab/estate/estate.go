@@ -189,7 +189,7 @@ type loader struct {
 
 	rendered    int           // charts and kustomizations so far
 	renderedFor time.Duration // how long that took
-	reading     time.Duration // how long finding images took
+	reading     time.Duration // how long rendering folders for their objects took
 	endless     bool          // limit reported
 
 	noLoadBalancer bool

@@ -256,7 +256,7 @@ func (x *expander) awaitSources(a *Application) {
 		if o.group != sourcev1.GroupVersion.Group || !known {
 			continue
 		}
-		of, why := x.of[source], ""
+		of, why, locked := x.of[source], "", x.locked(source)
 		_, _, err := x.Repository(url, x.revision(source))
 		var absent *Absent
 		switch remote := errors.As(err, &absent); {
@@ -264,8 +264,8 @@ func (x *expander) awaitSources(a *Application) {
 			why = "waits for " + source + ", which is suspended"
 		case o.kind == sourcev1.HelmRepositoryKind && strict.Text(of, "spec", "type") == sourcev1.HelmRepositoryTypeOCI:
 			// static, without a status: https://fluxcd.io/flux/components/source/helmrepositories/#helm-oci-repository
-		case x.locked(source) != "":
-			why = x.locked(source)
+		case locked != "":
+			why = locked
 		case remote && absent.Why != "":
 			why = "waits for " + source + ": " + absent.Why
 		case remote:

@@ -116,45 +116,6 @@ func stepResults(steps []lab.StepResult) List[StepResult] {
 	return list
 }
 
-// PlanResult is `lab up --dry-run -o json`.
-type PlanResult struct {
-	Lab   string         `json:"lab"`
-	Steps List[PlanStep] `json:"steps"` // dependencies come first
-
-	Applications List[PlanApplication] `json:"applications"` // that the estate generates, without user's own; empty for `lab down`
-}
-
-// PlanApplication is an application in PlanResult.
-type PlanApplication struct {
-	Name    string `json:"name"`
-	Cluster string `json:"cluster"` // destination
-	Addon   string `json:"addon"`
-	LeftOut string `json:"leftOut"` // why lab does not wait for it, or empty
-}
-
-// PlanStep is a step in PlanResult.
-type PlanStep struct {
-	ID      string       `json:"id"`      // "engine", "cluster/hub"
-	Name    string       `json:"name"`    // as in StepResult
-	Cluster string       `json:"cluster"` // empty for a step without cluster
-	Action  string       `json:"action"`  // none, create, update, repair, recreate or delete
-	Reason  string       `json:"reason"`
-	Loses   string       `json:"loses"` // data that the step destroys; may be empty
-	Needs   List[string] `json:"needs"` // ids of the steps to wait for
-}
-
-// NewPlanResult converts a plan, and the applications that the estate generates.
-func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated) PlanResult {
-	res := PlanResult{Lab: labName}
-	for _, a := range applications {
-		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
-	}
-	for _, s := range steps {
-		res.Steps = append(res.Steps, PlanStep{ID: s.ID, Name: s.Kind, Cluster: s.Cluster, Action: string(s.Action), Reason: s.Reason, Loses: s.Loses, Needs: s.Needs})
-	}
-	return res
-}
-
 // DownResult is `lab down -o json`; `removed` is empty if there was nothing.
 type DownResult struct {
 	Lab     string       `json:"lab"`

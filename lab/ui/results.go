@@ -86,44 +86,6 @@ func (u *UI) Doctor(rows []Row) error {
 	return nil
 }
 
-// Plan prints `lab up --dry-run` and `lab down --dry-run`; text is the plan for users.
-func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, text string) error {
-	if u.opts.JSON {
-		return u.JSON(NewPlanResult(labName, steps, applications))
-	}
-	u.Raw(text + planned(applications))
-	return nil
-}
-
-// planned lists the applications by cluster, in the estate's order, then those left out.
-func planned(applications []lab.Generated) string {
-	var order, leftOut []string
-	names := map[string][]string{}
-	wide := len("left out")
-	for _, a := range applications {
-		if a.LeftOut != "" {
-			leftOut = append(leftOut, a.Name)
-			continue
-		}
-		if names[a.Cluster] == nil {
-			order, wide = append(order, a.Cluster), max(wide, len(a.Cluster))
-		}
-		names[a.Cluster] = append(names[a.Cluster], a.Name)
-	}
-	if len(applications) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("\napplications\n")
-	for _, cluster := range order {
-		fmt.Fprintf(&b, "  %-*s   %s\n", wide, cluster, strings.Join(names[cluster], ", "))
-	}
-	if len(leftOut) > 0 {
-		fmt.Fprintf(&b, "  %-*s   %s\n", wide, "left out", strings.Join(leftOut, ", "))
-	}
-	return b.String()
-}
-
 // Up prints the result of a run as JSON; users have seen it already.
 func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult) error {
 	if !u.opts.JSON {

@@ -1,0 +1,85 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	"homelab/lab"
+)
+
+// PlanResult is `lab up --dry-run -o json`.
+type PlanResult struct {
+	Lab   string         `json:"lab"`
+	Steps List[PlanStep] `json:"steps"` // dependencies come first
+
+	Applications List[PlanApplication] `json:"applications"` // that the estate generates, without user's own; empty for `lab down`
+}
+
+// PlanApplication is an application in PlanResult.
+type PlanApplication struct {
+	Name    string `json:"name"`
+	Cluster string `json:"cluster"` // destination
+	Addon   string `json:"addon"`
+	LeftOut string `json:"leftOut"` // why lab does not wait for it, or empty
+}
+
+// PlanStep is a step in PlanResult.
+type PlanStep struct {
+	ID      string       `json:"id"`      // "engine", "cluster/hub"
+	Name    string       `json:"name"`    // as in StepResult
+	Cluster string       `json:"cluster"` // empty for a step without cluster
+	Action  string       `json:"action"`  // none, create, update, repair, recreate or delete
+	Reason  string       `json:"reason"`
+	Loses   string       `json:"loses"` // data that the step destroys; may be empty
+	Needs   List[string] `json:"needs"` // ids of the steps to wait for
+}
+
+// NewPlanResult converts a plan, and the applications that the estate generates.
+func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated) PlanResult {
+	res := PlanResult{Lab: labName}
+	for _, a := range applications {
+		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
+	}
+	for _, s := range steps {
+		res.Steps = append(res.Steps, PlanStep{ID: s.ID, Name: s.Kind, Cluster: s.Cluster, Action: string(s.Action), Reason: s.Reason, Loses: s.Loses, Needs: s.Needs})
+	}
+	return res
+}
+
+// Plan prints `lab up --dry-run` and `lab down --dry-run`; text is the plan for users.
+func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, text string) error {
+	if u.opts.JSON {
+		return u.JSON(NewPlanResult(labName, steps, applications))
+	}
+	u.Raw(text + planned(applications))
+	return nil
+}
+
+// planned lists the applications by cluster, in the estate's order, then those left out.
+func planned(applications []lab.Generated) string {
+	var order, leftOut []string
+	names := map[string][]string{}
+	wide := len("left out")
+	for _, a := range applications {
+		if a.LeftOut != "" {
+			leftOut = append(leftOut, a.Name)
+			continue
+		}
+		if names[a.Cluster] == nil {
+			order, wide = append(order, a.Cluster), max(wide, len(a.Cluster))
+		}
+		names[a.Cluster] = append(names[a.Cluster], a.Name)
+	}
+	if len(applications) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\napplications\n")
+	for _, cluster := range order {
+		fmt.Fprintf(&b, "  %-*s   %s\n", wide, cluster, strings.Join(names[cluster], ", "))
+	}
+	if len(leftOut) > 0 {
+		fmt.Fprintf(&b, "  %-*s   %s\n", wide, "left out", strings.Join(leftOut, ", "))
+	}
+	return b.String()
+}
