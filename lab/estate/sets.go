@@ -251,7 +251,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 			origins := app.Origins(sourceField(app, i, "path")...)
 			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
-				l.addProblem(lab.Problem{Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why})
+				l.addProblem(lab.Problem{Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why, Cure: "create it, or correct the path"})
 			}
 		}
 	}
@@ -319,7 +319,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 		if why := l.badPath(r, ours, source); why != "" {
 			if l.isOwn(app.at.File) && source.Path != "" {
-				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why)})
+				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
 			}
 			g.LeftOut = cmp.Or(g.LeftOut, why)
 		}
