@@ -126,7 +126,8 @@ func (l *loader) selected() {
 // expand expands the estate's ApplicationSets on its clusters, as they are and with every addon enabled.
 func (l *loader) expand() {
 	actual, all := l.world(), World(l.estate, l.withAllAddons())
-	actual.Project = func(name string) bool { return !l.isMissing(name) }
+	unsure := l.unsure // final, but application sets it again while sets are expanded
+	actual.Project = func(name string) bool { return unsure || name == "" || l.has(name) }
 	l.rootProjects()
 	owners := l.rootNames()    // application -> file
 	known := map[string]bool{} // addons whose sets could be expanded
