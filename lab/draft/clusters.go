@@ -172,10 +172,13 @@ func (d *drafting) hosts(c *lab.Cluster) bool {
 	return c.Role == lab.RoleSpoke || len(d.estate.Clusters) == 1
 }
 
-// onHubAlone reports whether everything is deployed to the engine's cluster.
+// onHubAlone reports whether everything is deployed to the engine's cluster, or to one that lab cannot have.
 func (d *drafting) onHubAlone() bool {
 	return !slices.ContainsFunc(d.docs, func(doc *document) bool {
-		return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return !target{name: to.Name, server: to.Server}.hub() })
+		return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool {
+			unknown := to.Server != "" && !isURL(to.Server) || to.Server == "" && len(validation.IsDNS1123Label(to.Name)) > 0
+			return !target{name: to.Name, server: to.Server}.hub() && (!unknown || strings.Contains(to.Name+to.Server, "{{"))
+		})
 	})
 }
 

@@ -46,6 +46,31 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	}
 }
 
+// rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.
+func (l *loader) rejected(s set, i appset.Invalid) {
+	if l.isOwn(s.File) {
+		l.addProblem(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+		return
+	}
+	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})
+}
+
+// second is rejected for an Application whose name another has.
+func (l *loader) second(name, owner string, at lab.Position) {
+	if l.isOwn(at.File) || l.isOwn(owner) {
+		l.addProblem(lab.Problem{Position: at, Message: "a second application " + name, Cure: "the name is taken by " + owner})
+		return
+	}
+	l.note(at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "lab waits for the first")
+}
+
+// addLeftOut adds an Application without a cluster of the estate.
+func (l *loader) addLeftOut(w wave, g lab.Generated) {
+	g.Cluster, g.Blocks = l.estate.Hub().Name, true
+	w.place(&g)
+	l.estate.Applications = append(l.estate.Applications, g)
+}
+
 // hasPlugin reports whether Argo CD renders a source with a config management plugin.
 func hasPlugin(app *appset.Template) bool {
 	return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {

@@ -164,7 +164,7 @@ func (l *loader) expand() {
 			return
 		}
 		for _, i := range x.actual.Invalid {
-			l.addProblem(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+			l.rejected(s, i)
 		}
 		for i := range x.actual.Applications {
 			l.application(s, &x.actual.Applications[i], owners)
@@ -229,8 +229,7 @@ func observed(s set, app *appset.Application) lab.Application {
 func (l *loader) application(s set, app *appset.Application, owners map[string]string) {
 	name := app.Metadata.Name
 	if other, ok := owners[name]; ok {
-		at := app.Origins("metadata", "name")
-		l.addProblem(lab.Problem{Position: at[0].Position, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		l.second(name, other, app.Origins("metadata", "name")[0].Position)
 		return
 	}
 	owners[name] = s.File
@@ -292,7 +291,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		return // synced by itself; lab applies and judges it as the root
 	}
 	if ok && !(other == lab.RootFile && l.isRoot(app)) {
-		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("a second application %s", name), Cure: "the name is taken by " + other})
+		l.second(name, other, app.at)
 		return
 	}
 	owners[name] = app.file
@@ -302,8 +301,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		return
 	}
 	if err != nil {
-		l.estate.Applications = append(l.estate.Applications, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: l.estate.Hub().Name, LeftOut: err.Error()}, Blocks: true})
-		app.wave.place(&l.estate.Applications[len(l.estate.Applications)-1])
+		l.addLeftOut(app.wave, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, LeftOut: err.Error()}})
 		return
 	}
 	if l.isMissing(app.Spec.Project) {
