@@ -28,10 +28,15 @@ type Generated struct {
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
 
-	Folder string   // synced folder that it is in; empty if Wave does not matter
-	Wave   int      // of Argo CD, in Folder
-	Blocks bool     // if left out, later waves do not start
-	Syncs  []string // folders like Folder that it syncs
+	Kinds   []string // in its manifests that Kubernetes does not serve, "Certificate of cert-manager.io/v1"
+	Defines []string // kinds
+	Opaque  bool     // may define other kinds, too
+
+	Folder   string   // synced folder that it is in; empty if Wave does not matter
+	Wave     int      // of Argo CD, in Folder
+	Blocks   bool     // if left out, later waves do not start
+	Unsynced bool     // if left out, nothing of it exists
+	Syncs    []string // folders like Folder that it syncs
 
 	Replaces bool // would replace the lab's engine, which must not sync it
 }

@@ -80,8 +80,9 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	}
 	l.unusedEnvironments()
 	l.ports()
+	l.unsyncedRoots()
 	leaveOutDependents(l.estate)
-	l.noteLeftOut()
+	noteLeftOut(l.estate, nil)
 	l.servers()
 	l.notePulls()
 	if l.haveChart != nil {
@@ -185,6 +186,7 @@ type loader struct {
 	unsure   bool                // unknown sources may contain more
 
 	held       map[tree]contents
+	roots      []tree
 	renderings map[string]rendering
 
 	rendered    int           // charts and kustomizations so far

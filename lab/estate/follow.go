@@ -37,7 +37,8 @@ type tree struct {
 
 // follow finds every ApplicationSet reached from the root, through folders synced by it and by Applications below it.
 func (l *loader) follow() {
-	pending := l.rootTrees()
+	l.roots = l.rootTrees()
+	pending := slices.Clone(l.roots)
 	followed := map[string]bool{} // sets whose Applications were visited
 	var seen []tree
 	for {
@@ -261,13 +262,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	if l.unwatched(file, doc) {
 		return nil
 	}
-	of := l.held[t.folder()]
-	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") {
-		of.leading++
-	} else {
-		of.other++
-	}
-	l.held[t.folder()] = of
+	l.hold(t, kind, doc)
 	switch kind {
 	case "AppProject":
 		l.project(doc)
@@ -282,27 +277,6 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 		}
 	}
 	return nil
-}
-
-// contents counts a tree's Argo CD objects and its other objects.
-type contents struct{ leading, other int }
-
-// leads reports whether an Application contains only Argo CD objects.
-func (l *loader) leads(app *appset.Template) bool {
-	trees, leading := l.trees(app, ""), 0
-	for _, t := range trees {
-		of := l.held[t.folder()]
-		if leading += of.leading; of.other > 0 {
-			return false
-		}
-	}
-	folders := 0
-	for _, s := range app.Spec.All() {
-		if s.Path != "" || s.Chart != "" {
-			folders++
-		}
-	}
-	return leading > 0 && folders == len(trees)
 }
 
 // foundAt identifies an object. Objects that a template generates in a loop share a position.

@@ -2,6 +2,7 @@ package estate
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -30,11 +31,24 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 	}
 }
 
-// sourceImages records the images in an Application's folder, unless it leads to other Applications.
-func (l *loader) sourceImages(g *lab.Generated, app *appset.Template, fsys fs.FS, source appset.Source) {
-	if !g.Leads && source.Chart == "" && source.Path != "" {
-		l.images(g, l.imagesIn(l.sourceOf(fsys, app, source)))
+// sourceObjects records what the objects in an Application's source need: images, unless it leads to other Applications, and kinds.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
+	if l.component == nil || source.Chart == "" && source.Path == "" {
+		return
 	}
+	if !ours || source.Chart != "" {
+		g.Opaque = true
+		return
+	}
+	objects, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source), "kind")
+	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
+		unsynced(g, "it cannot be rendered: "+known.Message)
+	}
+	if !g.Leads {
+		l.images(g, fluxset.Images(objects))
+	}
+	foreign, defined := render.Kinds(objects)
+	g.Kinds, g.Defines, g.Opaque = append(g.Kinds, foreign...), append(g.Defines, defined...), g.Opaque || len(objects) == 0
 }
 
 // chartImages records the images of a release's chart in Git, unless its values are unknown.
@@ -57,21 +71,23 @@ func (l *loader) imagesIn(from render.Source) []string {
 	return fluxset.Images(l.objectsIn(from, "image"))
 }
 
-// objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined, or all folders together take too long.
+// objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.
 func (l *loader) objectsIn(from render.Source, word string) []render.Document {
+	objects, _ := l.objects(from, word) // the engine reports the error
+	return objects
+}
+
+// objects is like objectsIn, with the error. There are none if all folders together take too long.
+func (l *loader) objects(from render.Source, word string) ([]render.Document, error) {
 	if l.reading > maxRendering || !render.Mentions(from, word) {
-		return nil
+		return nil, nil
 	}
 	began := time.Now()
 	defer func() { l.reading += time.Since(began) }()
 	if render.TypeOf(from.FS, from.Source) == render.Plain {
-		return plainObjects(from.FS, from.Source)
+		return plainObjects(from.FS, from.Source), nil
 	}
-	objects, err := render.Render(from)
-	if err != nil {
-		return nil // the engine reports it
-	}
-	return objects
+	return render.Render(from)
 }
 
 // plainObjects returns the manifests of a folder that is not rendered.

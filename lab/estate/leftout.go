@@ -3,6 +3,7 @@ package estate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,13 +38,20 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	case l.replaces(app):
 		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
-		g.LeftOut = "rendered by a plugin, which the lab's engine does not have"
+		unsynced(g, "rendered by a plugin, which the lab's engine does not have")
 	case !app.Spec.Automated():
 		g.LeftOut, g.Blocks = "synced manually: spec.syncPolicy.automated is not set", true
 	default:
-		g.LeftOut = l.forbidden(app, g.Cluster)
-		g.Blocks = g.LeftOut != ""
+		if why := l.forbidden(app, g.Cluster); why != "" {
+			unsynced(g, why)
+			g.Blocks = true
+		}
 	}
+}
+
+// unsynced leaves out an Application that Argo CD does not sync.
+func unsynced(g *lab.Generated, why string) {
+	g.LeftOut, g.Unsynced = cmp.Or(g.LeftOut, why), true
 }
 
 // rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.
@@ -66,7 +74,7 @@ func (l *loader) second(name, owner string, at lab.Position) {
 
 // addLeftOut adds an Application without a cluster of the estate.
 func (l *loader) addLeftOut(w wave, g lab.Generated) {
-	g.Cluster, g.Blocks = l.estate.Hub().Name, true
+	g.Cluster, g.Blocks, g.Unsynced = l.estate.Hub().Name, true, true
 	w.place(&g)
 	l.estate.Applications = append(l.estate.Applications, g)
 }
@@ -90,15 +98,16 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 	}
 }
 
-func (l *loader) noteLeftOut() {
+// noteLeftOut notes why Applications are left out, except those already noted.
+func noteLeftOut(e *lab.Estate, noted map[string]bool) {
 	type cause struct {
 		at  lab.Position
 		why string
 	}
 	names := map[cause][]string{}
 	var order []cause
-	for _, a := range l.estate.Applications {
-		if a.LeftOut == "" {
+	for _, a := range e.Applications {
+		if a.LeftOut == "" || noted[a.Name] {
 			continue
 		}
 		c := cause{a.At, a.LeftOut}
@@ -108,7 +117,7 @@ func (l *loader) noteLeftOut() {
 		names[c] = append(names[c], a.Name)
 	}
 	for _, c := range order {
-		l.note(c.at, strings.Join(names[c], ", ")+": "+c.why, "lab does not wait for it")
+		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(names[c], ", ") + ": " + c.why, Cure: "lab does not wait for it"})
 	}
 }
 
@@ -119,20 +128,22 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		what string
 	}
 	var causes []cause
-	names := map[cause][]string{}
+	names, noted := map[cause][]string{}, map[string]bool{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
+		noted[a.Name] = a.LeftOut != ""
 		for _, url := range slices.Concat(a.Others, a.Pulls) {
 			err := unreachable[url]
 			if err == nil {
 				continue
 			}
 			a.Blocks = a.Blocks || slices.Contains(a.Pulls, url)
+			a.Unsynced = a.Unsynced || slices.Contains(a.Others, url)
 			what := fmt.Sprintf("%s is unavailable: %v", url, err)
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
 			}
-			a.LeftOut = cmp.Or(a.LeftOut, what)
+			a.LeftOut, noted[a.Name] = cmp.Or(a.LeftOut, what), true
 			c := cause{a.At, what}
 			if names[c] == nil {
 				causes = append(causes, c)
@@ -149,10 +160,11 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		p.Cure += ", which lab does not wait for"
 		e.Notes = append(e.Notes, p)
 	}
+	noteLeftOut(e, noted)
 	return ps
 }
 
-// leaveOutDependents leaves out what needs left-out Applications, is in a later sync wave than one, or syncs such waves.
+// leaveOutDependents leaves out what needs left-out Applications or kinds that nothing defines, is in a later sync wave than one, or syncs such waves.
 func leaveOutDependents(e *lab.Estate) {
 	last := map[string]int{} // wave
 	for _, a := range e.Applications {
@@ -160,10 +172,20 @@ func leaveOutDependents(e *lab.Estate) {
 	}
 	for again := true; again; {
 		again = false
-		first := blocking(e)
+		first, stopped := blocking(e), stopped(e)
 		for i := range e.Applications {
 			a := &e.Applications[i]
 			if a.LeftOut != "" {
+				continue
+			}
+			if kind := unserved(e, *a); kind != "" {
+				unsynced(a, "nothing defines "+kind+" on "+a.Cluster)
+				a.Blocks, again = true, true
+				continue
+			}
+			if parent := stopped[a.Folder]; parent != "" {
+				unsynced(a, "below "+parent+", which is left out")
+				again = true
 				continue
 			}
 			for _, name := range a.Needs {
@@ -181,6 +203,42 @@ func leaveOutDependents(e *lab.Estate) {
 			}
 		}
 	}
+}
+
+// stopped returns the folders that nothing syncs, each with the left-out Application that would.
+func stopped(e *lab.Estate) map[string]string {
+	synced, by := map[string]bool{}, map[string]string{}
+	for _, a := range e.Applications {
+		for _, folder := range a.Syncs {
+			if a.LeftOut != "" && a.Unsynced {
+				by[folder] = a.Name
+			} else {
+				synced[folder] = true
+			}
+		}
+	}
+	maps.DeleteFunc(by, func(folder, _ string) bool { return synced[folder] })
+	return by
+}
+
+// unserved returns a kind of an Application that its cluster does not serve: Argo CD syncs no object of such an Application. A cluster that lab does not create may serve
+// any.
+func unserved(e *lab.Estate, a lab.Generated) string {
+	c, known := e.Cluster(a.Cluster)
+	if !known || c.Provider != lab.ProviderKind {
+		return ""
+	}
+	for _, kind := range a.Kinds {
+		if render.IsEngines(kind) && c.Role == lab.RoleHub {
+			continue
+		}
+		if !slices.ContainsFunc(e.Applications, func(o lab.Generated) bool {
+			return o.Cluster == a.Cluster && o.LeftOut == "" && (o.Opaque || slices.Contains(o.Defines, kind))
+		}) {
+			return kind
+		}
+	}
+	return ""
 }
 
 // blocking returns, for each folder, the left-out Application of the earliest wave that keeps later ones from starting.

@@ -158,3 +158,44 @@ func TestPluginLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Argo CD syncs no object of a root or an Application with a kind that its cluster does not serve, and nothing of what it would sync exists.
+func TestUnservedKinds(t *testing.T) {
+	const app = `-- FILE --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: NAME, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: http://lab-homelab-forge:3000/lab/estate.git, targetRevision: main, path: PATH}
+  destination: {server: https://kubernetes.default.svc, namespace: argocd}
+  syncPolicy: {automated: {}}
+`
+	const foreign = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}\n"
+	at := func(file, name, path string) string {
+		return strings.NewReplacer("FILE", file, "NAME", name, "PATH", path).Replace(app)
+	}
+	nested := at("addons/apps/applicationset.yaml", "above", "nested") + at("nested/below.yaml", "below", "web") + "-- nested/thing.yaml --\n" + foreign + "-- web/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+	for files, want := range map[string]string{
+		nested: "above: nothing defines Thing of example.com/v1 on hub; below: below above, which is left out",
+		nested + "-- addons/thing/applicationset.yaml --\n" + foreign: "above: below the root, which cannot be synced; below: below above, which is left out",
+		nested + "-- addons/thing/applicationset.yaml --\n" + strings.Replace(foreign, "name: x", `name: x, annotations: {argocd.argoproj.io/sync-options: SkipDryRunOnMissingResource=true}`, 1): "above: nothing defines Thing of example.com/v1 on hub; below: below above, which is left out",
+	} {
+		dir, fsys := build(t, txtar.Parse([]byte(files)))
+		e, err := Load(fsys, dir, "homelab", WithImages(func(string) string { return "" }))
+		if err != nil {
+			t.Fatal(errors.Unwrap(err))
+		}
+		LeaveOut(e, nil)
+		var got []string
+		for _, a := range e.Applications {
+			if a.Name == "above" || a.Name == "below" {
+				got = append(got, a.Name+": "+a.LeftOut)
+			}
+		}
+		slices.Sort(got)
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -245,7 +245,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if why := l.badPath(r, ours, source); why != "" {
-			g.LeftOut = cmp.Or(g.LeftOut, why)
+			unsynced(&g, why)
 			if source.Path == "" {
 				continue
 			}
@@ -273,11 +273,9 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
-	if ours {
-		l.sourceImages(g, app, l.tree(r, source.TargetRevision), source)
-	}
+	l.sourceObjects(g, app, r, ours, source)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-		g.LeftOut = cmp.Or(g.LeftOut, why)
+		unsynced(g, why)
 	}
 	return r, ours
 }
@@ -320,7 +318,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			if l.isOwn(app.at.File) && source.Path != "" {
 				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
 			}
-			g.LeftOut = cmp.Or(g.LeftOut, why)
+			unsynced(&g, why)
 		}
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
