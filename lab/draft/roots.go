@@ -75,6 +75,9 @@ func (d *drafting) roots() {
 			created[title] = true
 		}
 		d.taken[doc] = true
+		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && !doc.app.Spec.Automated() {
+			d.own[doc] = true // to be synced automatically
+		}
 		d.Roots = append(d.Roots, doc.at)
 	}
 }

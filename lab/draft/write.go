@@ -155,7 +155,7 @@ func (d *drafting) root(missing []string) string {
 	}
 	for _, doc := range d.docs {
 		if d.taken[doc] && d.own[doc] {
-			b.WriteString(encoded(doc.node) + "---\n")
+			b.WriteString(encoded(d.syncable(doc)) + "---\n")
 		}
 	}
 	var sources []*yaml.Node
