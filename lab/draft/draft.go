@@ -58,7 +58,7 @@ type Draft struct {
 	Roots  []lab.Position // of the ApplicationSets and Applications that the root syncs
 	Beside []lab.Position // of unreachable ones, which the root does not sync
 
-	Without []Left // objects for Flux that the draft leaves out
+	Without []Left // objects for Flux that the draft leaves out, labels that no cluster has
 }
 
 // Left is a left-out object.
@@ -132,9 +132,13 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		return d.fluxDraft(roots)
 	}
 	d.Namespace = d.engineNamespace()
-	for again := true; again; again = d.folders() {
-		d.converge()
-		d.roots()
+	d.follow()
+	if found := d.engineNamespace(); found != d.Namespace { // also of what charts and kustomizations contain
+		if d, err = scanned(name, repositories); err != nil {
+			return nil, err
+		}
+		d.Namespace = found
+		d.follow()
 	}
 	if more := d.addresses(); len(more) > len(repositories) {
 		return New(name, more)
@@ -148,6 +152,14 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	}
 	d.switches()
 	return d.done(d.write()), nil
+}
+
+// follow finds the clusters, keys and roots, which may depend on folders that no Application syncs.
+func (d *drafting) follow() {
+	for again := true; again; again = d.folders() {
+		d.converge()
+		d.roots()
+	}
 }
 
 // converge finds the clusters and keys, which may depend on what charts and kustomizations contain, and the reverse.
