@@ -21,38 +21,6 @@ import (
 // control matches usual names of the engine's cluster.
 var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|argocd)([-_].*)?$`)
 
-// asked is a label that a generator selects clusters by.
-type asked struct {
-	key, value string // empty for any value
-	at         lab.Position
-}
-
-// selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
-func (d *drafting) selectors() []asked {
-	var list []asked
-	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
-		for _, s := range doc.set.Selectors() {
-			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-				list = append(list, asked{key, s.MatchLabels[key], doc.at})
-			}
-			for _, e := range s.MatchExpressions {
-				switch {
-				case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
-					for _, v := range e.Values {
-						list = append(list, asked{e.Key, v, doc.at})
-					}
-				case e.Operator == metav1.LabelSelectorOpExists:
-					list = append(list, asked{e.Key, "", doc.at})
-				}
-			}
-		}
-	}
-	return list
-}
-
 // environments adds the hub, and a spoke for every selected environment, at least one.
 func (d *drafting) environments() {
 	d.environment(lab.DefaultEnvironment)
@@ -62,10 +30,12 @@ func (d *drafting) environments() {
 		hub.Mounts[r.URL] = r.Dir
 	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
-	if slices.ContainsFunc(d.docs, func(doc *document) bool {
-		return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return to.Name == appset.InClusterName })
-	}) {
-		d.estate.Clusters[0].Name = appset.InClusterName // Argo CD's default name
+	for _, name := range hubNames {
+		if d.estate.Clusters[0].Name == hub.Name && slices.ContainsFunc(d.docs, func(doc *document) bool {
+			return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return to.Name == name })
+		}) {
+			d.estate.Clusters[0].Name = name
+		}
 	}
 	selected := d.environmentNames()
 	names, targets := slices.Clone(selected), d.targets()
@@ -82,7 +52,7 @@ func (d *drafting) environments() {
 		if len(targets) == 0 && d.onHubAlone() {
 			return
 		}
-		names, d.invented = []string{"dev"}, true
+		names, d.invented = []string{"dev"}, len(targets) == 0
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	names = slices.Compact(names)
@@ -185,34 +155,6 @@ func (d *drafting) onHubAlone() bool {
 // stage matches usual names of environments.
 var stage = regexp.MustCompile(`dev|test|staging|prod`)
 
-// environmentNames returns the environments that generators select; one that means the hub becomes its label.
-func (d *drafting) environmentNames() []string {
-	hub := &d.estate.Clusters[0]
-	var names []string
-	var first asked
-	for _, s := range d.selectors() {
-		switch {
-		case s.key != "environment" && s.key != "env" || s.value == "" || strings.Contains(s.value, "{{") || slices.Contains(names, s.value):
-			continue
-		case control.MatchString(s.value):
-			hub.Labels[s.key] = s.value
-		case len(validation.IsDNS1123Label(s.value)) > 0 || s.value == lab.DefaultEnvironment:
-			continue
-		default:
-			names = append(names, s.value)
-		}
-		first = cmp.Or(first, s)
-	}
-	if first.key != "" {
-		all := names
-		if on := hub.Labels[first.key]; on != "" {
-			all = append(slices.Clone(names), on+" (hub)")
-		}
-		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
-	}
-	return names
-}
-
 // rank returns the order of promotion of usual environment names.
 func rank(name string) int {
 	for i, pattern := range []string{`^(dev|development|sandbox|lab)`, `^(test|qa|int)`, `^(stag|stg|uat|pre)`, `^(prod|prd|live)`} {
@@ -221,39 +163,6 @@ func rank(name string) int {
 		}
 	}
 	return 1
-}
-
-// selected sets the labels that generators select by.
-func (d *drafting) selected() {
-	own := d.registered(d.estate.Clusters[0])
-	for _, s := range d.selectors() {
-		_, byLab := own.Labels[s.key]
-		switch {
-		case s.key == "env":
-			for i := range d.estate.Clusters {
-				if c := &d.estate.Clusters[i]; c.Environment != "" {
-					c.Labels[s.key] = c.Environment
-				}
-			}
-			continue
-		case byLab, strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, "argocd.argoproj.io/"), strings.Contains(s.value, "{{"):
-			continue
-		case len(validation.IsQualifiedName(s.key)) > 0:
-			continue
-		}
-		value, how := s.value, Found
-		if value == "" {
-			value, how = "true", MadeUp
-		}
-		for i := range d.estate.Clusters {
-			c := &d.estate.Clusters[i]
-			_, has := c.Labels[s.key]
-			if !has && (len(d.estate.Clusters) == 1 || control.MatchString(value) == (c.Role == lab.RoleHub)) {
-				c.Labels[s.key] = value
-			}
-		}
-		d.note(Key{Name: s.key, Label: true, Value: value, How: how, At: s.at})
-	}
 }
 
 // switches enables the addons that the repositories contain.

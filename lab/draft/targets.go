@@ -27,25 +27,15 @@ type target struct {
 }
 
 // hub reports whether it is the engine's cluster.
-func (t target) hub() bool { return t.name == "in-cluster" || t.name == "hub" || inCluster(t.server) }
+func (t target) hub() bool {
+	return slices.Contains(hubNames, t.name) || t.name == "hub" || inCluster(t.server)
+}
+
+// hubNames are the usual names of the engine's own cluster: of Argo CD, and of products that come with it.
+var hubNames = []string{appset.InClusterName, "local-cluster"}
 
 func inCluster(server string) bool {
 	return strings.HasPrefix(server, "https://kubernetes.default.svc") || strings.HasPrefix(server, "https://kubernetes.default:")
-}
-
-// environment returns the environment in the target's labels or name, or "".
-func (t target) environment(known []string) string {
-	for _, key := range []string{"environment", "env"} {
-		if env := t.labels[key]; env != "" && env != lab.DefaultEnvironment && len(validation.IsDNS1123Label(env)) == 0 {
-			return env
-		}
-	}
-	for _, env := range known {
-		if strings.Contains(t.name, env) {
-			return env
-		}
-	}
-	return stage.FindString(t.name)
 }
 
 // registered reads a cluster's registration Secret.
@@ -118,6 +108,9 @@ func (d *drafting) targets() []target {
 		written[server] = true
 	}
 	for _, doc := range d.docs {
+		if d.replaced(doc) {
+			continue
+		}
 		for _, to := range d.destinations(doc) {
 			if isURL(to.Server) && !strings.Contains(to.Server, "{{") && !inCluster(to.Server) {
 				written[to.Server] = true
@@ -138,6 +131,13 @@ func (d *drafting) targets() []target {
 		}
 	}
 	return list
+}
+
+// replaced reports whether a document is only part of what a kustomization or chart generates.
+func (d *drafting) replaced(doc *document) bool {
+	return doc.from == nil && !doc.folder && slices.ContainsFunc(d.docs, func(made *document) bool {
+		return made.from != nil && made.repo.Dir == doc.repo.Dir && made.file == doc.file
+	})
 }
 
 // isURL reports whether a server is one that lab can imitate, unlike the ARN of a cluster.
@@ -168,6 +168,9 @@ func (d *drafting) destinations(doc *document) []appset.Destination {
 	return list
 }
 
+// service are hosts' first labels that do not name clusters.
+var service = []string{"api", "apiserver", "api-server", "k8s", "k8s-api", "kube", "kube-api", "kubernetes", "master"}
+
 // nameOf names a cluster after its address: the host's first label, or the whole IP address.
 func (d *drafting) nameOf(server string, taken []target) string {
 	u, err := url.Parse(server)
@@ -176,7 +179,10 @@ func (d *drafting) nameOf(server string, taken []target) string {
 	}
 	host := u.Hostname()
 	if strings.Trim(host, "0123456789.:") != "" {
-		host, _, _ = strings.Cut(host, ".")
+		first, rest, _ := strings.Cut(host, ".")
+		if host = first; slices.Contains(service, first) && strings.Contains(rest, ".") {
+			host, _, _ = strings.Cut(rest, ".")
+		}
 	} else {
 		host = "cluster-" + host
 	}

@@ -1,0 +1,240 @@
+package draft
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"homelab/lab"
+)
+
+// asked is a label that a generator selects clusters by.
+type asked struct {
+	key, value string // empty for any value
+	at         lab.Position
+	selector   int      // those of one selector are selected together
+	others     []string // values that would do as well
+}
+
+// selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
+func (d *drafting) selectors() []asked {
+	var list []asked
+	selector := 0
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			continue
+		}
+		for _, s := range doc.set.Selectors() {
+			selector++
+			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+				list = append(list, asked{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})
+			}
+			for _, e := range s.MatchExpressions {
+				switch {
+				case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
+					for _, v := range e.Values {
+						list = append(list, asked{key: e.Key, value: v, at: doc.at, selector: selector, others: e.Values})
+					}
+				case e.Operator == metav1.LabelSelectorOpExists:
+					list = append(list, asked{key: e.Key, at: doc.at, selector: selector})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// concrete reports whether a label's value is known.
+func (s asked) concrete() bool { return s.value != "" && !strings.Contains(s.value, "{{") }
+
+// stageValue matches usual values of labels that are environments.
+var stageValue = regexp.MustCompile(`^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
+
+// namesEnvironment reports whether a label's key is one for environments.
+func namesEnvironment(key string) bool {
+	base := path.Base(key)
+	return base == "environment" || base == "env"
+}
+
+// environmentKeys returns the keys of labels that are environments, by their names, or else by their values.
+func environmentKeys(list []asked) map[string]bool {
+	keys, others := map[string]bool{}, map[string]bool{}
+	for _, s := range list {
+		if namesEnvironment(s.key) {
+			keys[s.key] = true
+		}
+	}
+	if len(keys) > 0 {
+		return keys
+	}
+	for _, s := range list {
+		if s.concrete() {
+			keys[s.key] = keys[s.key] || stageValue.MatchString(s.value)
+			others[s.key] = others[s.key] || !stageValue.MatchString(s.value) && !control.MatchString(s.value)
+		}
+	}
+	maps.DeleteFunc(keys, func(key string, stages bool) bool { return !stages || others[key] })
+	return keys
+}
+
+// environmentNames returns the environments that generators select; one that means the hub becomes its label.
+func (d *drafting) environmentNames() []string {
+	hub := &d.estate.Clusters[0]
+	var names []string
+	var first asked
+	list := d.selectors()
+	keys := environmentKeys(list)
+	for _, s := range list {
+		switch {
+		case !keys[s.key] || !s.concrete() || slices.Contains(names, s.value):
+			continue
+		case control.MatchString(s.value):
+			hub.Labels[s.key] = s.value
+		case len(validation.IsDNS1123Label(s.value)) > 0 || s.value == lab.DefaultEnvironment:
+			continue
+		default:
+			names = append(names, s.value)
+		}
+		if first.key == "" {
+			first = s
+		}
+	}
+	if first.key != "" {
+		all := names
+		if on := hub.Labels[first.key]; on != "" {
+			all = append(slices.Clone(names), on+" (hub)")
+		}
+		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
+	}
+	return names
+}
+
+// selected sets the labels that generators select by, and tells those that no cluster has.
+func (d *drafting) selected() {
+	d.Without = nil
+	own, list := d.registered(d.estate.Clusters[0]), d.selectors()
+	environments, done := environmentKeys(list), map[string]bool{}
+	for _, s := range list {
+		_, byLab := own.Labels[s.key]
+		switch {
+		case done[s.key]:
+			continue
+		case environments[s.key] && s.key != "environment":
+			for i := range d.estate.Clusters {
+				if c := &d.estate.Clusters[i]; c.Environment != "" {
+					c.Labels[s.key] = c.Environment
+				}
+			}
+			continue
+		case byLab && s.key != "cloud" && s.key != "region", strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, "argocd.argoproj.io/"):
+			continue
+		case s.value != "" && !s.concrete(), len(validation.IsQualifiedName(s.key)) > 0:
+			continue
+		}
+		done[s.key] = true
+		d.spread(s, list, environments)
+	}
+}
+
+// spread sets a label to the values that generators select, each on the clusters that it suits best.
+func (d *drafting) spread(first asked, list []asked, environments map[string]bool) {
+	var values []string
+	for _, s := range list {
+		if s.key == first.key && s.concrete() && !slices.Contains(values, s.value) {
+			values = append(values, s.value)
+		}
+	}
+	how := Found
+	if len(values) == 0 {
+		values, how = []string{"true"}, MadeUp
+	}
+	used := map[string]bool{}
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if value, has := c.Labels[first.key]; has {
+			used[value] = true
+			continue
+		}
+		best, most := "", 0
+		for _, value := range values {
+			if len(d.estate.Clusters) > 1 && control.MatchString(value) != (c.Role == lab.RoleHub) {
+				continue
+			}
+			if score := suits(c, first.key, value, list, environments, used); best == "" || score > most {
+				best, most = value, score
+			}
+		}
+		if best != "" && (most >= 0 || len(values) == 1) {
+			c.Labels[first.key], used[best] = best, true
+		}
+	}
+	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: how, At: first.at})
+	told := map[string]bool{}
+	for _, s := range list {
+		if s.key != first.key || !s.concrete() || used[s.value] || slices.ContainsFunc(s.others, func(v string) bool { return used[v] }) {
+			continue
+		}
+		any := cmp.Or(strings.Join(s.others, " or "), s.value)
+		if !told[any] {
+			d.Without = append(d.Without, Left{At: s.at, Why: "no cluster has the label " + s.key + ": " + any})
+		}
+		told[any] = true
+	}
+}
+
+// suits returns how well a label's value suits a cluster: by its name, by what is selected together with it, and for not being used.
+func suits(c *lab.Cluster, key, value string, list []asked, environments map[string]bool, used map[string]bool) int {
+	score := 0
+	if strings.Contains(c.Name, strings.ToLower(value)) {
+		score += 20
+	}
+	if !used[value] {
+		score++
+	}
+	together := 0 // best of the selectors
+	for i, s := range list {
+		if s.key != key || s.value != value {
+			continue
+		}
+		fits := 0
+		for _, o := range list {
+			have := c.Labels[o.key]
+			if environments[o.key] {
+				have = c.Environment
+			}
+			if o.selector != s.selector || o.key == key || !o.concrete() || have == "" {
+				continue
+			}
+			if o.value == have || slices.Contains(o.others, have) {
+				fits = max(fits, 0) + 4
+			} else if fits <= 0 {
+				fits = -4
+			}
+		}
+		if i == 0 || together == 0 || fits > together {
+			together = fits
+		}
+	}
+	return score + together
+}
+
+// environment returns the environment in the target's labels or name, or "".
+func (t target) environment(known []string) string {
+	for _, key := range slices.SortedFunc(maps.Keys(t.labels), func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) {
+		if env := t.labels[key]; namesEnvironment(key) && env != lab.DefaultEnvironment && len(validation.IsDNS1123Label(env)) == 0 {
+			return env
+		}
+	}
+	for _, env := range known {
+		if strings.Contains(t.name, env) {
+			return env
+		}
+	}
+	return stage.FindString(t.name)
+}
