@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gobwas/glob"
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -33,6 +35,7 @@ type tree struct {
 	include, exclude string
 	rendering        string // key of its rendering; empty for plain manifests
 	manual           string // manually synced application at or above it, or empty
+	namespace        string // of objects without one
 }
 
 // follow finds every ApplicationSet reached from the root, through folders synced by it and by Applications below it.
@@ -158,7 +161,7 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 		l.unsure = true
 		return nil
 	}
-	t := tree{repo: r, dir: dir}
+	t := tree{repo: r, dir: dir, namespace: cmp.Or(app.Spec.Destination.Namespace, corev1.NamespaceDefault)}
 	switch is := render.TypeOf(fsys, source); is {
 	case render.Plain:
 		if d := source.Directory; d != nil {
@@ -194,9 +197,9 @@ func globs(pattern, name string) bool {
 	return err == nil && g.Match(name)
 }
 
-// folder returns the tree without its manual application.
+// folder returns the tree without its manual application and its namespace.
 func (t tree) folder() tree {
-	t.manual = ""
+	t.manual, t.namespace = "", ""
 	return t
 }
 
@@ -259,7 +262,7 @@ func (l *loader) rootIsSynced() {
 // addObject records an object of the hub, and returns the trees that it syncs.
 func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	kind := strict.Text(doc, "kind")
-	if l.unwatched(file, doc) {
+	if l.unwatched(t, file, doc) {
 		return nil
 	}
 	l.hold(t, kind, doc)

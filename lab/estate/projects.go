@@ -133,13 +133,17 @@ func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string
 }
 
 // unwatched reports and notes an object in a namespace that the engine does not watch.
-func (l *loader) unwatched(file string, doc *yaml.Node) bool {
-	kind, ns := strict.Text(doc, "kind"), strict.Text(doc, "metadata", "namespace")
+func (l *loader) unwatched(t tree, file string, doc *yaml.Node) bool {
+	kind, at := strict.Text(doc, "kind"), strict.Get(doc, "metadata", "namespace")
+	ns := cmp.Or(strict.Text(doc, "metadata", "namespace"), t.namespace)
 	if !slices.Contains(rootKinds, kind) || !strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
 	}
+	if at == nil {
+		at = doc
+	}
 	if l.first(file, doc) {
-		l.note(strict.Position(file, strict.Get(doc, "metadata", "namespace")), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
+		l.note(strict.Position(file, at), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
 			"lab does not wait for its Applications")
 	}
 	return true
