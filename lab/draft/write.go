@@ -17,7 +17,7 @@ func (d *drafting) write() fs.FS {
 	out := d.estateFiles()
 	missing := d.missingProjects()
 	out[lab.RootFile] = d.root(missing)
-	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories); len(more) > 0 { // also of generated Applications
+	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories, d.projects); len(more) > 0 { // also of generated Applications
 		missing = append(missing, more...)
 		slices.Sort(missing)
 		out[lab.RootFile] = d.root(slices.Compact(missing))

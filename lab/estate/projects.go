@@ -101,18 +101,15 @@ func (p *project) permitsDestination(server, cluster, namespace string) bool {
 	return false
 }
 
-// MissingProjects returns the missing projects of an estate's Applications, with any addons enabled. It returns none if
-// unknown sources may contain them.
-func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository) []string {
+// MissingProjects returns the missing projects of an estate's Applications, with any addons enabled. If unknown sources may
+// contain them, it returns only those that the repositories define where nothing leads to.
+func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository, defined []string) []string {
 	l := newLoader(fsys, "", name)
 	l.mounted = mounted
 	l.manifest()
-	if l.unsure {
-		return nil
-	}
 	missing := map[string]bool{}
 	want := func(project string) {
-		if l.isMissing(project) && !strings.Contains(project, "{{") {
+		if (l.isMissing(project) || slices.Contains(defined, project) && !l.has(project)) && !strings.Contains(project, "{{") {
 			missing[project] = true
 		}
 	}

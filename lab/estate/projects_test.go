@@ -81,7 +81,7 @@ func TestMissingProjects(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if names := MissingProjects(fsys, "test", nil); !slices.Equal(names, []string{"absent", "theirs"}) {
+	if names := MissingProjects(fsys, "test", nil, nil); !slices.Equal(names, []string{"absent", "theirs"}) {
 		t.Errorf("missing: %v", names)
 	}
 }
@@ -108,7 +108,10 @@ spec:
 			t.Errorf("%s: %q", a.Name, a.LeftOut)
 		}
 	}
-	if names := MissingProjects(fsys, "test", nil); names != nil {
+	if names := MissingProjects(fsys, "test", nil, nil); names != nil {
+		t.Errorf("missing: %v", names)
+	}
+	if names := MissingProjects(fsys, "test", nil, []string{"theirs", "unused"}); !slices.Equal(names, []string{"theirs"}) {
 		t.Errorf("missing: %v", names)
 	}
 }
