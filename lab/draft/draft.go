@@ -83,6 +83,7 @@ type drafting struct {
 	tried                  map[folder]bool
 	rendered               map[string]bool // sources of Applications
 	flux                   syncs
+	unnamed                []Left   // documents whose name is invalid, such as a placeholder
 	remotes                []target // clusters that a Flux on the hub manages
 	alone                  bool     // the hub is the only cluster
 	invented               bool     // the spoke is not in the repositories

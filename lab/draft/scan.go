@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -142,6 +143,10 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		}
 		if i := slices.IndexFunc(d.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") }); i >= 0 && from == nil {
 			d.templates[d.charts[i]] = append(d.templates[d.charts[i]], doc)
+			continue
+		}
+		if name := strict.Text(n, "metadata", "name"); from == nil && len(validation.IsDNS1123Subdomain(name)) > 0 { // Argo CD would sync nothing that is beside it
+			d.unnamed = append(d.unnamed, Left{At: doc.at, Why: fmt.Sprintf("its name is %q", name)})
 			continue
 		}
 		d.docs = append(d.docs, doc)
