@@ -30,7 +30,10 @@ type Generated struct {
 
 	Kinds   []string // in its manifests that Kubernetes does not serve, "Certificate of cert-manager.io/v1"
 	Defines []string // kinds
-	Opaque  bool     // may define other kinds, too
+	Reads   []string // ConfigMaps and Secrets that its workloads need, "Secret NAMESPACE/NAME"
+	Creates []string // ConfigMaps and Secrets
+	More    bool     // may create other ConfigMaps and Secrets, too
+	Opaque  bool     // its content is unknown
 
 	Folder   string   // synced folder that it is in; empty if Wave does not matter
 	Wave     int      // of Argo CD, in Folder

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -31,6 +32,9 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 	}
 }
 
+// sealed is a kind that only the cluster whose controller has the key can decrypt.
+const sealed = "SealedSecret of bitnami.com/v1alpha1"
+
 // sourceObjects records what the objects in an Application's source need: images, unless it leads to other Applications, and kinds.
 func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
@@ -48,6 +52,15 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		l.images(g, fluxset.Images(objects))
 	}
 	foreign, defined := render.Kinds(objects)
+	if slices.Contains(foreign, sealed) {
+		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
+	}
+	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
+		unsynced(g, objects[i].File+" is encrypted")
+		g.Blocks = true
+	}
+	of := render.Reads(objects, app.Spec.Destination.Namespace)
+	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	g.Kinds, g.Defines, g.Opaque = append(g.Kinds, foreign...), append(g.Defines, defined...), g.Opaque || len(objects) == 0
 }
 

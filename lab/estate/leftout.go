@@ -164,7 +164,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
-// leaveOutDependents leaves out what needs left-out Applications or kinds that nothing defines, is in a later sync wave than one, or syncs such waves.
+// leaveOutDependents leaves out what needs left-out Applications, or kinds or objects that nothing provides, is in a later sync wave than one, or syncs such waves.
 func leaveOutDependents(e *lab.Estate) {
 	last := map[string]int{} // wave
 	for _, a := range e.Applications {
@@ -181,6 +181,10 @@ func leaveOutDependents(e *lab.Estate) {
 			if kind := unserved(e, *a); kind != "" {
 				unsynced(a, "nothing defines "+kind+" on "+a.Cluster)
 				a.Blocks, again = true, true
+				continue
+			}
+			if object := absent(e, *a); object != "" {
+				a.LeftOut, a.Blocks, again = "nothing in Git creates "+object+" on "+a.Cluster, true, true
 				continue
 			}
 			if parent := stopped[a.Folder]; parent != "" {
@@ -236,6 +240,22 @@ func unserved(e *lab.Estate, a lab.Generated) string {
 			return o.Cluster == a.Cluster && o.LeftOut == "" && (o.Opaque || slices.Contains(o.Defines, kind))
 		}) {
 			return kind
+		}
+	}
+	return ""
+}
+
+// absent returns a ConfigMap or Secret without which pods of an Application do not start: upstream, a person created it, say. Operators and what is unknown may create any.
+func absent(e *lab.Estate, a lab.Generated) string {
+	c, known := e.Cluster(a.Cluster)
+	if !known || c.Provider != lab.ProviderKind {
+		return ""
+	}
+	for _, object := range a.Reads {
+		if !slices.ContainsFunc(e.Applications, func(o lab.Generated) bool {
+			return o.Cluster == a.Cluster && (slices.Contains(o.Creates, object) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads))
+		}) {
+			return object
 		}
 	}
 	return ""
