@@ -69,7 +69,7 @@ func (l *loader) second(name, owner string, at lab.Position) {
 		l.addProblem(lab.Problem{Position: at, Message: "a second application " + name, Cure: "the name is taken by " + owner})
 		return
 	}
-	l.note(at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "lab waits for the first")
+	l.note(at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "the first is waited for")
 }
 
 // addLeftOut adds an Application without a cluster of the estate.
