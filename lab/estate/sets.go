@@ -240,7 +240,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		g.Syncs = append(g.Syncs, t.key())
 	}
 	s.wave.place(&g)
-	g.Blocks = l.estate.Waves // setHealth, which is used with waves
+	g.Blocks = l.estate.Waves && !g.Replaces // setHealth, which is used with waves
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })

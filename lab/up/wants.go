@@ -98,11 +98,22 @@ func (l *Lab) engineInputs(ctx context.Context, c lab.Cluster, observed string) 
 
 func silent(string) {}
 
+// replaces returns the names of the Applications that would replace the engine.
+func (l *Lab) replaces() []string {
+	var names []string
+	for _, a := range l.Estate.Applications {
+		if a.Replaces {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
 // values returns the Helm values of a cluster's engine, overlaid with those of the hub.
 func (l *Lab) values(c lab.Cluster) map[string]any {
 	return l.Definition.Values(engine.Settings{
 		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
-		Waves: l.Estate.Waves,
+		Waves: l.Estate.Waves, Replaces: l.replaces(),
 		Guest: c.Provider == lab.ProviderExisting,
 		Extra: l.Estate.Hub().Engine.Extra,
 	}, l.Estate.Hub().Engine.Values)
@@ -344,13 +355,7 @@ func (l *Lab) root() (engine.Root, error) {
 	if err != nil {
 		return engine.Root{}, err
 	}
-	var replaces []string
-	for _, a := range l.Estate.Applications {
-		if a.Replaces {
-			replaces = append(replaces, a.Name)
-		}
-	}
-	root := engine.Root{Replaces: replaces, Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
+	root := engine.Root{Replaces: l.replaces(), Own: own, Clusters: clusters, Manifest: manifest, RepoURL: in.RepoURL, Revision: in.RepoRevision, Mirrors: mirrors}
 	if l.needsFront() {
 		root.Extra, err = front.Objects(l.front())
 	}

@@ -27,7 +27,7 @@ func Definition(namespace string) engine.Definition {
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
 				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
-				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL, Waves: s.Waves,
+				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL, Waves: s.Waves, Replaces: s.Replaces,
 			}, over)
 		},
 		Inputs: Inputs,

@@ -15,11 +15,12 @@ type Settings struct {
 	Lab           string    // name of the lab, for the label of every object
 	Image         lab.Image // Argo CD
 	Redis         lab.Image
-	PasswordHash  string // from HashPassword; kept by the caller, as each new hash changes the values
-	WebhookSecret string // signs the forge's webhooks
-	NodePort      int    // of Argo CD's server on the hub; 0 means DefaultNodePort
-	URL           string // user-facing URL of Argo CD, "http://127.0.0.1:8080"
-	Waves         bool   // the estate has ApplicationSets in sync waves
+	PasswordHash  string   // from HashPassword; kept by the caller, as each new hash changes the values
+	WebhookSecret string   // signs the forge's webhooks
+	NodePort      int      // of Argo CD's server on the hub; 0 means DefaultNodePort
+	URL           string   // user-facing URL of Argo CD, "http://127.0.0.1:8080"
+	Waves         bool     // the estate has ApplicationSets in sync waves
+	Replaces      []string // Applications that would replace Argo CD
 }
 
 // DefaultNodePort is the default node port of Argo CD's server.
@@ -61,7 +62,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 	}
 	params, cm := params(), configMap(s)
 	if s.Waves {
-		inWaves(params, cm)
+		inWaves(params, cm, s.Replaces)
 	}
 	own := map[string]any{
 		// Names must not depend on the release: lab refers to argocd-server and so on.

@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,16 @@ import (
 // (https://github.com/argoproj/argo-cd/issues/17639). Argo CD's own check considers an ApplicationSet healthy once it has created its Applications.
 //
 // status.resources follows the Applications only with progressive syncs, and lacks newly created ones (in argo-cd 3.2 updateResourcesStatus runs first): an
-// ApplicationSet without any counts as healthy only after a while.
-const setHealth = `local os = require("os")
+// ApplicationSet without any counts as healthy only after a while. Those that would replace Argo CD are not synced, and do not count.
+func setHealth(replaces []string) string {
+	var names strings.Builder
+	for _, name := range slices.Sorted(slices.Values(replaces)) {
+		names.WriteString("[" + strconv.Quote(name) + "] = true, ")
+	}
+	return "local ignored = {" + strings.TrimSuffix(names.String(), ", ") + "}\n" + setHealthOf
+}
+
+const setHealthOf = `local os = require("os")
 local waiting = {status = "Progressing", message = "its applications are not generated yet"}
 if obj.status == nil or obj.status.conditions == nil then
   return waiting
@@ -35,7 +44,7 @@ local count = 0
 for _, r in ipairs(obj.status.resources or {}) do
   count = count + 1
   local health = r.health ~= nil and r.health.status or ""
-  if r.status ~= "Synced" or health ~= "Healthy" then
+  if not ignored[r.name] and (r.status ~= "Synced" or health ~= "Healthy") then
     waiting.message = "application " .. r.name .. " is not in sync and healthy yet"
     return waiting
   end
@@ -51,10 +60,10 @@ return {status = "Healthy", message = ""}
 const waveDelay = "5"
 
 // inWaves adds the values for sync waves. Other estates save their cost: each status change of an Application regenerates its ApplicationSet.
-func inWaves(params, cm map[string]any) {
+func inWaves(params, cm map[string]any, replaces []string) {
 	params["applicationsetcontroller.enable.progressive.syncs"] = "true"
 	params["controller.sync.wave.delay.seconds"] = waveDelay
-	cm["resource.customizations.health.argoproj.io_ApplicationSet"] = setHealth
+	cm["resource.customizations.health.argoproj.io_ApplicationSet"] = setHealth(replaces)
 }
 
 // waitingFor begins the message of a sync that waits for the health of Argo CD's own kinds, "KIND/NAME and 2 more resources".

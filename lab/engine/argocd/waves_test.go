@@ -22,7 +22,7 @@ func TestValuesWaves(t *testing.T) {
 	over := map[string]any{"configs": map[string]any{"params": map[string]any{"controller.sync.wave.delay.seconds": "1"}}}
 	configs := Values(s, over)["configs"].(map[string]any)
 	params, cm := configs["params"].(map[string]any), configs["cm"].(map[string]any)
-	if params["applicationsetcontroller.enable.progressive.syncs"] != "true" || cm["resource.customizations.health.argoproj.io_ApplicationSet"] != setHealth {
+	if params["applicationsetcontroller.enable.progressive.syncs"] != "true" || cm["resource.customizations.health.argoproj.io_ApplicationSet"] != setHealth(nil) {
 		t.Errorf("waves do not wait: %v", params)
 	}
 	if params["controller.sync.wave.delay.seconds"] != "1" {
@@ -51,6 +51,7 @@ func TestSetHealth(t *testing.T) {
 		"one is out of sync":        {generated(time.Minute) + "resources: [{name: a, status: OutOfSync, health: {status: Healthy}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one was not assessed":      {generated(time.Minute) + "resources: [{name: a, health: {status: ''}}]", "Progressing", "application a is not in sync and healthy yet"},
 		"one was never compared":    {generated(time.Minute) + "resources: [{name: a}]", "Progressing", "application a is not in sync and healthy yet"},
+		"one replaces argo cd":      {generated(time.Minute) + "resources: [{name: argocd}, {name: a, status: Synced, health: {status: Healthy}}]", "Healthy", ""},
 		"unknown cluster":           {generated(time.Minute) + "resources: [{name: a, status: Unknown, health: {status: Unknown}}]", "Progressing", "application a is not in sync and healthy yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestSetHealth(t *testing.T) {
 			if c.status != "" {
 				obj["status"] = status
 			}
-			health, message := runHealth(t, setHealth, obj)
+			health, message := runHealth(t, setHealth([]string{"argo", "argocd"}), obj)
 			if health != c.health || message != c.message {
 				t.Errorf("%s %q, want %s %q", health, message, c.health, c.message)
 			}
