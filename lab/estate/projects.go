@@ -28,6 +28,11 @@ type project struct {
 		Name      string `yaml:"name"`
 		Namespace string `yaml:"namespace"`
 	} `yaml:"destinations"`
+	SyncWindows []struct {
+		Applications []string `yaml:"applications"`
+		Namespaces   []string `yaml:"namespaces"`
+		Clusters     []string `yaml:"clusters"`
+	} `yaml:"syncWindows"`
 }
 
 // project records an AppProject of the hub.
@@ -75,7 +80,23 @@ func (l *loader) forbidden(app *appset.Template, cluster string) string {
 			return fmt.Sprintf("its project %s does not permit the destination %s, namespace %s", name, server, d.Namespace)
 		}
 	}
+	if p.hasWindow(app, cluster) {
+		return "its project " + name + " has sync windows, outside of which Argo CD may not sync it"
+	}
 	return ""
+}
+
+// hasWindow reports whether a sync window applies to an Application. When it is open is left to Argo CD.
+func (p *project) hasWindow(app *appset.Template, cluster string) bool {
+	for _, w := range p.SyncWindows {
+		matches := func(patterns []string, value string) bool {
+			return slices.ContainsFunc(patterns, func(pattern string) bool { return globs(pattern, value) })
+		}
+		if matches(w.Applications, app.Metadata.Name) || matches(w.Namespaces, app.Spec.Destination.Namespace) || matches(w.Clusters, cluster) {
+			return true
+		}
+	}
+	return false
 }
 
 // permitsSource compares addresses without protocol and suffix.

@@ -207,6 +207,10 @@ func (l *loader) expandFailed(s set, err error) {
 		l.note(unknown.Position, message, "lab does not wait for it")
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
+			if !l.isOwn(p.File) {
+				l.addLeftOut(s.wave, lab.Generated{At: p.Position, Application: lab.Application{Name: s.Name, Addon: s.addon, LeftOut: "the set generates nothing: " + p.Message}})
+				return
+			}
 			l.addProblem(p)
 		}
 	default:
