@@ -315,7 +315,7 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 		addon.Positions["generators"] = strict.Position(file, at)
 	}
 	if s != nil && len(problems) == 0 {
-		l.sets = append(l.sets, set{Set: s, addon: addon.Name, manual: t.manual, wave: waveOf(t, file, doc)})
+		l.sets = append(l.sets, set{Set: s, addon: addon.Name, manual: t.manual, wave: waveOf(t, file, doc), strategy: strict.Get(doc, "spec", "strategy")})
 		addon.Reads = append(addon.Reads, reads(s)...)
 	}
 }

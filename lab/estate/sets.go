@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -34,6 +35,8 @@ type set struct {
 	addon  string
 	manual string // manually synced application above it, or empty
 	wave   wave
+
+	strategy *yaml.Node // or nil
 }
 
 // registrations returns clusters as registered in the hub, sorted by name like their Secrets.
@@ -240,6 +243,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
 	g.Leads = l.leads(&app.Template)
 	l.leaveOut(&g, &app.Template, s.manual)
+	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
+		unsynced(&g, why)
+	}
 	for _, t := range l.trees(&app.Template, "") {
 		g.Syncs = append(g.Syncs, t.key())
 	}
