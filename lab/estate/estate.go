@@ -81,7 +81,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.unusedEnvironments()
 	l.ports()
 	leaveOutDependents(l.estate)
-	l.noteLeftOut()
+	noteLeftOut(l.estate, nil)
 	l.servers()
 	l.notePulls()
 	if l.haveChart != nil {

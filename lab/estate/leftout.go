@@ -65,15 +65,16 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 	}
 }
 
-func (l *loader) noteLeftOut() {
+// noteLeftOut notes why Applications other than known ones are left out.
+func noteLeftOut(e *lab.Estate, known map[string]bool) {
 	type cause struct {
 		at  lab.Position
 		why string
 	}
 	names := map[cause][]string{}
 	var order []cause
-	for _, a := range l.estate.Applications {
-		if a.LeftOut == "" {
+	for _, a := range e.Applications {
+		if a.LeftOut == "" || known[a.Name] {
 			continue
 		}
 		c := cause{a.At, a.LeftOut}
@@ -83,7 +84,7 @@ func (l *loader) noteLeftOut() {
 		names[c] = append(names[c], a.Name)
 	}
 	for _, c := range order {
-		l.note(c.at, strings.Join(names[c], ", ")+": "+c.why, "lab does not wait for it")
+		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(names[c], ", ") + ": " + c.why, Cure: "lab does not wait for it"})
 	}
 }
 
@@ -94,9 +95,10 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		what string
 	}
 	var causes []cause
-	names := map[cause][]string{}
+	names, known := map[cause][]string{}, map[string]bool{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
+		known[a.Name] = a.LeftOut != ""
 		for _, url := range slices.Concat(a.Others, a.Pulls) {
 			err := unreachable[url]
 			if err == nil {
@@ -107,7 +109,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
 			}
-			a.LeftOut = cmp.Or(a.LeftOut, what)
+			a.LeftOut, known[a.Name] = cmp.Or(a.LeftOut, what), true
 			c := cause{a.At, what}
 			if names[c] == nil {
 				causes = append(causes, c)
@@ -124,6 +126,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		p.Cure += ", which lab does not wait for"
 		e.Notes = append(e.Notes, p)
 	}
+	noteLeftOut(e, known)
 	return ps
 }
 
@@ -142,7 +145,7 @@ func leaveOutDependents(e *lab.Estate) {
 				continue
 			}
 			for _, name := range a.Needs {
-				if j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name }); j >= 0 && e.Applications[j].LeftOut != "" {
+				if leftOut(e, name) {
 					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
@@ -156,6 +159,11 @@ func leaveOutDependents(e *lab.Estate) {
 			}
 		}
 	}
+}
+
+func leftOut(e *lab.Estate, name string) bool {
+	i := slices.IndexFunc(e.Applications, func(a lab.Generated) bool { return a.Name == name })
+	return i >= 0 && e.Applications[i].LeftOut != ""
 }
 
 // blocking returns, for each folder, the left-out Application of the earliest wave that keeps later ones from starting.
