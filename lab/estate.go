@@ -27,6 +27,7 @@ type Generated struct {
 	Others []string   // chart and Git repositories that are not the lab's
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
+	Kinds  []KindNeed // of its objects, which neither Kubernetes nor manifests define
 
 	Folder string   // synced folder that it is in; empty if Wave does not matter
 	Wave   int      // of Argo CD, in Folder
@@ -34,6 +35,12 @@ type Generated struct {
 	Syncs  []string // folders like Folder that it syncs
 
 	Replaces bool // would replace the lab's engine, which must not sync it
+}
+
+// KindNeed is a kind that an application needs.
+type KindNeed struct {
+	Why string   // reason for leaving out the application if all of By are
+	By  []string // applications that may define it
 }
 
 // ChartUse is a version of a chart from a chart repository.

@@ -130,7 +130,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
-// leaveOutDependents leaves out what needs left-out Applications, is in a later sync wave than one, or syncs such waves.
+// leaveOutDependents leaves out what needs left-out Applications or kinds of them, is in a later sync wave than one, or syncs such waves.
 func leaveOutDependents(e *lab.Estate) {
 	last := map[string]int{} // wave
 	for _, a := range e.Applications {
@@ -147,6 +147,11 @@ func leaveOutDependents(e *lab.Estate) {
 			for _, name := range a.Needs {
 				if leftOut(e, name) {
 					a.LeftOut, again = "needs "+name+", which is left out", true
+				}
+			}
+			for _, kind := range a.Kinds {
+				if a.LeftOut == "" && !slices.ContainsFunc(kind.By, func(name string) bool { return !leftOut(e, name) }) {
+					a.LeftOut, again = kind.Why, true
 				}
 			}
 			if b := first[a.Folder]; b != nil && a.LeftOut == "" && b.Wave < a.Wave {

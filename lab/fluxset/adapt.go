@@ -88,6 +88,7 @@ func (x Expansion) Adapt(root Application) Adaptation {
 // omitted returns why an object cannot work here, or "".
 func omitted(app Application, n *yaml.Node) string {
 	release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(n, "metadata", "name") })
+	undefined := slices.IndexFunc(app.Undefined, func(u Undefined) bool { return len(u.By) == 0 && u.of == objectOf(n) })
 	switch {
 	case Encrypted(n):
 		return encrypted
@@ -95,6 +96,8 @@ func omitted(app Application, n *yaml.Node) string {
 		return "of image automation"
 	case isOperator(n):
 		return "of Flux Operator"
+	case undefined >= 0:
+		return app.Undefined[undefined].Why
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	}

@@ -30,6 +30,7 @@ type World struct {
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
+	Foreign    func(cluster string) bool                                      // whether a cluster may define kinds by itself; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
 
@@ -61,6 +62,7 @@ type Application struct {
 	Needs     []string // keys of those without which it cannot work if something in them does not
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
+	Undefined   []Undefined
 
 	missing string // missing source
 	source  string // key of Expansion.Sources

@@ -162,10 +162,11 @@ func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutLocked()
 	s := newSteps(x.Roots, x.Applications)
+	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {
 		for _, of := range s.closure(step{key, complete}) {
-			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
+			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0) && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
 			}
 		}
