@@ -54,6 +54,14 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	}
 }
 
+// free returns a name that no Kustomization or GitRepository has.
+func (s *syncs) free(name string) string {
+	for slices.ContainsFunc(slices.Concat(s.kustomizations, s.repositories), func(o synced) bool { return strict.Text(o.node, "metadata", "name") == name }) {
+		name = "lab-" + name
+	}
+	return name
+}
+
 type fluxRoot struct {
 	cluster string
 	repo    *lab.Repository
@@ -96,12 +104,27 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	for _, i := range s.instances {
 		sync := strict.Get(i.node, "sync")
-		if dir := path.Clean(strict.Text(sync, "path")); sync != nil && fs.ValidPath(dir) && strict.Text(sync, "kind") == "GitRepository" {
-			name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
-			r := fluxRoot{repo: i.repo, dir: dir, at: i.at, url: strict.Text(sync, "url"), name: name, spec: i.instance(name)}
+		dir := path.Clean(strict.Text(sync, "path"))
+		if sync == nil || !fs.ValidPath(dir) {
+			continue
+		}
+		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
+		r := fluxRoot{repo: i.repo, dir: dir, at: i.at, name: name, spec: i.instance(name)}
+		switch strict.Text(sync, "kind") {
+		case "GitRepository":
+			r.url = strict.Text(sync, "url")
 			if ref := strict.Text(sync, "ref"); ref != "" {
 				r.follow(&plain("name", ref).node)
 			}
+			add(r)
+		case "OCIRepository": // an artifact of the repository, if it has the folder
+			if info, err := fs.Stat(i.repo.FS, dir); err == nil && info.IsDir() {
+				add(r)
+			}
+		}
+	}
+	if len(list) == 0 {
+		for _, r := range s.generated() {
 			add(r)
 		}
 	}
@@ -116,7 +139,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
-			if dir := path.Dir(k.file); !s.leadsTo(k) {
+			if dir := path.Dir(k.file); !s.leadsTo(k) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
 				add(fluxRoot{repo: k.repo, dir: dir, at: k.at, name: lab.FluxNamespace})
 			}
 		}
@@ -134,13 +157,16 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 // layers are usual names of folders inside a cluster's.
 var layers = regexp.MustCompile(`^(flux|flux-system|cluster|config|bootstrap)$`)
 
+// number matches names of folders that say nothing without the folder above.
+var number = regexp.MustCompile(`^[0-9]+$`)
+
 // nameClusters names clusters after their folders, with the stage above. Equal names become the parts of the paths in which they differ.
 func nameClusters(list []fluxRoot) {
 	same := map[string][]*fluxRoot{}
 	for i := range list {
 		r := &list[i]
 		name := strings.TrimPrefix(path.Base(r.dir), ".")
-		if above := path.Base(path.Dir(r.dir)); !stage.MatchString(name) && stage.MatchString(above) {
+		if above := path.Base(path.Dir(r.dir)); above != "." && (number.MatchString(name) || !stage.MatchString(name) && stage.MatchString(above)) {
 			name = above + "-" + name
 		}
 		r.cluster = clusterName(cmp.Or(name, path.Base(lab.RepositoryKey(r.repo.URL))))
@@ -258,7 +284,7 @@ var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]str
 func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	var b bytes.Buffer
 	b.WriteString("# Flux's root: the estate, then " + path.Join(r.tree.Dir, r.dir) + ", both from the lab's forge.\n")
-	const own = bridge.Estate // theirs is flux-system
+	own := d.flux.free(bridge.Estate)
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, branch("main"))) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
