@@ -129,7 +129,7 @@ func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
 	in := d.inputs()
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: d.sync(r, false)}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher},
+		FS: files{file: d.sync(r, false)}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {

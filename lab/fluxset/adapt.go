@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -159,6 +160,9 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 			continue
 		}
 		child := x.Applications[i]
+		if child.fromOCI {
+			add(o, target(o), patchOf([]operation{{"replace", "/spec/sourceRef/kind", sourcev1.GitRepositoryKind}}), "its OCIRepository has artifacts of the repository")
+		}
 		if more := x.adapt(m, child); len(more) > 0 {
 			add(o, target(o), nestedPatch(child, more), "patches for objects below it")
 		}

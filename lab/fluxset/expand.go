@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -30,6 +31,7 @@ type World struct {
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
+	Artifacts  bool                                                           // OCIRepositories that nothing creates are the GitRepository of their name: artifacts of it
 	Foreign    func(cluster string) bool                                      // whether a cluster may define kinds by itself; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
@@ -70,6 +72,7 @@ type Application struct {
 	patched bool   // has spec.patches
 	decrypt bool   // has spec.decryption
 	engine  bool   // installs Flux
+	fromOCI bool   // World.Artifacts applies to its source
 
 	waitsForAll bool     // spec.wait
 	checks      []object // spec.healthChecks, without spec.wait
@@ -243,6 +246,9 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	x.account(app, doc)
 	ref := strict.Get(doc.Node, "spec", "sourceRef")
 	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
+	if name, ok := strings.CutPrefix(source, sourcev1.OCIRepositoryKind+" "); ok && x.Artifacts && x.of[source] == nil && x.of[sourcev1.GitRepositoryKind+" "+name] != nil {
+		source, app.fromOCI = sourcev1.GitRepositoryKind+" "+name, true
+	}
 	app.source = source
 	from, err := x.treeOf(source)
 	var absent *Absent
