@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"homelab/lab"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -28,6 +29,17 @@ type kind struct{ remote, group, name string }
 
 // fluxGroups are suffixes of the groups whose objects are judged one by one.
 var fluxGroups = []string{".toolkit.fluxcd.io", "source.extensions.fluxcd.io", "fluxcd.controlplane.io"}
+
+func isFlux(group string) bool {
+	return slices.ContainsFunc(fluxGroups, func(g string) bool { return strings.HasSuffix(group, g) })
+}
+
+// isCustom reports whether an object is a custom resource other than Flux's.
+func isCustom(o render.Document) bool {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+	_, own := serves(gvk)
+	return !own && !isFlux(gvk.Group)
+}
 
 // furtherGroups are Kubernetes' groups that client-go's scheme lacks, with their version.
 var furtherGroups = map[string]string{"apiextensions.k8s.io": "v1", "apiregistration.k8s.io": "v1"}
@@ -140,7 +152,7 @@ func (d definers) undefinedIn(a Application) []Undefined {
 	for _, o := range a.Objects {
 		gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 		served, own := serves(gvk)
-		if served || slices.ContainsFunc(fluxGroups, func(g string) bool { return strings.HasSuffix(gvk.Group, g) }) || ignored(o.Node) {
+		if served || isFlux(gvk.Group) || ignored(o.Node) {
 			continue
 		}
 		u := Undefined{of: objectOf(o.Node), Why: fmt.Sprintf("needs kind %s of %s, which nothing available defines", gvk.Kind, gvk.Group)}
