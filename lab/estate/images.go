@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"testing/fstest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,10 +44,31 @@ func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
 	if r.Values == nil || err != nil {
 		return
 	}
+	if r.Defaults != nil {
+		defaults, err := json.Marshal(r.Defaults)
+		if err != nil {
+			return
+		}
+		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
+	}
 	l.images(g, l.imagesIn(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
 	}))
+}
+
+// replaced is a file system with other contents of a file.
+type replaced struct {
+	fs.FS
+	name string
+	data []byte
+}
+
+func (r replaced) Open(name string) (fs.File, error) {
+	if name == r.name {
+		return fstest.MapFS{name: {Data: r.data, Mode: 0o444}}.Open(name)
+	}
+	return r.FS.Open(name)
 }
 
 // imagesIn returns the images in a folder; none if they are not needed.

@@ -318,7 +318,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
-			app.Releases[len(app.Releases)-1].Values = x.values(o)
 			x.assign(app)
 			x.valuesFrom(app, o)
 			x.account(app, o)

@@ -140,9 +140,6 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 // values returns the values of a release, or nil if some are unknown.
 func (x *expander) values(o render.Document) map[string]any {
 	spec, values := strict.Get(o.Node, "spec"), map[string]any{}
-	if strict.Get(spec, "chart", "spec", "valuesFiles") != nil {
-		return nil
-	}
 	for _, ref := range items(strict.Get(spec, "valuesFrom")) {
 		data := x.dataOf(Read{Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name")})
 		text, has := data[cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml")]
