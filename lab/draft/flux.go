@@ -74,6 +74,8 @@ type fluxRoot struct {
 	spec    *yaml.Node // of the Kustomization, or nil
 
 	adaptation fluxset.Adaptation // that makes it work here
+	hidden     []string           // files
+	left       []Left             // because of these
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
@@ -149,6 +151,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		if r.tree == nil {
 			r.tree = r.repo
 		}
+		r.withoutRemote()
 	}
 	nameClusters(list)
 	return list, bootstrapped
@@ -289,7 +292,11 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
 	ref := cmp.Or(r.ref, branch(r.repo.Branch))
-	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, ref)) + "---\n")
+	from := fetch(r.repo.URL, ref)
+	if len(r.hidden) > 0 {
+		from.add("ignore", "/"+strings.Join(r.hidden, "\n/")+"\n")
+	}
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, from) + "---\n")
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {

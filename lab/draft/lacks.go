@@ -43,6 +43,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	found := map[string]bool{}
 	for i := range roots {
 		r := &roots[i]
+		d.Without = append(d.Without, r.left...)
 		expanded[i] = d.adapt(l, r)
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			d.paths(r, app, found)
