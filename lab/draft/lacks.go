@@ -22,6 +22,7 @@ type lacks struct {
 	seeds      []*seed
 	namespaces map[namespace]lab.Position // in use
 	has        map[namespace]bool         // applied
+	unsure     map[namespace]bool         // used before it is certain that they are applied
 }
 
 // namespace is a namespace of Flux's cluster, or of a remote one.
@@ -57,8 +58,8 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 		}
 	}
 	for i := range roots {
+		l.namespacesOf(expanded[i])
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
-			l.namespacesOf(app)
 			d.components(app)
 			for j := range app.Reads {
 				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // generated from theirs
@@ -107,22 +108,43 @@ func (d *drafting) components(app fluxset.Application) {
 	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: lab.FluxSourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
 }
 
-// namespacesOf records the namespaces that an application creates and uses.
-func (l *lacks) namespacesOf(app fluxset.Application) {
-	if app.Remote != "" && app.LeftOut != "" {
-		return
+// namespacesOf records the namespaces that applications create and use.
+func (l *lacks) namespacesOf(x fluxset.Expansion) {
+	creators := map[namespace][]fluxset.Application{}
+	apps := slices.Concat(x.Roots, x.Applications)
+	for _, app := range apps {
+		for _, o := range app.Objects {
+			if strict.Text(o.Node, "kind") == "Namespace" {
+				of := namespace{app.Remote, strict.Text(o.Node, "metadata", "name")}
+				creators[of] = append(creators[of], app)
+				l.has[of] = true
+			}
+		}
 	}
+	for _, app := range apps {
+		if app.Remote != "" && app.LeftOut != "" {
+			continue
+		}
+		for of, at := range used(app) {
+			l.namespaces[of] = first(l.namespaces[of], at)
+			l.unsure[of] = l.unsure[of] || !slices.ContainsFunc(creators[of], func(c fluxset.Application) bool {
+				return c.Key() == app.Key() || slices.Contains(app.After, c.Key()) || c.Certain && !slices.Contains(c.After, app.Key())
+			})
+		}
+	}
+}
+
+// used returns the namespaces that an application uses.
+func used(app fluxset.Application) map[namespace]lab.Position {
+	uses := map[namespace]lab.Position{}
 	for _, o := range app.Objects {
-		at := lab.Position{File: o.File, Line: o.Line}
 		use := func(cluster, name string) {
 			if of := (namespace{cluster, name}); name != "" {
-				l.namespaces[of] = first(l.namespaces[of], at)
+				uses[of] = first(uses[of], lab.Position{File: o.File, Line: o.Line})
 			}
 		}
 		in := strict.Text(o.Node, "metadata", "namespace")
-		if strict.Text(o.Node, "kind") == "Namespace" {
-			l.has[namespace{app.Remote, strict.Text(o.Node, "metadata", "name")}] = true
-		} else {
+		if strict.Text(o.Node, "kind") != "Namespace" {
 			use(app.Remote, in)
 		}
 		if strict.Text(o.Node, "kind") != "HelmRelease" {
@@ -134,6 +156,7 @@ func (l *lacks) namespacesOf(app fluxset.Application) {
 			use(remote, cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), in))
 		}
 	}
+	return uses
 }
 
 func with(m map[string]string, key, value string) map[string]string {

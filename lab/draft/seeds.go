@@ -54,7 +54,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			c.Addons[seedsAddon] = true
 		}
 	}
-	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}}
+	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}, unsure: map[namespace]bool{}}
 	for range deepest { // set variables may reveal more
 		before := l.size()
 		d.lack(l, roots)
@@ -64,7 +64,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	}
 	for of := range l.namespaces {
 		_, ofCluster := lab.FluxClusterOf(of.name)
-		if ofCluster && of.cluster == "" || l.has[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
+		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
 			delete(l.namespaces, of)
 		}
 	}

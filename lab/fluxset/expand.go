@@ -62,6 +62,8 @@ type Application struct {
 	LeftOut   string   // why it cannot work here, or not all of it
 	Stalled   bool     // left out, and Flux does not apply it
 	Needs     []string // keys of those without which it cannot work if something in them does not
+	After     []string // keys of those that Flux applies before it, or that must be ready
+	Certain   bool     // Flux applies it even if charts, images and sources are unavailable
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
 	Undefined   []Undefined

@@ -171,6 +171,14 @@ func (x *expander) leaveOut() {
 	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {
+		a.Certain = true
+		for _, of := range s.closure(step{key, applied}) {
+			on := s.apps[of.key]
+			a.Certain = a.Certain && of.stage != installed && on != nil && !on.Stalled && on.Elsewhere == "" && len(on.Undefined) == 0
+			if of.key != key && !slices.Contains(a.After, of.key) {
+				a.After = append(a.After, of.key)
+			}
+		}
 		for _, of := range s.closure(step{key, complete}) {
 			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0) && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
