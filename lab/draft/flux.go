@@ -74,6 +74,7 @@ type fluxRoot struct {
 	spec    *yaml.Node // of the Kustomization, or nil
 
 	adaptation fluxset.Adaptation // that makes it work here
+	ignore     string             // spec.ignore of the GitRepository
 	hidden     []string           // files
 	left       []Left             // because of these
 }
@@ -94,8 +95,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
 		for _, g := range s.repositories {
 			if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
-				r.url = strict.Text(g.node, "spec", "url")
-				r.follow(strict.Get(g.node, "spec", "ref"))
+				r.reads(g.node)
 			}
 		}
 		if r.tree != nil {
@@ -199,6 +199,12 @@ func nameClusters(list []fluxRoot) {
 	}
 }
 
+// reads sets what the root has of its GitRepository.
+func (r *fluxRoot) reads(repository *yaml.Node) {
+	r.url, r.ignore = strict.Text(repository, "spec", "url"), strict.Text(repository, "spec", "ignore")
+	r.follow(strict.Get(repository, "spec", "ref"))
+}
+
 // follow makes the root read the revision of its GitRepository, if the clone has it.
 func (r *fluxRoot) follow(ref *yaml.Node) {
 	at, err := r.repo.Of(cmp.Or(fluxset.Revision(ref), fluxset.DefaultBranch))
@@ -293,8 +299,12 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
 	ref := cmp.Or(r.ref, branch(r.repo.Branch))
 	from := fetch(r.repo.URL, ref)
-	if len(r.hidden) > 0 {
-		from.add("ignore", "/"+strings.Join(r.hidden, "\n/")+"\n")
+	ignore := r.ignore
+	for _, name := range r.hidden {
+		ignore = strings.TrimLeft(strings.TrimRight(ignore, "\n")+"\n/"+name+"\n", "\n")
+	}
+	if ignore != "" {
+		from.add("ignore", ignore)
 	}
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, from) + "---\n")
 	spec := reconcile(source, r.dir)

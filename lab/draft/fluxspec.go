@@ -78,8 +78,7 @@ func (s *syncs) generated() []fluxRoot {
 			r := fluxRoot{repo: k.repo, dir: of.dir, at: k.at, name: strict.Text(own.node, "metadata", "name"), spec: strict.Get(own.node, "spec")}
 			for _, g := range built.repositories {
 				if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") {
-					r.url = strict.Text(g.node, "spec", "url")
-					r.follow(strict.Get(g.node, "spec", "ref"))
+					r.reads(g.node)
 				}
 			}
 			list = append(list, r)
