@@ -27,7 +27,7 @@ type Generated struct {
 	Others []string   // chart and Git repositories that are not the lab's
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
-	Kinds  []KindNeed // of its objects, which neither Kubernetes nor manifests define
+	Kinds  []KindNeed // of its objects, and of volumes, which neither Kubernetes nor manifests define
 
 	Folder string   // synced folder that it is in; empty if Wave does not matter
 	Wave   int      // of Argo CD, in Folder

@@ -277,7 +277,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			g.Needs = append(g.Needs, generatedOf(on).Name)
 		}
 	}
-	for _, u := range app.Undefined {
+	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
 		need := lab.KindNeed{Why: u.Why}
 		for _, by := range slices.Concat(x.Applications, x.Roots) {
 			if slices.Contains(u.By, by.Key()) {

@@ -67,6 +67,7 @@ type Application struct {
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
 	Undefined   []Undefined
+	Unbound     []Undefined // for which it waits
 
 	missing string // missing source
 	source  string // key of Expansion.Sources

@@ -16,7 +16,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// Undefined is an object of a kind that Kubernetes does not serve and no manifests define. Flux applies nothing of an application with one.
+// Undefined is an object of a kind or class that neither Kubernetes nor manifests define. Flux applies nothing of an application with an object of an undefined kind.
 type Undefined struct {
 	By  []string // keys of the applications whose charts or sources may define the kind; empty for none
 	Why string   // reason for leaving out the application if nothing does
@@ -97,6 +97,7 @@ func (x *expander) undefined(s steps) {
 			}
 		}
 	}
+	x.unbound(d)
 }
 
 // define records the kinds that an application defines.
@@ -115,7 +116,7 @@ func (x *expander) define(d *definers, a Application) {
 		d.other[a.Remote] = append(d.other[a.Remote], a.Key())
 	}
 	for _, r := range a.Releases {
-		if !r.Suspended && !r.Engine && r.URL != "" && x.mayDefine(r) && !slices.Contains(d.other[r.Remote], a.Key()) {
+		if !r.Suspended && !r.Engine && (r.URL != "" || !a.mounted) && x.mayDefine(r) && !slices.Contains(d.other[r.Remote], a.Key()) {
 			d.other[r.Remote] = append(d.other[r.Remote], a.Key())
 		}
 	}
@@ -136,7 +137,7 @@ func (x *expander) mayDefine(r Release) bool {
 			return nil //nolint:nilerr // reported when needed
 		}
 		data, _ := fs.ReadFile(fsys, name)
-		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") ||
+		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
 			e.Name() == "Chart.yaml" && strings.Contains(string(data), "\ndependencies:")
 		if found {
 			return fs.SkipAll

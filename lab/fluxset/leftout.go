@@ -180,7 +180,7 @@ func (x *expander) leaveOut() {
 			}
 		}
 		for _, of := range s.closure(step{key, complete}) {
-			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0) && !slices.Contains(a.Needs, of.key) {
+			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0 || of.stage == complete && len(on.Unbound) > 0) && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
 			}
 		}
