@@ -20,6 +20,7 @@ import (
 // lacks holds what the repositories read but do not contain.
 type lacks struct {
 	seeds      []*seed
+	sources    []byHand
 	namespaces map[namespace]lab.Position // in use
 	has        map[namespace]bool         // applied
 	unsure     map[namespace]bool         // used before it is certain that they are applied
@@ -29,7 +30,7 @@ type lacks struct {
 type namespace struct{ cluster, name string }
 
 func (l *lacks) size() int {
-	n := len(l.seeds)
+	n := len(l.seeds) + len(l.sources)
 	for _, s := range l.seeds {
 		n += len(s.keys)
 	}
@@ -61,6 +62,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 		l.namespacesOf(expanded[i])
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			d.components(app)
+			l.source(roots[i], app)
 			for j := range app.Reads {
 				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // generated from theirs
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}

@@ -73,6 +73,11 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			l.namespaces[of] = first(l.namespaces[of], s.at)
 		}
 	}
+	for _, s := range l.sources {
+		if of := (namespace{"", s.namespace}); !builtin(s.namespace) {
+			l.namespaces[of] = first(l.namespaces[of], s.at)
+		}
+	}
 	out := files{}
 	home := d.seed(out, l, "", seedsAddon, roots[0].at)
 	for i := range d.estate.Clusters {
@@ -105,6 +110,12 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 			texts = append(texts, d.seedText(s))
 		}
 	}
+	for _, s := range l.sources {
+		if remote == "" {
+			texts = append(texts, s.text())
+			d.note(Key{In: s.String(), Name: "url", Value: s.url, How: MadeUp, At: s.at})
+		}
+	}
 	if len(texts) == 0 {
 		return false
 	}
@@ -127,9 +138,12 @@ func builtin(namespace string) bool {
 // expand follows a root through the repositories.
 func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
-	in := d.inputs()
+	in, text := d.inputs(), d.sync(r, false)
+	for _, s := range l.sources {
+		text += "---\n" + s.text()
+	}
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: d.sync(r, false)}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
+		FS: files{file: text}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,7 @@ type Application struct {
 	Remote          string // cluster of its objects if another than Flux's
 	At              lab.Position
 	Path            string // of the built folder
+	Missing         string // source that nothing creates, as in Expansion.Sources
 	Releases        []Release
 	Objects         []render.Document
 	Unset           []render.Unset // variables without a value
@@ -69,7 +71,6 @@ type Application struct {
 	Undefined   []Undefined
 	Unbound     []Undefined // for which it waits
 
-	missing string // missing source
 	source  string // key of Expansion.Sources
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
@@ -149,7 +150,7 @@ func Expand(w World, file string) Expansion {
 // incomplete reports whether an application needs a source or data that only became known later.
 func (x *expander) incomplete() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
-		return a.missing != "" && x.hasSource(a.missing) ||
+		return a.Missing != "" && x.hasSource(a.Missing) ||
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
 			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.hasSource(r.Source) || x.of[r.Source] != nil) })
 	})
@@ -257,7 +258,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	var absent *Absent
 	switch {
 	case errors.Is(err, errNoSource):
-		app.missing = source
+		app.Missing, app.Path = source, path.Clean(strict.Text(doc.Node, "spec", "path"))
 		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s: source %s does not exist", app.Name, source))
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
