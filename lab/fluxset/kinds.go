@@ -3,6 +3,7 @@ package fluxset
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,8 +134,13 @@ func (x *expander) mayDefine(r Release) bool {
 	}
 	found := false
 	_ = fs.WalkDir(fsys, r.Folder, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		switch {
+		case err != nil:
 			return nil //nolint:nilerr // reported when needed
+		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{"charts", "crds", "templates"}, e.Name()):
+			return fs.SkipDir // a chart may be the whole repository
+		case e.IsDir():
+			return nil
 		}
 		data, _ := fs.ReadFile(fsys, name)
 		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
