@@ -27,9 +27,8 @@ type Generated struct {
 	Others []string   // chart and Git repositories that are not the lab's
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
+	Kinds  []KindNeed // of its objects, and of volumes, which neither Kubernetes nor manifests define
 
-	Kinds   []string // in its manifests that Kubernetes does not serve, "Certificate of cert-manager.io/v1"
-	Defines []string // kinds
 	Reads   []string // ConfigMaps and Secrets that its workloads need, "Secret NAMESPACE/NAME"
 	Creates []string // ConfigMaps and Secrets
 	More    bool     // may create other ConfigMaps and Secrets, too
@@ -42,6 +41,12 @@ type Generated struct {
 	Syncs    []string // folders like Folder that it syncs
 
 	Replaces bool // would replace the lab's engine, which must not sync it
+}
+
+// KindNeed is a kind that an application needs.
+type KindNeed struct {
+	Why string   // reason for leaving out the application if all of By are
+	By  []string // applications that may define it
 }
 
 // ChartUse is a version of a chart from a chart repository.

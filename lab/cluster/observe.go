@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// answerLimit bounds Observe's wait for one cluster's API, which is local and answers within milliseconds if healthy.
-const answerLimit = 2 * time.Second
+// answerLimit bounds Observe's wait for one cluster's API. It is local and answers within milliseconds, or seconds if the machine is overloaded, as after a reboot.
+const answerLimit = 5 * time.Second
 
 // nodeGroup is a cluster and its containers.
 type nodeGroup struct {

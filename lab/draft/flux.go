@@ -54,6 +54,14 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	}
 }
 
+// free returns a name that no Kustomization or GitRepository has.
+func (s *syncs) free(name string) string {
+	for slices.ContainsFunc(slices.Concat(s.kustomizations, s.repositories), func(o synced) bool { return strict.Text(o.node, "metadata", "name") == name }) {
+		name = "lab-" + name
+	}
+	return name
+}
+
 type fluxRoot struct {
 	cluster string
 	repo    *lab.Repository
@@ -66,6 +74,9 @@ type fluxRoot struct {
 	spec    *yaml.Node // of the Kustomization, or nil
 
 	adaptation fluxset.Adaptation // that makes it work here
+	ignore     string             // spec.ignore of the GitRepository
+	hidden     []string           // files
+	left       []Left             // because of these
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
@@ -84,8 +95,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
 		for _, g := range s.repositories {
 			if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
-				r.url = strict.Text(g.node, "spec", "url")
-				r.follow(strict.Get(g.node, "spec", "ref"))
+				r.reads(g.node)
 			}
 		}
 		if r.tree != nil {
@@ -96,12 +106,27 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	for _, i := range s.instances {
 		sync := strict.Get(i.node, "sync")
-		if dir := path.Clean(strict.Text(sync, "path")); sync != nil && fs.ValidPath(dir) && strict.Text(sync, "kind") == "GitRepository" {
-			name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
-			r := fluxRoot{repo: i.repo, dir: dir, at: i.at, url: strict.Text(sync, "url"), name: name, spec: i.instance(name)}
+		dir := path.Clean(strict.Text(sync, "path"))
+		if sync == nil || !fs.ValidPath(dir) {
+			continue
+		}
+		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
+		r := fluxRoot{repo: i.repo, dir: dir, at: i.at, name: name, spec: i.instance(name)}
+		switch strict.Text(sync, "kind") {
+		case "GitRepository":
+			r.url = strict.Text(sync, "url")
 			if ref := strict.Text(sync, "ref"); ref != "" {
 				r.follow(&plain("name", ref).node)
 			}
+			add(r)
+		case "OCIRepository": // an artifact of the repository, if it has the folder
+			if info, err := fs.Stat(i.repo.FS, dir); err == nil && info.IsDir() {
+				add(r)
+			}
+		}
+	}
+	if len(list) == 0 {
+		for _, r := range s.generated() {
 			add(r)
 		}
 	}
@@ -116,7 +141,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
-			if dir := path.Dir(k.file); !s.leadsTo(k) {
+			if dir := path.Dir(k.file); !s.leadsTo(k) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
 				add(fluxRoot{repo: k.repo, dir: dir, at: k.at, name: lab.FluxNamespace})
 			}
 		}
@@ -126,6 +151,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		if r.tree == nil {
 			r.tree = r.repo
 		}
+		r.withoutRemote()
 	}
 	nameClusters(list)
 	return list, bootstrapped
@@ -134,13 +160,16 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 // layers are usual names of folders inside a cluster's.
 var layers = regexp.MustCompile(`^(flux|flux-system|cluster|config|bootstrap)$`)
 
+// number matches names of folders that say nothing without the folder above.
+var number = regexp.MustCompile(`^[0-9]+$`)
+
 // nameClusters names clusters after their folders, with the stage above. Equal names become the parts of the paths in which they differ.
 func nameClusters(list []fluxRoot) {
 	same := map[string][]*fluxRoot{}
 	for i := range list {
 		r := &list[i]
 		name := strings.TrimPrefix(path.Base(r.dir), ".")
-		if above := path.Base(path.Dir(r.dir)); !stage.MatchString(name) && stage.MatchString(above) {
+		if above := path.Base(path.Dir(r.dir)); above != "." && (number.MatchString(name) || !stage.MatchString(name) && stage.MatchString(above)) {
 			name = above + "-" + name
 		}
 		r.cluster = clusterName(cmp.Or(name, path.Base(lab.RepositoryKey(r.repo.URL))))
@@ -168,6 +197,12 @@ func nameClusters(list []fluxRoot) {
 			r.cluster = clusterName(strings.Join(parts, "-"))
 		}
 	}
+}
+
+// reads sets what the root has of its GitRepository.
+func (r *fluxRoot) reads(repository *yaml.Node) {
+	r.url, r.ignore = strict.Text(repository, "spec", "url"), strict.Text(repository, "spec", "ignore")
+	r.follow(strict.Get(repository, "spec", "ref"))
 }
 
 // follow makes the root read the revision of its GitRepository, if the clone has it.
@@ -258,12 +293,20 @@ var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]str
 func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	var b bytes.Buffer
 	b.WriteString("# Flux's root: the estate, then " + path.Join(r.tree.Dir, r.dir) + ", both from the lab's forge.\n")
-	const own = bridge.Estate // theirs is flux-system
+	own := d.flux.free(bridge.Estate)
 	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", own, fetch(fluxset.Anywhere, branch("main"))) + "---\n")
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own, reconcile(own, path.Join(lab.ClustersDir, r.cluster))) + "---\n")
 	source := cmp.Or(strict.Text(r.spec, "sourceRef", "name"), r.name)
 	ref := cmp.Or(r.ref, branch(r.repo.Branch))
-	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, fetch(r.repo.URL, ref)) + "---\n")
+	from := fetch(r.repo.URL, ref)
+	ignore := r.ignore
+	for _, name := range r.hidden {
+		ignore = strings.TrimLeft(strings.TrimRight(ignore, "\n")+"\n/"+name+"\n", "\n")
+	}
+	if ignore != "" {
+		from.add("ignore", ignore)
+	}
+	b.WriteString(fluxObject("source.toolkit.fluxcd.io/v1", "GitRepository", source, from) + "---\n")
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {

@@ -1,7 +1,9 @@
 package draft
 
 import (
+	"io/fs"
 	"path"
+	"slices"
 	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
@@ -46,6 +48,44 @@ func (d synced) instance(name string) *yaml.Node {
 		return nil
 	}
 	return specOf(docs, name)
+}
+
+// generated finds the roots that the kustomizations of their folders assemble from elsewhere: a Kustomization that is built in the folder that it syncs.
+func (s *syncs) generated() []fluxRoot {
+	var list []fluxRoot
+	tried := map[folder]bool{}
+	for _, k := range s.kustomizations {
+		of := folder{repo: k.repo, dir: k.syncs()}
+		if tried[of] || of.dir == "." || !slices.ContainsFunc(render.Kustomizations, func(name string) bool {
+			_, err := fs.Stat(k.repo.FS, path.Join(of.dir, name))
+			return err == nil
+		}) {
+			continue
+		}
+		tried[of] = true
+		docs, _, err := render.Kustomization{FS: k.repo.FS, Path: of.dir}.Build()
+		if err != nil {
+			continue
+		}
+		built := &syncs{}
+		for _, doc := range docs {
+			built.add(k.repo, doc.File, doc.Node)
+		}
+		for _, own := range built.kustomizations {
+			if own.syncs() != of.dir {
+				continue
+			}
+			r := fluxRoot{repo: k.repo, dir: of.dir, at: k.at, name: strict.Text(own.node, "metadata", "name"), spec: strict.Get(own.node, "spec")}
+			for _, g := range built.repositories {
+				if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") {
+					r.reads(g.node)
+				}
+			}
+			list = append(list, r)
+			break
+		}
+	}
+	return list
 }
 
 func specOf(docs []render.Document, name string) *yaml.Node {

@@ -20,15 +20,17 @@ import (
 // lacks holds what the repositories read but do not contain.
 type lacks struct {
 	seeds      []*seed
+	sources    []byHand
 	namespaces map[namespace]lab.Position // in use
 	has        map[namespace]bool         // applied
+	unsure     map[namespace]bool         // used before it is certain that they are applied
 }
 
 // namespace is a namespace of Flux's cluster, or of a remote one.
 type namespace struct{ cluster, name string }
 
 func (l *lacks) size() int {
-	n := len(l.seeds)
+	n := len(l.seeds) + len(l.sources)
 	for _, s := range l.seeds {
 		n += len(s.keys)
 	}
@@ -43,6 +45,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	found := map[string]bool{}
 	for i := range roots {
 		r := &roots[i]
+		d.Without = append(d.Without, r.left...)
 		expanded[i] = d.adapt(l, r)
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			d.paths(r, app, found)
@@ -56,9 +59,10 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 		}
 	}
 	for i := range roots {
+		l.namespacesOf(expanded[i])
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
-			l.namespacesOf(app)
 			d.components(app)
+			l.source(roots[i], app)
 			for j := range app.Reads {
 				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // generated from theirs
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
@@ -106,22 +110,43 @@ func (d *drafting) components(app fluxset.Application) {
 	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: lab.FluxSourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
 }
 
-// namespacesOf records the namespaces that an application creates and uses.
-func (l *lacks) namespacesOf(app fluxset.Application) {
-	if app.Remote != "" && app.LeftOut != "" {
-		return
+// namespacesOf records the namespaces that applications create and use.
+func (l *lacks) namespacesOf(x fluxset.Expansion) {
+	creators := map[namespace][]fluxset.Application{}
+	apps := slices.Concat(x.Roots, x.Applications)
+	for _, app := range apps {
+		for _, o := range app.Objects {
+			if strict.Text(o.Node, "kind") == "Namespace" {
+				of := namespace{app.Remote, strict.Text(o.Node, "metadata", "name")}
+				creators[of] = append(creators[of], app)
+				l.has[of] = true
+			}
+		}
 	}
+	for _, app := range apps {
+		if app.Remote != "" && app.LeftOut != "" {
+			continue
+		}
+		for of, at := range used(app) {
+			l.namespaces[of] = first(l.namespaces[of], at)
+			l.unsure[of] = l.unsure[of] || !slices.ContainsFunc(creators[of], func(c fluxset.Application) bool {
+				return c.Key() == app.Key() || slices.Contains(app.After, c.Key()) || c.Certain && !slices.Contains(c.After, app.Key())
+			})
+		}
+	}
+}
+
+// used returns the namespaces that an application uses.
+func used(app fluxset.Application) map[namespace]lab.Position {
+	uses := map[namespace]lab.Position{}
 	for _, o := range app.Objects {
-		at := lab.Position{File: o.File, Line: o.Line}
 		use := func(cluster, name string) {
 			if of := (namespace{cluster, name}); name != "" {
-				l.namespaces[of] = first(l.namespaces[of], at)
+				uses[of] = first(uses[of], lab.Position{File: o.File, Line: o.Line})
 			}
 		}
 		in := strict.Text(o.Node, "metadata", "namespace")
-		if strict.Text(o.Node, "kind") == "Namespace" {
-			l.has[namespace{app.Remote, strict.Text(o.Node, "metadata", "name")}] = true
-		} else {
+		if strict.Text(o.Node, "kind") != "Namespace" {
 			use(app.Remote, in)
 		}
 		if strict.Text(o.Node, "kind") != "HelmRelease" {
@@ -133,6 +158,7 @@ func (l *lacks) namespacesOf(app fluxset.Application) {
 			use(remote, cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), in))
 		}
 	}
+	return uses
 }
 
 func with(m map[string]string, key, value string) map[string]string {

@@ -54,7 +54,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 			c.Addons[seedsAddon] = true
 		}
 	}
-	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}}
+	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}, unsure: map[namespace]bool{}}
 	for range deepest { // set variables may reveal more
 		before := l.size()
 		d.lack(l, roots)
@@ -64,12 +64,17 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	}
 	for of := range l.namespaces {
 		_, ofCluster := lab.FluxClusterOf(of.name)
-		if ofCluster && of.cluster == "" || l.has[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
+		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
 			delete(l.namespaces, of)
 		}
 	}
 	for _, s := range l.seeds { // seeds need their namespaces early
 		if of := (namespace{s.remote, s.namespace}); !builtin(s.namespace) {
+			l.namespaces[of] = first(l.namespaces[of], s.at)
+		}
+	}
+	for _, s := range l.sources {
+		if of := (namespace{"", s.namespace}); !builtin(s.namespace) {
 			l.namespaces[of] = first(l.namespaces[of], s.at)
 		}
 	}
@@ -105,6 +110,12 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 			texts = append(texts, d.seedText(s))
 		}
 	}
+	for _, s := range l.sources {
+		if remote == "" {
+			texts = append(texts, s.text())
+			d.note(Key{In: s.String(), Name: "url", Value: s.url, How: MadeUp, At: s.at})
+		}
+	}
 	if len(texts) == 0 {
 		return false
 	}
@@ -127,9 +138,12 @@ func builtin(namespace string) bool {
 // expand follows a root through the repositories.
 func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.cluster)
-	in := d.inputs()
+	in, text := d.inputs(), d.sync(r, false)
+	for _, s := range l.sources {
+		text += "---\n" + s.text()
+	}
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: d.sync(r, false)}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher},
+		FS: files{file: text}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {

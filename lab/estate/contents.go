@@ -14,9 +14,12 @@ import (
 
 // contents describes a tree's Argo CD objects and its other objects.
 type contents struct {
-	leading, other   int
-	foreign, defined []string // kinds, as of render.Kinds
+	leading, other int
+	kinds
 }
+
+// kinds are what render.Kinds returns.
+type kinds struct{ foreign, defined []string }
 
 func (l *loader) hold(t tree, kind string, doc *yaml.Node) {
 	of := l.held[t.folder()]

@@ -163,6 +163,10 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 	own := ""
 	return fluxset.World{
 		FS: l.fsys, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
+		Foreign: func(cluster string) bool {
+			c, _ := l.estate.Cluster(cluster)
+			return c.Provider == lab.ProviderExisting
+		},
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
 				return nil
@@ -272,6 +276,15 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		if slices.Contains(app.Needs, on.Key()) {
 			g.Needs = append(g.Needs, generatedOf(on).Name)
 		}
+	}
+	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
+		need := lab.KindNeed{Why: u.Why}
+		for _, by := range slices.Concat(x.Applications, x.Roots) {
+			if slices.Contains(u.By, by.Key()) {
+				need.By = append(need.By, generatedOf(by).Name)
+			}
+		}
+		g.Kinds = append(g.Kinds, need)
 	}
 	l.images(&g, app.Images())
 	c, _ := l.estate.Cluster(app.Cluster)

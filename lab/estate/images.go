@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"testing/fstest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,7 +62,9 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	}
 	of := render.Reads(objects, app.Spec.Destination.Namespace)
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
-	g.Kinds, g.Defines, g.Opaque = append(g.Kinds, foreign...), append(g.Defines, defined...), g.Opaque || len(objects) == 0
+	k := l.kinds[g.Name]
+	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
+	g.Opaque = g.Opaque || len(objects) == 0
 }
 
 // chartImages records the images of a release's chart in Git, unless its values are unknown.
@@ -70,10 +73,31 @@ func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
 	if r.Values == nil || err != nil {
 		return
 	}
+	if r.Defaults != nil {
+		defaults, err := json.Marshal(r.Defaults)
+		if err != nil {
+			return
+		}
+		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
+	}
 	l.images(g, l.imagesIn(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
 	}))
+}
+
+// replaced is a file system with other contents of a file.
+type replaced struct {
+	fs.FS
+	name string
+	data []byte
+}
+
+func (r replaced) Open(name string) (fs.File, error) {
+	if name == r.name {
+		return fstest.MapFS{name: {Data: r.data, Mode: 0o444}}.Open(name)
+	}
+	return r.FS.Open(name)
 }
 
 // imagesIn returns the images in a folder; none if they are not needed.

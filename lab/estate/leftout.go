@@ -167,9 +167,12 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 // leaveOutDependents leaves out what needs left-out Applications, or kinds or objects that nothing provides, is in a later sync wave than one, or syncs such waves.
 func leaveOutDependents(e *lab.Estate) {
 	last := map[string]int{} // wave
-	for _, a := range e.Applications {
-		last[a.Folder] = max(last[a.Folder], a.Wave)
+	byCluster, byName := onClusters(e), map[string]*lab.Generated{}
+	for i := range e.Applications {
+		a := &e.Applications[i]
+		last[a.Folder], byName[a.Name] = max(last[a.Folder], a.Wave), a
 	}
+	leftOut := func(name string) bool { return byName[name] != nil && byName[name].LeftOut != "" }
 	for again := true; again; {
 		again = false
 		first, stopped := blocking(e), stopped(e)
@@ -178,12 +181,14 @@ func leaveOutDependents(e *lab.Estate) {
 			if a.LeftOut != "" {
 				continue
 			}
-			if kind := unserved(e, *a); kind != "" {
-				unsynced(a, "nothing defines "+kind+" on "+a.Cluster)
+			if i := slices.IndexFunc(a.Kinds, func(k lab.KindNeed) bool {
+				return !slices.ContainsFunc(k.By, func(name string) bool { return !leftOut(name) })
+			}); i >= 0 {
+				unsynced(a, a.Kinds[i].Why)
 				a.Blocks, again = true, true
 				continue
 			}
-			if object := absent(e, *a); object != "" {
+			if object := absent(e, *a, byCluster[a.Cluster]); object != "" {
 				a.LeftOut, a.Blocks, again = "nothing in Git creates "+object+" on "+a.Cluster, true, true
 				continue
 			}
@@ -193,7 +198,7 @@ func leaveOutDependents(e *lab.Estate) {
 				continue
 			}
 			for _, name := range a.Needs {
-				if j := slices.IndexFunc(e.Applications, func(o lab.Generated) bool { return o.Name == name }); j >= 0 && e.Applications[j].LeftOut != "" {
+				if leftOut(name) {
 					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
@@ -225,35 +230,50 @@ func stopped(e *lab.Estate) map[string]string {
 	return by
 }
 
-// unserved returns a kind of an Application that its cluster does not serve: Argo CD syncs no object of such an Application. A cluster that lab does not create may serve
-// any.
-func unserved(e *lab.Estate, a lab.Generated) string {
-	c, known := e.Cluster(a.Cluster)
-	if !known || c.Provider != lab.ProviderKind {
-		return ""
+// onClusters returns the Applications of each cluster.
+func onClusters(e *lab.Estate) map[string][]*lab.Generated {
+	list := map[string][]*lab.Generated{}
+	for i := range e.Applications {
+		a := &e.Applications[i]
+		list[a.Cluster] = append(list[a.Cluster], a)
 	}
-	for _, kind := range a.Kinds {
-		if render.IsEngines(kind) && c.Role == lab.RoleHub {
+	return list
+}
+
+// kindNeeds records the kinds that Applications need and their clusters do not serve: Argo CD syncs no object of an Application without them. A cluster that lab does not
+// create may serve any.
+func (l *loader) kindNeeds() {
+	byCluster := onClusters(l.estate)
+	for i := range l.estate.Applications {
+		a := &l.estate.Applications[i]
+		c, known := l.estate.Cluster(a.Cluster)
+		if !known || c.Provider != lab.ProviderKind {
 			continue
 		}
-		if !slices.ContainsFunc(e.Applications, func(o lab.Generated) bool {
-			return o.Cluster == a.Cluster && o.LeftOut == "" && (o.Opaque || slices.Contains(o.Defines, kind))
-		}) {
-			return kind
+		for _, kind := range l.kinds[a.Name].foreign {
+			if render.IsEngines(kind) && c.Role == lab.RoleHub {
+				continue
+			}
+			need := lab.KindNeed{Why: "nothing defines " + kind + " on " + a.Cluster}
+			for _, o := range byCluster[a.Cluster] {
+				if o.Opaque || slices.Contains(l.kinds[o.Name].defined, kind) {
+					need.By = append(need.By, o.Name)
+				}
+			}
+			a.Kinds = append(a.Kinds, need)
 		}
 	}
-	return ""
 }
 
 // absent returns a ConfigMap or Secret without which pods of an Application do not start: upstream, a person created it, say. Operators and what is unknown may create any.
-func absent(e *lab.Estate, a lab.Generated) string {
+func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	c, known := e.Cluster(a.Cluster)
 	if !known || c.Provider != lab.ProviderKind {
 		return ""
 	}
 	for _, object := range a.Reads {
-		if !slices.ContainsFunc(e.Applications, func(o lab.Generated) bool {
-			return o.Cluster == a.Cluster && (slices.Contains(o.Creates, object) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads))
+		if !slices.ContainsFunc(beside, func(o *lab.Generated) bool {
+			return slices.Contains(o.Creates, object) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
 		}) {
 			return object
 		}

@@ -199,3 +199,29 @@ spec:
 		}
 	}
 }
+
+// What is left out with an unreachable repository is noted with its own reason.
+func TestNotesOfDependents(t *testing.T) {
+	named := func(name string) lab.Generated {
+		return lab.Generated{Application: lab.Application{Name: name}, At: lab.Position{File: name + ".yaml", Line: 1}}
+	}
+	charts, after, issuers, plain := named("charts"), named("after"), named("issuers"), named("plain")
+	charts.Others = []string{"https://charts.example.com"}
+	after.Needs = []string{"charts"}
+	issuers.Kinds = []lab.KindNeed{{Why: "needs kind Issuer", By: []string{"charts"}}}
+	plain.Kinds = []lab.KindNeed{{Why: "needs kind Plan", By: []string{"charts", "plain"}}}
+	e := &lab.Estate{Applications: []lab.Generated{after, issuers, charts, plain}}
+	LeaveOut(e, map[string]error{"https://charts.example.com": errors.New("silent")})
+	var got []string
+	for _, n := range e.Notes {
+		got = append(got, n.String())
+	}
+	want := []string{
+		"charts.yaml:1: https://charts.example.com is unavailable: silent: needed by charts, which lab does not wait for",
+		"after.yaml:1: after: needs charts, which is left out: lab does not wait for it",
+		"issuers.yaml:1: issuers: needs kind Issuer: lab does not wait for it",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

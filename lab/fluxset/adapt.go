@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -88,6 +89,7 @@ func (x Expansion) Adapt(root Application) Adaptation {
 // omitted returns why an object cannot work here, or "".
 func omitted(app Application, n *yaml.Node) string {
 	release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(n, "metadata", "name") })
+	undefined := slices.IndexFunc(app.Undefined, func(u Undefined) bool { return len(u.By) == 0 && u.of == objectOf(n) })
 	switch {
 	case Encrypted(n):
 		return encrypted
@@ -95,6 +97,8 @@ func omitted(app Application, n *yaml.Node) string {
 		return "of image automation"
 	case isOperator(n):
 		return "of Flux Operator"
+	case undefined >= 0:
+		return app.Undefined[undefined].Why
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	}
@@ -156,6 +160,9 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 			continue
 		}
 		child := x.Applications[i]
+		if child.fromOCI {
+			add(o, target(o), patchOf([]operation{{"replace", "/spec/sourceRef/kind", sourcev1.GitRepositoryKind}}), "its OCIRepository has artifacts of the repository")
+		}
 		if more := x.adapt(m, child); len(more) > 0 {
 			add(o, target(o), nestedPatch(child, more), "patches for objects below it")
 		}

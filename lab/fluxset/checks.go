@@ -1,10 +1,12 @@
 package fluxset
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab/strict"
 )
@@ -22,6 +24,54 @@ func objectOf(n *yaml.Node) object {
 		o.group = group
 	}
 	return o
+}
+
+// place is an object in a cluster, or a namespace.
+type place struct {
+	remote string
+	object
+}
+
+func placeOf(remote string, o object) place {
+	o.namespace = cmp.Or(o.namespace, corev1.NamespaceDefault)
+	return place{remote, o}
+}
+
+func namespaceOf(remote, name string) place {
+	return placeOf(remote, object{kind: "Namespace", name: name})
+}
+
+// makes records what an application applies, and the namespaces of its HelmReleases.
+func (s steps) makes(a *Application) {
+	add := func(p place) {
+		if !slices.Contains(s.makers[p], a.Key()) {
+			s.makers[p] = append(s.makers[p], a.Key())
+		}
+	}
+	for _, o := range a.Objects {
+		if of := objectOf(o.Node); of.kind != "Namespace" {
+			add(placeOf(a.Remote, of))
+		}
+	}
+	for _, r := range a.Releases {
+		add(namespaceOf(r.Remote, r.TargetNamespace))
+	}
+}
+
+// maker returns the key of the application that makes an object for which another one waits, or "" if none can. It is unknown if several may, or what the
+// waiting one applies: a release or a custom resource.
+func (s steps) maker(a *Application, o object) (key string, known bool) {
+	list := s.makers[placeOf(a.Remote, o)]
+	if len(list) == 0 && o.namespace != "" {
+		list = s.makers[namespaceOf(a.Remote, o.namespace)]
+	}
+	switch {
+	case len(list) == 1 && list[0] != a.Key():
+		return list[0], true
+	case len(list) > 0, o.namespace == "", len(a.Releases) > 0, a.Elsewhere != "", slices.ContainsFunc(a.Objects, isCustom):
+		return "", false
+	}
+	return "", true
 }
 
 // healthChecks returns the operations that make a Kustomization's health checks pass here.

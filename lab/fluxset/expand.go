@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -30,6 +32,8 @@ type World struct {
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers
+	Artifacts  bool                                                           // OCIRepositories that nothing creates are the GitRepository of their name: artifacts of it
+	Foreign    func(cluster string) bool                                      // whether a cluster may define kinds by itself; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
 
@@ -46,6 +50,7 @@ type Application struct {
 	Remote          string // cluster of its objects if another than Flux's
 	At              lab.Position
 	Path            string // of the built folder
+	Missing         string // source that nothing creates, as in Expansion.Sources
 	Releases        []Release
 	Objects         []render.Document
 	Unset           []render.Unset // variables without a value
@@ -59,15 +64,19 @@ type Application struct {
 	LeftOut   string   // why it cannot work here, or not all of it
 	Stalled   bool     // left out, and Flux does not apply it
 	Needs     []string // keys of those without which it cannot work if something in them does not
+	After     []string // keys of those that Flux applies before it, or that must be ready
+	Certain   bool     // Flux applies it even if charts, images and sources are unavailable
 
 	Kubeconfigs []Kubeconfig // of its own and its releases'
+	Undefined   []Undefined
+	Unbound     []Undefined // for which it waits
 
-	missing string // missing source
 	source  string // key of Expansion.Sources
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
 	decrypt bool   // has spec.decryption
 	engine  bool   // installs Flux
+	fromOCI bool   // World.Artifacts applies to its source
 
 	waitsForAll bool     // spec.wait
 	checks      []object // spec.healthChecks, without spec.wait
@@ -141,7 +150,7 @@ func Expand(w World, file string) Expansion {
 // incomplete reports whether an application needs a source or data that only became known later.
 func (x *expander) incomplete() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
-		return a.missing != "" && x.hasSource(a.missing) ||
+		return a.Missing != "" && x.hasSource(a.Missing) ||
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
 			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.hasSource(r.Source) || x.of[r.Source] != nil) })
 	})
@@ -241,12 +250,15 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	x.account(app, doc)
 	ref := strict.Get(doc.Node, "spec", "sourceRef")
 	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
+	if name, ok := strings.CutPrefix(source, sourcev1.OCIRepositoryKind+" "); ok && x.Artifacts && x.of[source] == nil && x.of[sourcev1.GitRepositoryKind+" "+name] != nil {
+		source, app.fromOCI = sourcev1.GitRepositoryKind+" "+name, true
+	}
 	app.source = source
 	from, err := x.treeOf(source)
 	var absent *Absent
 	switch {
 	case errors.Is(err, errNoSource):
-		app.missing = source
+		app.Missing, app.Path = source, path.Clean(strict.Text(doc.Node, "spec", "path"))
 		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s: source %s does not exist", app.Name, source))
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
@@ -310,7 +322,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
-			app.Releases[len(app.Releases)-1].Values = x.values(o)
 			x.assign(app)
 			x.valuesFrom(app, o)
 			x.account(app, o)

@@ -47,11 +47,12 @@ type need struct {
 type steps struct {
 	apps   map[string]*Application // by key
 	owners map[string]string       // HelmRelease, NAMESPACE/NAME -> key of the application that applies it
+	makers map[place][]string      // object or namespace -> keys of the applications that apply it, or have a HelmRelease in it
 	known  map[step][]need         // found so far
 }
 
 func newSteps(lists ...[]Application) steps {
-	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, known: map[step][]need{}}
+	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, makers: map[place][]string{}, known: map[step][]need{}}
 	for _, list := range lists {
 		for i := range list {
 			s.apps[list[i].Key()] = &list[i]
@@ -61,6 +62,7 @@ func newSteps(lists ...[]Application) steps {
 		for _, r := range s.apps[key].Releases {
 			s.owners[r.Namespace+"/"+r.Name] = key
 		}
+		s.makes(s.apps[key])
 	}
 	return s
 }
@@ -129,6 +131,10 @@ func (s steps) awaited(a *Application) []need {
 			list = append(list, need{step{key, ready}, "waits for"})
 		case o.group == helmv2.GroupVersion.Group:
 			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
+		case !a.waitsForAll && a.mounted && !isFlux(o.group):
+			if maker, known := s.maker(a, o); known {
+				list = append(list, need{step{maker, installed}, "waits for " + o.kind + " " + o.name})
+			}
 		}
 	}
 	return list
@@ -162,10 +168,19 @@ func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutLocked()
 	s := newSteps(x.Roots, x.Applications)
+	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {
+		a.Certain = true
+		for _, of := range s.closure(step{key, applied}) {
+			on := s.apps[of.key]
+			a.Certain = a.Certain && of.stage != installed && on != nil && !on.Stalled && on.Elsewhere == "" && len(on.Undefined) == 0
+			if of.key != key && !slices.Contains(a.After, of.key) {
+				a.After = append(a.After, of.key)
+			}
+		}
 		for _, of := range s.closure(step{key, complete}) {
-			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "") && !slices.Contains(a.Needs, of.key) {
+			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0 || of.stage == complete && len(on.Unbound) > 0) && !slices.Contains(a.Needs, of.key) {
 				a.Needs = append(a.Needs, of.key)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
@@ -63,9 +64,18 @@ func (x *expander) bind() {
 		for i := range list {
 			for j := range list[i].Reads {
 				r := &list[i].Reads[j]
-				r.Bound = r.Kind == accountKind && x.data[bindingOf+r.key()] != nil
+				r.Bound = r.Kind == accountKind && slices.ContainsFunc(r.subjects(), func(s Read) bool { return x.data[bindingOf+s.key()] != nil })
 			}
 		}
+	}
+}
+
+// subjects returns a ServiceAccount, and the user and the group of its namespace that it is for RBAC.
+func (r Read) subjects() []Read {
+	return []Read{
+		r,
+		{Kind: rbacv1.UserKind, Name: "system:serviceaccount:" + r.Namespace + ":" + r.Name, Cluster: r.Cluster},
+		{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:" + r.Namespace, Cluster: r.Cluster},
 	}
 }
 
@@ -130,9 +140,6 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 // values returns the values of a release, or nil if some are unknown.
 func (x *expander) values(o render.Document) map[string]any {
 	spec, values := strict.Get(o.Node, "spec"), map[string]any{}
-	if strict.Get(spec, "chart", "spec", "valuesFiles") != nil {
-		return nil
-	}
 	for _, ref := range items(strict.Get(spec, "valuesFrom")) {
 		data := x.dataOf(Read{Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name")})
 		text, has := data[cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml")]

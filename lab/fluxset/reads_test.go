@@ -190,10 +190,13 @@ func TestReadsAccounts(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("lost", ", serviceAccountName: lost") + kustomizationOf("own", ", serviceAccountName: own") + kustomizationOf("bound", ", serviceAccountName: bound") +
 			kustomizationOf("none", "") + kustomizationOf("builtin", ", serviceAccountName: default") + kustomizationOf("flux", ", serviceAccountName: kustomize-controller") +
-			kustomizationOf("release", "") + kustomizationOf("far", ", serviceAccountName: lost, kubeConfig: {secretRef: {name: far}}"),
+			kustomizationOf("release", "") + kustomizationOf("group", "") + kustomizationOf("user", "") + kustomizationOf("far", ", serviceAccountName: lost, kubeConfig: {secretRef: {name: far}}"),
 		"release/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec:\n  serviceAccountName: kustomize-controller\n",
 		"none/a.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: own, namespace: flux-system}\n---\n" +
-			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b, namespace: web}\nsubjects: [{kind: ServiceAccount, name: bound, namespace: flux-system}, {kind: User, name: lost, namespace: flux-system}]\n",
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b, namespace: web}\nsubjects: [{kind: ServiceAccount, name: bound, namespace: flux-system}, {kind: User, name: lost, namespace: flux-system}]\n---\n" +
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: g, namespace: web}\nsubjects: [{kind: Group, name: \"system:serviceaccounts:grouped\"}, {kind: User, name: \"system:serviceaccount:named:deployer\"}]\n",
+		"group/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: grouped}\nspec:\n  serviceAccountName: deployer\n",
+		"user/a.yaml":  "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: named}\nspec:\n  serviceAccountName: deployer\n",
 	}
 	for _, name := range []string{"lost", "own", "bound", "builtin", "flux", "far"} {
 		files[name+"/a.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
@@ -209,6 +212,8 @@ func TestReadsAccounts(t *testing.T) {
 		"own":     "ServiceAccount flux-system/own known true bound false line 9",
 		"bound":   "ServiceAccount flux-system/bound known false bound true line 14",
 		"release": "ServiceAccount web/kustomize-controller known false bound false line 5",
+		"group":   "ServiceAccount grouped/deployer known false bound true line 5",
+		"user":    "ServiceAccount named/deployer known false bound true line 5",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/render"
@@ -28,6 +32,7 @@ type Release struct {
 	Suspended       bool
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
+	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
 	why       string // its chart is unavailable
 	dependsOn []object
@@ -71,9 +76,36 @@ func (x *expander) release(o render.Document) Release {
 			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
 		}
 	}
+	r.Values = x.values(o)
+	if files := items(strict.Get(chart, "valuesFiles")); len(files) > 0 {
+		if r.Defaults = x.defaults(r.Source, files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"); r.Defaults == nil {
+			r.Values = nil
+		}
+	}
 	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
 	if kind == "GitRepository" || kind == "Bucket" {
 		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
 	}
 	return r
+}
+
+// defaults merges a chart's valuesFiles, which are relative to its source. It returns nil if some are unknown.
+func (x *expander) defaults(source string, files []*yaml.Node, ignoreMissing bool) map[string]any {
+	from, err := x.treeOf(source)
+	if err != nil {
+		return nil
+	}
+	values := map[string]any{}
+	for _, file := range files {
+		data, err := fs.ReadFile(from.FS, path.Clean(strings.TrimPrefix(path.Join("/", file.Value), "/")))
+		if errors.Is(err, fs.ErrNotExist) && ignoreMissing {
+			continue
+		}
+		var layer map[string]any
+		if err != nil || sigsyaml.Unmarshal(data, &layer) != nil {
+			return nil
+		}
+		render.Merge(values, layer)
+	}
+	return values
 }

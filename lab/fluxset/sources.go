@@ -101,7 +101,7 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 		return nil
 	})
 	patterns = append(patterns, parsed(strings.Split(strict.Text(x.of[source], "spec", "ignore"), "\n"), nil)...)
-	x.files[source] = artifact{fsys, gitignore.NewMatcher(patterns)}
+	x.files[source] = artifact{fsys, gitignore.NewMatcher(patterns), map[string]bool{}}
 	return x.files[source]
 }
 
@@ -115,14 +115,29 @@ func parsed(lines, domain []string) []gitignore.Pattern {
 	return patterns
 }
 
-// artifact is a repository without ignored files. Folders are never ignored.
+// artifact is a repository without symlinks, which source-controller drops, and without ignored files. Folders are never ignored.
 type artifact struct {
 	fs.FS
 	ignored gitignore.Matcher
+	links   map[string]bool // known files and folders
 }
 
 func (a artifact) hides(name string, dir bool) bool {
-	return !dir && a.ignored.Match(strings.Split(name, "/"), false)
+	return a.linked(name) || !dir && a.ignored.Match(strings.Split(name, "/"), false)
+}
+
+// linked reports whether a path has a symlink.
+func (a artifact) linked(name string) bool {
+	if name == "." {
+		return false
+	}
+	is, known := a.links[name]
+	if !known {
+		info, err := fs.Lstat(a.FS, name)
+		is = a.linked(path.Dir(name)) || err == nil && info.Mode().Type() == fs.ModeSymlink
+		a.links[name] = is
+	}
+	return is
 }
 
 func (a artifact) Open(name string) (fs.File, error) {

@@ -1,17 +1,27 @@
 package render
 
 import (
+	"regexp"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"homelab/lab/strict"
 )
 
-// served are the group versions of Kubernetes 1.36 that it serves by default. The others of its groups were removed, or are not enabled.
-var served = []string{
-	"v1", "admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "apiregistration.k8s.io/v1", "apps/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1",
-	"autoscaling/v1", "autoscaling/v2", "batch/v1", "certificates.k8s.io/v1", "coordination.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1",
-	"flowcontrol.apiserver.k8s.io/v1", "networking.k8s.io/v1", "node.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "resource.k8s.io/v1", "scheduling.k8s.io/v1",
-	"storage.k8s.io/v1",
+// furtherGroups are Kubernetes' groups that client-go's scheme lacks, with their version.
+var furtherGroups = map[string]string{"apiextensions.k8s.io": "v1", "apiregistration.k8s.io": "v1"}
+
+// stable matches the versions that Kubernetes serves by default: https://kubernetes.io/docs/reference/using-api/deprecation-policy/
+var stable = regexp.MustCompile(`^v[0-9]+$`)
+
+// Served reports whether Kubernetes serves a kind by default, and whether its group is one of Kubernetes'.
+func Served(gvk schema.GroupVersionKind) (served, own bool) {
+	if version, further := furtherGroups[gvk.Group]; further {
+		return version == gvk.Version, true
+	}
+	return stable.MatchString(gvk.Version) && scheme.Scheme.Recognizes(gvk), scheme.Scheme.IsGroupRegistered(gvk.Group)
 }
 
 // Kinds returns the kinds of objects that Kubernetes does not serve, "Certificate of cert-manager.io/v1", and those that their CustomResourceDefinitions define.
@@ -27,7 +37,7 @@ func Kinds(objects []Document) (foreign, defined []string) {
 			if kind == "" || version == "" {
 				continue
 			}
-			if !slices.Contains(served, version) {
+			if served, _ := Served(schema.FromAPIVersionAndKind(version, kind)); !served {
 				add(&foreign, kind+" of "+version)
 			}
 			versions := strict.Get(n, "spec", "versions")

@@ -1,0 +1,177 @@
+package fluxset
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// Undefined is an object of a kind or class that neither Kubernetes nor manifests define. Flux applies nothing of an application with an object of an undefined kind.
+type Undefined struct {
+	By  []string // keys of the applications whose charts or sources may define the kind; empty for none
+	Why string   // reason for leaving out the application if nothing does
+
+	of object
+}
+
+// kind is a kind of custom resources in a cluster.
+type kind struct{ remote, group, name string }
+
+// fluxGroups are suffixes of the groups whose objects are judged one by one.
+var fluxGroups = []string{".toolkit.fluxcd.io", "source.extensions.fluxcd.io", "fluxcd.controlplane.io"}
+
+func isFlux(group string) bool {
+	return slices.ContainsFunc(fluxGroups, func(g string) bool { return strings.HasSuffix(group, g) })
+}
+
+// isCustom reports whether an object is a custom resource other than Flux's.
+func isCustom(o render.Document) bool {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+	_, own := render.Served(gvk)
+	return !own && !isFlux(gvk.Group)
+}
+
+// definers are the applications that define kinds.
+type definers struct {
+	by    map[kind][]string   // in manifests
+	other map[string][]string // perhaps, with a chart, an operator or files that are not here; by remote cluster
+	steps steps
+	after map[string]map[step]bool // what an application that may define kinds requires
+}
+
+// undefined finds the objects of mounted repositories whose kinds are not served.
+func (x *expander) undefined(s steps) {
+	d := definers{map[kind][]string{}, map[string][]string{}, s, map[string]map[step]bool{}}
+	lists := [][]Application{x.Roots, x.Applications}
+	for _, list := range lists {
+		for _, a := range list {
+			x.define(&d, a)
+		}
+	}
+	for again := true; again; { // a stalled application defines nothing
+		again = false
+		for _, list := range lists {
+			for i := range list {
+				if a := &list[i]; a.mounted && (x.Foreign == nil || !x.Foreign(a.Cluster)) {
+					a.Undefined = d.undefinedIn(*a)
+					if i := slices.IndexFunc(a.Undefined, func(u Undefined) bool { return len(u.By) == 0 }); i >= 0 && !a.Stalled {
+						a.stall(a.Undefined[i].Why)
+						again = true
+					}
+				}
+			}
+		}
+	}
+	x.unbound(d)
+}
+
+// define records the kinds that an application defines.
+func (x *expander) define(d *definers, a Application) {
+	defines, runs := false, false
+	for _, o := range a.Objects {
+		switch strict.Text(o.Node, "kind") {
+		case "CustomResourceDefinition":
+			k := kind{a.Remote, strict.Text(o.Node, "spec", "group"), strict.Text(o.Node, "spec", "names", "kind")}
+			d.by[k], defines = append(d.by[k], a.Key()), true
+		case "Deployment", "StatefulSet", "Job":
+			runs = true
+		}
+	}
+	if a.mounted && a.Elsewhere != "" && !a.engine || defines && runs { // an operator may define more
+		d.other[a.Remote] = append(d.other[a.Remote], a.Key())
+	}
+	for _, r := range a.Releases {
+		if !r.Suspended && !r.Engine && (r.URL != "" || !a.mounted) && x.mayDefine(r) && !slices.Contains(d.other[r.Remote], a.Key()) {
+			d.other[r.Remote] = append(d.other[r.Remote], a.Key())
+		}
+	}
+}
+
+// mayDefine reports whether a release's chart is not here, or has definitions or dependencies.
+func (x *expander) mayDefine(r Release) bool {
+	if r.Folder == "" {
+		return true
+	}
+	fsys, _, err := x.Repository(r.URL, r.Revision)
+	if err != nil {
+		return true
+	}
+	found := false
+	_ = fs.WalkDir(fsys, r.Folder, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // reported when needed
+		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{"charts", "crds", "templates"}, e.Name()):
+			return fs.SkipDir // a chart may be the whole repository
+		case e.IsDir():
+			return nil
+		}
+		data, _ := fs.ReadFile(fsys, name)
+		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
+			e.Name() == "Chart.yaml" && strings.Contains(string(data), "\ndependencies:")
+		if found {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// undefinedIn returns the objects of an application whose kinds are not served.
+func (d definers) undefinedIn(a Application) []Undefined {
+	var list []Undefined
+	for _, o := range a.Objects {
+		gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+		served, own := render.Served(gvk)
+		if served || isFlux(gvk.Group) || ignored(o.Node) {
+			continue
+		}
+		u := Undefined{of: objectOf(o.Node), Why: fmt.Sprintf("needs kind %s of %s, which nothing available defines", gvk.Kind, gvk.Group)}
+		if own {
+			u.Why = fmt.Sprintf("Kubernetes %s serves no %s of %s", lab.KubernetesVersion, gvk.Kind, gvk.GroupVersion())
+			list = append(list, u)
+			continue
+		}
+		by := d.by[kind{a.Remote, gvk.Group, gvk.Kind}]
+		if slices.ContainsFunc(by, func(key string) bool { return key == a.Key() || d.reaches(step{key, applied}) }) {
+			continue
+		}
+		for _, key := range slices.Concat(by, d.other[a.Remote]) {
+			if !d.requires(key, step{a.Key(), applied}) && !slices.Contains(u.By, key) {
+				u.By = append(u.By, key)
+			}
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// ignored reports whether Flux does not apply an object: https://fluxcd.io/flux/components/kustomize/kustomizations/#controlling-the-apply-behavior-of-resources
+func ignored(n *yaml.Node) bool {
+	return strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa") == "Ignore" ||
+		strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/reconcile") == "disabled"
+}
+
+func (d definers) reaches(of step) bool {
+	return !slices.ContainsFunc(d.steps.closure(of), d.steps.fails)
+}
+
+// requires reports whether an application must wait for a step before it can define kinds.
+func (d definers) requires(key string, of step) bool {
+	if d.after[key] == nil {
+		d.after[key] = map[step]bool{}
+		for _, s := range d.steps.closure(step{key, installed}) {
+			d.after[key][s] = true
+		}
+	}
+	return d.after[key][of]
+}
