@@ -34,14 +34,17 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 		if is.Ports, err = l.publishedPorts(ctx); err != nil {
 			return was, err
 		}
-		taken := state.TakenPorts()
+		taken, free := state.TakenPorts(), l.FreePort
+		if free == nil {
+			free = state.FreePort
+		}
 		if is.Ports.Forge == 0 {
-			if is.Ports.Forge, err = state.FreePort(forgePort, taken...); err != nil {
+			if is.Ports.Forge, err = free(forgePort, taken...); err != nil {
 				return was, err
 			}
 		}
 		if is.Ports.Engine == 0 {
-			if is.Ports.Engine, err = state.FreePort(l.Definition.Port, append(taken, is.Ports.Forge)...); err != nil {
+			if is.Ports.Engine, err = free(l.Definition.Port, append(taken, is.Ports.Forge)...); err != nil {
 				return was, err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,6 +113,7 @@ func (p *process) lab() *up.Lab {
 		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{Engine: 8080, Forge: 3000}, Creds: credentials,
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: &calledSupply{p: p}, Containers: &calledContainers{p: p},
 		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(""),
+		FreePort: freePort,
 	}
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)
@@ -193,4 +195,12 @@ func (containers) LoadImage(context.Context, lab.Image, lab.Progress) error { re
 
 func (containers) Published(context.Context, string) (map[string]map[string]string, error) {
 	return nil, nil
+}
+
+// freePort regards all ports of this machine as free.
+func freePort(prefer int, taken ...int) (int, error) {
+	for slices.Contains(taken, prefer) {
+		prefer++
+	}
+	return prefer, nil
 }

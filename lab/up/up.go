@@ -158,6 +158,8 @@ type Lab struct {
 	Connect func(hub string) (Engine, error)
 	// ConnectFormer connects to one of Others on a running hub; nil means that of its Definition.
 	ConnectFormer func(d engine.Definition, hub string) (Engine, error)
+	// FreePort returns a free port of this machine; nil means state.FreePort.
+	FreePort func(prefer int, taken ...int) (int, error)
 
 	mu  sync.Mutex
 	hub Engine // cached result of Connect
