@@ -51,7 +51,7 @@ var faults = []fault{
 	{name: "container engine killed during up", seconds: 90, do: killEngine, fix: true},
 	{name: "one node paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
 	{name: "hub paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
-	{name: "an API server hangs for 5 s", seconds: 9, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 5*time.Second) }},
+	{name: "an API server hangs for 10 s", seconds: 14, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 10*time.Second) }},
 	{name: "the hub's API server hangs for 60 s", seconds: 85, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
 	{name: "invalid kubeconfigs", seconds: 6, do: func(t *testing.T, l *testLab) func() {
 		for _, c := range []string{"hub", "dev"} {
