@@ -29,9 +29,9 @@ type Generated struct {
 	Needs  []string   // applications that it depends on
 	Kinds  []KindNeed // of its objects, and of volumes, which neither Kubernetes nor manifests define
 
-	Reads   []string // ConfigMaps and Secrets that its workloads need, "Secret NAMESPACE/NAME"
-	Creates []string // ConfigMaps and Secrets
-	More    bool     // may create other ConfigMaps and Secrets, too
+	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME", "ConfigMap NAMESPACE/NAME"
+	Creates []string // as in Reads
+	More    bool     // may create others, too
 	Opaque  bool     // its content is unknown
 
 	Folder   string   // synced folder that it is in; empty if Wave does not matter
@@ -111,6 +111,7 @@ type Cluster struct {
 	Metadata          map[string]string  // further annotations on the registration
 	Engine            EngineSpec         // hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only
+	Namespaces        []string           // that exist before the engine syncs anything
 	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own, for Flux in shape hub; spokes only
 	Kind              []byte             // kind's v1alpha4 Cluster document as canonical YAML, strictly checked; empty for kind's default
 

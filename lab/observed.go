@@ -31,6 +31,7 @@ type ClusterState struct {
 	Marked     bool      `json:"-"` // the mark is in its API; false unless Answers
 	Inputs     string    `json:"-"` // digest of the cluster's inputs; empty unless MadeWhole
 	Images     []string  `json:"-"` // keys of the loaded images; empty unless Answers
+	Namespaces []string  `json:"-"` // without terminating ones; empty unless Answers
 	Attached   bool      `json:"-"` // not created by lab, and outlives it
 }
 

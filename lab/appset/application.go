@@ -221,6 +221,9 @@ func (p PluginParameter) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
+// CreateNamespace is the sync option that creates the destination's namespace.
+const CreateNamespace = "CreateNamespace=true"
+
 type SyncPolicy struct {
 	Automated                *Automated         `json:"automated,omitempty"`
 	SyncOptions              []string           `json:"syncOptions,omitempty"`

@@ -144,7 +144,7 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]ti
 	var version string
 	var ready bool
 	var mark Evidence
-	var images []string
+	var images, namespaces []string
 	var asking errgroup.Group
 	asking.Go(func() error {
 		v, err := client.Discovery().ServerVersion()
@@ -169,8 +169,14 @@ func (k *Kind) ask(ctx context.Context, s *lab.ClusterState, since map[string]ti
 		mark, images = apiMark(ctx, client)
 		return nil
 	})
+	asking.Go(func() error {
+		if list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+			namespaces = settled(list)
+		}
+		return nil
+	})
 	_ = asking.Wait() // anything that did not answer stays unknown
-	s.Kubernetes, s.Ready, s.Marked, s.Images = version, ready, mark.Found, images
+	s.Kubernetes, s.Ready, s.Marked, s.Images, s.Namespaces = version, ready, mark.Found, images, namespaces
 	if version != "" && mark.Known {
 		s.Answers, s.Fault = true, ""
 	}

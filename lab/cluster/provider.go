@@ -38,6 +38,8 @@ type Networked interface {
 	RemoveNetwork(ctx context.Context) error
 	Subnet(ctx context.Context) (string, error)
 	EnsureSubnet(ctx context.Context, subnet string) error
+	// EnsureNamespaces creates the missing ones of a cluster's namespaces and returns them.
+	EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error)
 }
 
 // Set combines the lab's clusters of all providers.

@@ -71,9 +71,10 @@ type drafting struct {
 	Draft
 	estate                 *lab.Estate
 	docs                   []*document
-	secrets                []target // clusters registered in the repositories
-	projects               []string // in the repositories
-	permitted              []string // servers permitted by these
+	secrets                []target        // clusters registered in the repositories
+	projects               []string        // in the repositories
+	permitted              []string        // servers permitted by these
+	defined                map[string]bool // namespaces with a manifest in the repositories
 	keys                   map[string]*Key
 	taken                  map[*document]bool // by the root
 	own                    map[*document]bool // those that sync themselves: roots as they are
@@ -91,7 +92,7 @@ type drafting struct {
 
 // scanned returns a drafting with the documents of repositories.
 func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, tried: map[folder]bool{}}
+	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]
@@ -152,6 +153,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		}
 	}
 	d.switches()
+	d.namespaces()
 	return d.done(d.write()), nil
 }
 

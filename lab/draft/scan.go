@@ -86,12 +86,28 @@ func (d *drafting) scan(r *lab.Repository) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		}
-		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) {
+		text := string(data)
+		if strings.Contains(text, "Namespace") {
+			d.defines(file, data)
+		}
+		if slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) {
 			d.documents(r, file, data)
 		}
 		return nil
 	})
 	return err
+}
+
+// defines records the namespaces in a file.
+func (d *drafting) defines(file string, data []byte) {
+	docs, _ := strict.Parse(file, data)
+	for _, doc := range docs {
+		for _, n := range strict.Items(doc) {
+			if strict.Text(n, "kind") == "Namespace" {
+				d.defined[strict.Text(n, "metadata", "name")] = true
+			}
+		}
+	}
 }
 
 func (d *drafting) documents(r *lab.Repository, file string, data []byte) {

@@ -65,6 +65,9 @@ func (d *drafting) estateFiles() files {
 			spec.comment("as in manifests")
 		}
 		spec.addTexts("repositories", c.Mounts, nil)
+		if len(c.Namespaces) > 0 {
+			spec.add("namespaces", d.namespaceList(c))
+		}
 		if len(c.KubeconfigSecrets) > 0 {
 			spec.add("kubeconfigSecrets", d.kubeconfigSecrets(c))
 		}

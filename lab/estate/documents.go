@@ -102,6 +102,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 				)
 			}},
 			entry{"repositories", r.texts(&c.Mounts)},
+			entry{"namespaces", r.namespaces(&c.Namespaces)},
 			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
 			entry{"kind", r.kind(&c, dir)},
 		)
@@ -115,6 +116,9 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	}
 	if at, ok := r.at["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")
+	}
+	if at, ok := r.at["spec.namespaces"]; ok && c.Provider == lab.ProviderExisting {
+		r.failAt(at, "lab creates no namespaces in an existing cluster", "create them there, or in the manifests of an addon")
 	}
 	if at, ok := r.at["spec.kubeconfigSecrets"]; ok && c.Role == lab.RoleHub {
 		r.failAt(at, "the hub's Flux needs no kubeconfig of the hub", "spec.kubeconfigSecrets belongs to a spoke")
@@ -142,6 +146,25 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 func (r *reader) fluxOnly(field, message string) {
 	if at, ok := r.at[field]; ok {
 		r.failAt(at, message, "leave it out, or add type: flux")
+	}
+}
+
+// namespaces reads names of namespaces.
+func (r *reader) namespaces(to *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, at string) {
+		r.items(n, at, func(n *yaml.Node, at string) {
+			var name string
+			before := len(r.problems)
+			switch r.text(&name)(n, at); {
+			case len(r.problems) > before:
+			case !isLabel(name):
+				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, name), "lower-case letters, digits and hyphens, at most 63")
+			case slices.Contains(*to, name):
+				r.fail(n, at+" repeats "+name, "leave it out")
+			default:
+				*to = append(*to, name)
+			}
+		})
 	}
 }
 

@@ -265,7 +265,8 @@ func (l *loader) kindNeeds() {
 	}
 }
 
-// absent returns a ConfigMap or Secret without which pods of an Application do not start: upstream, a person created it, say. Operators and what is unknown may create any.
+// absent returns a namespace, ConfigMap or Secret that an Application needs and nothing creates: upstream, it was created by hand, say. Operators and what is unknown may
+// create any.
 func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	c, known := e.Cluster(a.Cluster)
 	if !known || c.Provider != lab.ProviderKind {
@@ -273,7 +274,7 @@ func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	}
 	for _, object := range a.Reads {
 		if !slices.ContainsFunc(beside, func(o *lab.Generated) bool {
-			return slices.Contains(o.Creates, object) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
+			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
 		}) {
 			return object
 		}

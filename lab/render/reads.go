@@ -5,27 +5,38 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"homelab/lab/strict"
 )
 
-// Objects are the ConfigMaps and Secrets, "Secret NAMESPACE/NAME", of a folder.
+// Objects are the namespaces, ConfigMaps and Secrets of a folder: "Namespace NAME", "Secret NAMESPACE/NAME".
 type Objects struct {
-	Read    []string // by workloads that do not start without them
+	Read    []string // those without which objects cannot be created, or workloads do not start
 	Created []string
 	More    bool // its workloads may create others
 }
 
+// Namespace returns a namespace as Objects names it.
+func Namespace(name string) string { return "Namespace " + name }
+
 // creators are built-in roles that may create Secrets.
 var creators = []string{"cluster-admin", "admin", "edit"}
 
-// Reads returns the ConfigMaps and Secrets of objects, which are in a namespace unless they name one.
+// Reads returns what objects read and create. They are in a namespace unless they name one.
 func Reads(objects []Document, namespace string) Objects {
 	var out Objects
 	for _, o := range objects {
 		for _, n := range strict.Items(o.Node) {
 			kind, in := strict.Text(n, "kind"), cmp.Or(strict.Text(n, "metadata", "namespace"), namespace)
+			namespaced, _ := openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(n, "apiVersion"), Kind: kind})
+			if of := Namespace(in); namespaced && in != "" && !slices.Contains(out.Read, of) {
+				out.Read = append(out.Read, of)
+			}
 			switch kind {
+			case "Namespace":
+				out.Created = append(out.Created, Namespace(strict.Text(n, "metadata", "name")))
 			case "ConfigMap", "Secret":
 				out.Created = append(out.Created, kind+" "+in+"/"+strict.Text(n, "metadata", "name"))
 			case "Deployment", "StatefulSet", "DaemonSet", "Job":

@@ -227,6 +227,9 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	for cluster, why := range refused {
 		s.Bridge[cluster] = append(s.Bridge[cluster], why)
 	}
+	for cluster := range s.Bridge {
+		s.Bridge[cluster] = append(s.Bridge[cluster], l.missingNamespaces(s.Clusters[cluster])...)
+	}
 	s.standing = engine.Standing{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
 	if s.Engine.Installed {
 		if s.standing, err = e.Standing(ctx); err != nil {
@@ -248,6 +251,18 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	}
 	s.Root, s.Hub = s.standing.Root, true
 	return l.installedFormer(ctx, s)
+}
+
+// missingNamespaces describes the namespaces that a cluster lacks, if it answers.
+func (l *Lab) missingNamespaces(s lab.ClusterState) []string {
+	c, _ := l.Estate.Cluster(s.Name)
+	var list []string
+	for _, ns := range c.Namespaces {
+		if s.Answers && !slices.Contains(s.Namespaces, ns) {
+			list = append(list, "namespace "+ns+" is missing")
+		}
+	}
+	return list
 }
 
 // rejections returns, by name, why running clusters reject the engine's credentials. Unreachable clusters are omitted.

@@ -174,9 +174,18 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 			return apply.Outcome{}, err
 		}
 	}
+	var made []string
+	if c, _ := r.Estate.Cluster(s.Cluster); len(c.Namespaces) > 0 {
+		if made, err = r.Clusters.EnsureNamespaces(ctx, s.Cluster, c.Namespaces); err != nil {
+			return apply.Outcome{}, err
+		}
+	}
 	changes, err := e.Register(ctx, reg, spoke)
 	if err != nil {
 		return apply.Outcome{}, err
+	}
+	for _, ns := range made {
+		changes = append(changes, "namespace "+ns)
 	}
 	return apply.Outcome{Detail: Summary(changes), Changes: changes}, nil
 }

@@ -28,6 +28,7 @@ type Clusters interface {
 	Mark(ctx context.Context, name, inputs string, images []string) error
 	Record(ctx context.Context, name, inputs string) error
 	Delete(ctx context.Context, name string) error
+	EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error)
 	Kubeconfig(name string) string
 }
 
@@ -170,6 +171,16 @@ func Contract(t *testing.T, s Subject) {
 			got := expect(t, s.Clusters, []string{"dev"})[0]
 			if got.Made != lab.MadeWhole || !got.Recorded || got.Inputs != inputs || !slices.Equal(got.Images, []string{"m"}) {
 				t.Errorf("marked %s/m, observed %+v", inputs, got)
+			}
+		}
+	})
+
+	t.Run("namespaces", func(t *testing.T) {
+		for _, want := range [][]string{{"a", "b"}, nil} {
+			made, err := s.Clusters.EnsureNamespaces(ctx, "dev", []string{"a", "b"})
+			must(t, err)
+			if got := expect(t, s.Clusters, []string{"dev"})[0]; !slices.Equal(made, want) || !slices.Contains(got.Namespaces, "a") || !slices.Contains(got.Namespaces, "b") {
+				t.Errorf("made %q, want %q; observed %+v", made, want, got)
 			}
 		}
 	})

@@ -39,10 +39,11 @@ type instance struct {
 	silent    bool // its API does not answer
 	ready     bool
 	images    []lab.Image
-	mark      *mark  // in its API
-	file      string // in its node; empty for none
-	unread    int    // observations left in which its node is unreadable
-	attached  bool   // an existing cluster, which outlives every lab
+	mark      *mark    // in its API
+	file      string   // in its node; empty for none
+	unread    int      // observations left in which its node is unreadable
+	spaces    []string // namespaces
+	attached  bool     // an existing cluster, which outlives every lab
 }
 
 type mark struct {
@@ -97,6 +98,26 @@ func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 	return &rest.Config{Host: "https://" + lab.KindName(f.lab, name)}, nil
 }
 
+// EnsureNamespaces adds the missing ones of namespaces.
+func (f *Fake) EnsureNamespaces(_ context.Context, name string, namespaces []string) ([]string, error) {
+	if err := f.fail("ensure-namespaces", name); err != nil {
+		return nil, err
+	}
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	m := f.engine.clusters[lab.KindName(f.lab, name)]
+	if m == nil || !m.answers() {
+		return nil, fmt.Errorf("cluster %s does not answer", name)
+	}
+	var made []string
+	for _, ns := range namespaces {
+		if !slices.Contains(m.spaces, ns) {
+			m.spaces, made = append(m.spaces, ns), append(made, ns)
+		}
+	}
+	return made, nil
+}
+
 // Observe returns the state of the lab's clusters.
 func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, error) {
 	if err := f.fail("observe", ""); err != nil {
@@ -128,7 +149,7 @@ func (f *Fake) seen(key string, m *instance) lab.ClusterState {
 	case !m.answers():
 		s.Fault = "its API does not answer"
 	default:
-		s.Answers, s.Ready, s.Kubernetes = true, true, "v1.36.3"
+		s.Answers, s.Ready, s.Kubernetes, s.Namespaces = true, true, "v1.36.3", slices.Clone(m.spaces)
 		api.Known = true
 		if m.mark != nil {
 			api.Found, api.Inputs, s.Marked, s.Images = true, m.mark.inputs, true, m.mark.images

@@ -142,3 +142,6 @@ func (f *Fake) Contents() []string {
 	slices.Sort(lines)
 	return lines
 }
+
+// RemoveNamespaces removes all namespaces of a cluster.
+func (f *Fake) RemoveNamespaces(name string) { f.change(name, func(m *instance) { m.spaces = nil }) }
