@@ -40,7 +40,8 @@ type Generated struct {
 	Unsynced bool     // if left out, nothing of it exists
 	Syncs    []string // folders like Folder that it syncs
 
-	Replaces bool // would replace the lab's engine, which must not sync it
+	Set      string // ApplicationSet that reports an error for it; empty for none
+	Replaces bool   // would replace the lab's engine, which must not sync it
 }
 
 // KindNeed is a kind that an application needs.

@@ -9,24 +9,31 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/strict"
 )
 
-// namespaces adds to each cluster the namespaces that its Applications expect and the repositories do not create.
+// namespaces adds to each cluster the namespaces that Applications are in or deploy to, and the repositories do not create.
 func (d *drafting) namespaces() {
 	type place struct{ cluster, namespace string }
 	created, at := map[place]bool{}, map[place]lab.Position{}
 	var expected []place
 	w := d.world()
 	for _, doc := range d.docs {
+		expect := func(cluster, namespace string) {
+			to := place{cluster, namespace}
+			if len(validation.IsDNS1123Label(namespace)) == 0 && !d.defined[namespace] && !slices.Contains(expected, to) {
+				expected, at[to] = append(expected, to), doc.at
+			}
+		}
+		expect(d.estate.Hub().Name, strict.Text(doc.node, "metadata", "namespace"))
 		for _, app := range d.applications(doc) {
 			cluster, err := w.Destination(app.Spec.Destination)
-			to := place{cluster, app.Spec.Destination.Namespace}
-			switch {
-			case err != nil, len(validation.IsDNS1123Label(to.namespace)) > 0, d.defined[to.namespace]:
+			switch to := app.Spec.Destination.Namespace; {
+			case err != nil:
 			case app.Spec.SyncPolicy != nil && slices.Contains(app.Spec.SyncPolicy.SyncOptions, appset.CreateNamespace):
-				created[to] = true
-			case !slices.Contains(expected, to):
-				expected, at[to] = append(expected, to), doc.at
+				created[place{cluster, to}] = true
+			default:
+				expect(cluster, to)
 			}
 		}
 	}

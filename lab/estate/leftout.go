@@ -60,7 +60,7 @@ func (l *loader) rejected(s set, i appset.Invalid) {
 		l.addProblem(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
 		return
 	}
-	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})
+	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Set: s.Name, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})
 }
 
 // second is rejected for an Application whose name another has.

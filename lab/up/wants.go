@@ -279,6 +279,9 @@ func (l *Lab) leftOut() map[string]string {
 	for _, a := range l.Estate.Applications {
 		if a.LeftOut != "" {
 			list[a.Name] = a.LeftOut
+			if a.Set != "" {
+				list["ApplicationSet "+a.Set] = a.LeftOut
+			}
 		}
 	}
 	return list

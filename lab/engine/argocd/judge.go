@@ -135,7 +135,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 	for _, name := range sortedKeys(v.sets) {
 		s := v.sets[name]
 		switch fault := s.fault(); {
-		case fault != "":
+		case fault != "" && !leavesOutSet(want, name):
 			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
 			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Progressing", Reason: "is generating its applications"})
@@ -171,7 +171,7 @@ func (v view) unconverged(a application, want engine.Want, estate source) (strin
 		return cmp.Or(a.message(), "is being compared"), true
 	case v.blocked(a, want):
 		return "", false
-	case a.Status.Sync.Status != "Synced" || !a.healthy():
+	case a.Status.Sync.Status != "Synced" || !a.healthy(want):
 		return a.message(), true
 	case v.outdated(a):
 		return "not compared since its cluster came back", true

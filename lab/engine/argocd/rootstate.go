@@ -31,7 +31,7 @@ func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
 	}
 	s.Settled = !slices.ContainsFunc(v.roots(), func(root application) bool {
 		at := estate.commit(root)
-		return root.Status.Sync.Status != "Synced" || !root.healthy() || !root.compared() || at != "" && at != s.Revision
+		return root.Status.Sync.Status != "Synced" || !root.healthy(engine.Want{}) || !root.compared() || at != "" && at != s.Revision
 	})
 	s.Behind = func(want engine.Want, registrations []engine.Registered) []string {
 		v := v

@@ -79,7 +79,7 @@ func (a application) waitsForOthers() bool {
 // blocked reports whether the sync of an Application waits for a left-out Application, or an ApplicationSet with one, and it lacks only Applications and ApplicationSets
 // of later waves.
 func (v view) blocked(a application, want engine.Want) bool {
-	if a.Status.Sync.Status != "OutOfSync" || !a.waitsForOthers() || !a.healthy() {
+	if a.Status.Sync.Status != "OutOfSync" || !a.waitsForOthers() || !a.healthy(want) {
 		return false
 	}
 	others := slices.ContainsFunc(a.Status.Resources, func(r resource) bool {
@@ -88,6 +88,9 @@ func (v view) blocked(a application, want engine.Want) bool {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(a.Status.OperationState.Message, waitingFor), "/")
 	name, _, _ := strings.Cut(rest, " ")
 	return !others && slices.ContainsFunc(want.LeftOut, func(out string) bool {
+		if kind == "ApplicationSet" && out == kind+" "+name {
+			return true
+		}
 		if kind == "Application" {
 			return out == name
 		}
@@ -95,8 +98,12 @@ func (v view) blocked(a application, want engine.Want) bool {
 	})
 }
 
-// healthy reports whether an Application is healthy, apart from the Applications in it and those of its ApplicationSets.
-func (a application) healthy() bool {
+func leavesOutSet(want engine.Want, name string) bool {
+	return slices.Contains(want.LeftOut, "ApplicationSet "+name)
+}
+
+// healthy reports whether an Application is healthy, apart from the Applications in it, those of its ApplicationSets, and left-out ApplicationSets.
+func (a application) healthy(want engine.Want) bool {
 	switch a.Status.Health.Status {
 	case "Healthy":
 		return true
@@ -106,6 +113,6 @@ func (a application) healthy() bool {
 	}
 	bad := a.unhealthy()
 	return len(bad) > 0 && !slices.ContainsFunc(bad, func(r resource) bool {
-		return r.Group != applications.Group || r.Kind != "Application" && (r.Kind != "ApplicationSet" || r.Health.Status != "Progressing")
+		return r.Group != applications.Group || r.Kind != "Application" && (r.Kind != "ApplicationSet" || r.Health.Status != "Progressing" && !leavesOutSet(want, r.Name))
 	})
 }
