@@ -135,7 +135,8 @@ func judge(v view, want engine.Want) []engine.Pending {
 	for _, name := range sortedKeys(v.sets) {
 		s := v.sets[name]
 		switch fault := s.fault(); {
-		case fault != "" && !leavesOutSet(want, name):
+		case leavesOutSet(want, name): // also keeps the request for a refresh
+		case fault != "":
 			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
 			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Progressing", Reason: "is generating its applications"})
