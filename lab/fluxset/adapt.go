@@ -160,6 +160,10 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 			continue
 		}
 		child := x.Applications[i]
+		if app.Parent == "" && child.Path == app.Path && child.Remote == app.Remote { // without the root's patches
+			leave(o, "it syncs the folder of the root")
+			continue
+		}
 		if child.fromOCI {
 			add(o, target(o), patchOf([]operation{{"replace", "/spec/sourceRef/kind", sourcev1.GitRepositoryKind}}), "its OCIRepository has artifacts of the repository")
 		}
