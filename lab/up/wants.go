@@ -276,6 +276,9 @@ func (l *Lab) expected(clusters []lab.Cluster) []lab.Application {
 // leftOut returns, by name, why applications are left out of this lab.
 func (l *Lab) leftOut() map[string]string {
 	list := map[string]string{}
+	for _, name := range l.Estate.UnknownSets {
+		list["ApplicationSet "+name] = "unknown"
+	}
 	for _, a := range l.Estate.Applications {
 		if a.LeftOut != "" {
 			list[a.Name] = a.LeftOut

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
+	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/words"
 )
@@ -135,9 +136,13 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 		if app.root() {
 			continue
 		}
+		health := cmp.Or(app.Status.Health.Status, "Unknown")
+		if app.healthy(engine.Want{}) {
+			health = "Healthy"
+		}
 		out = append(out, lab.Application{
 			Name: app.Metadata.Name, Addon: a.names.addon(app), Cluster: a.names.cluster(app), Version: a.version(app),
-			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: cmp.Or(app.Status.Health.Status, "Unknown"),
+			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: health,
 			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.containsApps(),
 		})
 	}

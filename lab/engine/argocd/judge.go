@@ -135,7 +135,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 	for _, name := range sortedKeys(v.sets) {
 		s := v.sets[name]
 		switch fault := s.fault(); {
-		case leavesOutSet(want, name): // also keeps the request for a refresh
+		case leavesOutSet(want, name):
 		case fault != "":
 			sets = append(sets, engine.Pending{Application: "applicationset " + name, Sync: "Unknown", Health: "Degraded", Reason: fault})
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):

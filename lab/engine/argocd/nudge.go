@@ -161,7 +161,7 @@ func (n *nudger) refreshSets(ctx context.Context, v view) (bool, error) {
 	due := false
 	for name, s := range v.sets {
 		switch {
-		case n.request(applicationSets, name).times == setAnswers:
+		case n.request(applicationSets, name).times == setAnswers, leavesOutSet(n.want, name): // one with errors keeps the request
 			continue
 		case hasKey(s.Metadata.Annotations, refreshApplicationSet):
 			due = true
