@@ -193,8 +193,11 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 // notText returns the first field that the API server rejects because it is not a string, and its value.
 func notText(n *yaml.Node) (field, value string) {
 	fields := []string{"metadata.labels", "metadata.annotations"}
-	if kind := strict.Text(n, "kind"); strict.Text(n, "apiVersion") == "v1" && (kind == "ConfigMap" || kind == "Secret") {
+	switch kind, version := strict.Text(n, "kind"), strict.Text(n, "apiVersion"); {
+	case version == "v1" && (kind == "ConfigMap" || kind == "Secret"):
 		fields = append(fields, "data", "binaryData", "stringData")
+	case kind == "Kustomization" && strings.HasPrefix(version, "kustomize.toolkit.fluxcd.io/"):
+		fields = append(fields, "spec.postBuild.substitute")
 	}
 	for _, field := range fields {
 		m := n

@@ -172,3 +172,16 @@ func FuzzVariables(f *testing.F) {
 		}
 	})
 }
+
+// Substitution may turn a variable of another Kustomization into a number, which the API server rejects.
+func TestBuildNumericSubstitute(t *testing.T) {
+	fsys := repositoryOf(map[string]string{"a/a.yaml": `apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: web}
+spec: {postBuild: {substitute: {instance: "${instance}"}}}
+`})
+	_, _, err := Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"instance": "00"}}.Build()
+	if err == nil || !strings.Contains(err.Error(), "a/a.yaml:1: Kustomization web: spec.postBuild.substitute.instance is 00 after substitution") {
+		t.Error(err)
+	}
+}
