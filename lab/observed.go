@@ -66,6 +66,8 @@ type Application struct {
 	Revision  string `json:"-"`                 // compared Git commit; may be empty
 	Namespace string `json:"-"`                 // destination namespace
 	Leads     bool   `json:"-"`                 // it only generates other applications
+
+	FaultySets string `json:"-"` // those that alone make it unhealthy, "ApplicationSet NAME,ApplicationSet OTHER"
 }
 
 // Converged reports whether the application is in sync and healthy.

@@ -50,7 +50,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	}
 	out := l.leftOut()
 	want := engine.Want{Revision: s.forge.Revision, Heads: l.heads(s.forge.Revision, s.heads), Clusters: l.waitedFor(o, s), Since: startTimes(s.Clusters), LeftOut: slices.Collect(maps.Keys(out))}
-	s.Applications = slices.DeleteFunc(s.standing.Applications, func(a lab.Application) bool {
+	s.Applications = slices.DeleteFunc(l.withoutLeftOut(s.standing.Applications), func(a lab.Application) bool {
 		return !want.WaitsFor(a.Cluster) || out[a.Name] != "" && !a.Converged()
 	})
 	if s.Hub && want.Revision != "" { // catches a push made since

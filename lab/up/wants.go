@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/bridge"
@@ -271,6 +272,19 @@ func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
 // expected returns the generated applications that a run waits for.
 func (l *Lab) expected(clusters []lab.Cluster) []lab.Application {
 	return slices.DeleteFunc(l.generated(clusters), func(a lab.Application) bool { return a.LeftOut != "" })
+}
+
+// withoutLeftOut returns applications with the health that they have without left-out ApplicationSets.
+func (l *Lab) withoutLeftOut(apps []lab.Application) []lab.Application {
+	out := l.leftOut()
+	apps = slices.Clone(apps)
+	for i := range apps {
+		a := &apps[i]
+		if a.FaultySets != "" && !slices.ContainsFunc(strings.Split(a.FaultySets, ","), func(set string) bool { return out[set] == "" }) {
+			a.Health = "Healthy"
+		}
+	}
+	return apps
 }
 
 // leftOut returns, by name, why applications are left out of this lab.

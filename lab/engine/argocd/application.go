@@ -136,14 +136,17 @@ func (a *ArgoCD) summarise(apps []application) []lab.Application {
 		if app.root() {
 			continue
 		}
-		health := cmp.Or(app.Status.Health.Status, "Unknown")
-		if app.healthy(engine.Want{}) {
-			health = "Healthy"
+		health, faulty := cmp.Or(app.Status.Health.Status, "Unknown"), app.faultySets()
+		switch {
+		case app.healthy(engine.Want{}):
+			health, faulty = "Healthy", nil
+		case !app.healthy(engine.Want{LeftOut: faulty}):
+			faulty = nil
 		}
 		out = append(out, lab.Application{
 			Name: app.Metadata.Name, Addon: a.names.addon(app), Cluster: a.names.cluster(app), Version: a.version(app),
 			Sync: cmp.Or(app.Status.Sync.Status, "Unknown"), Health: health,
-			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.containsApps(),
+			Message: app.message(), Revision: app.revision(), Namespace: app.Spec.Destination.Namespace, Leads: app.containsApps(), FaultySets: strings.Join(faulty, ","),
 		})
 	}
 	slices.SortFunc(out, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })

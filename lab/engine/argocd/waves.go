@@ -98,6 +98,17 @@ func (v view) blocked(a application, want engine.Want) bool {
 	})
 }
 
+// faultySets returns the unhealthy ApplicationSets in an Application, as in engine.Want.LeftOut.
+func (a application) faultySets() []string {
+	var list []string
+	for _, r := range a.unhealthy() {
+		if r.Kind == "ApplicationSet" {
+			list = append(list, r.Kind+" "+r.Name)
+		}
+	}
+	return list
+}
+
 func leavesOutSet(want engine.Want, name string) bool {
 	return slices.Contains(want.LeftOut, "ApplicationSet "+name)
 }
