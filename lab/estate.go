@@ -45,6 +45,9 @@ type Generated struct {
 	Replaces bool   // would replace the lab's engine, which must not sync it
 }
 
+// SetName returns how an ApplicationSet is named among applications that are left out.
+func SetName(name string) string { return "ApplicationSet " + name }
+
 // KindNeed is a kind that an application needs.
 type KindNeed struct {
 	Why string   // reason for leaving out the application if all of By are

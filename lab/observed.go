@@ -67,7 +67,7 @@ type Application struct {
 	Namespace string `json:"-"`                 // destination namespace
 	Leads     bool   `json:"-"`                 // it only generates other applications
 
-	FaultySets string `json:"-"` // those that alone make it unhealthy, "ApplicationSet NAME,ApplicationSet OTHER"
+	FaultySets string `json:"-"` // that alone make it unhealthy, by lab.SetName, separated by commas
 }
 
 // Converged reports whether the application is in sync and healthy.

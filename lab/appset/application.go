@@ -2,6 +2,7 @@ package appset
 
 import (
 	"encoding/json"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -221,14 +222,16 @@ func (p PluginParameter) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// CreateNamespace is the sync option that creates the destination's namespace.
-const CreateNamespace = "CreateNamespace=true"
-
 type SyncPolicy struct {
 	Automated                *Automated         `json:"automated,omitempty"`
 	SyncOptions              []string           `json:"syncOptions,omitempty"`
 	Retry                    *Retry             `json:"retry,omitempty"`
 	ManagedNamespaceMetadata *NamespaceMetadata `json:"managedNamespaceMetadata,omitempty"`
+}
+
+// CreatesNamespace reports whether Argo CD creates the destination's namespace.
+func (s *Spec) CreatesNamespace() bool {
+	return s.SyncPolicy != nil && s.Destination.Namespace != "" && slices.Contains(s.SyncPolicy.SyncOptions, "CreateNamespace=true")
 }
 
 // Automated reports whether Argo CD syncs an Application automatically.

@@ -11,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"homelab/lab"
 )
 
 // namespaceLimit bounds the wait for a terminating namespace.
 const namespaceLimit = 90 * time.Second
 
 // EnsureNamespaces creates the missing ones of a cluster's namespaces and returns them. Terminating ones are waited for.
-func (k *Kind) EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error) {
+func (k *Kind) EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error) {
 	cfg, err := k.RESTConfig(name)
 	if err != nil {
 		return nil, err
@@ -28,9 +30,9 @@ func (k *Kind) EnsureNamespaces(ctx context.Context, name string, namespaces []s
 	}
 	var made []string
 	for _, ns := range namespaces {
-		created, err := ensureNamespace(ctx, client.CoreV1().Namespaces(), ns)
+		created, err := ensureNamespace(ctx, client.CoreV1().Namespaces(), ns, orDiscard(p))
 		if err != nil {
-			return made, fmt.Errorf("cluster %s: namespace %s: %w", name, ns, err)
+			return made, fmt.Errorf("cluster %s: %w", name, err)
 		}
 		if created {
 			made = append(made, ns)
@@ -39,12 +41,15 @@ func (k *Kind) EnsureNamespaces(ctx context.Context, name string, namespaces []s
 	return made, nil
 }
 
-func ensureNamespace(ctx context.Context, client corev1client.NamespaceInterface, name string) (created bool, err error) {
+func ensureNamespace(ctx context.Context, client corev1client.NamespaceInterface, name string, p lab.Progress) (created bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, time.Second, namespaceLimit, true, func(ctx context.Context) (bool, error) {
 		ns, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {
+		case err == nil && ns.DeletionTimestamp != nil:
+			p("waiting for the removal of namespace " + name)
+			return false, nil
 		case err == nil:
-			return ns.DeletionTimestamp == nil, nil
+			return true, nil
 		case !apierrors.IsNotFound(err):
 			return false, err
 		}
@@ -53,7 +58,10 @@ func ensureNamespace(ctx context.Context, client corev1client.NamespaceInterface
 		return created, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("still terminating after %s", namespaceLimit)
+		err = &lab.Error{
+			Exit: lab.ExitTimeout, Code: "namespace_stuck", Message: fmt.Sprintf("namespace %s is still terminating after %s", name, lab.WholeSeconds(namespaceLimit)),
+			Cure: "its status shows the cause: kubectl get namespace " + name + " -o yaml",
+		}
 	}
 	return created, err
 }

@@ -39,7 +39,7 @@ type Networked interface {
 	Subnet(ctx context.Context) (string, error)
 	EnsureSubnet(ctx context.Context, subnet string) error
 	// EnsureNamespaces creates the missing ones of a cluster's namespaces and returns them.
-	EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error)
+	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
 }
 
 // Set combines the lab's clusters of all providers.

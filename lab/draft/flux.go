@@ -160,7 +160,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 // layers are usual names of folders inside a cluster's.
 var layers = regexp.MustCompile(`^(flux|flux-system|cluster|config|bootstrap)$`)
 
-// number matches names of folders that say nothing without the folder above.
+// number matches names of folders that are ambiguous without the folder above.
 var number = regexp.MustCompile(`^[0-9]+$`)
 
 // nameClusters names clusters after their folders, with the stage above. Equal names become the parts of the paths in which they differ.

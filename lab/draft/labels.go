@@ -115,7 +115,7 @@ func (d *drafting) environmentNames() []string {
 	return names
 }
 
-// selected sets the labels that generators select by, and tells those that no cluster has.
+// selected sets the labels that generators select by, and reports those that no cluster has.
 func (d *drafting) selected() {
 	d.Without = slices.Clone(d.unnamed)
 	own, list := d.registered(d.estate.Clusters[0]), d.selectors()
@@ -175,16 +175,16 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 		}
 	}
 	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: how, At: first.at})
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, s := range list {
 		if s.key != first.key || !s.concrete() || used[s.value] || slices.ContainsFunc(s.others, func(v string) bool { return used[v] }) {
 			continue
 		}
 		any := cmp.Or(strings.Join(s.others, " or "), s.value)
-		if !told[any] {
+		if !reported[any] {
 			d.Without = append(d.Without, Left{At: s.at, Why: "no cluster has the label " + s.key + ": " + any})
 		}
-		told[any] = true
+		reported[any] = true
 	}
 }
 

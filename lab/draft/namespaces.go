@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
-	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/strict"
 )
@@ -30,7 +29,7 @@ func (d *drafting) namespaces() {
 			cluster, err := w.Destination(app.Spec.Destination)
 			switch to := app.Spec.Destination.Namespace; {
 			case err != nil:
-			case app.Spec.SyncPolicy != nil && slices.Contains(app.Spec.SyncPolicy.SyncOptions, appset.CreateNamespace):
+			case app.Spec.CreatesNamespace():
 				created[place{cluster, to}] = true
 			default:
 				expect(cluster, to)
@@ -39,9 +38,9 @@ func (d *drafting) namespaces() {
 	}
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
+		present := estate.Namespaces(d.estate, c.Name)
 		for _, to := range expected {
-			known := slices.Contains(estate.InitialNamespaces, to.namespace) || c.Role == lab.RoleHub && to.namespace == estate.NamespaceOf(d.estate)
-			if to.cluster == c.Name && !known && !created[to] {
+			if to.cluster == c.Name && !slices.Contains(present, to.namespace) && !created[to] {
 				c.Namespaces = append(c.Namespaces, to.namespace)
 				d.note(namespaceKey(to.namespace, at[to]))
 			}

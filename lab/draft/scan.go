@@ -86,28 +86,12 @@ func (d *drafting) scan(r *lab.Repository) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		}
-		text := string(data)
-		if strings.Contains(text, "Namespace") {
-			d.defines(file, data)
-		}
-		if slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) {
+		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) || strings.Contains(text, "Namespace") {
 			d.documents(r, file, data)
 		}
 		return nil
 	})
 	return err
-}
-
-// defines records the namespaces in a file.
-func (d *drafting) defines(file string, data []byte) {
-	docs, _ := strict.Parse(file, data)
-	for _, doc := range docs {
-		for _, n := range strict.Items(doc) {
-			if strict.Text(n, "kind") == "Namespace" {
-				d.defined[strict.Text(n, "metadata", "name")] = true
-			}
-		}
-	}
 }
 
 func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
@@ -120,12 +104,15 @@ func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
 	}
 }
 
-// add keeps documents of the engines' kinds.
+// add keeps documents of the engines' kinds, and the names of namespaces.
 func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
 		if from == nil {
 			d.flux.add(r, file, n)
+		}
+		if strict.Text(n, "kind") == "Namespace" {
+			d.defined[strict.Text(n, "metadata", "name")] = true
 		}
 		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
 			d.secrets = append(d.secrets, registered(name, n))

@@ -199,8 +199,8 @@ func sabotaged(t *testing.T, l *testLab, name, file string) {
 		}
 	}
 	t.Logf("unmet: %s\n%s", unmet, message)
-	if unmet != s.Unmet || !strings.Contains(message, s.Says) {
-		t.Errorf("unmet %q, want %q; message %q, want %q", unmet, s.Unmet, message, s.Says)
+	if unmet != s.Unmet || !strings.Contains(message, s.Message) {
+		t.Errorf("unmet %q, want %q; message %q, want %q", unmet, s.Unmet, message, s.Message)
 	}
 	var r ui.ScenarioRun
 	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {

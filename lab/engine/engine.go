@@ -94,7 +94,7 @@ type Want struct {
 	Heads    []Head               // commits of the other repositories
 	Expected []string             // applications that must exist, such as "prod-podinfo"
 	Gone     []string             // applications that must not exist
-	LeftOut  []string             // applications not to wait for, as they cannot work in this lab, and "ApplicationSet NAME" for sets with such errors
+	LeftOut  []string             // applications not to wait for, as they cannot work in this lab, and lab.SetName of sets that report errors for such
 	Clusters []string             // clusters whose applications are waited for; nil for all
 	Since    map[string]time.Time // cluster -> last start: earlier status is ignored
 	// Changed means that this run changed something the engine acts on. If set, the engine is refreshed first, as its status may be older than the change;

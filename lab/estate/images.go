@@ -42,8 +42,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		return
 	}
 	created := ""
-	if to := app.Spec.Destination.Namespace; app.Spec.SyncPolicy != nil && to != "" && slices.Contains(app.Spec.SyncPolicy.SyncOptions, appset.CreateNamespace) {
-		created = render.Namespace(to)
+	if app.Spec.CreatesNamespace() {
+		created = render.Namespace(app.Spec.Destination.Namespace)
 		g.Creates = appendNew(g.Creates, created)
 	}
 	if !ours || source.Chart != "" {
@@ -66,24 +66,28 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Blocks = true
 	}
 	of := render.Reads(objects, app.Spec.Destination.Namespace)
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return object == created || l.present(g.Cluster, object) })
+	present := []string{created}
+	for _, name := range Namespaces(l.estate, g.Cluster) {
+		present = append(present, render.Namespace(name))
+	}
+	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) })
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	k := l.kinds[g.Name]
 	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
 	g.Opaque = g.Opaque || len(objects) == 0
 }
 
-// InitialNamespaces are the namespaces of a new cluster.
-var InitialNamespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
+// initial are the namespaces of a new cluster.
+var initial = []string{"default", "kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
 
-// present reports whether a cluster without Applications has a namespace.
-func (l *loader) present(cluster, namespace string) bool {
-	c, _ := l.estate.Cluster(cluster)
-	names := slices.Concat(InitialNamespaces, c.Namespaces)
+// Namespaces returns the namespaces of a cluster without Applications.
+func Namespaces(e *lab.Estate, cluster string) []string {
+	c, _ := e.Cluster(cluster)
+	names := slices.Concat(initial, c.Namespaces)
 	if c.Role == lab.RoleHub {
-		names = append(names, NamespaceOf(l.estate))
+		names = append(names, NamespaceOf(e))
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return namespace == render.Namespace(name) })
+	return names
 }
 
 // chartImages records the images of a release's chart in Git, unless its values are unknown.

@@ -110,8 +110,8 @@ func sabotaged(t *testing.T, on lab.EngineType, pattern string) {
 				l := scenariotest.NewOn(t, files, on)
 				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, files, sabotage.Story))
 				failed, ok := r.FailedStep()
-				if r.Exit() != lab.ExitUnmet || !ok || failed.Title != sabotage.Unmet || !strings.Contains(story(r), sabotage.Says) {
-					t.Fatalf("exit %d at %q, want %q with %q\n%s", r.Exit(), failed.Title, sabotage.Unmet, sabotage.Says, story(r))
+				if r.Exit() != lab.ExitUnmet || !ok || failed.Title != sabotage.Unmet || !strings.Contains(story(r), sabotage.Message) {
+					t.Fatalf("exit %d at %q, want %q with %q\n%s", r.Exit(), failed.Title, sabotage.Unmet, sabotage.Message, story(r))
 				}
 				if len(r.Left) > 0 {
 					t.Errorf("left: %q", r.Left)

@@ -69,12 +69,12 @@ func TestSaveWithoutGo(t *testing.T) {
 	g := makeGoods(t)
 	s := open(t, Options{Mode: ModeRegistry, Mirror: host(publish(t, g)), CacheDir: t.TempDir()})
 	t.Setenv("PATH", t.TempDir())
-	file, said := filepath.Join(t.TempDir(), "lab.tar.zst"), ""
-	if err := s.Save(t.Context(), file, func(line string) { said += line + "\n" }); err != nil {
+	file, progress := filepath.Join(t.TempDir(), "lab.tar.zst"), ""
+	if err := s.Save(t.Context(), file, func(line string) { progress += line + "\n" }); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(said, "without front: ") {
-		t.Errorf("progress %q", said)
+	if !strings.Contains(progress, "without front: ") {
+		t.Errorf("progress %q", progress)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)

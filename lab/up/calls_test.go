@@ -76,8 +76,8 @@ func (c *calledClusters) Mark(ctx context.Context, name, inputs string, images [
 	return c.p.call("clusters.mark "+name, func() error { return c.Fake.Mark(ctx, name, inputs, images) })
 }
 
-func (c *calledClusters) EnsureNamespaces(ctx context.Context, name string, namespaces []string) (made []string, err error) {
-	err = c.p.call("clusters.ensure-namespaces "+name, func() (err error) { made, err = c.Fake.EnsureNamespaces(ctx, name, namespaces); return err })
+func (c *calledClusters) EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) (made []string, err error) {
+	err = c.p.call("clusters.ensure-namespaces "+name, func() (err error) { made, err = c.Fake.EnsureNamespaces(ctx, name, namespaces, p); return err })
 	return made, err
 }
 

@@ -176,7 +176,7 @@ func (r *run) doBridge(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	}
 	var made []string
 	if c, _ := r.Estate.Cluster(s.Cluster); len(c.Namespaces) > 0 {
-		if made, err = r.Clusters.EnsureNamespaces(ctx, s.Cluster, c.Namespaces); err != nil {
+		if made, err = r.Clusters.EnsureNamespaces(ctx, s.Cluster, c.Namespaces, p); err != nil {
 			return apply.Outcome{}, err
 		}
 	}

@@ -43,7 +43,7 @@ type Keeper interface {
 	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
 	Start(ctx context.Context, name string, p lab.Progress) error
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
-	EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error)
+	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
 }
 
 // Marker records the inputs of clusters.

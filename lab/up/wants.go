@@ -291,13 +291,13 @@ func (l *Lab) withoutLeftOut(apps []lab.Application) []lab.Application {
 func (l *Lab) leftOut() map[string]string {
 	list := map[string]string{}
 	for _, name := range l.Estate.UnknownSets {
-		list["ApplicationSet "+name] = "unknown"
+		list[lab.SetName(name)] = "unknown"
 	}
 	for _, a := range l.Estate.Applications {
 		if a.LeftOut != "" {
 			list[a.Name] = a.LeftOut
 			if a.Set != "" {
-				list["ApplicationSet "+a.Set] = a.LeftOut
+				list[lab.SetName(a.Set)] = a.LeftOut
 			}
 		}
 	}

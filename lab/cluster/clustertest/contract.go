@@ -28,7 +28,7 @@ type Clusters interface {
 	Mark(ctx context.Context, name, inputs string, images []string) error
 	Record(ctx context.Context, name, inputs string) error
 	Delete(ctx context.Context, name string) error
-	EnsureNamespaces(ctx context.Context, name string, namespaces []string) ([]string, error)
+	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
 	Kubeconfig(name string) string
 }
 
@@ -177,7 +177,7 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("namespaces", func(t *testing.T) {
 		for _, want := range [][]string{{"a", "b"}, nil} {
-			made, err := s.Clusters.EnsureNamespaces(ctx, "dev", []string{"a", "b"})
+			made, err := s.Clusters.EnsureNamespaces(ctx, "dev", []string{"a", "b"}, nil)
 			must(t, err)
 			if got := expect(t, s.Clusters, []string{"dev"})[0]; !slices.Equal(made, want) || !slices.Contains(got.Namespaces, "a") || !slices.Contains(got.Namespaces, "b") {
 				t.Errorf("made %q, want %q; observed %+v", made, want, got)

@@ -99,7 +99,7 @@ func (f *Fake) RESTConfig(name string) (*rest.Config, error) {
 }
 
 // EnsureNamespaces adds the missing ones of namespaces.
-func (f *Fake) EnsureNamespaces(_ context.Context, name string, namespaces []string) ([]string, error) {
+func (f *Fake) EnsureNamespaces(_ context.Context, name string, namespaces []string, _ lab.Progress) ([]string, error) {
 	if err := f.fail("ensure-namespaces", name); err != nil {
 		return nil, err
 	}

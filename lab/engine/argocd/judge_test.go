@@ -72,13 +72,13 @@ func TestJudge(t *testing.T) {
 				}
 			}
 			if *update {
-				parts["told"].Data = []byte(got.String())
+				parts["summary"].Data = []byte(got.String())
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			if d := cmp.Diff(string(parts["told"].Data), got.String()); d != "" {
+			if d := cmp.Diff(string(parts["summary"].Data), got.String()); d != "" {
 				t.Errorf("(-update rewrites the case)\n%s", d)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"homelab/lab"
 	"homelab/lab/engine"
 )
 
@@ -87,10 +88,10 @@ func (v view) blocked(a application, want engine.Want) bool {
 	})
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(a.Status.OperationState.Message, waitingFor), "/")
 	name, _, _ := strings.Cut(rest, " ")
+	if kind == "ApplicationSet" && leavesOutSet(want, name) {
+		return !others
+	}
 	return !others && slices.ContainsFunc(want.LeftOut, func(out string) bool {
-		if kind == "ApplicationSet" && out == kind+" "+name {
-			return true
-		}
 		if kind == "Application" {
 			return out == name
 		}
@@ -103,14 +104,14 @@ func (a application) faultySets() []string {
 	var list []string
 	for _, r := range a.unhealthy() {
 		if r.Kind == "ApplicationSet" {
-			list = append(list, r.Kind+" "+r.Name)
+			list = append(list, lab.SetName(r.Name))
 		}
 	}
 	return list
 }
 
 func leavesOutSet(want engine.Want, name string) bool {
-	return slices.Contains(want.LeftOut, "ApplicationSet "+name)
+	return slices.Contains(want.LeftOut, lab.SetName(name))
 }
 
 // healthy reports whether an Application is healthy, apart from the Applications in it, those of its ApplicationSets, and left-out ApplicationSets.

@@ -64,14 +64,14 @@ func (e *Estate) read(tree string, on lab.EngineType, read func() (*reading, err
 
 // Sabotage is a change of the estate that makes a story fail, with the expected failure.
 type Sabotage struct {
-	Name  string
-	Story string
-	Unmet string            // title of the failing step
-	Says  string            // part of its message
-	Files map[string]string // path -> changed content
+	Name    string
+	Story   string
+	Unmet   string            // title of the failing step
+	Message string            // part of its message
+	Files   map[string]string // path -> changed content
 }
 
-// ReadSabotage reads a txtar with story, unmet, says, and replacements: a file, old text, =>, new text. A file may occur several times. A case may shorten the
+// ReadSabotage reads a txtar with story, unmet, message, and replacements: a file, old text, =>, new text. A file may occur several times. A case may shorten the
 // deadline of the failing step to save time.
 func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 	s := Sabotage{Name: name, Files: map[string]string{}}
@@ -82,8 +82,8 @@ func ReadSabotage(name string, data []byte, estate fs.FS) (Sabotage, error) {
 			s.Story = strings.TrimSpace(text)
 		case "unmet":
 			s.Unmet = strings.TrimSpace(text)
-		case "says":
-			s.Says = strings.TrimSpace(text)
+		case "message":
+			s.Message = strings.TrimSpace(text)
 		default:
 			was, is, ok := strings.Cut(strings.TrimSuffix(text, "\n"), "\n=>\n")
 			whole, changed := s.Files[f.Name]
