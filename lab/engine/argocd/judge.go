@@ -87,6 +87,19 @@ func (v view) hasRoot() bool {
 	return len(v.roots()) > 0
 }
 
+// generating returns the ApplicationSets that have Applications. The controller may never answer others.
+func (v view) generating() map[string]applicationSet {
+	sets := map[string]applicationSet{}
+	for _, a := range v.apps {
+		for _, o := range a.Metadata.OwnerReferences {
+			if s, ok := v.sets[o.Name]; ok && o.Kind == "ApplicationSet" {
+				sets[o.Name] = s
+			}
+		}
+	}
+	return sets
+}
+
 // isRoot reports whether a pending name is that of a root, existing or not.
 func (v view) isRoot(name string) bool { return name == noRoot || v.apps[name].root() }
 

@@ -120,6 +120,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 		if err != nil {
 			return left, err
 		}
+		v.sets = v.generating()
 		if left = aimedAt(v, cluster, server); len(left) == 0 {
 			return nil, nil
 		}
@@ -132,6 +133,7 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 			if v, err = a.snapshot(ctx, want); err != nil {
 				return left, err
 			}
+			v.sets = v.generating()
 			if left = aimedAt(v, cluster, server); !removing(v, left) {
 				return left, nil
 			}

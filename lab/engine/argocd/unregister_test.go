@@ -42,6 +42,7 @@ func TestUnregister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
 		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
+		hub.patch(t, applications, "prod-podinfo", ownedBy("podinfo"))
 		var lines, progress []string
 		done := make(chan error, 1)
 		go func() {
@@ -77,6 +78,26 @@ func TestUnregister(t *testing.T) {
 		}
 		if !slices.Equal(progress, []string{"removing 1 applications of prod: prod-podinfo"}) {
 			t.Errorf("progress %q", progress)
+		}
+	})
+}
+
+func ownedBy(set string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": set, "uid": set}}}}
+}
+
+// An ApplicationSet that generates nothing may never answer.
+func TestUnregisterUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, _ := newFake(t, converged(), clusterSecret("prod", "homelab"))
+		hub.patch(t, applications, "addons", map[string]any{"spec": map[string]any{"destination": map[string]any{"name": "hub"}}})
+		start := time.Now()
+		lines, err := a.Unregister(t.Context(), engine.Departure{Cluster: "prod", Spoke: prodSpoke}, func(string) {})
+		if err != nil || len(lines) != 2 {
+			t.Errorf("%q, %v", lines, err)
+		}
+		if waited := time.Since(start); waited > 5*time.Second {
+			t.Errorf("waited %s", waited)
 		}
 	})
 }
