@@ -32,28 +32,6 @@ func HashPassword(password string) (string, error) {
 	return string(h), err
 }
 
-// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8. An Application that would replace Argo CD is never synced, and
-// blocks no wave.
-// https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#argocd-app
-const applicationHealth = `hs = {}
-hs.status = "Progressing"
-hs.message = ""
-local marks = obj.metadata ~= nil and obj.metadata.annotations or {}
-if marks["` + lab.AnnotationReplaces + `"] == "true" then
-  hs.status = "Healthy"
-  return hs
-end
-if obj.status ~= nil then
-  if obj.status.health ~= nil then
-    hs.status = obj.status.health.status
-    if obj.status.health.message ~= nil then
-      hs.message = obj.status.health.message
-    end
-  end
-end
-return hs
-`
-
 // Values returns lab's values for the argo-cd chart of the Argo project, with over merged on top: maps by key, other values replaced; a null removes lab's
 // value, so that the chart's default applies.
 func Values(s Settings, over map[string]any) map[string]any {
@@ -138,8 +116,11 @@ func configMap(s Settings) map[string]any {
 		// As in the Argo CD of repositories whose kustomizations inflate charts; no effect on others.
 		"kustomize.buildOptions": "--enable-helm",
 
-		"resource.customizations.health.argoproj.io_Application": applicationHealth,
-		"resource.exclusions": exclusions,
+		"resource.customizations.health.argoproj.io_Application":   applicationHealth,
+		"resource.customizations.health.Service":                   healthy,
+		"resource.customizations.health.networking.k8s.io_Ingress": healthy,
+		"resource.customizations.health.PersistentVolumeClaim":     claimHealth,
+		"resource.exclusions":                                      exclusions,
 	}
 }
 

@@ -96,6 +96,21 @@ func TestApplicationHealth(t *testing.T) {
 	}
 }
 
+func TestClaimHealth(t *testing.T) {
+	for phase, want := range map[string]string{"": "Healthy", "Pending": "Healthy", "Bound": "Healthy", "Lost": "Degraded"} {
+		obj := map[string]any{}
+		if phase != "" {
+			obj["status"] = map[string]any{"phase": phase}
+		}
+		if got, _ := runHealth(t, claimHealth, obj); got != want {
+			t.Errorf("%q: %s, want %s", phase, got, want)
+		}
+	}
+	if got, _ := runHealth(t, healthy, map[string]any{}); got != "Healthy" {
+		t.Error(got)
+	}
+}
+
 // runHealth runs a check like VM.ExecuteHealthLua of argo-cd: with the libraries package, base, table and the loadable os.
 func runHealth(t *testing.T, script string, obj map[string]any) (health, message string) {
 	t.Helper()
