@@ -85,7 +85,8 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 		repository, tag := helm.SplitRef(s.Ref(c.image))
 		of := map[string]any{
 			"labels":    labels,
-			"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}},
+			// Upstream's limit of one core slows the start, and an engine with a smaller quota would reject the container.
+			"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": nil}},
 		}
 		if repository != "" {
 			of["image"] = repository
