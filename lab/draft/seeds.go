@@ -63,7 +63,8 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	for of := range l.namespaces {
-		_, ofCluster := lab.FluxClusterOf(of.name)
+		owner, _ := lab.FluxClusterOf(of.name)
+		_, ofCluster := d.estate.Cluster(owner)
 		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
 			delete(l.namespaces, of)
 		}

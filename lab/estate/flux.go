@@ -194,10 +194,11 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 
 // fluxScope returns the scope of the Flux on a cluster.
 func (l *loader) fluxScope(cluster string) lab.FluxScope {
+	scope := lab.FluxScopeOf(cluster, l.estate.Clusters)
 	if l.estate.Hub().Engine.Everywhere() {
-		return lab.FluxScope{Home: cluster}
+		scope.Home, scope.Spokes = cluster, nil
 	}
-	return lab.FluxScopeOf(cluster, l.estate.Clusters)
+	return scope
 }
 
 // fluxExpand expands the estate's Kustomizations.
