@@ -129,7 +129,7 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		add(o, target(o), Deleted, why)
 	}
 	for _, o := range app.Objects {
-		if app.engine && isPartOfFlux(o.Node) {
+		if (app.engine || app.Parent == "") && isPartOfFlux(o.Node) {
 			continue
 		}
 		if why := omitted(app, o.Node); why != "" {
