@@ -315,7 +315,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				g.Others = appendNew(g.Others, r.URL)
 			default:
 				if _, err := fs.Stat(fsys, r.Folder); err == nil {
-					l.chartImages(&g, fsys, r)
+					l.chart(&g, w, x, app, r)
 					break
 				}
 				if mounted != nil { // not ours to fix

@@ -90,23 +90,23 @@ func Namespaces(e *lab.Estate, cluster string) []string {
 	return names
 }
 
-// chartImages records the images of a release's chart in Git, unless its values are unknown.
-func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
+// chartObjects returns the objects of a release's chart in Git; none if its values are unknown.
+func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
 	values, err := json.Marshal(r.Values)
-	if r.Values == nil || err != nil {
-		return
+	if r.Values == nil || err != nil || l.component == nil {
+		return nil
 	}
 	if r.Defaults != nil {
 		defaults, err := json.Marshal(r.Defaults)
 		if err != nil {
-			return
+			return nil
 		}
 		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
 	}
-	l.images(g, l.imagesIn(render.Source{
+	return l.objectsIn(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	}))
+	}, "image")
 }
 
 // replaced is a file system with other contents of a file.
@@ -121,14 +121,6 @@ func (r replaced) Open(name string) (fs.File, error) {
 		return fstest.MapFS{name: {Data: r.data, Mode: 0o444}}.Open(name)
 	}
 	return r.FS.Open(name)
-}
-
-// imagesIn returns the images in a folder; none if they are not needed.
-func (l *loader) imagesIn(from render.Source) []string {
-	if l.component == nil {
-		return nil
-	}
-	return fluxset.Images(l.objectsIn(from, "image"))
 }
 
 // objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.
