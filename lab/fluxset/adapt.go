@@ -105,6 +105,8 @@ func omitted(app Application, n *yaml.Node) string {
 	return ""
 }
 
+	case app.Parent == "" && homeless(n): // what it contains can be had without it
+		return "without a namespace"
 func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 	patches := m.adaptEngine(app)
 	versions := map[string]bool{}

@@ -40,6 +40,22 @@ func isCustom(o render.Document) bool {
 	return !own && !isFlux(gvk.Group)
 }
 
+// homeless reports whether an object lacks its namespace. Flux has no default for it: it applies nothing of an application with such an object.
+func homeless(n *yaml.Node) bool {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(n, "apiVersion"), strict.Text(n, "kind"))
+	return strict.Text(n, "metadata", "namespace") == "" && (isFlux(gvk.Group) || render.Namespaced(gvk)) && !ignored(n)
+}
+
+// homeless reports an object without a namespace, or leaves out the application if it is mounted.
+func (x *expander) homeless(app *Application, o render.Document, of string) {
+	message := of + " has no namespace, and Flux knows no default"
+	if app.mounted {
+		app.stall(message)
+		return
+	}
+	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
+}
+
 // definers are the applications that define kinds.
 type definers struct {
 	by    map[kind][]string   // in manifests
