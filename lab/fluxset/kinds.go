@@ -92,17 +92,14 @@ func (x *expander) undefined(s steps) {
 
 // define records the kinds that an application defines.
 func (x *expander) define(d *definers, a Application) {
-	defines, runs := false, false
+	defines := false
 	for _, o := range a.Objects {
-		switch strict.Text(o.Node, "kind") {
-		case "CustomResourceDefinition":
+		if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
 			k := kind{a.Remote, strict.Text(o.Node, "spec", "group"), strict.Text(o.Node, "spec", "names", "kind")}
 			d.by[k], defines = append(d.by[k], a.Key()), true
-		case "Deployment", "StatefulSet", "Job":
-			runs = true
 		}
 	}
-	if a.mounted && a.Elsewhere != "" && !a.engine || defines && runs { // an operator may define more
+	if a.mounted && a.Elsewhere != "" && !a.engine || defines && slices.ContainsFunc(a.Objects, runs) { // an operator may define more
 		d.other[a.Remote] = append(d.other[a.Remote], a.Key())
 	}
 	for _, r := range a.Releases {
@@ -110,6 +107,11 @@ func (x *expander) define(d *definers, a Application) {
 			d.other[r.Remote] = append(d.other[r.Remote], a.Key())
 		}
 	}
+}
+
+// runs reports whether an object is a workload.
+func runs(o render.Document) bool {
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Job"}, strict.Text(o.Node, "kind"))
 }
 
 // mayDefine reports whether a release's chart is not here, or has definitions or dependencies.

@@ -296,6 +296,9 @@ func (x *expander) awaitSources(a *Application) {
 func (x *expander) outdated(app *Application, o render.Document, of string) {
 	version := strict.Text(o.Node, "apiVersion")
 	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
+		if chart := x.of[source]; o.kind == sourcev1.HelmChartKind { // ready if it can be fetched
+			source = strict.Text(chart, "spec", "sourceRef", "kind") + " " + o.namespace + "/" + strict.Text(chart, "spec", "sourceRef", "name")
+		}
 	if app.mounted {
 		app.stall(message)
 		return
