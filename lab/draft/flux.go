@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/estate"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -34,6 +35,11 @@ type synced struct {
 // syncs returns the folder of a Kustomization, "." for the whole repository.
 func (d synced) syncs() string {
 	return path.Clean(strings.TrimPrefix(path.Join("/", strict.Text(d.node, "spec", "path")), "/"))
+}
+
+// ofArtifact reports whether a Kustomization reads something that was pushed, possibly a folder of a repository, and not a repository.
+func (d synced) ofArtifact() bool {
+	return strict.Text(d.node, "spec", "sourceRef", "kind") != "GitRepository"
 }
 
 func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
@@ -89,7 +95,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	for _, k := range s.kustomizations {
 		dir := k.syncs()
-		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
+		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != lab.FluxNamespace || k.ofArtifact()) {
 			continue
 		}
 		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
@@ -112,17 +118,15 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		}
 		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
 		r := fluxRoot{repo: i.repo, dir: dir, at: i.at, name: name, spec: i.instance(name)}
-		switch strict.Text(sync, "kind") {
-		case "GitRepository":
+		kind := strict.Text(sync, "kind")
+		if kind == "GitRepository" {
 			r.url = strict.Text(sync, "url")
 			if ref := strict.Text(sync, "ref"); ref != "" {
 				r.follow(&plain("name", ref).node)
 			}
+		}
+		if info, err := fs.Stat(cmp.Or(r.tree, r.repo).FS, dir); err == nil && info.IsDir() && slices.Contains([]string{"GitRepository", "OCIRepository"}, kind) { // or its artifact
 			add(r)
-		case "OCIRepository": // an artifact of the repository, if it has the folder
-			if info, err := fs.Stat(i.repo.FS, dir); err == nil && info.IsDir() {
-				add(r)
-			}
 		}
 	}
 	if len(list) == 0 {
@@ -224,9 +228,15 @@ func (s *syncs) leadsTo(k synced) bool {
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if r.url != "" && !strings.Contains(r.url, "${") {
+		if estate.IsAddress(r.url) && !strings.Contains(r.url, "${") { // no placeholder
 			r.repo.URL = r.url
 		}
+	}
+	roots, err := d.buildable(roots)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range roots {
 		d.Roots = append(d.Roots, r.at)
 	}
 	if len(roots) == 1 {
@@ -310,7 +320,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "suspend", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
 		case "healthChecks":
 			if checks := r.adaptation.HealthChecks(r.spec.Content[i+1]); len(checks.Content) > 0 {
 				spec.add(key, checks)

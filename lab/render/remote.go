@@ -252,7 +252,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				}
 			}
 		default:
-			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}}
+			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}, Missing: local}
 		}
 		if err != nil {
 			return err
