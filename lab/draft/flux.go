@@ -23,6 +23,7 @@ type syncs struct {
 	kustomizations []synced
 	repositories   []synced // GitRepositories
 	instances      []synced // specs of FluxInstances, of Flux Operator
+	releases       []synced // HelmReleases, which may be patches
 }
 
 type synced struct {
@@ -53,8 +54,9 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
 		doc.node = strict.Get(n, "spec")
 		s.instances = append(s.instances, doc)
-	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart flux-instance
-		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil {
+	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease":
+		s.releases = append(s.releases, doc)
+		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil { // of the chart flux-instance
 			s.instances = append(s.instances, doc)
 		}
 	}
@@ -86,7 +88,8 @@ type fluxRoot struct {
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
-// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs. It reports whether they are synced.
+// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs; else those in clusters/ that include
+// HelmReleases. It reports whether they are synced.
 func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	add := func(r fluxRoot) {
 		if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
@@ -149,6 +152,9 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 				add(fluxRoot{repo: k.repo, dir: dir, at: k.at, name: lab.FluxNamespace})
 			}
 		}
+	}
+	if len(list) == 0 {
+		list = s.unsynced()
 	}
 	for i := range list {
 		r := &list[i]
