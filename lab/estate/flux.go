@@ -273,19 +273,9 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	for _, url := range app.Sources {
 		g.Others = appendNew(g.Others, url)
 	}
-	for _, on := range slices.Concat(x.Applications, x.Roots) {
-		if slices.Contains(app.Needs, on.Key()) {
-			g.Needs = append(g.Needs, generatedOf(on).Name)
-		}
-	}
+	g.Needs = append(g.Needs, namesOf(x, app.Needs)...)
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
-		need := lab.KindNeed{Why: u.Why}
-		for _, by := range slices.Concat(x.Applications, x.Roots) {
-			if slices.Contains(u.By, by.Key()) {
-				need.By = append(need.By, generatedOf(by).Name)
-			}
-		}
-		g.Kinds = append(g.Kinds, need)
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: u.Why, By: namesOf(x, u.By)})
 	}
 	l.images(&g, app.Images())
 	c, _ := l.estate.Cluster(app.Cluster)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"homelab/lab"
-	"homelab/lab/appset"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 )
@@ -21,6 +20,9 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	}
 	objects := l.chartObjects(fsys, r)
 	l.images(g, fluxset.Images(objects))
+	for _, u := range x.Undefined(app, r, objects) {
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+	}
 	of := render.Reads(objects, r.TargetNamespace)
 	if of.More || r.Unawaited {
 		return
@@ -28,24 +30,27 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	for _, object := range of.Read {
 		kind, key, _ := strings.Cut(object, " ")
 		namespace, name, _ := strings.Cut(key, "/")
-		if kind == "Namespace" || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
+		if kind == "Namespace" || namespace == lab.FluxNamespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
 			continue
 		}
-		need := lab.KindNeed{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates"}
+		var by []string
 		for _, other := range slices.Concat(x.Applications, x.Roots) {
-			if render.Reads(other.Objects, "").More || slices.ContainsFunc(other.Releases, func(o fluxset.Release) bool { return o.At != r.At && mayCreate(w, o, kind, namespace) }) {
-				need.By = append(need.By, generatedOf(other).Name)
+			other.Releases = slices.DeleteFunc(slices.Clone(other.Releases), func(o fluxset.Release) bool { return o.At == r.At })
+			if w.MayCreate(other, r.Remote, kind, namespace) {
+				by = append(by, other.Key())
 			}
 		}
-		g.Kinds = append(g.Kinds, need)
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates", By: namesOf(x, by)})
 	}
 }
 
-// mayCreate reports whether a release may create objects of a kind in a namespace: its chart is not in Git, or mentions the kind.
-func mayCreate(w fluxset.World, r fluxset.Release, kind, namespace string) bool {
-	if r.Folder == "" {
-		return true
+// namesOf returns the names of applications, by their keys.
+func namesOf(x fluxset.Expansion, keys []string) []string {
+	var names []string
+	for _, app := range slices.Concat(x.Applications, x.Roots) {
+		if slices.Contains(keys, app.Key()) {
+			names = append(names, generatedOf(app).Name)
+		}
 	}
-	fsys, _, err := w.Repository(r.URL, r.Revision)
-	return err != nil || r.TargetNamespace == namespace && render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{}}}, "kind: "+kind)
+	return names
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -70,7 +71,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	for _, name := range Namespaces(l.estate, g.Cluster) {
 		present = append(present, render.Namespace(name))
 	}
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) })
+	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
+	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) || strings.HasPrefix(object, accounts) })
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	k := l.kinds[g.Name]
 	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
@@ -106,7 +108,7 @@ func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
 	return l.objectsIn(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	}, "image")
+	}, "kind:")
 }
 
 // replaced is a file system with other contents of a file.

@@ -127,7 +127,8 @@ type Expansion struct {
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
 
-	data map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	data     map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	definers definers
 }
 
 // Has reports whether an application applies a ConfigMap, Secret or ServiceAccount.

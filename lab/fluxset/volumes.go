@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -58,7 +59,7 @@ func (x *expander) unbound(d definers) {
 				}
 				u := Undefined{of: objectOf(o.Node)}
 				u.Why = "waits for " + u.of.kind + " " + u.of.name
-				if !d.pending(&u, *a, o.Node, provisioners) && !x.lacks(&u, *a, o, d) {
+				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) {
 					continue
 				}
 				for _, key := range d.other[a.Remote] {
@@ -74,25 +75,41 @@ func (x *expander) unbound(d definers) {
 	}
 }
 
-// lacks reports whether the pods of a workload read a ConfigMap or Secret that no manifest contains. Releases and what has a role for it may create any.
+// lacks reports whether the pods of a workload read an object that no manifest contains. What has a role for it and some releases may create it.
 func (x *expander) lacks(u *Undefined, a Application, o render.Document, d definers) bool {
-	missing := slices.DeleteFunc(render.Reads([]render.Document{o}, "").Read, func(of string) bool {
-		kind, name, _ := strings.Cut(of, " ")
+	for _, object := range render.Reads([]render.Document{o}, "").Read {
+		kind, name, _ := strings.Cut(object, " ")
 		namespace, _, _ := strings.Cut(name, "/")
-		return kind == "Namespace" || namespace == lab.FluxNamespace || x.data[dataKey(a.Remote, kind, name)] != nil
-	})
-	if len(missing) == 0 {
-		return false
-	}
-	u.Why += ", whose " + missing[0] + " nothing available creates"
-	for key, other := range d.steps.apps {
-		may := other.Remote == a.Remote && render.Reads(other.Objects, "").More || slices.ContainsFunc(other.Releases, func(r Release) bool { return r.Remote == a.Remote })
-		if may && !d.requires(key, step{a.Key(), complete}) {
-			u.By = append(u.By, key)
+		if kind == "Namespace" || namespace == lab.FluxNamespace || x.data[dataKey(a.Remote, kind, name)] != nil {
+			continue
 		}
+		u.Why += ", whose " + object + " nothing available creates"
+		for key, other := range d.steps.apps {
+			if x.MayCreate(*other, a.Remote, kind, namespace) && !d.requires(key, step{a.Key(), complete}) {
+				u.By = append(u.By, key)
+			}
+		}
+		slices.Sort(u.By)
+		return true
 	}
-	slices.Sort(u.By)
-	return true
+	return false
+}
+
+// MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose
+// chart is elsewhere or mentions the kind.
+func (w World) MayCreate(a Application, remote, kind, namespace string) bool {
+	return a.Remote == remote && render.Reads(a.Objects, "").More || slices.ContainsFunc(a.Releases, func(r Release) bool {
+		return r.Remote == remote && (r.Folder == "" || r.TargetNamespace == namespace) && w.mentions(r, "kind: "+kind)
+	})
+}
+
+// mentions reports whether a release's chart is elsewhere or mentions a text.
+func (w World) mentions(r Release, text string) bool {
+	if r.Folder == "" {
+		return true
+	}
+	fsys, _, err := w.Repository(r.URL, r.Revision)
+	return err != nil || render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{}}}, text)
 }
 
 // mentions reports whether a text is part of a node.
@@ -101,7 +118,7 @@ func mentions(n *yaml.Node, text string) bool {
 }
 
 // pending reports whether a PersistentVolumeClaim is never bound. Workloads that mention a provisioner may be it.
-func (d definers) pending(u *Undefined, a Application, claim *yaml.Node, provisioners map[class]string) bool {
+func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provisioners map[class]string, d definers) bool {
 	name := strict.Text(claim, "spec", "storageClassName")
 	by, defined := provisioners[class{a.Remote, name}]
 	switch {
@@ -117,14 +134,14 @@ func (d definers) pending(u *Undefined, a Application, claim *yaml.Node, provisi
 		slices.Sort(u.By)
 		return true
 	case cmp.Or(name, defaultClass) == defaultClass:
-		return d.unused(u, a, claim)
+		return x.unused(u, a, claim, d)
 	}
 	u.Why += fmt.Sprintf(" of StorageClass %s, which nothing available defines", name)
 	return true
 }
 
 // unused reports whether a claim of lab's class remains pending: until a pod uses it, or forever for a mode that the class does not have. A release in its namespace may have one.
-func (d definers) unused(u *Undefined, a Application, claim *yaml.Node) bool {
+func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d definers) bool {
 	for _, mode := range items(strict.Get(claim, "spec", "accessModes")) {
 		if slices.Contains(shared, mode.Value) {
 			u.Why += ", but lab's StorageClass has no " + mode.Value
@@ -139,7 +156,12 @@ func (d definers) unused(u *Undefined, a Application, claim *yaml.Node) bool {
 			return false
 		}
 	}
-	for _, key := range d.steps.makers[namespaceOf(a.Remote, of.namespace)] {
+	for key, user := range d.steps.apps {
+		if !slices.ContainsFunc(user.Releases, func(r Release) bool {
+			return r.Remote == a.Remote && r.TargetNamespace == of.namespace && x.mentions(r, "persistentVolumeClaim")
+		}) {
+			continue
+		}
 		if key == a.Key() {
 			return false
 		}
@@ -147,6 +169,7 @@ func (d definers) unused(u *Undefined, a Application, claim *yaml.Node) bool {
 			u.By = append(u.By, key)
 		}
 	}
+	slices.Sort(u.By)
 	u.Why += ", which no pod uses"
 	return true
 }
