@@ -72,7 +72,9 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		present = append(present, render.Namespace(name))
 	}
 	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) || strings.HasPrefix(object, accounts) })
+	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
+		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
+	})
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	k := l.kinds[g.Name]
 	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
