@@ -1,6 +1,9 @@
 package estate
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -9,16 +12,25 @@ import (
 	"homelab/lab/render"
 )
 
+// ofCluster are words of templates that depend on what is in the cluster.
+var ofCluster = []string{"lookup", "APIVersions"}
+
 // chart records what a release of a chart in Git needs: images, dependencies that are not vendored, and ConfigMaps and Secrets that nothing creates.
 func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, app fluxset.Application, r fluxset.Release) {
 	fsys, _, err := w.Repository(r.URL, r.Revision)
-	if err != nil {
-		return // left out for that
+	if err != nil || r.Artifact {
+		return // left out for that, or not here as it is
+	}
+	if info, err := fs.Stat(fsys, r.Folder); err != nil || !info.IsDir() {
+		return // an archive
 	}
 	for _, url := range render.Dependencies(fsys, r.Folder) {
 		g.Others = appendNew(g.Others, url)
 	}
-	objects := l.chartObjects(fsys, r)
+	objects, err := l.chartObjects(fsys, r)
+	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" && !slices.ContainsFunc(ofCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
+		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
+	}
 	l.images(g, fluxset.Images(objects))
 	for _, u := range x.Undefined(app, r, objects) {
 		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})

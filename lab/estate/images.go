@@ -95,19 +95,19 @@ func Namespaces(e *lab.Estate, cluster string) []string {
 }
 
 // chartObjects returns the objects of a release's chart in Git; none if its values are unknown.
-func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) []render.Document {
+func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) ([]render.Document, error) {
 	values, err := json.Marshal(r.Values)
 	if r.Values == nil || err != nil || l.component == nil {
-		return nil
+		return nil, nil
 	}
 	if r.Defaults != nil {
 		defaults, err := json.Marshal(r.Defaults)
 		if err != nil {
-			return nil
+			return nil, nil
 		}
 		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
 	}
-	return l.objectsIn(render.Source{
+	return l.objects(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
 	}, "kind:")

@@ -31,6 +31,7 @@ type Release struct {
 	At              lab.Position
 	Suspended       bool
 	Unawaited       bool           // Flux does not wait for its objects
+	Artifact        bool           // Folder is of an ExternalArtifact
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
@@ -70,7 +71,7 @@ func (x *expander) release(o render.Document) Release {
 	if kind == externalArtifact {
 		made, err := x.treeOf(r.Source)
 		if r.URL = made.url; err == nil {
-			r.Folder = "."
+			r.Folder, r.Artifact = ".", true
 		}
 		var absent *Absent
 		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {

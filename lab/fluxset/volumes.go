@@ -3,6 +3,7 @@ package fluxset
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -105,11 +106,16 @@ func (w World) MayCreate(a Application, remote, kind, namespace string) bool {
 
 // mentions reports whether a release's chart is elsewhere or mentions a text.
 func (w World) mentions(r Release, text string) bool {
-	if r.Folder == "" {
+	if r.Folder == "" || r.Artifact {
 		return true
 	}
 	fsys, _, err := w.Repository(r.URL, r.Revision)
-	return err != nil || render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{}}}, text)
+	return err != nil || Mentions(fsys, r.Folder, text)
+}
+
+// Mentions reports whether the files of a chart mention a text.
+func Mentions(fsys fs.FS, chart, text string) bool {
+	return render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: chart, Helm: &appset.Helm{}}}, text)
 }
 
 // mentions reports whether a text is part of a node.
