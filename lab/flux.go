@@ -67,19 +67,30 @@ func (k KubeconfigSecret) String() string { return k.Namespace + "/" + k.Name }
 
 // FluxScope assigns the Kustomizations of one Flux to clusters.
 type FluxScope struct {
-	Home   string            // cluster of the Kustomizations outside the clusters' namespaces; empty if they belong to none
-	Spokes map[string]string // NAMESPACE/NAME of a KubeconfigSecret -> cluster
+	Home     string            // cluster of the Kustomizations outside the clusters' namespaces; empty if they belong to none
+	Spokes   map[string]string // NAMESPACE/NAME of a KubeconfigSecret -> cluster
+	Clusters []string          // with a Home: the others with a namespace; without one, any may have one
 }
 
 // FluxScopeOf returns the scope of a Flux on the hub that manages all clusters.
 func FluxScopeOf(hub string, clusters []Cluster) FluxScope {
 	s := FluxScope{Spokes: map[string]string{}}
 	for _, c := range clusters {
+		s.Clusters = append(s.Clusters, c.Name)
 		for _, k := range c.KubeconfigSecrets {
 			s.Home, s.Spokes[k.String()] = hub, c.Name
 		}
 	}
 	return s
+}
+
+// Owner returns the cluster whose namespace it is. Repositories that were not written for lab have others of such names: cluster-config, cluster-autoscaler.
+func (s FluxScope) Owner(namespace string) (cluster string, ok bool) {
+	cluster, ok = FluxClusterOf(namespace)
+	if !ok || s.Home != "" && cluster != s.Home && !slices.Contains(s.Clusters, cluster) {
+		return "", false
+	}
+	return cluster, true
 }
 
 // ClusterOf returns the cluster that a Secret in a namespace gives access to, or "".
@@ -119,9 +130,14 @@ func (s FluxScope) elsewhere(cluster, namespace string) bool {
 // namespace, Home; its application name is prefixed with the namespace unless that is FluxNamespace, or has all kubeconfigs of the cluster and no others.
 func (s FluxScope) Application(namespace, name string, secrets ...string) (cluster, application string) {
 	dedicated := s.dedicated(namespace)
-	if cluster, ok := FluxClusterOf(namespace); ok && dedicated == "" {
+	cluster, own := s.Owner(namespace)
+	if slices.Contains(secrets, FluxKubeconfig) && !own {
+		cluster, own = FluxClusterOf(namespace)
+	}
+	if own && dedicated == "" {
 		return cluster, name
 	}
+	cluster = ""
 	for _, secret := range secrets {
 		cluster = cmp.Or(cluster, s.ClusterOf(namespace, secret))
 	}

@@ -30,14 +30,22 @@ func (s byHand) text() string {
 	return object("source.toolkit.fluxcd.io/v1", "GitRepository", meta, fetch(s.url, s.ref))
 }
 
-// source adds the missing source of an application, if the root's repository has the folder.
+// source adds the missing sources of an application and of its charts, if the root's repository has their folders.
 func (l *lacks) source(r fluxRoot, app fluxset.Application) {
-	of, ok := strings.CutPrefix(app.Missing, "GitRepository ")
-	namespace, name, _ := strings.Cut(of, "/")
-	if !ok || app.Path == "." || name == "" || slices.ContainsFunc(l.sources, func(s byHand) bool { return s.namespace == namespace && s.name == name }) {
-		return
+	add := func(missing, dir string, at lab.Position) {
+		of, ok := strings.CutPrefix(missing, "GitRepository ")
+		namespace, name, _ := strings.Cut(of, "/")
+		if !ok || dir == "." || name == "" || slices.ContainsFunc(l.sources, func(s byHand) bool { return s.namespace == namespace && s.name == name }) {
+			return
+		}
+		if info, err := fs.Stat(r.tree.FS, strings.TrimPrefix(path.Join("/", dir), "/")); err == nil && info.IsDir() {
+			l.sources = append(l.sources, byHand{namespace, name, r.repo.URL, cmp.Or(r.ref, branch(r.repo.Branch)), at})
+		}
 	}
-	if info, err := fs.Stat(r.tree.FS, strings.TrimPrefix(path.Join("/", app.Path), "/")); err == nil && info.IsDir() {
-		l.sources = append(l.sources, byHand{namespace, name, r.repo.URL, cmp.Or(r.ref, branch(r.repo.Branch)), app.At})
+	add(app.Missing, app.Path, app.At)
+	for _, release := range app.Releases {
+		if release.URL == "" {
+			add(release.Source, release.Folder, release.At)
+		}
 	}
 }

@@ -85,6 +85,7 @@ type drafting struct {
 	rendered               map[string]bool // sources of Applications
 	flux                   syncs
 	unnamed                []Left   // documents whose name is invalid, such as a placeholder
+	unbuilt                []Left   // roots that Flux cannot build
 	remotes                []target // clusters that a Flux on the hub manages
 	alone                  bool     // the hub is the only cluster
 	invented               bool     // the spoke is not in the repositories

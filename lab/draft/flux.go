@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/estate"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -22,6 +23,7 @@ type syncs struct {
 	kustomizations []synced
 	repositories   []synced // GitRepositories
 	instances      []synced // specs of FluxInstances, of Flux Operator
+	releases       []synced // HelmReleases, which may be patches
 }
 
 type synced struct {
@@ -36,6 +38,11 @@ func (d synced) syncs() string {
 	return path.Clean(strings.TrimPrefix(path.Join("/", strict.Text(d.node, "spec", "path")), "/"))
 }
 
+// ofArtifact reports whether a Kustomization reads something that was pushed, possibly a folder of a repository, and not a repository.
+func (d synced) ofArtifact() bool {
+	return strict.Text(d.node, "spec", "sourceRef", "kind") != "GitRepository"
+}
+
 func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	group, _, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
 	doc := synced{repo: r, file: file, node: n, at: strict.Position(path.Join(r.Dir, file), n)}
@@ -47,8 +54,9 @@ func (s *syncs) add(r *lab.Repository, file string, n *yaml.Node) {
 	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
 		doc.node = strict.Get(n, "spec")
 		s.instances = append(s.instances, doc)
-	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease": // of the chart flux-instance
-		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil {
+	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease":
+		s.releases = append(s.releases, doc)
+		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil { // of the chart flux-instance
 			s.instances = append(s.instances, doc)
 		}
 	}
@@ -80,7 +88,8 @@ type fluxRoot struct {
 }
 
 // roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
-// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs. It reports whether they are synced.
+// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs; else those in clusters/ that include
+// HelmReleases. It reports whether they are synced.
 func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	add := func(r fluxRoot) {
 		if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
@@ -89,7 +98,7 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 	}
 	for _, k := range s.kustomizations {
 		dir := k.syncs()
-		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && path.Base(path.Dir(k.file)) != lab.FluxNamespace {
+		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != lab.FluxNamespace || k.ofArtifact()) {
 			continue
 		}
 		r := fluxRoot{repo: k.repo, dir: dir, at: k.at, name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), spec: k.built()}
@@ -112,17 +121,15 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 		}
 		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
 		r := fluxRoot{repo: i.repo, dir: dir, at: i.at, name: name, spec: i.instance(name)}
-		switch strict.Text(sync, "kind") {
-		case "GitRepository":
+		kind := strict.Text(sync, "kind")
+		if kind == "GitRepository" {
 			r.url = strict.Text(sync, "url")
 			if ref := strict.Text(sync, "ref"); ref != "" {
 				r.follow(&plain("name", ref).node)
 			}
+		}
+		if info, err := fs.Stat(cmp.Or(r.tree, r.repo).FS, dir); err == nil && info.IsDir() && slices.Contains([]string{"GitRepository", "OCIRepository"}, kind) { // or its artifact
 			add(r)
-		case "OCIRepository": // an artifact of the repository, if it has the folder
-			if info, err := fs.Stat(i.repo.FS, dir); err == nil && info.IsDir() {
-				add(r)
-			}
 		}
 	}
 	if len(list) == 0 {
@@ -145,6 +152,9 @@ func (s *syncs) roots() (list []fluxRoot, bootstrapped bool) {
 				add(fluxRoot{repo: k.repo, dir: dir, at: k.at, name: lab.FluxNamespace})
 			}
 		}
+	}
+	if len(list) == 0 {
+		list = s.unsynced()
 	}
 	for i := range list {
 		r := &list[i]
@@ -224,9 +234,15 @@ func (s *syncs) leadsTo(k synced) bool {
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if r.url != "" && !strings.Contains(r.url, "${") {
+		if estate.IsAddress(r.url) && !strings.Contains(r.url, "${") { // no placeholder
 			r.repo.URL = r.url
 		}
+	}
+	roots, err := d.buildable(roots)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range roots {
 		d.Roots = append(d.Roots, r.at)
 	}
 	if len(roots) == 1 {
@@ -310,7 +326,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	spec := reconcile(source, r.dir)
 	for i := 0; r.spec != nil && i+1 < len(r.spec.Content); i += 2 {
 		switch key := r.spec.Content[i].Value; key {
-		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "suspend", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
 		case "healthChecks":
 			if checks := r.adaptation.HealthChecks(r.spec.Content[i+1]); len(checks.Content) > 0 {
 				spec.add(key, checks)

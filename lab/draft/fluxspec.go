@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
@@ -84,6 +85,36 @@ func (s *syncs) generated() []fluxRoot {
 			list = append(list, r)
 			break
 		}
+	}
+	return list
+}
+
+// unsynced returns the folders in clusters/ of repositories with HelmReleases that something else syncs, such as an extension of a cloud.
+func (s *syncs) unsynced() []fluxRoot {
+	var list []fluxRoot
+	tried := map[*lab.Repository]bool{}
+	for _, hr := range s.releases {
+		if tried[hr.repo] {
+			continue
+		}
+		tried[hr.repo] = true
+		_ = fs.WalkDir(hr.repo.FS, ".", func(name string, e fs.DirEntry, err error) error {
+			parts := strings.Split(path.Dir(name), "/")
+			i := slices.Index(parts, lab.ClustersDir)
+			switch {
+			case err != nil:
+				return nil //nolint:nilerr // unreadable folders are no clusters
+			case e.IsDir() && e.Name() == ".git":
+				return fs.SkipDir
+			case e.IsDir() || i < 0 || i+1 >= len(parts) || !slices.Contains(render.Kustomizations, e.Name()):
+				return nil
+			}
+			r := fluxRoot{repo: hr.repo, dir: path.Join(parts[:i+2]...), at: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, name: lab.FluxNamespace}
+			if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
+				list = append(list, r)
+			}
+			return nil
+		})
 	}
 	return list
 }

@@ -40,7 +40,7 @@ func (l *lacks) size() int {
 // lack adds what the roots' applications lack, and finds the roots' patches. Paths come first: a variable of one seed may be
 // a different folder for each cluster.
 func (d *drafting) lack(l *lacks, roots []fluxRoot) {
-	d.Without = nil
+	d.Without = slices.Clone(d.unbuilt)
 	expanded := make([]fluxset.Expansion, len(roots))
 	found := map[string]bool{}
 	for i := range roots {

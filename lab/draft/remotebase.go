@@ -27,8 +27,11 @@ func (h hidden) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(h.names, path.Join(name, e.Name())) }), err
 }
 
-// withoutRemote hides the kustomizations of a root that include remote bases, so that Flux applies the files of their folders instead. It changes nothing if that
-// cannot be built either.
+// components is the file that `flux bootstrap` writes, with Flux's manifests.
+const components = "gotk-components.yaml"
+
+// withoutRemote hides the kustomizations of a root that include remote bases, or Flux's manifests without having them, so that Flux applies the files of their folders
+// instead. It changes nothing if that cannot be built either.
 func (r *fluxRoot) withoutRemote() {
 	h := hidden{FS: r.tree.FS}
 	var left []Left
@@ -39,7 +42,7 @@ func (r *fluxRoot) withoutRemote() {
 		case err == nil:
 			r.hidden, r.left = h.names, left
 			return
-		case errors.As(err, &invalid) && invalid.Remote != "" && !slices.Contains(h.names, invalid.Problem.File):
+		case errors.As(err, &invalid) && (invalid.Remote != "" || path.Base(invalid.Missing) == components) && !slices.Contains(h.names, invalid.Problem.File):
 			h.names = append(h.names, invalid.Problem.File)
 			at := invalid.Problem.Position
 			at.File = path.Join(r.tree.Dir, at.File)

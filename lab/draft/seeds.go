@@ -41,9 +41,12 @@ func (s *seed) is(r fluxset.Read) bool {
 }
 
 func (s *seed) read(k fluxset.ReadKey) {
-	if !slices.ContainsFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name }) {
+	i := slices.IndexFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name })
+	if i < 0 {
 		s.keys = append(s.keys, k)
+		return
 	}
+	s.keys[i].Fields = append(s.keys[i].Fields, k.Fields...)
 }
 
 // seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
@@ -63,7 +66,8 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	for of := range l.namespaces {
-		_, ofCluster := lab.FluxClusterOf(of.name)
+		owner, _ := lab.FluxClusterOf(of.name)
+		_, ofCluster := d.estate.Cluster(owner)
 		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
 			delete(l.namespaces, of)
 		}
@@ -225,7 +229,11 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 			return
 		}
 		i := max(slices.IndexFunc(open, func(s *seed) bool { return (s.kind == "Secret") == secretWord.MatchString(u.Name) }), 0)
-		open[i].read(fluxset.ReadKey{Name: u.Name, At: u.At})
+		k := fluxset.ReadKey{Name: u.Name, At: u.At}
+		if u.Text == "${"+u.Name+"}" {
+			k.Fields = []string{strings.ToLower(u.Field)}
+		}
+		open[i].read(k)
 		if !slices.Contains(*list, open[i]) {
 			*list = append(*list, open[i])
 		}
@@ -311,7 +319,10 @@ var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
 
 // guesses are values for names that nothing else defines.
 var guesses = []struct{ words, value string }{
-	{`replicas|count|_min|_max|^min|^max`, "1"},
+	{`interval|duration|period|timeout|ttl`, "1h"},
+	{`schedule|cron`, "0 0 * * *"},
+	{`replicas|count|_min|_max|^min|^max|number$|weight$|percent$`, "1"},
+	{`seconds$`, "60"},
 	{`enabled?$|^enable|disabled?$`, "false"},
 	{`port$`, "8080"},
 	{`cidr`, "10.0.0.0/16"},
@@ -347,9 +358,11 @@ func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 			return "${quote}${" + v + "}${quote}", Bridged
 		}
 	}
-	for _, g := range slices.Backward(guesses) {
-		if regexp.MustCompile(g.words).MatchString(name) {
-			return g.value, MadeUp
+	for _, of := range slices.Concat([]string{name}, k.Fields) {
+		for _, g := range slices.Backward(guesses) {
+			if regexp.MustCompile(g.words).MatchString(of) {
+				return g.value, MadeUp
+			}
 		}
 	}
 	return cmp.Or(strings.Trim(unfit.ReplaceAllString(name, "-"), "-"), "lab"), MadeUp

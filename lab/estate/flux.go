@@ -194,10 +194,11 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 
 // fluxScope returns the scope of the Flux on a cluster.
 func (l *loader) fluxScope(cluster string) lab.FluxScope {
+	scope := lab.FluxScopeOf(cluster, l.estate.Clusters)
 	if l.estate.Hub().Engine.Everywhere() {
-		return lab.FluxScope{Home: cluster}
+		scope.Home, scope.Spokes = cluster, nil
 	}
-	return lab.FluxScopeOf(cluster, l.estate.Clusters)
+	return scope
 }
 
 // fluxExpand expands the estate's Kustomizations.
@@ -272,19 +273,9 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	for _, url := range app.Sources {
 		g.Others = appendNew(g.Others, url)
 	}
-	for _, on := range slices.Concat(x.Applications, x.Roots) {
-		if slices.Contains(app.Needs, on.Key()) {
-			g.Needs = append(g.Needs, generatedOf(on).Name)
-		}
-	}
+	g.Needs = append(g.Needs, namesOf(x, app.Needs)...)
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
-		need := lab.KindNeed{Why: u.Why}
-		for _, by := range slices.Concat(x.Applications, x.Roots) {
-			if slices.Contains(u.By, by.Key()) {
-				need.By = append(need.By, generatedOf(by).Name)
-			}
-		}
-		g.Kinds = append(g.Kinds, need)
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: u.Why, By: namesOf(x, u.By)})
 	}
 	l.images(&g, app.Images())
 	c, _ := l.estate.Cluster(app.Cluster)
@@ -314,7 +305,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				g.Others = appendNew(g.Others, r.URL)
 			default:
 				if _, err := fs.Stat(fsys, r.Folder); err == nil {
-					l.chartImages(&g, fsys, r)
+					l.chart(&g, w, x, app, r)
 					break
 				}
 				if mounted != nil { // not ours to fix

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -70,7 +71,10 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	for _, name := range Namespaces(l.estate, g.Cluster) {
 		present = append(present, render.Namespace(name))
 	}
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) })
+	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
+	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
+		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
+	})
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	k := l.kinds[g.Name]
 	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
@@ -90,23 +94,23 @@ func Namespaces(e *lab.Estate, cluster string) []string {
 	return names
 }
 
-// chartImages records the images of a release's chart in Git, unless its values are unknown.
-func (l *loader) chartImages(g *lab.Generated, fsys fs.FS, r fluxset.Release) {
+// chartObjects returns the objects of a release's chart in Git; none if its values are unknown.
+func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) ([]render.Document, error) {
 	values, err := json.Marshal(r.Values)
-	if r.Values == nil || err != nil {
-		return
+	if r.Values == nil || err != nil || l.component == nil {
+		return nil, nil
 	}
 	if r.Defaults != nil {
 		defaults, err := json.Marshal(r.Defaults)
 		if err != nil {
-			return
+			return nil, nil
 		}
 		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
 	}
-	l.images(g, l.imagesIn(render.Source{
+	return l.objects(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	}))
+	}, "kind:")
 }
 
 // replaced is a file system with other contents of a file.
@@ -121,14 +125,6 @@ func (r replaced) Open(name string) (fs.File, error) {
 		return fstest.MapFS{name: {Data: r.data, Mode: 0o444}}.Open(name)
 	}
 	return r.FS.Open(name)
-}
-
-// imagesIn returns the images in a folder; none if they are not needed.
-func (l *loader) imagesIn(from render.Source) []string {
-	if l.component == nil {
-		return nil
-	}
-	return fluxset.Images(l.objectsIn(from, "image"))
 }
 
 // objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.

@@ -53,11 +53,16 @@ func Alias(repositories []lab.Repository, r lab.Repository, address string) []la
 	return append(repositories, r)
 }
 
+// IsAddress reports whether an address names a repository on a host.
+func IsAddress(address string) bool {
+	return strings.Contains(strings.Trim(lab.RepositoryKey(address), "/"), "/")
+}
+
 func (l *loader) mount(address, folder string, at lab.Position) {
 	r := lab.Repository{URL: address, Dir: path.Clean(filepath.ToSlash(folder)), At: at}
 	key := lab.RepositoryKey(address)
 	switch other, taken := l.estate.Repository(address); {
-	case !strings.Contains(strings.Trim(key, "/"), "/"):
+	case !IsAddress(address):
 		l.at(at, fmt.Sprintf("%q is no address of a Git repository", address), "https://HOST/OWNER/NAME, as in manifests")
 		return
 	case folder == "":

@@ -1,6 +1,8 @@
 package fluxset
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,7 +65,8 @@ type Adaptation struct {
 	Patches []Patch   // of the root
 	Without []Omitted // at any depth
 
-	gone map[object]bool // what nothing creates here
+	gone   map[object]bool // what nothing creates here
+	copies map[string]bool // keys of Kustomizations of the root's folder
 }
 
 type Omitted struct {
@@ -74,13 +77,16 @@ type Omitted struct {
 // Adapt returns the patches for a root of a mounted repository. They delete objects that are encrypted, belong to image automation or install Flux, and
 // update old APIs. Patches for a Kustomization below the root are passed on in spec.patches.
 func (x Expansion) Adapt(root Application) Adaptation {
-	m := Adaptation{gone: map[object]bool{}}
+	m := Adaptation{gone: map[object]bool{}, copies: map[string]bool{}}
 	for _, app := range slices.Concat(x.Roots, x.Applications) {
 		for _, o := range app.Objects {
 			if kind := strict.Text(o.Node, "kind"); omitted(app, o.Node) != "" && kind != "Secret" && kind != "ConfigMap" { // those are seeded
 				m.gone[objectOf(o.Node)] = true
 			}
 		}
+	}
+	for _, app := range x.Applications {
+		m.copies[app.Key()] = app.mounted && app.Parent == root.Key() && app.Path == root.Path && app.Remote == root.Remote
 	}
 	m.Patches = x.adapt(&m, root)
 	return m
@@ -99,6 +105,8 @@ func omitted(app Application, n *yaml.Node) string {
 		return "of Flux Operator"
 	case undefined >= 0:
 		return app.Undefined[undefined].Why
+	case app.Parent == "" && homeless(n): // what it contains can be had without it
+		return "without a namespace"
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	}
@@ -129,7 +137,7 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		add(o, target(o), Deleted, why)
 	}
 	for _, o := range app.Objects {
-		if app.engine && isPartOfFlux(o.Node) {
+		if (app.engine || app.Parent == "") && isPartOfFlux(o.Node) {
 			continue
 		}
 		if why := omitted(app, o.Node); why != "" {
@@ -160,9 +168,12 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 			continue
 		}
 		child := x.Applications[i]
-		if app.Parent == "" && child.Path == app.Path && child.Remote == app.Remote { // without the root's patches
+		if m.copies[child.Key()] { // without the root's patches
 			leave(o, "it syncs the folder of the root")
 			continue
+		}
+		if ops := m.independent(o.Node); len(ops) > 0 {
+			add(o, target(o), patchOf(ops), "it is part of the root")
 		}
 		if child.fromOCI {
 			add(o, target(o), patchOf([]operation{{"replace", "/spec/sourceRef/kind", sourcev1.GitRepositoryKind}}), "its OCIRepository has artifacts of the repository")
@@ -172,6 +183,17 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		}
 	}
 	return patches
+}
+
+// independent returns the operations that remove a Kustomization's dependencies on copies of the root.
+func (m Adaptation) independent(n *yaml.Node) []operation {
+	var ops []operation
+	for i, on := range slices.Backward(items(strict.Get(n, "spec", "dependsOn"))) {
+		if m.copies[cmp.Or(strict.Text(on, "namespace"), strict.Text(n, "metadata", "namespace"))+"/"+strict.Text(on, "name")] {
+			ops = append(ops, operation{Op: "remove", Path: fmt.Sprintf("/spec/dependsOn/%d", i)})
+		}
+	}
+	return ops
 }
 
 func nestedPatch(app Application, patches []Patch) string {

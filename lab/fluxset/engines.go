@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"homelab/lab"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -15,9 +16,12 @@ import (
 var engines = []string{"flux2", "flux-operator", "flux-instance"}
 
 // Manifests of Flux have this label, and are published as an artifact of this name: https://fluxcd.io/flux/installation/
+// Those before 0.18 have others: https://github.com/fluxcd/flux2/issues/1894
 const (
 	partOf, partOfFlux = "app.kubernetes.io/part-of", "flux"
 	fluxManifests      = "flux-manifests"
+
+	instanceOf, versionOf = "app.kubernetes.io/instance", "app.kubernetes.io/version"
 )
 
 const (
@@ -30,8 +34,18 @@ func WithoutFlux() Patch {
 	return Patch{Target: map[string]string{"labelSelector": partOf + "=" + partOfFlux}, Patch: Deleted}
 }
 
+// withoutFormerFlux returns the patch that deletes old manifests of Flux.
+func withoutFormerFlux() Patch {
+	return Patch{Target: map[string]string{"labelSelector": instanceOf + "=" + lab.FluxNamespace + "," + versionOf + ",!" + partOf}, Patch: Deleted}
+}
+
 func isPartOfFlux(n *yaml.Node) bool {
-	return strict.Text(n, "metadata", "labels", partOf) == partOfFlux
+	return strict.Text(n, "metadata", "labels", partOf) == partOfFlux || isPartOfFormerFlux(n)
+}
+
+func isPartOfFormerFlux(n *yaml.Node) bool {
+	labels := strict.Get(n, "metadata", "labels")
+	return strict.Text(labels, partOf) == "" && strict.Text(labels, instanceOf) == lab.FluxNamespace && strict.Get(labels, versionOf) != nil
 }
 
 // installsFlux reports whether manifests install Flux, and are not just about it.
@@ -50,13 +64,19 @@ func appliesFlux(n *yaml.Node, url string) bool {
 	})
 }
 
-// adaptEngine returns the patches that keep an application from replacing the lab's Flux.
+// adaptEngine returns the patches that keep an application from replacing the lab's Flux. A root deletes current manifests anyway.
 func (m *Adaptation) adaptEngine(app Application) []Patch {
-	if !app.engine {
-		return nil
+	var patches []Patch
+	add := func(p Patch, at lab.Position) {
+		p.Why, p.At = anotherEngine, at
+		patches = append(patches, p)
 	}
-	p := WithoutFlux()
-	p.Why, p.At = anotherEngine, app.At
-	m.Without = append(m.Without, Omitted{render.Document{Node: &yaml.Node{Line: app.At.Line}, File: app.At.File}, p.Why})
-	return []Patch{p}
+	if app.engine {
+		add(WithoutFlux(), app.At)
+		m.Without = append(m.Without, Omitted{render.Document{Node: &yaml.Node{Line: app.At.Line}, File: app.At.File}, anotherEngine})
+	}
+	if i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return isPartOfFormerFlux(o.Node) }); i >= 0 && (app.engine || app.Parent == "") {
+		add(withoutFormerFlux(), lab.Position{File: app.Objects[i].File, Line: app.Objects[i].Line})
+	}
+	return patches
 }

@@ -115,9 +115,10 @@ type Read struct {
 
 // ReadKey is a required key.
 type ReadKey struct {
-	Name string
-	At   lab.Position
-	Text bool // YAML values of a chart
+	Name   string
+	At     lab.Position
+	Text   bool     // YAML values of a chart
+	Fields []string // of which it is the whole value
 }
 
 // Expansion is everything reached from the roots.
@@ -127,7 +128,8 @@ type Expansion struct {
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
 
-	data map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	data     map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	definers definers
 }
 
 // Has reports whether an application applies a ConfigMap, Secret or ServiceAccount.

@@ -40,9 +40,26 @@ func isCustom(o render.Document) bool {
 	return !own && !isFlux(gvk.Group)
 }
 
+// homeless reports whether an object lacks its namespace. Flux has no default for it: it applies nothing of an application with such an object.
+func homeless(n *yaml.Node) bool {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(n, "apiVersion"), strict.Text(n, "kind"))
+	return strict.Text(n, "metadata", "namespace") == "" && (isFlux(gvk.Group) || render.Namespaced(gvk)) && !ignored(n)
+}
+
+// homeless reports an object without a namespace, or leaves out the application if it is mounted.
+func (x *expander) homeless(app *Application, o render.Document, of string) {
+	message := of + " has no namespace, and Flux knows no default"
+	if app.mounted {
+		app.stall(message)
+		return
+	}
+	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
+}
+
 // definers are the applications that define kinds.
 type definers struct {
 	by    map[kind][]string   // in manifests
+	crds  map[kind][]string   // in charts in Git
 	other map[string][]string // perhaps, with a chart, an operator or files that are not here; by remote cluster
 	steps steps
 	after map[string]map[step]bool // what an application that may define kinds requires
@@ -50,7 +67,7 @@ type definers struct {
 
 // undefined finds the objects of mounted repositories whose kinds are not served.
 func (x *expander) undefined(s steps) {
-	d := definers{map[kind][]string{}, map[string][]string{}, s, map[string]map[step]bool{}}
+	d := definers{by: map[kind][]string{}, crds: map[kind][]string{}, other: map[string][]string{}, steps: s, after: map[string]map[step]bool{}}
 	lists := [][]Application{x.Roots, x.Applications}
 	for _, list := range lists {
 		for _, a := range list {
@@ -62,7 +79,7 @@ func (x *expander) undefined(s steps) {
 		for _, list := range lists {
 			for i := range list {
 				if a := &list[i]; a.mounted && (x.Foreign == nil || !x.Foreign(a.Cluster)) {
-					a.Undefined = d.undefinedIn(*a)
+					a.Undefined = d.undefinedOf(a.Objects, a.Remote, step{a.Key(), applied})
 					if i := slices.IndexFunc(a.Undefined, func(u Undefined) bool { return len(u.By) == 0 }); i >= 0 && !a.Stalled {
 						a.stall(a.Undefined[i].Why)
 						again = true
@@ -72,31 +89,67 @@ func (x *expander) undefined(s steps) {
 		}
 	}
 	x.unbound(d)
+	x.definers = d
 }
 
 // define records the kinds that an application defines.
 func (x *expander) define(d *definers, a Application) {
-	defines, runs := false, false
+	defines := false
 	for _, o := range a.Objects {
-		switch strict.Text(o.Node, "kind") {
-		case "CustomResourceDefinition":
+		if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
 			k := kind{a.Remote, strict.Text(o.Node, "spec", "group"), strict.Text(o.Node, "spec", "names", "kind")}
 			d.by[k], defines = append(d.by[k], a.Key()), true
-		case "Deployment", "StatefulSet", "Job":
-			runs = true
 		}
 	}
-	if a.mounted && a.Elsewhere != "" && !a.engine || defines && runs { // an operator may define more
+	if a.mounted && a.Elsewhere != "" && !a.engine || defines && slices.ContainsFunc(a.Objects, runs) { // an operator may define more
 		d.other[a.Remote] = append(d.other[a.Remote], a.Key())
 	}
 	for _, r := range a.Releases {
-		if !r.Suspended && !r.Engine && (r.URL != "" || !a.mounted) && x.mayDefine(r) && !slices.Contains(d.other[r.Remote], a.Key()) {
+		if r.Suspended || r.Engine || r.URL == "" && a.mounted {
+			continue
+		}
+		for _, k := range x.crds(r) {
+			d.crds[k] = append(d.crds[k], a.Key())
+		}
+		if x.mayDefine(r) && !slices.Contains(d.other[r.Remote], a.Key()) {
 			d.other[r.Remote] = append(d.other[r.Remote], a.Key())
 		}
 	}
 }
 
-// mayDefine reports whether a release's chart is not here, or has definitions or dependencies.
+// runs reports whether an object is a workload.
+func runs(o render.Document) bool {
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Job"}, strict.Text(o.Node, "kind"))
+}
+
+// crdsDir is the folder of a chart with its definitions.
+const crdsDir = "crds"
+
+// crds returns the kinds in the folder of definitions of a chart in Git.
+func (x *expander) crds(r Release) []kind {
+	if r.Folder == "" || r.Artifact {
+		return nil
+	}
+	fsys, _, err := x.Repository(r.URL, r.Revision)
+	if err != nil {
+		return nil
+	}
+	var list []kind
+	_ = fs.WalkDir(fsys, path.Join(r.Folder, crdsDir), func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // most charts have none
+		}
+		data, _ := fs.ReadFile(fsys, name)
+		docs, _ := strict.Parse(name, data)
+		for _, n := range docs {
+			list = append(list, kind{r.Remote, strict.Text(n, "spec", "group"), strict.Text(n, "spec", "names", "kind")})
+		}
+		return nil
+	})
+	return list
+}
+
+// mayDefine reports whether a release's chart is not here, or has definitions among its templates, or dependencies.
 func (x *expander) mayDefine(r Release) bool {
 	if r.Folder == "" {
 		return true
@@ -110,14 +163,14 @@ func (x *expander) mayDefine(r Release) bool {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // reported when needed
-		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{"charts", "crds", "templates"}, e.Name()):
+		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{"charts", "templates"}, e.Name()):
 			return fs.SkipDir // a chart may be the whole repository
 		case e.IsDir():
 			return nil
 		}
 		data, _ := fs.ReadFile(fsys, name)
 		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
-			e.Name() == "Chart.yaml" && strings.Contains(string(data), "\ndependencies:")
+			e.Name() == "Chart.yaml" && depends(fsys, name, data)
 		if found {
 			return fs.SkipAll
 		}
@@ -126,10 +179,31 @@ func (x *expander) mayDefine(r Release) bool {
 	return found
 }
 
-// undefinedIn returns the objects of an application whose kinds are not served.
-func (d definers) undefinedIn(a Application) []Undefined {
+// depends reports whether a chart has dependencies that are not vendored.
+func depends(fsys fs.FS, file string, data []byte) bool {
+	docs, _ := strict.Parse(file, data)
+	return slices.ContainsFunc(docs, func(n *yaml.Node) bool {
+		return slices.ContainsFunc(items(strict.Get(n, "dependencies")), func(d *yaml.Node) bool {
+			_, err := fs.Stat(fsys, path.Join(path.Dir(file), "charts", strict.Text(d, "name")))
+			return err != nil
+		})
+	})
+}
+
+// Undefined returns the objects of a release whose kinds are not served, nor defined by its own chart.
+func (x Expansion) Undefined(a Application, r Release, objects []render.Document) []Undefined {
+	list := x.definers.undefinedOf(objects, r.Remote, step{a.Key(), installed})
+	return slices.DeleteFunc(list, func(u Undefined) bool {
+		return slices.ContainsFunc(objects, func(o render.Document) bool {
+			return strict.Text(o.Node, "kind") == "CustomResourceDefinition" && strict.Text(o.Node, "spec", "group") == u.of.group && strict.Text(o.Node, "spec", "names", "kind") == u.of.kind
+		})
+	})
+}
+
+// undefinedOf returns the objects whose kinds are not served when a step creates them in a cluster.
+func (d definers) undefinedOf(objects []render.Document, remote string, at step) []Undefined {
 	var list []Undefined
-	for _, o := range a.Objects {
+	for _, o := range objects {
 		gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 		served, own := render.Served(gvk)
 		if served || isFlux(gvk.Group) || ignored(o.Node) {
@@ -141,12 +215,12 @@ func (d definers) undefinedIn(a Application) []Undefined {
 			list = append(list, u)
 			continue
 		}
-		by := d.by[kind{a.Remote, gvk.Group, gvk.Kind}]
-		if slices.ContainsFunc(by, func(key string) bool { return key == a.Key() || d.reaches(step{key, applied}) }) {
+		by := d.by[kind{remote, gvk.Group, gvk.Kind}]
+		if slices.ContainsFunc(by, func(key string) bool { return key == at.key || d.reaches(step{key, applied}) }) {
 			continue
 		}
-		for _, key := range slices.Concat(by, d.other[a.Remote]) {
-			if !d.requires(key, step{a.Key(), applied}) && !slices.Contains(u.By, key) {
+		for _, key := range slices.Concat(by, d.crds[kind{remote, gvk.Group, gvk.Kind}], d.other[remote]) {
+			if !d.requires(key, at) && !slices.Contains(u.By, key) {
 				u.By = append(u.By, key)
 			}
 		}

@@ -16,9 +16,14 @@ spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flu
 		files map[string]string
 		by    []string
 	}{
-		"nothing":      {nil, nil},
-		"a definition": {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\n"}, []string{"flux-system/charts"}},
-		"dependencies": {map[string]string{"chart/Chart.yaml": "name: things\ndependencies: [{name: base}]\n"}, []string{"flux-system/charts"}},
+		"nothing":            {nil, nil},
+		"a definition":       {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Thing}}\n"}, []string{"flux-system/charts"}},
+		"another definition": {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Other}}\n"}, nil},
+		"a template":         {map[string]string{"chart/templates/thing.yaml": "kind: CustomResourceDefinition\nspec: {{ .Values.spec }}\n"}, []string{"flux-system/charts"}},
+		"dependencies":       {map[string]string{"chart/Chart.yaml": "name: things\ndependencies: [{name: base}]\n"}, []string{"flux-system/charts"}},
+		"a vendored one": {map[string]string{
+			"chart/Chart.yaml": "name: things\ndependencies: [{name: base}]\n", "chart/charts/base/Chart.yaml": "name: base\n",
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{

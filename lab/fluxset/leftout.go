@@ -163,11 +163,21 @@ func (s steps) closure(of step) []step {
 	return all
 }
 
+// circular stalls applications that are applied only when they are ready.
+func (s steps) circular() {
+	for key, a := range s.apps {
+		if slices.Contains(s.closure(step{key, applied}), step{key, ready}) {
+			a.stall("depends on what depends on it or waits for it: spec.dependsOn")
+		}
+	}
+}
+
 // leaveOut leaves out applications that require something of left-out ones, and sets Needs.
 func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutLocked()
 	s := newSteps(x.Roots, x.Applications)
+	s.circular()
 	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {

@@ -167,6 +167,9 @@ func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
 		kind := strict.Text(o.Node, "kind")
 		of := kind + " " + strict.Text(o.Node, "metadata", "name")
+		if homeless(o.Node) {
+			x.homeless(app, o, of)
+		}
 		switch {
 		case Encrypted(o.Node):
 			app.stall(of + " is encrypted, and its key is missing")

@@ -30,6 +30,8 @@ type Release struct {
 	Engine          bool   // installs an engine
 	At              lab.Position
 	Suspended       bool
+	Unawaited       bool           // Flux does not wait for its objects
+	Artifact        bool           // Folder is of an ExternalArtifact
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
@@ -43,7 +45,7 @@ func (x *expander) release(o render.Document) Release {
 	namespace := strict.Text(o.Node, "metadata", "namespace")
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
-		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true",
+		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true", Unawaited: strict.Text(o.Node, "spec", "install", "disableWait") == "true",
 	}
 	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
 		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
@@ -69,7 +71,7 @@ func (x *expander) release(o render.Document) Release {
 	if kind == externalArtifact {
 		made, err := x.treeOf(r.Source)
 		if r.URL = made.url; err == nil {
-			r.Folder = "."
+			r.Folder, r.Artifact = ".", true
 		}
 		var absent *Absent
 		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -101,7 +102,11 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 		return nil
 	})
 	patterns = append(patterns, parsed(strings.Split(strict.Text(x.of[source], "spec", "ignore"), "\n"), nil)...)
-	x.files[source] = artifact{fsys, gitignore.NewMatcher(patterns), map[string]bool{}}
+	a := artifact{FS: fsys, ignored: gitignore.NewMatcher(patterns), links: map[string]bool{}, folders: map[string]bool{}}
+	for _, dir := range items(strict.Get(x.of[source], "spec", "sparseCheckout")) {
+		a.only = append(a.only, strings.TrimPrefix(path.Join("/", dir.Value), "/"))
+	}
+	x.files[source] = a
 	return x.files[source]
 }
 
@@ -115,15 +120,39 @@ func parsed(lines, domain []string) []gitignore.Pattern {
 	return patterns
 }
 
-// artifact is a repository without symlinks, which source-controller drops, and without ignored files. Folders are never ignored.
+// artifact is a repository without symlinks, which source-controller drops, without ignored files, and without folders that Git does not have. Folders are never ignored.
 type artifact struct {
 	fs.FS
 	ignored gitignore.Matcher
 	links   map[string]bool // known files and folders
+	folders map[string]bool // known ones, and whether Git has them
+	only    []string        // folders that are checked out; empty for all
 }
 
 func (a artifact) hides(name string, dir bool) bool {
-	return a.linked(name) || !dir && a.ignored.Match(strings.Split(name, "/"), false)
+	return a.linked(name) || !a.checksOut(name, dir) || dir && !a.has(name) || !dir && a.ignored.Match(strings.Split(name, "/"), false)
+}
+
+// checksOut reports whether a name is in the checked-out folders, or a folder leads to one.
+func (a artifact) checksOut(name string, dir bool) bool {
+	return len(a.only) == 0 || slices.ContainsFunc(a.only, func(of string) bool {
+		return strings.HasPrefix(name+"/", of+"/") || dir && (name == "." || strings.HasPrefix(of, name+"/"))
+	})
+}
+
+// has reports whether Git has a folder: one with a file. The forge has no submodules.
+func (a artifact) has(dir string) bool {
+	if dir == "." {
+		return true
+	}
+	is, known := a.folders[dir]
+	if !known {
+		entries, err := fs.ReadDir(a.FS, dir)
+		is = err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" }) &&
+			slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() || a.has(path.Join(dir, e.Name())) })
+		a.folders[dir] = is
+	}
+	return is
 }
 
 // linked reports whether a path has a symlink.
@@ -267,6 +296,9 @@ func (x *expander) leaveOutLocked() {
 func (x *expander) awaitSources(a *Application) {
 	for _, o := range a.awaited() {
 		source := o.kind + " " + o.namespace + "/" + o.name
+		if chart := x.of[source]; o.kind == sourcev1.HelmChartKind { // ready if it can be fetched
+			source = strict.Text(chart, "spec", "sourceRef", "kind") + " " + o.namespace + "/" + strict.Text(chart, "spec", "sourceRef", "name")
+		}
 		url, known := x.Sources[source]
 		if o.group != sourcev1.GroupVersion.Group || !known {
 			continue

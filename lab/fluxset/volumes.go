@@ -3,33 +3,51 @@ package fluxset
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
-// defaultClass is the StorageClass of lab's nodes.
-const defaultClass = "standard"
+// defaultClass is the StorageClass of lab's nodes, and provisioner what runs there: https://github.com/rancher/local-path-provisioner
+const (
+	defaultClass = "standard"
+	provisioner  = "rancher.io/local-path"
+)
+
+// shared are the access modes that it does not have.
+var shared = []string{string(corev1.ReadWriteMany), string(corev1.ReadOnlyMany)}
 
 // class is a StorageClass in a cluster.
 type class struct{ remote, name string }
 
-// unbound finds the PersistentVolumeClaims for which applications of mounted repositories wait, and whose StorageClass or volumes no manifests define.
+// unbound finds the objects for which applications of mounted repositories wait in vain: claims that nothing binds, and pods without a ConfigMap or Secret.
 func (x *expander) unbound(d definers) {
-	defined := map[class]bool{}
-	for _, list := range [][]Application{x.Roots, x.Applications} {
+	provisioners := map[class]string{} // empty for lab's, and with volumes in manifests
+	lists := [][]Application{x.Roots, x.Applications}
+	for _, list := range lists {
 		for _, a := range list {
 			for _, o := range a.Objects {
 				switch strict.Text(o.Node, "kind") {
 				case "StorageClass":
-					defined[class{a.Remote, strict.Text(o.Node, "metadata", "name")}] = true
+					of := class{a.Remote, strict.Text(o.Node, "metadata", "name")}
+					if by, known := provisioners[of]; !known || by != "" {
+						provisioners[of] = strings.TrimPrefix(strict.Text(o.Node, "provisioner"), provisioner)
+					}
 				case "PersistentVolume":
-					defined[class{a.Remote, strict.Text(o.Node, "spec", "storageClassName")}] = true
+					provisioners[class{a.Remote, strict.Text(o.Node, "spec", "storageClassName")}] = ""
 				}
 			}
 		}
 	}
-	for _, list := range [][]Application{x.Roots, x.Applications} {
+	for _, list := range lists {
 		for i := range list {
 			a := &list[i]
 			a.Unbound = nil
@@ -37,14 +55,16 @@ func (x *expander) unbound(d definers) {
 				continue
 			}
 			for _, o := range a.Objects {
-				name := strict.Text(o.Node, "spec", "storageClassName")
-				if strict.Text(o.Node, "kind") != "PersistentVolumeClaim" || name == "" || name == defaultClass || defined[class{a.Remote, name}] ||
-					strict.Text(o.Node, "spec", "volumeName") != "" || !a.waitsForAll && !slices.Contains(a.checks, objectOf(o.Node)) {
+				if !a.waitsForAll && !slices.Contains(a.checks, objectOf(o.Node)) {
 					continue
 				}
-				u := Undefined{of: objectOf(o.Node), Why: fmt.Sprintf("waits for PersistentVolumeClaim %s of StorageClass %s, which nothing available defines", strict.Text(o.Node, "metadata", "name"), name)}
+				u := Undefined{of: objectOf(o.Node)}
+				u.Why = "waits for " + u.of.kind + " " + u.of.name
+				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) {
+					continue
+				}
 				for _, key := range d.other[a.Remote] {
-					if !d.requires(key, step{a.Key(), complete}) {
+					if !d.requires(key, step{a.Key(), complete}) && !slices.Contains(u.By, key) {
 						u.By = append(u.By, key)
 					}
 				}
@@ -54,4 +74,119 @@ func (x *expander) unbound(d definers) {
 			}
 		}
 	}
+}
+
+// lacks reports whether the pods of a workload read an object that no manifest contains. What has a role for it and some releases may create it.
+func (x *expander) lacks(u *Undefined, a Application, o render.Document, d definers) bool {
+	for _, object := range render.Reads([]render.Document{o}, "").Read {
+		kind, name, _ := strings.Cut(object, " ")
+		namespace, _, _ := strings.Cut(name, "/")
+		if kind == "Namespace" || namespace == lab.FluxNamespace || x.data[dataKey(a.Remote, kind, name)] != nil {
+			continue
+		}
+		u.Why += ", whose " + object + " nothing available creates"
+		for key, other := range d.steps.apps {
+			if x.MayCreate(*other, a.Remote, kind, namespace) && !d.requires(key, step{a.Key(), complete}) {
+				u.By = append(u.By, key)
+			}
+		}
+		slices.Sort(u.By)
+		return true
+	}
+	return false
+}
+
+// MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose
+// chart is elsewhere or mentions the kind.
+func (w World) MayCreate(a Application, remote, kind, namespace string) bool {
+	return a.Remote == remote && render.Reads(a.Objects, "").More || slices.ContainsFunc(a.Releases, func(r Release) bool {
+		return r.Remote == remote && (r.Folder == "" || r.TargetNamespace == namespace) && w.mentions(r, "kind: "+kind)
+	})
+}
+
+// mentions reports whether a release's chart is elsewhere or mentions a text.
+func (w World) mentions(r Release, text string) bool {
+	if r.Folder == "" || r.Artifact {
+		return true
+	}
+	fsys, _, err := w.Repository(r.URL, r.Revision)
+	return err != nil || Mentions(fsys, r.Folder, text)
+}
+
+// Mentions reports whether the files of a chart mention a text.
+func Mentions(fsys fs.FS, chart, text string) bool {
+	return render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: chart, Helm: &appset.Helm{}}}, text)
+}
+
+// mentions reports whether a text is part of a node.
+func mentions(n *yaml.Node, text string) bool {
+	return strings.Contains(n.Value, text) || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, text) })
+}
+
+// pending reports whether a PersistentVolumeClaim is never bound. Workloads that mention a provisioner may be it.
+func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provisioners map[class]string, d definers) bool {
+	name := strict.Text(claim, "spec", "storageClassName")
+	by, defined := provisioners[class{a.Remote, name}]
+	switch {
+	case strict.Text(claim, "kind") != "PersistentVolumeClaim" || defined && by == "" || strict.Text(claim, "spec", "volumeName") != "":
+		return false
+	case defined:
+		u.Why += fmt.Sprintf(" of provisioner %s, which nothing available runs", by)
+		for key, other := range d.steps.apps {
+			if other.Remote == a.Remote && slices.ContainsFunc(other.Objects, func(o render.Document) bool { return runs(o) && mentions(o.Node, by) }) && !d.requires(key, step{a.Key(), complete}) {
+				u.By = append(u.By, key)
+			}
+		}
+		slices.Sort(u.By)
+		return true
+	case cmp.Or(name, defaultClass) == defaultClass:
+		return x.unused(u, a, claim, d)
+	}
+	u.Why += fmt.Sprintf(" of StorageClass %s, which nothing available defines", name)
+	return true
+}
+
+// unused reports whether a claim of lab's class remains pending: until a pod uses it, or forever for a mode that the class does not have. A release in its namespace may have one.
+func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d definers) bool {
+	for _, mode := range items(strict.Get(claim, "spec", "accessModes")) {
+		if slices.Contains(shared, mode.Value) {
+			u.Why += ", but lab's StorageClass has no " + mode.Value
+			return true
+		}
+	}
+	of := objectOf(claim)
+	for key, user := range d.steps.apps {
+		switch {
+		case user.Remote != a.Remote || slices.Contains(d.steps.closure(step{key, applied}), step{a.Key(), complete}):
+		case slices.ContainsFunc(user.Objects, func(o render.Document) bool { return uses(o.Node, of) }) && d.reaches(step{key, applied}):
+			return false
+		}
+	}
+	for key, user := range d.steps.apps {
+		if !slices.ContainsFunc(user.Releases, func(r Release) bool {
+			return r.Remote == a.Remote && r.TargetNamespace == of.namespace && x.mentions(r, "persistentVolumeClaim")
+		}) {
+			continue
+		}
+		if key == a.Key() {
+			return false
+		}
+		if !d.requires(key, step{a.Key(), complete}) {
+			u.By = append(u.By, key)
+		}
+	}
+	slices.Sort(u.By)
+	u.Why += ", which no pod uses"
+	return true
+}
+
+// uses reports whether a pod or the pods of a workload use a claim.
+func uses(n *yaml.Node, claim object) bool {
+	spec := strict.Get(n, "spec")
+	if of := strict.Get(spec, "template", "spec"); of != nil {
+		spec = of
+	}
+	return strict.Text(n, "metadata", "namespace") == claim.namespace && slices.ContainsFunc(items(strict.Get(spec, "volumes")), func(v *yaml.Node) bool {
+		return strict.Text(v, "persistentVolumeClaim", "claimName") == claim.name
+	})
 }

@@ -41,6 +41,29 @@ func TestIgnoreFileForms(t *testing.T) {
 	}
 }
 
+// Git commits what it tracks, whatever .gitignore contains.
+func TestIgnoredButTracked(t *testing.T) {
+	b := newBench(t)
+	outer := b.dir
+	b.write(outer, map[string]string{
+		".gitignore": "charts/\n*.env\n", "a.env": "a\n", "b.env": "b\n", "apps/charts/x/Chart.yaml": "name: x\n", "apps/charts/y.yaml": "y\n", "applications/z.env": "z\n",
+	})
+	git := func(args ...string) {
+		if out, err := exec.Command("git", append([]string{"-C", outer}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "--quiet")
+	git("add", "--force", ".gitignore", "a.env", "apps/charts/x/Chart.yaml", "applications/z.env")
+	if got := b.names(); !slices.Equal(got, []string{".gitignore", "a.env", "applications/z.env", "apps/charts/x/Chart.yaml"}) {
+		t.Errorf("a push would carry %q", got)
+	}
+	b.dir = filepath.Join(outer, "apps")
+	if got := b.names(); !slices.Equal(got, []string{"charts/x/Chart.yaml"}) {
+		t.Errorf("of a folder, a push would carry %q", got)
+	}
+}
+
 func TestUnreadableIgnoreFile(t *testing.T) {
 	b := newBench(t)
 	outer := b.dir

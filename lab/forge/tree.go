@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 
+	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
@@ -37,18 +38,42 @@ type entry struct {
 // files maps slash-separated paths to entries.
 type files map[string]entry
 
-// read stores all files that Git would commit as blobs. It skips files ignored by .gitignore and .git/info/exclude, including those of an enclosing repository, and
-// nested repositories. Line endings are kept.
+// read stores all files that Git would commit as blobs. It skips files ignored by .gitignore and .git/info/exclude, including those of an enclosing repository, unless
+// they are tracked, and nested repositories. Line endings are kept.
 func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
 	patterns, base, err := t.outerPatterns()
 	if err != nil {
 		return nil, err
 	}
 	found := files{}
-	if err := t.walk(store, found, patterns, base, "."); err != nil {
+	if err := t.walk(store, found, t.kept(base), patterns, base, "."); err != nil {
 		return nil, err
 	}
 	return found, nil
+}
+
+// kept returns the tracked files and their folders, which no pattern ignores. There are none without a repository whose index can be read.
+func (t Tree) kept(base []string) map[string]bool {
+	root := t.repository()
+	if root == "" {
+		return nil
+	}
+	repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return nil
+	}
+	index, err := repo.Storer.Index()
+	if err != nil {
+		return nil
+	}
+	kept := map[string]bool{}
+	for _, e := range index.Entries {
+		name, within := strings.CutPrefix("/"+e.Name, path.Join("/", path.Join(base...)))
+		for name = strings.TrimPrefix(name, "/"); within && name != "." && name != "" && !kept[name]; name = path.Dir(name) {
+			kept[name] = true
+		}
+	}
+	return kept
 }
 
 // hash returns the tree hash.
@@ -63,7 +88,7 @@ func (t Tree) hash() (string, error) {
 }
 
 // walk reads one folder. base is the estate's path in its repository, to which patterns are relative.
-func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []gitignore.Pattern, base []string, dir string) error {
+func (t Tree) walk(store storer.EncodedObjectStorer, found files, kept map[string]bool, patterns []gitignore.Pattern, base []string, dir string) error {
 	entries, err := fs.ReadDir(t.FS, dir)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", dir, err)
@@ -83,7 +108,7 @@ func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []git
 	ignored := gitignore.NewMatcher(patterns)
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
-		if e.Name() == ".git" || ignored.Match(append(slices.Clip(within), e.Name()), e.IsDir()) {
+		if e.Name() == ".git" || !kept[name] && ignored.Match(append(slices.Clip(within), e.Name()), e.IsDir()) {
 			continue
 		}
 		if !utf8.ValidString(name) {
@@ -92,7 +117,7 @@ func (t Tree) walk(store storer.EncodedObjectStorer, found files, patterns []git
 			}
 		}
 		if e.IsDir() {
-			if err := t.walk(store, found, patterns, base, name); err != nil {
+			if err := t.walk(store, found, kept, patterns, base, name); err != nil {
 				return err
 			}
 			continue

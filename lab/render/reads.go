@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"homelab/lab/strict"
 )
 
-// Objects are the namespaces, ConfigMaps and Secrets of a folder: "Namespace NAME", "Secret NAMESPACE/NAME".
+// Objects are the namespaces, ConfigMaps, Secrets and ServiceAccounts of a folder: "Namespace NAME", "Secret NAMESPACE/NAME".
 type Objects struct {
 	Read    []string // those without which objects cannot be created, or workloads do not start
 	Created []string
@@ -37,7 +38,7 @@ func Reads(objects []Document, namespace string) Objects {
 			switch kind {
 			case "Namespace":
 				out.Created = append(out.Created, Namespace(strict.Text(n, "metadata", "name")))
-			case "ConfigMap", "Secret":
+			case "ConfigMap", "Secret", "ServiceAccount":
 				out.Created = append(out.Created, kind+" "+in+"/"+strict.Text(n, "metadata", "name"))
 			case "Deployment", "StatefulSet", "DaemonSet", "Job":
 				if strict.Text(n, "spec", "replicas") != "0" {
@@ -55,12 +56,12 @@ func Reads(objects []Document, namespace string) Objects {
 	return out
 }
 
-// mayCreate reports whether a rule of a role permits to create ConfigMaps or Secrets.
+// mayCreate reports whether a rule of a role permits to create ConfigMaps, Secrets or ServiceAccounts.
 func mayCreate(rule *yaml.Node) bool {
 	has := func(key string, values ...string) bool {
 		return slices.ContainsFunc(sequence(rule, key), func(n *yaml.Node) bool { return n.Value == "*" || slices.Contains(values, n.Value) })
 	}
-	return has("resources", "secrets", "configmaps") && has("verbs", "create")
+	return has("resources", "secrets", "configmaps", "serviceaccounts") && has("verbs", "create")
 }
 
 func sequence(n *yaml.Node, path ...any) []*yaml.Node {
@@ -79,6 +80,9 @@ func (o *Objects) pod(spec *yaml.Node, namespace string) {
 		if name := strict.Text(ref, key); name != "" && strict.Text(ref, "optional") != "true" && name != "kube-root-ca.crt" {
 			o.Read = append(o.Read, kind+" "+namespace+"/"+name)
 		}
+	}
+	if account := strict.Text(spec, "serviceAccountName"); account != "default" && namespace != metav1.NamespaceSystem {
+		read("ServiceAccount", spec, "serviceAccountName")
 	}
 	for _, c := range slices.Concat(sequence(spec, "initContainers"), sequence(spec, "containers")) {
 		for _, e := range sequence(c, "env") {

@@ -124,20 +124,29 @@ func Fetches(s Source) []string {
 			urls = append(urls, url)
 		}
 	}
-	b := &budget{files: maxFiles, bytes: maxBytes}
 	switch TypeOf(s.FS, s.Source) {
 	case Kustomize:
+		b := &budget{files: maxFiles, bytes: maxBytes}
 		scan := &scanner{repository: &repository{FS: s.FS, budget: b, read: map[string][]byte{}}, fetch: add}
 		_ = scan.folder(s.Path, nil) // Render reports its errors
 	case Helm:
-		c, err := loadChart(s.FS, s.Path, b)
-		if err != nil {
-			return nil
+		for _, url := range Dependencies(s.FS, s.Path) {
+			add(url)
 		}
-		for _, d := range c.Metadata.Dependencies {
-			if d != nil && !vendored(c, d.Name) && strings.Contains(d.Repository, "://") && !strings.HasPrefix(d.Repository, "file://") {
-				add(d.Repository)
-			}
+	}
+	return urls
+}
+
+// Dependencies returns the addresses of a chart's dependencies that are not vendored.
+func Dependencies(fsys fs.FS, dir string) []string {
+	c, err := loadChart(fsys, dir, &budget{files: maxFiles, bytes: maxBytes})
+	if err != nil {
+		return nil
+	}
+	var urls []string
+	for _, d := range c.Metadata.Dependencies {
+		if d != nil && !vendored(c, d.Name) && strings.Contains(d.Repository, "://") && !strings.HasPrefix(d.Repository, "file://") {
+			urls = append(urls, d.Repository)
 		}
 	}
 	return urls
@@ -243,7 +252,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				}
 			}
 		default:
-			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}}
+			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}, Missing: local}
 		}
 		if err != nil {
 			return err

@@ -61,7 +61,8 @@ type Document struct {
 // Error is the reason that a folder cannot be rendered.
 type Error struct {
 	lab.Problem
-	Remote string // unavailable address or chart; empty if the folder itself is invalid
+	Remote  string // unavailable address or chart; empty if the folder itself is invalid
+	Missing string // file that does not exist
 }
 
 func (e *Error) Error() string { return e.String() }

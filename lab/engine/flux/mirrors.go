@@ -13,6 +13,9 @@ import (
 
 const mirrorsPart = "mirrors"
 
+// access are the fields of a GitRepository that are about upstream's server: how to log in, whose commits to trust, what else to fetch. A mirror has none of it.
+var access = []string{"secretRef", "provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"}
+
 // mirrorsName returns the name of the cluster-scoped policy and its binding.
 func (f *Flux) mirrorsName() string { return "lab-" + f.lab + "-mirrors" }
 
@@ -32,6 +35,10 @@ func (f *Flux) mirrors(root engine.Root) []part {
 	}
 	// lab.RepositoryKey in CEL.
 	const key = `(url(object.spec.url).getHostname() + url(object.spec.url).getEscapedPath()).lowerAscii()`
+	withoutAccess := ""
+	for _, field := range access {
+		withoutAccess += ` + (has(object.spec.` + field + `) ? [JSONPatch{op: "remove", path: "/spec/` + field + `"}] : [])`
+	}
 	policy := kube.Mutation{
 		Name: f.mirrorsName(), Lab: f.lab, Part: mirrorsPart, Resource: gitRepositories, Condition: "has(object.spec.url)",
 		Variables: [][2]string{
@@ -40,7 +47,7 @@ func (f *Flux) mirrors(root engine.Root) []part {
 			{"key", `variables.path.endsWith(".git") ? variables.path.substring(0, variables.path.size() - 4) : variables.path`},
 		},
 		Patch: `variables.key in variables.mirrors
-? [JSONPatch{op: "replace", path: "/spec/url", value: variables.mirrors[variables.key]}] + (has(object.spec.secretRef) ? [JSONPatch{op: "remove", path: "/spec/secretRef"}] : [])
+? [JSONPatch{op: "replace", path: "/spec/url", value: variables.mirrors[variables.key]}]` + withoutAccess + `
 : []`,
 	}
 	var parts []part

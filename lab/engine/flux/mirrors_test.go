@@ -91,16 +91,22 @@ func TestMirrorsElsewhere(t *testing.T) {
 	}
 }
 
-// The mirror is public, and upstream's key is missing here.
-func TestMirrorsWithoutKey(t *testing.T) {
+// The mirror is public, unsigned and complete; upstream's keys and identities are missing here.
+func TestMirrorsWithoutAccess(t *testing.T) {
 	f, hub, _ := newFake(t)
+	serving(hub)
 	root := theRoot()
-	root.Manifest = []byte(strings.Replace(rootManifest, "url: https://github.com/example/other", "url: https://github.com/example/other, secretRef: {name: deploy-key}", 1))
+	const theirs = "secretRef: {name: deploy-key}, provider: github, serviceAccountName: git, proxySecretRef: {name: proxy}, verify: {mode: HEAD, secretRef: {name: keys}}, recurseSubmodules: true"
+	root.Manifest = []byte(strings.Replace(rootManifest, "url: https://github.com/example/other", "url: https://github.com/example/other, "+theirs, 1))
 	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	if got := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "other").Object, "spec").(map[string]any); got["secretRef"] != nil {
-		t.Errorf("%v", got)
+	spec := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "other").Object, "spec").(map[string]any)
+	patch, _ := at(hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors").Object, "spec", "mutations").([]any)[0].(map[string]any)["jsonPatch"].(map[string]any)["expression"].(string)
+	for _, field := range []string{"secretRef", "provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"} {
+		if spec[field] != nil || !strings.Contains(patch, `(has(object.spec.`+field+`) ? [JSONPatch{op: "remove", path: "/spec/`+field+`"}] : [])`) {
+			t.Errorf("%s in %v, or not in %s", field, spec, patch)
+		}
 	}
 }
 

@@ -223,7 +223,9 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 		key := lab.RepositoryKey(url)
 		if mirror, mirrored := mirrors[key]; mirrored {
 			spec["url"] = mirror
-			delete(spec, "secretRef") // upstream's; within the lab the mirror is public
+			for _, field := range access {
+				delete(spec, field)
+			}
 			continue
 		}
 		if estate == "" {

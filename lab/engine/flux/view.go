@@ -64,7 +64,7 @@ func (f *Flux) lookAt(ctx context.Context, scope lab.FluxScope) (view, error) {
 		err = listInto(ctx, f, helmReleases, func(o helmv2.HelmRelease) { v.releases[keyOf(&o)] = o })
 	}
 	for _, o := range all {
-		_, own := lab.FluxClusterOf(o.Namespace)
+		_, own := v.scope.Owner(o.Namespace)
 		applied := o.Labels[fromName] != ""
 		switch {
 		case own, v.scope.Home != "" && applied && !f.isRoot(o):
@@ -82,7 +82,7 @@ func (f *Flux) lookAt(ctx context.Context, scope lab.FluxScope) (view, error) {
 		}
 	}
 	for _, r := range v.releases { // a release may outlive its deleted Kustomization for a while
-		_, ok := lab.FluxClusterOf(r.Namespace)
+		_, ok := v.scope.Owner(r.Namespace)
 		gone := kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
 			Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
 		}}
@@ -128,7 +128,7 @@ func (v view) releaseIn(r helmv2.HelmRelease) string {
 			return cluster
 		}
 	}
-	cluster, _ := lab.FluxClusterOf(r.Namespace)
+	cluster, _ := v.scope.Owner(r.Namespace)
 	return cluster
 }
 

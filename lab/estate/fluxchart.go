@@ -1,0 +1,68 @@
+package estate
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/fluxset"
+	"homelab/lab/render"
+)
+
+// ofCluster are words of templates that depend on what is in the cluster.
+var ofCluster = []string{"lookup", "APIVersions"}
+
+// chart records what a release of a chart in Git needs: images, dependencies that are not vendored, and ConfigMaps and Secrets that nothing creates.
+func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, app fluxset.Application, r fluxset.Release) {
+	fsys, _, err := w.Repository(r.URL, r.Revision)
+	if err != nil || r.Artifact {
+		return // left out for that, or not here as it is
+	}
+	if info, err := fs.Stat(fsys, r.Folder); err != nil || !info.IsDir() {
+		return // an archive
+	}
+	for _, url := range render.Dependencies(fsys, r.Folder) {
+		g.Others = appendNew(g.Others, url)
+	}
+	objects, err := l.chartObjects(fsys, r)
+	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" && !slices.ContainsFunc(ofCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
+		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
+	}
+	l.images(g, fluxset.Images(objects))
+	for _, u := range x.Undefined(app, r, objects) {
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+	}
+	of := render.Reads(objects, r.TargetNamespace)
+	if of.More || r.Unawaited {
+		return
+	}
+	for _, object := range of.Read {
+		kind, key, _ := strings.Cut(object, " ")
+		namespace, name, _ := strings.Cut(key, "/")
+		if kind == "Namespace" || namespace == lab.FluxNamespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
+			continue
+		}
+		var by []string
+		for _, other := range slices.Concat(x.Applications, x.Roots) {
+			other.Releases = slices.DeleteFunc(slices.Clone(other.Releases), func(o fluxset.Release) bool { return o.At == r.At })
+			if w.MayCreate(other, r.Remote, kind, namespace) {
+				by = append(by, other.Key())
+			}
+		}
+		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates", By: namesOf(x, by)})
+	}
+}
+
+// namesOf returns the names of applications, by their keys.
+func namesOf(x fluxset.Expansion, keys []string) []string {
+	var names []string
+	for _, app := range slices.Concat(x.Applications, x.Roots) {
+		if slices.Contains(keys, app.Key()) {
+			names = append(names, generatedOf(app).Name)
+		}
+	}
+	return names
+}
