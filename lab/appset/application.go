@@ -36,8 +36,11 @@ type Spec struct {
 	SourceHydrator       *SourceHydrator `json:"sourceHydrator,omitempty"`
 }
 
-// All returns the sources of an Application.
+// All returns the sources of an Application. A hydrated one is synced from what was hydrated.
 func (s *Spec) All() []Source {
+	if h := s.SourceHydrator; h != nil {
+		return []Source{{RepoURL: h.DrySource.RepoURL, Path: h.SyncSource.Path, TargetRevision: h.SyncSource.TargetBranch}}
+	}
 	if len(s.Sources) > 0 {
 		return s.Sources
 	}
