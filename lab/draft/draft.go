@@ -84,6 +84,7 @@ type drafting struct {
 	tried                  map[folder]bool
 	rendered               map[string]bool // sources of Applications
 	flux                   syncs
+	doubled                []Left   // roots that create what another does
 	unnamed                []Left   // documents whose name is invalid, such as a placeholder
 	remotes                []target // clusters that a Flux on the hub manages
 	alone                  bool     // the hub is the only cluster
@@ -192,7 +193,7 @@ func (d *drafting) done(f fs.FS) *Draft {
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
-	d.Files, d.Repositories = f, d.estate.Repositories
+	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}
