@@ -4,11 +4,10 @@ import (
 	"io/fs"
 	"path"
 
-	"go.yaml.in/yaml/v3"
-
 	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // deepest limits the nesting of charts that generate Applications of charts.
@@ -33,7 +32,8 @@ func (d *drafting) render() bool {
 					continue // reported when the estate is loaded
 				}
 				key := doc.at.String() + " " + app.Metadata.Name + " " + source.Path
-				if is := render.TypeOf(at.FS, source); is == render.Plain || is == render.Plugin || d.rendered[key] {
+				is := render.TypeOf(at.FS, source)
+				if is == render.Plugin || d.rendered[key] {
 					continue
 				}
 				d.rendered[key] = true
@@ -45,7 +45,10 @@ func (d *drafting) render() bool {
 				}
 				before := len(d.docs)
 				for _, made := range docs {
-					d.add(at, made.File, []*yaml.Node{made.Node}, doc)
+					if is == render.Plain && path.Ext(made.File) != ".jsonnet" {
+						continue // scanned
+					}
+					d.add(at, made.File, strict.Items(made.Node), doc)
 				}
 				found = found || len(d.docs) > before
 			}

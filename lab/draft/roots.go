@@ -9,6 +9,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/render"
 )
 
 // roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots. Of several that create the same, as there is one
@@ -148,11 +149,11 @@ func (d *drafting) leadsOn(app *appset.Template) bool {
 func takes(source appset.Source, file string) bool {
 	switch {
 	case source.Directory != nil:
-		return estate.Takes(path.Clean(source.Path), file, *source.Directory)
+		return render.Takes(path.Clean(source.Path), file, *source.Directory)
 	case source.Helm != nil || source.Kustomize != nil:
-		return estate.Takes(path.Clean(source.Path), file, appset.Directory{Recurse: true})
+		return render.Takes(path.Clean(source.Path), file, appset.Directory{Recurse: true})
 	}
-	return estate.Takes(path.Clean(source.Path), file, appset.Directory{})
+	return render.Takes(path.Clean(source.Path), file, appset.Directory{})
 }
 
 // missingProjects returns the names of referenced but missing AppProjects.

@@ -50,9 +50,13 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Opaque = true
 		return
 	}
-	objects, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source), "kind")
+	objects, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source))
 	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
-		unsynced(g, "it cannot be rendered: "+known.Message)
+		why := known.Message
+		if render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain {
+			why = known.String()
+		}
+		unsynced(g, "it cannot be rendered: "+why)
 	}
 	if !g.Leads {
 		l.images(g, fluxset.Images(objects))
@@ -74,7 +78,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	k := l.kinds[g.Name]
 	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
-	g.Opaque = g.Opaque || len(objects) == 0
+	g.Opaque = g.Opaque || len(objects) == 0 && (err != nil || l.reading > maxRendering)
 }
 
 // initial are the namespaces of a new cluster.
@@ -123,54 +127,37 @@ func (r replaced) Open(name string) (fs.File, error) {
 	return r.FS.Open(name)
 }
 
-// imagesIn returns the images in a folder; none if they are not needed.
+// imagesIn returns the images in a folder; none if they are not needed or cannot be determined.
 func (l *loader) imagesIn(from render.Source) []string {
 	if l.component == nil {
 		return nil
 	}
-	return fluxset.Images(l.objectsIn(from, "image"))
+	objects, _ := l.objects(from) // the engine reports the error
+	return fluxset.Images(objects)
 }
 
 // objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.
 func (l *loader) objectsIn(from render.Source, word string) []render.Document {
-	objects, _ := l.objects(from, word) // the engine reports the error
+	if !render.Mentions(from, word) {
+		return nil
+	}
+	objects, _ := l.objects(from) // likewise
 	return objects
 }
 
-// objects is like objectsIn, with the error. There are none if all folders together take too long.
-func (l *loader) objects(from render.Source, word string) ([]render.Document, error) {
-	if l.reading > maxRendering || !render.Mentions(from, word) {
+// objects returns the objects in a folder, those of Lists too. There are none if all folders together take too long.
+func (l *loader) objects(from render.Source) ([]render.Document, error) {
+	if l.reading > maxRendering {
 		return nil, nil
 	}
 	began := time.Now()
 	defer func() { l.reading += time.Since(began) }()
-	if render.TypeOf(from.FS, from.Source) == render.Plain {
-		return plainObjects(from.FS, from.Source), nil
-	}
-	return render.Render(from)
-}
-
-// plainObjects returns the manifests of a folder that is not rendered.
-func plainObjects(fsys fs.FS, source appset.Source) []render.Document {
+	docs, err := render.Render(from)
 	var objects []render.Document
-	options := appset.Directory{}
-	if source.Directory != nil {
-		options = *source.Directory
+	for _, d := range docs {
+		for _, n := range strict.Items(d.Node) {
+			objects = append(objects, render.Document{Node: n, File: d.File})
+		}
 	}
-	dir := path.Clean(source.Path)
-	_ = fs.WalkDir(fsys, dir, func(file string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !Takes(dir, file, options) || !slices.Contains([]string{".yaml", ".yml"}, path.Ext(file)) {
-			return nil //nolint:nilerr // the engine reports it
-		}
-		data, err := fs.ReadFile(fsys, file)
-		if err != nil || len(data) > strict.MaxFile {
-			return nil //nolint:nilerr // likewise
-		}
-		docs, _ := strict.Parse(file, data)
-		for _, n := range docs {
-			objects = append(objects, render.Document{Node: n, File: file})
-		}
-		return nil
-	})
-	return objects
+	return objects, err
 }

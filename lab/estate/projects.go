@@ -14,6 +14,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -90,7 +91,7 @@ func (l *loader) forbidden(app *appset.Template, cluster string) string {
 func (p *project) hasWindow(app *appset.Template, cluster string) bool {
 	for _, w := range p.SyncWindows {
 		matches := func(patterns []string, value string) bool {
-			return slices.ContainsFunc(patterns, func(pattern string) bool { return globs(pattern, value) })
+			return slices.ContainsFunc(patterns, func(pattern string) bool { return render.Globs(pattern, value) })
 		}
 		if matches(w.Applications, app.Metadata.Name) || matches(w.Namespaces, app.Spec.Destination.Namespace) || matches(w.Clusters, cluster) {
 			return true
@@ -115,7 +116,7 @@ func (p *project) permitsDestination(server, cluster, namespace string) bool {
 		if strings.HasPrefix(d.Server+d.Name+d.Namespace, "!") || strings.HasPrefix(d.Namespace, "!") {
 			return true
 		}
-		if (d.Server != "" && globs(d.Server, server) || d.Name != "" && globs(d.Name, cluster)) && globs(d.Namespace, namespace) {
+		if (d.Server != "" && render.Globs(d.Server, server) || d.Name != "" && render.Globs(d.Name, cluster)) && render.Globs(d.Namespace, namespace) {
 			return true
 		}
 	}
