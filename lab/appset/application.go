@@ -69,6 +69,20 @@ type Source struct {
 	Name           string     `json:"name,omitempty"`
 }
 
+// Types returns the types of which a source has options. Argo CD rejects more than one.
+func (s Source) Types() []string {
+	var types []string
+	for _, t := range []struct {
+		name string
+		set  bool
+	}{{"Kustomize", s.Kustomize != nil}, {"Helm", s.Helm != nil}, {"Directory", s.Directory != nil}, {"Plugin", s.Plugin != nil}} {
+		if t.set {
+			types = append(types, t.name)
+		}
+	}
+	return types
+}
+
 type Helm struct {
 	ValueFiles              []string              `json:"valueFiles,omitempty"`
 	Parameters              []HelmParameter       `json:"parameters,omitempty"`

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -117,6 +118,12 @@ func Render(s Source) ([]Document, error) {
 		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
 	}
 	s.Path = dir
+	if err := s.override(); err != nil {
+		return nil, err
+	}
+	if types := s.Types(); len(types) > 1 {
+		return nil, failed(dir, errors.New("its source has options of several types: "+strings.Join(types, ", ")))
+	}
 	switch t := TypeOf(s.FS, s.Source); t {
 	case Plain:
 		return s.directory()
