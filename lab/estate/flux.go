@@ -278,7 +278,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		}
 	}
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
-		need := lab.KindNeed{Why: u.Why}
+		need := lab.Need{Why: u.Why}
 		for _, by := range slices.Concat(x.Applications, x.Roots) {
 			if slices.Contains(u.By, by.Key()) {
 				need.By = append(need.By, generatedOf(by).Name)

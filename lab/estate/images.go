@@ -1,9 +1,7 @@
 package estate
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -31,54 +29,6 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 			g.Pulls = appendNew(g.Pulls, ref)
 		}
 	}
-}
-
-// sealed is a kind that only the cluster whose controller has the key can decrypt.
-const sealed = "SealedSecret of bitnami.com/v1alpha1"
-
-// sourceObjects records what the objects in an Application's source need: images, unless it leads to other Applications, and kinds.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
-	if l.component == nil || source.Chart == "" && source.Path == "" {
-		return
-	}
-	created := ""
-	if app.Spec.CreatesNamespace() {
-		created = render.Namespace(app.Spec.Destination.Namespace)
-		g.Creates = appendNew(g.Creates, created)
-	}
-	if !ours || source.Chart != "" {
-		g.Opaque = true
-		return
-	}
-	objects, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source))
-	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
-		why := known.Message
-		if render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain {
-			why = known.String()
-		}
-		unsynced(g, "it cannot be rendered: "+why)
-	}
-	if !g.Leads {
-		l.images(g, fluxset.Images(objects))
-	}
-	foreign, defined := render.Kinds(objects)
-	if slices.Contains(foreign, sealed) {
-		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
-	}
-	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
-		unsynced(g, objects[i].File+" is encrypted")
-		g.Blocks = true
-	}
-	of := render.Reads(objects, app.Spec.Destination.Namespace)
-	present := []string{created}
-	for _, name := range Namespaces(l.estate, g.Cluster) {
-		present = append(present, render.Namespace(name))
-	}
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool { return slices.Contains(present, object) })
-	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
-	k := l.kinds[g.Name]
-	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
-	g.Opaque = g.Opaque || len(objects) == 0 && (err != nil || l.reading > maxRendering)
 }
 
 // initial are the namespaces of a new cluster.

@@ -332,6 +332,9 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			unsynced(&g, why)
 		}
 	}
+	if g.LeftOut == manually && l.component != nil {
+		g.Blocks = l.needs[name].checked
+	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
