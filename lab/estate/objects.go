@@ -57,6 +57,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		unsynced(g, objects[i].File+" is encrypted")
 		g.Blocks = true
 	}
+	l.unappliable(g, app, objects, n.checked)
 	of := render.Reads(objects, app.Spec.Destination.Namespace)
 	present := []string{created}
 	for _, name := range Namespaces(l.estate, g.Cluster) {
@@ -79,6 +80,27 @@ func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
 	for _, ref := range fluxset.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
+		}
+	}
+}
+
+// unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
+func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {
+	var options []string
+	if app.Spec.SyncPolicy != nil {
+		options = app.Spec.SyncPolicy.SyncOptions
+	}
+	for _, o := range objects {
+		if why := l.forbiddenObject(app, g.Cluster, o); why != "" {
+			unsynced(g, why)
+			g.Blocks = g.Blocks || checked
+			return
+		}
+	}
+	for _, o := range objects {
+		if why := render.Unappliable(o, options); why != "" {
+			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
+			return
 		}
 	}
 }
