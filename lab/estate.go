@@ -34,6 +34,7 @@ type Generated struct {
 	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME" and others, as in render.Objects
 	Creates []string // as in Reads
 	More    bool     // may create others, too
+	Shared  []Share  // objects that others have, too
 	Opaque  bool     // its content is unknown
 
 	Folder   string   // synced folder that it is in; empty if Wave does not matter
@@ -54,6 +55,12 @@ func SetName(name string) string { return "ApplicationSet " + name }
 type Need struct {
 	Why string   // reason for leaving out the application if all of By are
 	By  []string // applications that may provide it
+}
+
+// Share is an object of an application that another has, too.
+type Share struct {
+	Object string // "Namespace web"
+	With   string // the other application
 }
 
 // ChartUse is a version of a chart from a chart repository.

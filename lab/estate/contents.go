@@ -28,6 +28,7 @@ type needs struct {
 	provides []string
 	opaque   bool // may provide anything
 	checked  bool // as render.Checked
+	tracked  map[string]string
 }
 
 func (l *loader) hold(t tree, kind string, doc *yaml.Node) {

@@ -155,6 +155,7 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		}
 	}
 	leaveOutDependents(e)
+	leaveOutShared(e)
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})

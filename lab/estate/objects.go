@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"homelab/lab"
@@ -44,6 +45,10 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !render.Applied(o) })
 	foreign, defined := render.Kinds(objects)
 	n.foreign, n.defined = append(n.foreign, foreign...), append(n.defined, defined...)
+	if n.tracked == nil {
+		n.tracked = map[string]string{}
+	}
+	maps.Copy(n.tracked, tracked(objects, app.Spec.Destination.Namespace))
 	n.checked = n.checked || slices.ContainsFunc(objects, render.Checked)
 	n.waits = append(n.waits, render.Waits(objects, app.Spec.Destination.Namespace)...)
 	n.provides = append(n.provides, render.Provides(objects, app.Spec.Destination.Namespace)...)
