@@ -42,6 +42,7 @@ type Generated struct {
 	Blocks   bool     // if left out, later waves do not start
 	Unsynced bool     // if left out, nothing of it exists
 	Unminded bool     // without its objects, Argo CD still considers it healthy
+	Drifts   bool     // if left out, it works, but is not in sync
 	Syncs    []string // folders like Folder that it syncs
 
 	Set      string // ApplicationSet that reports an error for it; empty for none
@@ -55,6 +56,8 @@ func SetName(name string) string { return "ApplicationSet " + name }
 type Need struct {
 	Why string   // reason for leaving out the application if all of By are
 	By  []string // applications that may provide it
+
+	Exists bool // Argo CD need only have synced one of By
 }
 
 // Share is an object of an application that another has, too.

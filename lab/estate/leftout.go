@@ -155,7 +155,9 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		}
 	}
 	leaveOutDependents(e)
-	leaveOutShared(e)
+	if leaveOutShared(e) {
+		leaveOutDependents(e)
+	}
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
@@ -176,15 +178,15 @@ func leaveOutDependents(e *lab.Estate) {
 		a := &e.Applications[i]
 		last[a.Folder], byName[a.Name] = max(last[a.Folder], a.Wave), a
 	}
-	leftOut := func(name string) bool { return byName[name] != nil && byName[name].LeftOut != "" }
-	unmet := func(n lab.Need) bool {
-		return !slices.ContainsFunc(n.By, func(name string) bool { return !leftOut(name) })
+	leftOut := func(name string) bool {
+		return byName[name] != nil && byName[name].LeftOut != "" && !byName[name].Drifts
 	}
 	// Argo CD also syncs what is left out as it is never healthy, such as definitions beside an image that cannot be had.
-	undefined := func(n lab.Need) bool {
-		return unmet(n) && !slices.ContainsFunc(n.By, func(name string) bool {
-			return e.Hub().Engine.Type != lab.EngineFlux && byName[name] != nil && !byName[name].Unsynced
-		})
+	exists := func(name string) bool {
+		return e.Hub().Engine.Type != lab.EngineFlux && byName[name] != nil && !byName[name].Unsynced
+	}
+	unmet := func(n lab.Need) bool {
+		return !slices.ContainsFunc(n.By, func(name string) bool { return !leftOut(name) || n.Exists && exists(name) })
 	}
 	for again := true; again; {
 		again = false
@@ -194,13 +196,14 @@ func leaveOutDependents(e *lab.Estate) {
 			if a.LeftOut != "" {
 				continue
 			}
-			if i := slices.IndexFunc(a.Kinds, undefined); i >= 0 {
+			if i := slices.IndexFunc(a.Kinds, unmet); i >= 0 {
 				unsynced(a, a.Kinds[i].Why)
 				a.Blocks, again = a.Blocks || !a.Unminded, true
 				continue
 			}
 			if object := absent(e, *a, byCluster[a.Cluster]); object != "" {
-				a.LeftOut, a.Blocks, again = "nothing in Git creates "+object+" on "+a.Cluster, true, true
+				a.LeftOut, again = "nothing in Git creates "+object+" on "+a.Cluster, true
+				a.Blocks = a.Blocks || !a.Unminded
 				continue
 			}
 			if i := slices.IndexFunc(a.Waits, unmet); i >= 0 {
@@ -265,7 +268,7 @@ func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	}
 	for _, object := range a.Reads {
 		if !slices.ContainsFunc(beside, func(o *lab.Generated) bool {
-			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
+			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || (o.LeftOut == "" || o.Drifts) && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
 		}) {
 			return object
 		}

@@ -126,7 +126,7 @@ func (l *loader) kindNeeds() {
 			if render.IsEngines(kind) && c.Role == lab.RoleHub {
 				continue
 			}
-			need := lab.Need{Why: "nothing defines " + kind + " on " + a.Cluster}
+			need := lab.Need{Why: "nothing defines " + kind + " on " + a.Cluster, Exists: true}
 			for _, o := range byCluster[a.Cluster] {
 				if o.Opaque || slices.Contains(l.needs[o.Name].defined, kind) {
 					need.By = append(need.By, o.Name)
@@ -144,7 +144,7 @@ func (l *loader) kindNeeds() {
 
 // wait returns the need of an object that waits.
 func (l *loader) wait(w render.Wait, cluster string, beside []*lab.Generated) lab.Need {
-	need := lab.Need{Why: w.Why}
+	need := lab.Need{Why: w.Why, Exists: w.Exists}
 	if len(w.By) == 0 {
 		return need
 	}

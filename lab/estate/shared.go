@@ -2,6 +2,7 @@ package estate
 
 import (
 	"cmp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -59,18 +60,21 @@ func appendShare(list []lab.Share, s lab.Share) []lab.Share {
 	return append(list, s)
 }
 
-// leaveOutShared leaves out the Applications that share objects with others that are synced.
-func leaveOutShared(e *lab.Estate) {
+// leaveOutShared leaves out the Applications that share objects with others that are synced, and reports whether there are any.
+func leaveOutShared(e *lab.Estate) bool {
 	unsynced := map[string]bool{}
 	for _, a := range e.Applications {
 		unsynced[a.Name] = a.LeftOut != "" && a.Unsynced || a.Replaces
 	}
+	found := false
 	for i := range e.Applications {
 		a := &e.Applications[i]
-		for _, s := range a.Shared {
-			if a.LeftOut == "" && !unsynced[s.With] {
-				a.LeftOut = "shares " + s.Object + " with " + s.With + ": Argo CD keeps only one of them in sync"
-			}
+		j := slices.IndexFunc(a.Shared, func(s lab.Share) bool { return !unsynced[s.With] })
+		if j < 0 || a.LeftOut != "" {
+			continue
 		}
+		a.LeftOut = "shares " + a.Shared[j].Object + " with " + a.Shared[j].With + ": Argo CD keeps only one of them in sync"
+		a.Drifts, found = true, true
 	}
+	return found
 }

@@ -43,6 +43,8 @@ type Wait struct {
 	Why string   // "Service web waits for a load balancer"
 	By  []string // what would end it, as Provides returns it; none if nothing can
 	Key string   // of the node label that it waits for, or ""
+
+	Exists bool // By need not run
 }
 
 const (
@@ -91,8 +93,8 @@ func Waits(objects []Document, namespace string) []Wait {
 			if class := classOf(strict.Get(n, "spec")); class != "" {
 				wait(class, class, createsVolumes)
 			} else if strict.Text(n, "spec", "volumeName") == "" {
-				of := usesClaim(namespaceOf(n, namespace), strict.Text(n, "metadata", "name"))
-				wait("a pod that uses it", of, createsVolumes)
+				wait("a pod that uses it", usesClaim(namespaceOf(n, namespace), strict.Text(n, "metadata", "name")))
+				list[len(list)-1].Exists = true // one that is scheduled
 			}
 		case "StatefulSet":
 			for _, claim := range sequence(n, "spec", "volumeClaimTemplates") {
