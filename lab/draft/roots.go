@@ -69,7 +69,7 @@ func (d *drafting) roots() {
 		creates := doc.creates(leads[doc])
 		first := !slices.ContainsFunc(creates, func(title string) bool { return created[title] })
 		if !first {
-			d.doubled = append(d.doubled, Left{At: doc.at, Why: "it creates what another root does, for another Argo CD"})
+			d.doubled = append(d.doubled, Left{At: doc.at, Why: "another root creates the same, as for another Argo CD"})
 			continue
 		}
 		if d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
