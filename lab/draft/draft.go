@@ -82,6 +82,7 @@ type drafting struct {
 	charts, kustomizations []folder
 	templates              map[folder][]*document // documents in the templates of charts
 	tried                  map[folder]bool
+	expanded               map[*document]expanded
 	rendered               map[string]bool // sources of Applications
 	flux                   syncs
 	doubled                []Left   // roots that create what another does
@@ -93,7 +94,7 @@ type drafting struct {
 
 // scanned returns a drafting with the documents of repositories.
 func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}}
+	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 
@@ -76,13 +77,23 @@ func (d *drafting) applications(doc *document) []*appset.Template {
 	if doc.set == nil {
 		return []*appset.Template{doc.app}
 	}
-	x, err := doc.set.Expand(d.world())
-	if err != nil {
-		return nil
+	w := d.world()
+	of := fmt.Sprint(w.Namespace, w.Clusters)
+	if known := d.expanded[doc]; known.of == of {
+		return known.applications
 	}
 	var list []*appset.Template
-	for i := range x.Applications {
-		list = append(list, &x.Applications[i].Template)
+	if x, err := doc.set.Expand(w); err == nil {
+		for i := range x.Applications {
+			list = append(list, &x.Applications[i].Template)
+		}
 	}
+	d.expanded[doc] = expanded{of, list}
 	return list
+}
+
+// expanded are the Applications of a set for certain clusters. Generators may read every file of a repository.
+type expanded struct {
+	of           string
+	applications []*appset.Template
 }
