@@ -20,6 +20,7 @@ require (
 	github.com/gofrs/flock v0.13.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/google/go-jsonnet v0.21.0
 	github.com/klauspost/compress v1.19.2
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
 	github.com/rogpeppe/go-internal v1.16.0
@@ -52,6 +53,8 @@ require github.com/fluxcd/flux2/v2 v2.9.5
 require github.com/bmatcuk/doublestar/v4 v4.10.0
 
 require github.com/fluxcd/source-watcher/api/v2 v2.2.4
+
+require k8s.io/component-helpers v0.37.0
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect

@@ -28,17 +28,21 @@ type Generated struct {
 	Others []string   // chart and Git repositories that are not the lab's
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
-	Kinds  []KindNeed // of its objects, and of volumes, which neither Kubernetes nor manifests define
+	Kinds  []Need     // kinds of its objects, and of volumes, which neither Kubernetes nor manifests define
+	Waits  []Need     // what its objects wait for until they are healthy
 
-	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME", "ConfigMap NAMESPACE/NAME"
+	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME" and others, as in render.Objects
 	Creates []string // as in Reads
 	More    bool     // may create others, too
+	Shared  []Share  // objects that others have, too
 	Opaque  bool     // its content is unknown
 
 	Folder   string   // synced folder that it is in; empty if Wave does not matter
 	Wave     int      // of Argo CD, in Folder
 	Blocks   bool     // if left out, later waves do not start
 	Unsynced bool     // if left out, nothing of it exists
+	Unminded bool     // without its objects, Argo CD still considers it healthy
+	Drifts   bool     // if left out, it works, but is not in sync
 	Syncs    []string // folders like Folder that it syncs
 
 	Set      string // ApplicationSet that reports an error for it; empty for none
@@ -48,10 +52,18 @@ type Generated struct {
 // SetName returns how an ApplicationSet is named among applications that are left out.
 func SetName(name string) string { return "ApplicationSet " + name }
 
-// KindNeed is a kind that an application needs.
-type KindNeed struct {
+// Need is something that an application needs and others may provide.
+type Need struct {
 	Why string   // reason for leaving out the application if all of By are
-	By  []string // applications that may define it
+	By  []string // applications that may provide it
+
+	Exists bool // Argo CD need only have synced one of By
+}
+
+// Share is an object of an application that another has, too.
+type Share struct {
+	Object string // "Namespace web"
+	With   string // the other application
 }
 
 // ChartUse is a version of a chart from a chart repository.

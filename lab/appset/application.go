@@ -36,8 +36,11 @@ type Spec struct {
 	SourceHydrator       *SourceHydrator `json:"sourceHydrator,omitempty"`
 }
 
-// All returns the sources of an Application.
+// All returns the sources of an Application. A hydrated one is synced from what was hydrated.
 func (s *Spec) All() []Source {
+	if h := s.SourceHydrator; h != nil {
+		return []Source{{RepoURL: h.DrySource.RepoURL, Path: h.SyncSource.Path, TargetRevision: h.SyncSource.TargetBranch}}
+	}
 	if len(s.Sources) > 0 {
 		return s.Sources
 	}
@@ -64,6 +67,20 @@ type Source struct {
 	Chart          string     `json:"chart,omitempty"`
 	Ref            string     `json:"ref,omitempty"`
 	Name           string     `json:"name,omitempty"`
+}
+
+// Types returns the types of which a source has options. Argo CD rejects more than one.
+func (s Source) Types() []string {
+	var types []string
+	for _, t := range []struct {
+		name string
+		set  bool
+	}{{"Kustomize", s.Kustomize != nil}, {"Helm", s.Helm != nil}, {"Directory", s.Directory != nil}, {"Plugin", s.Plugin != nil}} {
+		if t.set {
+			types = append(types, t.name)
+		}
+	}
+	return types
 }
 
 type Helm struct {

@@ -150,6 +150,7 @@ func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
 	if ps := decode(file, doc, &t); len(ps) > 0 {
 		return nil, ps
 	}
+	dropEmpty(&t.Spec)
 	return &t, nil
 }
 

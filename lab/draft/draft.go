@@ -82,8 +82,10 @@ type drafting struct {
 	charts, kustomizations []folder
 	templates              map[folder][]*document // documents in the templates of charts
 	tried                  map[folder]bool
+	expanded               map[*document]expanded
 	rendered               map[string]bool // sources of Applications
 	flux                   syncs
+	doubled                []Left   // roots that create what another does
 	unnamed                []Left   // documents whose name is invalid, such as a placeholder
 	unbuilt                []Left   // roots that Flux cannot build
 	remotes                []target // clusters that a Flux on the hub manages
@@ -93,7 +95,7 @@ type drafting struct {
 
 // scanned returns a drafting with the documents of repositories.
 func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}}
+	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]
@@ -193,7 +195,7 @@ func (d *drafting) done(f fs.FS) *Draft {
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
-	d.Files, d.Repositories = f, d.estate.Repositories
+	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}

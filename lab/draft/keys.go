@@ -68,12 +68,31 @@ func (d *drafting) give(u use, value, how string) {
 }
 
 func (d *drafting) label(u use) {
-	if u.guarded || d.given(u.key, true) || strings.HasPrefix(u.key, "enable_") {
+	if u.guarded || strings.HasPrefix(u.key, "enable_") {
+		return
+	}
+	if d.given(u.key, true) {
+		d.labelSelected(u)
 		return
 	}
 	def := d.environment(lab.DefaultEnvironment)
 	def.Labels[u.key] = "lab"
 	d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
+}
+
+// labelSelected sets a label of selected clusters that host nothing, such as the hub.
+func (d *drafting) labelSelected(u use) {
+	selected, err := u.doc.set.Selects(d.world())
+	if err != nil {
+		return // reported when the estate is loaded
+	}
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if _, has := d.registered(*c).Labels[u.key]; selected[c.Name] && !has {
+			c.Labels = with(c.Labels, u.key, "lab")
+			d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
+		}
+	}
 }
 
 // madeUp sets an annotation that nothing else defines.

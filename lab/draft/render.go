@@ -1,14 +1,14 @@
 package draft
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
-
-	"go.yaml.in/yaml/v3"
 
 	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // deepest limits the nesting of charts that generate Applications of charts.
@@ -33,7 +33,8 @@ func (d *drafting) render() bool {
 					continue // reported when the estate is loaded
 				}
 				key := doc.at.String() + " " + app.Metadata.Name + " " + source.Path
-				if is := render.TypeOf(at.FS, source); is == render.Plain || is == render.Plugin || d.rendered[key] {
+				is := render.TypeOf(at.FS, source)
+				if is == render.Plugin || d.rendered[key] {
 					continue
 				}
 				d.rendered[key] = true
@@ -45,7 +46,10 @@ func (d *drafting) render() bool {
 				}
 				before := len(d.docs)
 				for _, made := range docs {
-					d.add(at, made.File, []*yaml.Node{made.Node}, doc)
+					if is == render.Plain && path.Ext(made.File) != ".jsonnet" {
+						continue // scanned
+					}
+					d.add(at, made.File, strict.Items(made.Node), doc)
 				}
 				found = found || len(d.docs) > before
 			}
@@ -73,13 +77,23 @@ func (d *drafting) applications(doc *document) []*appset.Template {
 	if doc.set == nil {
 		return []*appset.Template{doc.app}
 	}
-	x, err := doc.set.Expand(d.world())
-	if err != nil {
-		return nil
+	w := d.world()
+	of := fmt.Sprint(w.Namespace, w.Clusters)
+	if known := d.expanded[doc]; known.of == of {
+		return known.applications
 	}
 	var list []*appset.Template
-	for i := range x.Applications {
-		list = append(list, &x.Applications[i].Template)
+	if x, err := doc.set.Expand(w); err == nil {
+		for i := range x.Applications {
+			list = append(list, &x.Applications[i].Template)
+		}
 	}
+	d.expanded[doc] = expanded{of, list}
 	return list
+}
+
+// expanded are the Applications of a set for certain clusters. Generators may read every file of a repository.
+type expanded struct {
+	of           string
+	applications []*appset.Template
 }

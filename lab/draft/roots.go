@@ -9,12 +9,13 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
+	"homelab/lab/render"
 )
 
 // roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots. Of several that create the same, as there is one
 // for each Argo CD, only the first is.
 func (d *drafting) roots() {
-	d.taken, d.own, d.leading, d.Roots, d.Beside = map[*document]bool{}, map[*document]bool{}, false, nil, nil
+	d.taken, d.own, d.leading, d.Roots, d.Beside, d.doubled = map[*document]bool{}, map[*document]bool{}, false, nil, nil, nil
 	leads := map[*document][]*document{}
 	below := map[*document]bool{}
 	for _, doc := range d.docs {
@@ -67,7 +68,11 @@ func (d *drafting) roots() {
 		}
 		creates := doc.creates(leads[doc])
 		first := !slices.ContainsFunc(creates, func(title string) bool { return created[title] })
-		if !first || d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
+		if !first {
+			d.doubled = append(d.doubled, Left{At: doc.at, Why: "another root creates the same, as for another Argo CD"})
+			continue
+		}
+		if d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
 			d.Beside = append(d.Beside, doc.at)
 			continue
 		}
@@ -87,14 +92,14 @@ func (doc *document) comesFrom(other *document) bool {
 	return doc.from != nil && (doc.from == other || doc.from.comesFrom(other))
 }
 
-// creates returns the titles of the objects that a root creates: itself, or what is in its folder.
+// creates returns the titles of the objects that a root creates: itself, unless it is a folder, and what it leads to.
 func (doc *document) creates(leads []*document) []string {
-	if !doc.folder {
-		return []string{doc.title()}
-	}
 	var titles []string
+	if !doc.folder {
+		titles = append(titles, doc.title())
+	}
 	for _, to := range leads {
-		if to.from == doc {
+		if !doc.folder || to.from == doc {
 			titles = append(titles, to.title())
 		}
 	}
@@ -144,11 +149,11 @@ func (d *drafting) leadsOn(app *appset.Template) bool {
 func takes(source appset.Source, file string) bool {
 	switch {
 	case source.Directory != nil:
-		return estate.Takes(path.Clean(source.Path), file, *source.Directory)
+		return render.Takes(path.Clean(source.Path), file, *source.Directory)
 	case source.Helm != nil || source.Kustomize != nil:
-		return estate.Takes(path.Clean(source.Path), file, appset.Directory{Recurse: true})
+		return render.Takes(path.Clean(source.Path), file, appset.Directory{Recurse: true})
 	}
-	return estate.Takes(path.Clean(source.Path), file, appset.Directory{})
+	return render.Takes(path.Clean(source.Path), file, appset.Directory{})
 }
 
 // missingProjects returns the names of referenced but missing AppProjects.

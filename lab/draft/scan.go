@@ -51,6 +51,9 @@ var engineGroups = []string{"argoproj.io/", "toolkit.fluxcd.io/", "fluxcd.contro
 // most is the maximum number of files in a repository.
 const most = 20_000
 
+// mostBytes is the maximum size of a file that is read.
+const mostBytes = 10 << 20
+
 // skipped are the names of folders without manifests of the repository's own.
 var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules", "vendor"}
 
@@ -79,7 +82,7 @@ func (d *drafting) scan(r *lab.Repository) error {
 			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder in it that contains the ApplicationSets"}
 		}
 		info, err := e.Info()
-		if err != nil || info.Size() > strict.MaxFile {
+		if err != nil || info.Size() > mostBytes {
 			return err
 		}
 		data, err := fs.ReadFile(r.FS, file)
@@ -95,12 +98,12 @@ func (d *drafting) scan(r *lab.Repository) error {
 }
 
 func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
-	docs, problems := strict.Parse(path.Join(r.Dir, file), data)
-	if len(problems) > 0 {
+	docs, err := render.Parse(path.Join(r.Dir, file), data)
+	if err != nil {
 		return
 	}
 	for _, doc := range docs {
-		d.add(r, file, strict.Items(doc), nil)
+		d.add(r, file, strict.Items(doc.Node), nil)
 	}
 }
 

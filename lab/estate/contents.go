@@ -21,6 +21,16 @@ type contents struct {
 // kinds are what render.Kinds returns.
 type kinds struct{ foreign, defined []string }
 
+// needs describes what an Application's objects need of others and provide to them.
+type needs struct {
+	kinds
+	waits    []render.Wait
+	provides []string
+	opaque   bool // may provide anything
+	checked  bool // as render.Checked
+	tracked  map[string]string
+}
+
 func (l *loader) hold(t tree, kind string, doc *yaml.Node) {
 	of := l.held[t.folder()]
 	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") {

@@ -60,10 +60,10 @@ func escapes(file string, doc *yaml.Node) lab.Problems {
 	return ps
 }
 
-// checkPaths reports paths in a generated Application that leave the repository.
+// checkPaths reports paths in a generated Application of the estate's own that leave the repository. Others cannot be rendered.
 func (l *loader) checkPaths(app *appset.Application) {
 	check := func(p, folder string, field ...string) {
-		if at := app.Origins(field...); len(at) > 0 && outside(p, folder) {
+		if at := app.Origins(field...); len(at) > 0 && l.isOwn(at[0].Position.File) && outside(p, folder) {
 			l.addProblem(leaves(at[0].Position, p))
 		}
 	}

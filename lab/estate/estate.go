@@ -82,6 +82,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.ports()
 	l.unsyncedRoots()
 	l.kindNeeds()
+	l.shared()
 	leaveOutDependents(l.estate)
 	noteLeftOut(l.estate, nil)
 	l.servers()
@@ -101,7 +102,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
-	l.kinds, l.resolve = map[string]kinds{}, l.mountOf
+	l.needs, l.resolve = map[string]needs{}, l.mountOf
 	return l
 }
 
@@ -187,7 +188,7 @@ type loader struct {
 	unsure   bool                // unknown sources may contain more
 
 	held       map[tree]contents
-	kinds      map[string]kinds // by Application
+	needs      map[string]needs // by Application
 	roots      []tree
 	renderings map[string]rendering
 

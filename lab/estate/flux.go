@@ -167,6 +167,10 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 			c, _ := l.estate.Cluster(cluster)
 			return c.Provider == lab.ProviderExisting
 		},
+		Nodes: func(cluster string) []map[string]string {
+			c, _ := l.estate.Cluster(cluster)
+			return nodes(c)
+		},
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
 				return nil
@@ -275,7 +279,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	}
 	g.Needs = append(g.Needs, namesOf(x, app.Needs)...)
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
-		g.Kinds = append(g.Kinds, lab.KindNeed{Why: u.Why, By: namesOf(x, u.By)})
+		g.Kinds = append(g.Kinds, lab.Need{Why: u.Why, By: namesOf(x, u.By)})
 	}
 	l.images(&g, app.Images())
 	c, _ := l.estate.Cluster(app.Cluster)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"homelab/lab"
 	"homelab/lab/fluxset"
@@ -33,15 +32,14 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	}
 	l.images(g, fluxset.Images(objects))
 	for _, u := range x.Undefined(app, r, objects) {
-		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
 	}
 	of := render.Reads(objects, r.TargetNamespace)
 	if of.More || r.Unawaited {
 		return
 	}
 	for _, object := range of.Read {
-		kind, key, _ := strings.Cut(object, " ")
-		namespace, name, _ := strings.Cut(key, "/")
+		kind, namespace, name := render.Split(object)
 		if kind == "Namespace" || namespace == lab.FluxNamespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
 			continue
 		}
@@ -52,7 +50,7 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 				by = append(by, other.Key())
 			}
 		}
-		g.Kinds = append(g.Kinds, lab.KindNeed{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates", By: namesOf(x, by)})
+		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates", By: namesOf(x, by)})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobwas/glob"
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 
@@ -166,6 +165,9 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 	case render.Plain:
 		if d := source.Directory; d != nil {
 			t.recurse, t.include, t.exclude = d.Recurse, d.Include, d.Exclude
+			if len(d.Jsonnet.TLAs)+len(d.Jsonnet.ExtVars)+len(d.Jsonnet.Libs) > 0 {
+				t.rendering = l.rendering(fsys, app, source, root)
+			}
 		}
 	case render.Plugin:
 		l.unsure = l.unsure || app.Spec.Destination.Namespace == NamespaceOf(l.estate)
@@ -179,24 +181,6 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 	return []tree{t}
 }
 
-// Takes reports whether a source of plain manifests in dir includes a file of its repository. Argo CD matches the path
-// relative to dir, and a star matches slashes too.
-func Takes(dir, file string, d appset.Directory) bool {
-	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
-	if dir == "." {
-		rel, ok = file, true
-	}
-	if ext := path.Ext(file); !ok || ext != ".yaml" && ext != ".yml" && ext != ".json" || !d.Recurse && strings.Contains(rel, "/") {
-		return false
-	}
-	return (d.Exclude == "" || !globs(d.Exclude, rel)) && (d.Include == "" || globs(d.Include, rel))
-}
-
-func globs(pattern, name string) bool {
-	g, err := glob.Compile(pattern)
-	return err == nil && g.Match(name)
-}
-
 // folder returns the tree without its manual application and its namespace.
 func (t tree) folder() tree {
 	t.manual, t.namespace = "", ""
@@ -206,21 +190,20 @@ func (t tree) folder() tree {
 // key identifies the folder.
 func (t tree) key() string { return within(t.repo, t.dir) + " " + t.rendering }
 
-func (t tree) takes(file string) bool {
-	return Takes(t.dir, file, appset.Directory{Recurse: t.recurse, Include: t.include, Exclude: t.exclude})
+func (t tree) options() appset.Directory {
+	return appset.Directory{Recurse: t.recurse, Include: t.include, Exclude: t.exclude}
 }
 
 // sync reads the objects of a tree, and returns the trees synced by its Applications.
 func (l *loader) sync(t tree) []tree {
-	if t.rendering != "" {
+	switch {
+	case t.rendering != "":
 		return l.syncRendered(t)
+	case t.repo != nil:
+		return l.syncMounted(t)
 	}
 	var found []tree
-	fsys := l.fsys
-	if t.repo != nil {
-		fsys = t.repo.FS
-	}
-	_ = fs.WalkDir(fsys, t.dir, func(file string, e fs.DirEntry, err error) error {
+	_ = fs.WalkDir(l.fsys, t.dir, func(file string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // reported by walk
@@ -229,13 +212,12 @@ func (l *loader) sync(t tree) []tree {
 				return fs.SkipDir
 			}
 			return nil
-		case !t.takes(file):
+		case !render.Takes(t.dir, file, t.options()) || path.Ext(file) == ".jsonnet":
 			return nil
-		case file == lab.RootFile && t.repo == nil:
+		case file == lab.RootFile:
 			l.rootIsSynced()
 			return nil
 		}
-		file = within(t.repo, file)
 		for _, doc := range l.documentsOf(file) {
 			for _, object := range strict.Items(doc) {
 				found = append(found, l.addObject(t, file, object)...)
@@ -243,6 +225,27 @@ func (l *loader) sync(t tree) []tree {
 		}
 		return nil
 	})
+	return found
+}
+
+// syncMounted is sync for manifests of a mounted repository, which may be anyone's: what Argo CD cannot read is left out.
+func (l *loader) syncMounted(t tree) []tree {
+	options := t.options()
+	docs, err := render.Render(render.Source{FS: t.repo.FS, Source: appset.Source{Path: t.dir, Directory: &options}})
+	if err != nil {
+		x := rendering{}
+		if slices.Contains(l.roots, t) {
+			x.root = &lab.Position{File: lab.RootFile, Line: 1}
+		}
+		l.renderFailed(t, x, err)
+		return nil
+	}
+	var found []tree
+	for _, doc := range docs {
+		for _, object := range strict.Items(doc.Node) {
+			found = append(found, l.addObject(t, within(t.repo, doc.File), object)...)
+		}
+	}
 	return found
 }
 

@@ -1,13 +1,10 @@
 package estate
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"testing/fstest"
 	"time"
 
@@ -32,53 +29,6 @@ func (l *loader) images(g *lab.Generated, refs []string) {
 			g.Pulls = appendNew(g.Pulls, ref)
 		}
 	}
-}
-
-// sealed is a kind that only the cluster whose controller has the key can decrypt.
-const sealed = "SealedSecret of bitnami.com/v1alpha1"
-
-// sourceObjects records what the objects in an Application's source need: images, unless it leads to other Applications, and kinds.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
-	if l.component == nil || source.Chart == "" && source.Path == "" {
-		return
-	}
-	created := ""
-	if app.Spec.CreatesNamespace() {
-		created = render.Namespace(app.Spec.Destination.Namespace)
-		g.Creates = appendNew(g.Creates, created)
-	}
-	if !ours || source.Chart != "" {
-		g.Opaque = true
-		return
-	}
-	objects, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source), "kind")
-	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
-		unsynced(g, "it cannot be rendered: "+known.Message)
-	}
-	if !g.Leads {
-		l.images(g, fluxset.Images(objects))
-	}
-	foreign, defined := render.Kinds(objects)
-	if slices.Contains(foreign, sealed) {
-		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
-	}
-	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
-		unsynced(g, objects[i].File+" is encrypted")
-		g.Blocks = true
-	}
-	of := render.Reads(objects, app.Spec.Destination.Namespace)
-	present := []string{created}
-	for _, name := range Namespaces(l.estate, g.Cluster) {
-		present = append(present, render.Namespace(name))
-	}
-	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
-		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
-	})
-	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
-	k := l.kinds[g.Name]
-	l.kinds[g.Name] = kinds{append(k.foreign, foreign...), append(k.defined, defined...)}
-	g.Opaque = g.Opaque || len(objects) == 0
 }
 
 // initial are the namespaces of a new cluster.
@@ -110,7 +60,7 @@ func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) ([]render.Document,
 	return l.objects(render.Source{
 		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	}, "kind:")
+	})
 }
 
 // replaced is a file system with other contents of a file.
@@ -129,44 +79,26 @@ func (r replaced) Open(name string) (fs.File, error) {
 
 // objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.
 func (l *loader) objectsIn(from render.Source, word string) []render.Document {
-	objects, _ := l.objects(from, word) // the engine reports the error
+	if !render.Mentions(from, word) {
+		return nil
+	}
+	objects, _ := l.objects(from) // likewise
 	return objects
 }
 
-// objects is like objectsIn, with the error. There are none if all folders together take too long.
-func (l *loader) objects(from render.Source, word string) ([]render.Document, error) {
-	if l.reading > maxRendering || !render.Mentions(from, word) {
+// objects returns the objects in a folder, those of Lists too. There are none if all folders together take too long.
+func (l *loader) objects(from render.Source) ([]render.Document, error) {
+	if l.reading > maxRendering {
 		return nil, nil
 	}
 	began := time.Now()
 	defer func() { l.reading += time.Since(began) }()
-	if render.TypeOf(from.FS, from.Source) == render.Plain {
-		return plainObjects(from.FS, from.Source), nil
-	}
-	return render.Render(from)
-}
-
-// plainObjects returns the manifests of a folder that is not rendered.
-func plainObjects(fsys fs.FS, source appset.Source) []render.Document {
+	docs, err := render.Render(from)
 	var objects []render.Document
-	options := appset.Directory{}
-	if source.Directory != nil {
-		options = *source.Directory
+	for _, d := range docs {
+		for _, n := range strict.Items(d.Node) {
+			objects = append(objects, render.Document{Node: n, File: d.File})
+		}
 	}
-	dir := path.Clean(source.Path)
-	_ = fs.WalkDir(fsys, dir, func(file string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !Takes(dir, file, options) || !slices.Contains([]string{".yaml", ".yml"}, path.Ext(file)) {
-			return nil //nolint:nilerr // the engine reports it
-		}
-		data, err := fs.ReadFile(fsys, file)
-		if err != nil || len(data) > strict.MaxFile {
-			return nil //nolint:nilerr // likewise
-		}
-		docs, _ := strict.Parse(file, data)
-		for _, n := range docs {
-			objects = append(objects, render.Document{Node: n, File: file})
-		}
-		return nil
-	})
-	return objects
+	return objects, err
 }

@@ -2,13 +2,16 @@ package estate
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"homelab/lab"
@@ -134,6 +137,33 @@ func (k *kindCheck) run() {
 	for i := range k.doc.Nodes {
 		k.node(i)
 	}
+}
+
+// nodes returns the labels of the nodes of a cluster that run pods; nil if they are unknown.
+func nodes(c lab.Cluster) []map[string]string {
+	var doc v1alpha4.Cluster
+	if err := yaml.Unmarshal(c.Kind, &doc); err != nil || c.Provider != lab.ProviderKind || len(doc.KubeadmConfigPatches)+len(doc.KubeadmConfigPatchesJSON6902) > 0 {
+		return nil
+	}
+	if len(doc.Nodes) == 0 {
+		doc.Nodes = []v1alpha4.Node{{}}
+	}
+	var list []map[string]string
+	for _, n := range doc.Nodes {
+		if len(n.KubeadmConfigPatches)+len(n.KubeadmConfigPatchesJSON6902) > 0 {
+			return nil
+		}
+		if c.Workers > 0 && n.Role != v1alpha4.WorkerRole {
+			continue
+		}
+		labels := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH, "beta." + corev1.LabelOSStable: "linux", "beta." + corev1.LabelArchStable: runtime.GOARCH}
+		if n.Role != v1alpha4.WorkerRole {
+			labels["node-role.kubernetes.io/control-plane"] = ""
+		}
+		maps.Copy(labels, n.Labels)
+		list = append(list, labels)
+	}
+	return list
 }
 
 func (k *kindCheck) count() (controlPlanes, workers int) {

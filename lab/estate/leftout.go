@@ -30,17 +30,20 @@ func Refuse(leftOut lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out", Problems: leftOut}
 }
 
+const manually = "synced manually: spec.syncPolicy.automated is not set"
+
 // leaveOut sets why lab does not wait for an Application, if so. above is the manually synced application above it.
 func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) {
 	switch {
 	case above != "":
-		g.LeftOut = "below " + above + ", which is synced manually"
+		unsynced(g, "below "+above+", which is synced manually")
 	case l.replaces(app):
 		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
 		unsynced(g, "rendered by a plugin, which the lab's engine does not have")
 	case !app.Spec.Automated():
-		g.LeftOut, g.Blocks = "synced manually: spec.syncPolicy.automated is not set", true
+		unsynced(g, manually)
+		g.Blocks = true
 	default:
 		if why := l.forbidden(app, g.Cluster); why != "" {
 			unsynced(g, why)
@@ -152,6 +155,9 @@ func LeaveOut(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		}
 	}
 	leaveOutDependents(e)
+	if leaveOutShared(e) {
+		leaveOutDependents(e)
+	}
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
@@ -172,7 +178,16 @@ func leaveOutDependents(e *lab.Estate) {
 		a := &e.Applications[i]
 		last[a.Folder], byName[a.Name] = max(last[a.Folder], a.Wave), a
 	}
-	leftOut := func(name string) bool { return byName[name] != nil && byName[name].LeftOut != "" }
+	leftOut := func(name string) bool {
+		return byName[name] != nil && byName[name].LeftOut != "" && !byName[name].Drifts
+	}
+	// Argo CD also syncs what is left out as it is never healthy, such as definitions beside an image that cannot be had.
+	exists := func(name string) bool {
+		return e.Hub().Engine.Type != lab.EngineFlux && byName[name] != nil && !byName[name].Unsynced
+	}
+	unmet := func(n lab.Need) bool {
+		return !slices.ContainsFunc(n.By, func(name string) bool { return !leftOut(name) || n.Exists && exists(name) })
+	}
 	for again := true; again; {
 		again = false
 		first, stopped := blocking(e), stopped(e)
@@ -181,15 +196,18 @@ func leaveOutDependents(e *lab.Estate) {
 			if a.LeftOut != "" {
 				continue
 			}
-			if i := slices.IndexFunc(a.Kinds, func(k lab.KindNeed) bool {
-				return !slices.ContainsFunc(k.By, func(name string) bool { return !leftOut(name) })
-			}); i >= 0 {
+			if i := slices.IndexFunc(a.Kinds, unmet); i >= 0 {
 				unsynced(a, a.Kinds[i].Why)
-				a.Blocks, again = true, true
+				a.Blocks, again = a.Blocks || !a.Unminded, true
 				continue
 			}
 			if object := absent(e, *a, byCluster[a.Cluster]); object != "" {
-				a.LeftOut, a.Blocks, again = "nothing in Git creates "+object+" on "+a.Cluster, true, true
+				a.LeftOut, again = "nothing in Git creates "+object+" on "+a.Cluster, true
+				a.Blocks = a.Blocks || !a.Unminded
+				continue
+			}
+			if i := slices.IndexFunc(a.Waits, unmet); i >= 0 {
+				a.LeftOut, a.Blocks, again = a.Waits[i].Why, true, true
 				continue
 			}
 			if parent := stopped[a.Folder]; parent != "" {
@@ -203,7 +221,8 @@ func leaveOutDependents(e *lab.Estate) {
 				}
 			}
 			if b := first[a.Folder]; b != nil && a.LeftOut == "" && b.Wave < a.Wave {
-				a.LeftOut, again = fmt.Sprintf("in sync wave %d, after %s, which is left out", a.Wave, b.Name), true
+				unsynced(a, fmt.Sprintf("in sync wave %d, after %s, which is left out", a.Wave, b.Name))
+				again = true
 			}
 			for _, folder := range a.Syncs {
 				if b := first[folder]; b != nil && b.Wave < last[folder] && a.LeftOut == "" {
@@ -240,32 +259,7 @@ func onClusters(e *lab.Estate) map[string][]*lab.Generated {
 	return list
 }
 
-// kindNeeds records the kinds that Applications need and their clusters do not serve: Argo CD syncs no object of an Application without them. A cluster that lab does not
-// create may serve any.
-func (l *loader) kindNeeds() {
-	byCluster := onClusters(l.estate)
-	for i := range l.estate.Applications {
-		a := &l.estate.Applications[i]
-		c, known := l.estate.Cluster(a.Cluster)
-		if !known || c.Provider != lab.ProviderKind {
-			continue
-		}
-		for _, kind := range l.kinds[a.Name].foreign {
-			if render.IsEngines(kind) && c.Role == lab.RoleHub {
-				continue
-			}
-			need := lab.KindNeed{Why: "nothing defines " + kind + " on " + a.Cluster}
-			for _, o := range byCluster[a.Cluster] {
-				if o.Opaque || slices.Contains(l.kinds[o.Name].defined, kind) {
-					need.By = append(need.By, o.Name)
-				}
-			}
-			a.Kinds = append(a.Kinds, need)
-		}
-	}
-}
-
-// absent returns a namespace, ConfigMap or Secret that an Application needs and nothing creates: upstream, it was created by hand, say. Operators and what is unknown may
+// absent returns an object that an Application needs and nothing creates: upstream, it was created by hand, say. Operators and what is unknown may
 // create any.
 func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	c, known := e.Cluster(a.Cluster)
@@ -274,7 +268,7 @@ func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	}
 	for _, object := range a.Reads {
 		if !slices.ContainsFunc(beside, func(o *lab.Generated) bool {
-			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || o.LeftOut == "" && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
+			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || (o.LeftOut == "" || o.Drifts) && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
 		}) {
 			return object
 		}

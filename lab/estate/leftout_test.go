@@ -208,8 +208,8 @@ func TestNotesOfDependents(t *testing.T) {
 	charts, after, issuers, plain := named("charts"), named("after"), named("issuers"), named("plain")
 	charts.Others = []string{"https://charts.example.com"}
 	after.Needs = []string{"charts"}
-	issuers.Kinds = []lab.KindNeed{{Why: "needs kind Issuer", By: []string{"charts"}}}
-	plain.Kinds = []lab.KindNeed{{Why: "needs kind Plan", By: []string{"charts", "plain"}}}
+	issuers.Kinds = []lab.Need{{Why: "needs kind Issuer", By: []string{"charts"}}}
+	plain.Kinds = []lab.Need{{Why: "needs kind Plan", By: []string{"charts", "plain"}}}
 	e := &lab.Estate{Applications: []lab.Generated{after, issuers, charts, plain}}
 	LeaveOut(e, map[string]error{"https://charts.example.com": errors.New("silent")})
 	var got []string

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/gobwas/glob"
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -33,6 +36,63 @@ type project struct {
 		Namespaces   []string `yaml:"namespaces"`
 		Clusters     []string `yaml:"clusters"`
 	} `yaml:"syncWindows"`
+	SignatureKeys []struct {
+		ID string `yaml:"keyID"`
+	} `yaml:"signatureKeys"`
+
+	ClusterKinds      []groupKind `yaml:"clusterResourceWhitelist"`
+	NoClusterKinds    []groupKind `yaml:"clusterResourceBlacklist"`
+	NamespacedKinds   []groupKind `yaml:"namespaceResourceWhitelist"` // nil for all
+	NoNamespacedKinds []groupKind `yaml:"namespaceResourceBlacklist"`
+}
+
+// groupKind has patterns of groups and kinds.
+type groupKind struct {
+	Group string `yaml:"group"`
+	Kind  string `yaml:"kind"`
+}
+
+// permitsKind reports whether Applications may have objects of a kind.
+func (p *project) permitsKind(group, kind string, namespaced bool) bool {
+	in := func(list []groupKind) bool {
+		return slices.ContainsFunc(list, func(gk groupKind) bool {
+			group, _ := path.Match(gk.Group, group)
+			kind, _ := path.Match(gk.Kind, kind)
+			return group && kind
+		})
+	}
+	if namespaced {
+		return (p.NamespacedKinds == nil || in(p.NamespacedKinds)) && !in(p.NoNamespacedKinds)
+	}
+	return in(p.ClusterKinds) && !in(p.NoClusterKinds)
+}
+
+// forbiddenObject returns why an Application's project keeps an object from being synced, or "".
+func (l *loader) forbiddenObject(app *appset.Template, cluster string, o render.Document) string {
+	name := cmp.Or(app.Spec.Project, defaultProject)
+	p := l.projects[name]
+	if p == nil {
+		return ""
+	}
+	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+	namespaced, known := render.Namespaced(o)
+	if known && !p.permitsKind(gvk.Group, gvk.Kind, namespaced) {
+		return fmt.Sprintf("its project %s does not permit %s", name, gvk.GroupKind())
+	}
+	if in := strict.Text(o.Node, "metadata", "namespace"); known && namespaced && in != "" {
+		return l.forbiddenDestination(p, name, appset.Destination{Server: app.Spec.Destination.Server, Namespace: in}, cluster)
+	}
+	return ""
+}
+
+// forbiddenDestination returns why a project does not permit a destination on a cluster, or "".
+func (l *loader) forbiddenDestination(p *project, name string, d appset.Destination, cluster string) string {
+	for _, c := range l.estate.Clusters {
+		if server := cmp.Or(d.Server, bridge.Server(l.estate.Name, c)); c.Name == cluster && !p.permitsDestination(server, cluster, d.Namespace) {
+			return fmt.Sprintf("its project %s does not permit the destination %s, namespace %s", name, server, d.Namespace)
+		}
+	}
+	return ""
 }
 
 // project records an AppProject of the hub.
@@ -74,11 +134,14 @@ func (l *loader) forbidden(app *appset.Template, cluster string) string {
 		}
 		return why
 	}
-	d := app.Spec.Destination
-	for _, c := range l.estate.Clusters {
-		if server := cmp.Or(d.Server, bridge.Server(l.estate.Name, c)); c.Name == cluster && !p.permitsDestination(server, cluster, d.Namespace) {
-			return fmt.Sprintf("its project %s does not permit the destination %s, namespace %s", name, server, d.Namespace)
-		}
+	if why := l.forbiddenDestination(p, name, app.Spec.Destination, cluster); why != "" {
+		return why
+	}
+	if app.Spec.CreatesNamespace() && !p.permitsKind("", "Namespace", false) {
+		return "its project " + name + " does not permit Namespace, of which CreateNamespace=true creates one"
+	}
+	if len(p.SignatureKeys) > 0 {
+		return "its project " + name + " requires signed commits, whose keys the lab's engine does not have"
 	}
 	if p.hasWindow(app, cluster) {
 		return "its project " + name + " has sync windows, outside of which Argo CD may not sync it"
@@ -90,7 +153,7 @@ func (l *loader) forbidden(app *appset.Template, cluster string) string {
 func (p *project) hasWindow(app *appset.Template, cluster string) bool {
 	for _, w := range p.SyncWindows {
 		matches := func(patterns []string, value string) bool {
-			return slices.ContainsFunc(patterns, func(pattern string) bool { return globs(pattern, value) })
+			return slices.ContainsFunc(patterns, func(pattern string) bool { return render.Globs(pattern, value) })
 		}
 		if matches(w.Applications, app.Metadata.Name) || matches(w.Namespaces, app.Spec.Destination.Namespace) || matches(w.Clusters, cluster) {
 			return true
@@ -115,7 +178,7 @@ func (p *project) permitsDestination(server, cluster, namespace string) bool {
 		if strings.HasPrefix(d.Server+d.Name+d.Namespace, "!") || strings.HasPrefix(d.Namespace, "!") {
 			return true
 		}
-		if (d.Server != "" && globs(d.Server, server) || d.Name != "" && globs(d.Name, cluster)) && globs(d.Namespace, namespace) {
+		if (d.Server != "" && render.Globs(d.Server, server) || d.Name != "" && render.Globs(d.Name, cluster)) && render.Globs(d.Namespace, namespace) {
 			return true
 		}
 	}

@@ -103,7 +103,7 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 		l.note(p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
 	case x.root != nil:
 		l.problems = append(l.problems, p)
-	default:
+	case x.FS != nil: // otherwise noted for the Application
 		l.note(p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
 	}
 }

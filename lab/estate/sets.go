@@ -313,7 +313,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.addLeftOut(app.wave, lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, LeftOut: err.Error()}})
 		return
 	}
-	if l.isMissing(app.Spec.Project) {
+	if l.isMissing(app.Spec.Project) && l.isOwn(app.at.File) {
 		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
@@ -331,6 +331,9 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			}
 			unsynced(&g, why)
 		}
+	}
+	if g.LeftOut == manually && l.component != nil {
+		g.Blocks = l.needs[name].checked
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }

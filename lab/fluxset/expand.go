@@ -34,6 +34,7 @@ type World struct {
 	Extra      []string                                                       // Flux's additional controllers
 	Artifacts  bool                                                           // OCIRepositories that nothing creates are the GitRepository of their name: artifacts of it
 	Foreign    func(cluster string) bool                                      // whether a cluster may define kinds by itself; may be nil
+	Nodes      func(cluster string) []map[string]string                       // labels of the nodes that run pods; nil if unknown; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
 

@@ -43,7 +43,8 @@ func isCustom(o render.Document) bool {
 // homeless reports whether an object lacks its namespace. Flux has no default for it: it applies nothing of an application with such an object.
 func homeless(n *yaml.Node) bool {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(n, "apiVersion"), strict.Text(n, "kind"))
-	return strict.Text(n, "metadata", "namespace") == "" && (isFlux(gvk.Group) || render.Namespaced(gvk)) && !ignored(n)
+	namespaced, _ := render.Namespaced(render.Document{Node: n})
+	return strict.Text(n, "metadata", "namespace") == "" && (isFlux(gvk.Group) || namespaced) && !ignored(n)
 }
 
 // homeless reports an object without a namespace, or leaves out the application if it is mounted.

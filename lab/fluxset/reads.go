@@ -181,7 +181,7 @@ func (x *expander) applied(app *Application) {
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
-		case kind == accountKind:
+		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
 			for _, s := range items(strict.Get(o.Node, "subjects")) {

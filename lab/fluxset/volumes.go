@@ -60,7 +60,7 @@ func (x *expander) unbound(d definers) {
 				}
 				u := Undefined{of: objectOf(o.Node)}
 				u.Why = "waits for " + u.of.kind + " " + u.of.name
-				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) {
+				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) && !x.unplaced(&u, *a, o) {
 					continue
 				}
 				for _, key := range d.other[a.Remote] {
@@ -79,9 +79,8 @@ func (x *expander) unbound(d definers) {
 // lacks reports whether the pods of a workload read an object that no manifest contains. What has a role for it and some releases may create it.
 func (x *expander) lacks(u *Undefined, a Application, o render.Document, d definers) bool {
 	for _, object := range render.Reads([]render.Document{o}, "").Read {
-		kind, name, _ := strings.Cut(object, " ")
-		namespace, _, _ := strings.Cut(name, "/")
-		if kind == "Namespace" || namespace == lab.FluxNamespace || x.data[dataKey(a.Remote, kind, name)] != nil {
+		kind, namespace, name := render.Split(object)
+		if kind == "Namespace" || namespace == lab.FluxNamespace || x.Has(Read{Kind: kind, Namespace: namespace, Name: name, Cluster: a.Remote}) {
 			continue
 		}
 		u.Why += ", whose " + object + " nothing available creates"
@@ -96,11 +95,21 @@ func (x *expander) lacks(u *Undefined, a Application, o render.Document, d defin
 	return false
 }
 
+// unplaced reports whether the pods of a workload fit no node.
+func (x *expander) unplaced(u *Undefined, a Application, o render.Document) bool {
+	if x.Nodes == nil {
+		return false
+	}
+	labels := render.Unplaced(o.Node, x.Nodes(a.Cluster))
+	u.Why += ", which needs a node with " + labels
+	return labels != ""
+}
+
 // MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose
 // chart is elsewhere or mentions the kind.
 func (w World) MayCreate(a Application, remote, kind, namespace string) bool {
 	return a.Remote == remote && render.Reads(a.Objects, "").More || slices.ContainsFunc(a.Releases, func(r Release) bool {
-		return r.Remote == remote && (r.Folder == "" || r.TargetNamespace == namespace) && w.mentions(r, "kind: "+kind)
+		return r.Remote == remote && (r.Folder == "" || namespace == "" || r.TargetNamespace == namespace) && w.mentions(r, "kind: "+kind)
 	})
 }
 

@@ -6,8 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/kustomize/kyaml/openapi"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"homelab/lab/strict"
 )
@@ -24,13 +22,6 @@ func Served(gvk schema.GroupVersionKind) (served, own bool) {
 		return version == gvk.Version, true
 	}
 	return stable.MatchString(gvk.Version) && scheme.Scheme.Recognizes(gvk), scheme.Scheme.IsGroupRegistered(gvk.Group)
-}
-
-// Namespaced reports whether objects of a kind of Kubernetes' are in namespaces. Others are not known.
-func Namespaced(gvk schema.GroupVersionKind) bool {
-	version, kind := gvk.ToAPIVersionAndKind()
-	is, known := openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: version, Kind: kind})
-	return is && known
 }
 
 // Kinds returns the kinds of objects that Kubernetes does not serve, "Certificate of cert-manager.io/v1", and those that their CustomResourceDefinitions define.

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +13,8 @@ import (
 	"homelab/lab/strict"
 )
 
-// Objects are the namespaces, ConfigMaps, Secrets and ServiceAccounts of a folder: "Namespace NAME", "Secret NAMESPACE/NAME".
+// Objects are what objects of a folder need by name, and of these what it creates: "Namespace NAME", "PriorityClass NAME", "RuntimeClass NAME", and "KIND NAMESPACE/NAME" of ConfigMaps,
+// Secrets, ServiceAccounts and PersistentVolumeClaims.
 type Objects struct {
 	Read    []string // those without which objects cannot be created, or workloads do not start
 	Created []string
@@ -22,6 +24,16 @@ type Objects struct {
 // Namespace returns a namespace as Objects names it.
 func Namespace(name string) string { return "Namespace " + name }
 
+// Split returns the parts of an object's name as Objects has it. The namespace may be empty.
+func Split(object string) (kind, namespace, name string) {
+	kind, rest, _ := strings.Cut(object, " ")
+	namespace, name, namespaced := strings.Cut(rest, "/")
+	if !namespaced {
+		return kind, "", rest
+	}
+	return kind, namespace, name
+}
+
 // creators are built-in roles that may create Secrets.
 var creators = []string{"cluster-admin", "admin", "edit"}
 
@@ -30,38 +42,49 @@ func Reads(objects []Document, namespace string) Objects {
 	var out Objects
 	for _, o := range objects {
 		for _, n := range strict.Items(o.Node) {
-			kind, in := strict.Text(n, "kind"), cmp.Or(strict.Text(n, "metadata", "namespace"), namespace)
-			namespaced, _ := openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(n, "apiVersion"), Kind: kind})
+			kind, in := strict.Text(n, "kind"), namespaceOf(n, namespace)
+			namespaced, _ := Namespaced(Document{Node: n})
 			if of := Namespace(in); namespaced && in != "" && !slices.Contains(out.Read, of) {
 				out.Read = append(out.Read, of)
 			}
 			switch kind {
-			case "Namespace":
-				out.Created = append(out.Created, Namespace(strict.Text(n, "metadata", "name")))
-			case "ConfigMap", "Secret", "ServiceAccount":
+			case "Namespace", "PriorityClass", "RuntimeClass":
+				out.Created = append(out.Created, kind+" "+strict.Text(n, "metadata", "name"))
+			case "ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim":
 				out.Created = append(out.Created, kind+" "+in+"/"+strict.Text(n, "metadata", "name"))
-			case "Deployment", "StatefulSet", "DaemonSet", "Job":
-				if strict.Text(n, "spec", "replicas") != "0" {
-					out.pod(strict.Get(n, "spec", "template", "spec"), in)
-				}
-			case "Pod":
-				out.pod(strict.Get(n, "spec"), in)
 			case "Role", "ClusterRole":
 				out.More = out.More || slices.ContainsFunc(sequence(n, "rules"), mayCreate)
 			case "RoleBinding", "ClusterRoleBinding":
 				out.More = out.More || slices.Contains(creators, strict.Text(n, "roleRef", "name"))
+			}
+			if !Idle(Document{Node: n}) {
+				out.pod(podOf(n), in)
 			}
 		}
 	}
 	return out
 }
 
+// Namespaced reports whether objects of a kind are in namespaces, if that is known.
+func Namespaced(o Document) (namespaced, known bool) {
+	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(o.Node, "apiVersion"), Kind: strict.Text(o.Node, "kind")})
+}
+
 // mayCreate reports whether a rule of a role permits to create ConfigMaps, Secrets or ServiceAccounts.
 func mayCreate(rule *yaml.Node) bool {
-	has := func(key string, values ...string) bool {
+	return permits(rule, []string{"create"}, "secrets", "configmaps", "serviceaccounts")
+}
+
+// permits reports whether a rule of a role permits a verb on a resource.
+func permits(rule *yaml.Node, verbs []string, resources ...string) bool {
+	has := func(key string, values []string) bool {
 		return slices.ContainsFunc(sequence(rule, key), func(n *yaml.Node) bool { return n.Value == "*" || slices.Contains(values, n.Value) })
 	}
-	return has("resources", "secrets", "configmaps", "serviceaccounts") && has("verbs", "create")
+	return has("resources", resources) && has("verbs", verbs)
+}
+
+func namespaceOf(n *yaml.Node, otherwise string) string {
+	return cmp.Or(strict.Text(n, "metadata", "namespace"), otherwise)
 }
 
 func sequence(n *yaml.Node, path ...any) []*yaml.Node {
@@ -94,7 +117,14 @@ func (o *Objects) pod(spec *yaml.Node, namespace string) {
 			read("ConfigMap", strict.Get(e, "configMapRef"), "name")
 		}
 	}
+	if class := strict.Text(spec, "priorityClassName"); class != "" && !strings.HasPrefix(class, "system-") {
+		o.Read = append(o.Read, "PriorityClass "+class)
+	}
+	if class := strict.Text(spec, "runtimeClassName"); class != "" {
+		o.Read = append(o.Read, "RuntimeClass "+class)
+	}
 	for _, v := range sequence(spec, "volumes") {
+		read("PersistentVolumeClaim", strict.Get(v, "persistentVolumeClaim"), "claimName")
 		read("Secret", strict.Get(v, "secret"), "secretName")
 		read("ConfigMap", strict.Get(v, "configMap"), "name")
 		for _, p := range sequence(v, "projected", "sources") {

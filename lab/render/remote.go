@@ -100,6 +100,7 @@ func Mentions(s Source, word string) bool {
 		if err != nil || e.IsDir() {
 			return nil //nolint:nilerr // Render reports it
 		}
+		found = found || path.Ext(name) == jsonnetFile // may import it
 		if data, err := b.read(s.FS, name); err == nil {
 			has(data)
 		}

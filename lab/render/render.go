@@ -1,8 +1,9 @@
-// Package render renders manifests like Argo CD's repo-server: Helm charts and kustomizations. It only reads the given
+// Package render renders manifests like Argo CD's repo-server: Helm charts, kustomizations, plain folders. It only reads the given
 // fs.FS. Remote inputs and exceeded limits are an Error.
 package render
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -29,7 +30,7 @@ const (
 type Type string
 
 const (
-	Plain     Type = "Directory" // plain manifests; not rendered here
+	Plain     Type = "Directory" // plain manifests and Jsonnet
 	Helm      Type = "Helm"
 	Kustomize Type = "Kustomize"
 	Plugin    Type = "Plugin" // a sidecar of the repo-server, so its output is unknown
@@ -111,14 +112,22 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 	return Plain
 }
 
-// Render renders a chart or a kustomization. Its errors are *Error.
+// Render renders a chart or a kustomization, or reads a folder of manifests. Its errors are *Error.
 func Render(s Source) ([]Document, error) {
 	dir := path.Clean(s.Path)
 	if !fs.ValidPath(dir) {
 		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
 	}
 	s.Path = dir
+	if err := s.override(); err != nil {
+		return nil, err
+	}
+	if types := s.Types(); len(types) > 1 {
+		return nil, failed(dir, errors.New("its source has options of several types: "+strings.Join(types, ", ")))
+	}
 	switch t := TypeOf(s.FS, s.Source); t {
+	case Plain:
+		return s.directory()
 	case Helm:
 		return s.helm()
 	case Kustomize:
@@ -156,7 +165,7 @@ func (s Source) substitute(text string) string {
 	})
 }
 
-// documents parses a tool's output. lines maps the lines of text to those of the file; nil if identical.
+// documents parses a tool's output. lines maps the lines of text to those of the file; nil if identical. With an error, it returns the documents before.
 func documents(file, text string, lines []int) ([]Document, error) {
 	var docs []Document
 	line := 0 // lines before the chunk
@@ -164,15 +173,16 @@ func documents(file, text string, lines []int) ([]Document, error) {
 		nodes, problems := strict.Parse(file, []byte(chunk))
 		if len(nodes) == 0 && len(problems) > 0 {
 			if n := large(chunk); n != nil {
-				nodes = []*yaml.Node{n}
+				nodes, problems = []*yaml.Node{n}, nil
 			}
 		}
-		if len(nodes) == 0 && len(problems) > 0 { // Argo CD tolerates duplicate keys
+		problems = slices.DeleteFunc(problems, func(p lab.Problem) bool { return len(nodes) > 0 && strings.HasPrefix(p.Message, "duplicate key") }) // Argo CD tolerates them
+		if len(problems) > 0 {
 			p := problems[0]
 			if p.Line += line; lines != nil {
 				p.Line, p.Column, p.Message = lineOf(lines, p.Line), 0, "rendered output: "+p.Message
 			}
-			return nil, &Error{Problem: p}
+			return docs, &Error{Problem: p}
 		}
 		for _, n := range nodes {
 			move(n, line, lines)

@@ -41,6 +41,15 @@ type application struct {
 			SyncOptions []any          `json:"syncOptions"`
 			Retry       map[string]any `json:"retry"`
 		} `json:"syncPolicy"`
+		SourceHydrator *struct {
+			DrySource struct {
+				RepoURL string `json:"repoURL"`
+			} `json:"drySource"`
+			SyncSource struct {
+				TargetBranch string `json:"targetBranch"`
+				Path         string `json:"path"`
+			} `json:"syncSource"`
+		} `json:"sourceHydrator"`
 	} `json:"spec"`
 	Operation map[string]any `json:"operation"`
 	Status    struct {
@@ -107,6 +116,9 @@ func parseApplication(o *unstructured.Unstructured) (application, error) {
 	// The converter is faster than JSON, and an Application is parsed on each of its many events.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &a); err != nil {
 		return application{}, fmt.Errorf("application %s: %w", o.GetName(), err)
+	}
+	if h := a.Spec.SourceHydrator; h != nil { // GetSource
+		a.Spec.Source = map[string]any{"repoURL": h.DrySource.RepoURL, "path": h.SyncSource.Path, "targetRevision": h.SyncSource.TargetBranch}
 	}
 	return a, nil
 }

@@ -94,6 +94,10 @@ func params() map[string]any {
 		"controller.self.heal.backoff.cooldown.seconds": "5",
 		// The next sync wave starts once the previous one is healthy; no two extra seconds for slow controllers.
 		"controller.sync.wave.delay.seconds": "0",
+		// Submodules and links of any repository, which upstream's host or another folder may have: Argo CD would read nothing of a repository that has one.
+		"reposerver.enable.git.submodule":               "false",
+		"applicationsetcontroller.enable.git.submodule": "false",
+		"reposerver.allow.oob.symlinks":                 "true",
 		// Keeps unhealthy objects and the reasons in the Application itself, where lab reads them.
 		"controller.resource.health.persist": "true",
 

@@ -119,7 +119,7 @@ func (a application) healthy(want engine.Want) bool {
 	switch a.Status.Health.Status {
 	case "Healthy":
 		return true
-	case "Progressing", "Degraded":
+	case "Progressing", "Degraded", "Suspended":
 	default:
 		return false
 	}

@@ -84,7 +84,7 @@ func Values(s engine.Settings, over map[string]any) map[string]any {
 	for _, c := range run {
 		repository, tag := helm.SplitRef(s.Ref(c.image))
 		of := map[string]any{
-			"labels":    labels,
+			"labels": labels,
 			// Upstream's limit of one core slows the start, and an engine with a smaller quota would reject the container.
 			"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": nil}},
 		}

@@ -1,0 +1,161 @@
+package estate
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/fluxset"
+	"homelab/lab/render"
+)
+
+// sealed is a kind that only the cluster whose controller has the key can decrypt.
+const sealed = "SealedSecret of bitnami.com/v1alpha1"
+
+// sourceObjects records what the objects in an Application's source need and provide: images, unless it leads to other Applications, kinds, objects, and what they wait for.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
+	if l.component == nil || source.Chart == "" && source.Path == "" {
+		return
+	}
+	n := l.needs[g.Name]
+	defer func() { l.needs[g.Name] = n }()
+	created := ""
+	if app.Spec.CreatesNamespace() {
+		created = render.Namespace(app.Spec.Destination.Namespace)
+		g.Creates = appendNew(g.Creates, created)
+	}
+	if !ours || source.Chart != "" {
+		g.Opaque, n.checked = true, true
+		n.opaque = n.opaque || source.RepoURL != l.inputs().ChartRepoURL
+		return
+	}
+	all, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source))
+	plain := render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain
+	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
+		why := known.Message
+		if plain {
+			why = known.String()
+		}
+		unsynced(g, "it cannot be rendered: "+why)
+	}
+	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !render.Applied(o) })
+	foreign, defined := render.Kinds(objects)
+	n.foreign, n.defined = append(n.foreign, foreign...), append(n.defined, defined...)
+	if n.tracked == nil {
+		n.tracked = map[string]string{}
+	}
+	maps.Copy(n.tracked, tracked(objects, app.Spec.Destination.Namespace))
+	n.checked = n.checked || slices.ContainsFunc(objects, render.Checked)
+	c, _ := l.estate.Cluster(g.Cluster)
+	n.waits = append(n.waits, render.Waits(objects, nodes(c))...)
+	n.provides = append(n.provides, render.Provides(objects)...)
+	if !g.Leads {
+		l.objectImages(g, objects)
+	}
+	if slices.Contains(foreign, sealed) {
+		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
+	}
+	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
+		unsynced(g, objects[i].File+" is encrypted")
+		g.Blocks = true
+	}
+	l.unappliable(g, app, objects, n.checked)
+	of := render.Reads(objects, app.Spec.Destination.Namespace)
+	present := []string{created}
+	for _, name := range Namespaces(l.estate, g.Cluster) {
+		present = append(present, render.Namespace(name))
+	}
+	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
+	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
+		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
+	})
+	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
+	if len(all) == 0 && (err != nil || l.reading > maxRendering) {
+		g.Opaque, n.opaque = true, true
+	}
+}
+
+// objectImages records the images without which an Application is not healthy, and loads others that lab has.
+func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
+	running := slices.DeleteFunc(slices.Clone(objects), render.Idle)
+	l.images(g, fluxset.Images(running))
+	for _, ref := range render.AlwaysPulled(running) {
+		g.Pulls = appendNew(g.Pulls, ref)
+	}
+	for _, ref := range fluxset.Images(objects) {
+		if name := l.component(ref); name != "" {
+			g.Images = appendNew(g.Images, name)
+		}
+	}
+}
+
+// unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
+func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {
+	var options []string
+	if app.Spec.SyncPolicy != nil {
+		options = app.Spec.SyncPolicy.SyncOptions
+	}
+	for _, o := range objects {
+		if why := l.forbiddenObject(app, g.Cluster, o); why != "" {
+			unsynced(g, why)
+			g.Blocks = g.Blocks || checked
+			return
+		}
+	}
+	for _, o := range objects {
+		if why := render.Unappliable(o, options); why != "" {
+			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
+			return
+		}
+	}
+}
+
+// kindNeeds records what Applications need and their clusters lack: kinds, as Argo CD syncs no object of an Application without them, and what objects wait for. A cluster
+// that lab does not create may have any.
+func (l *loader) kindNeeds() {
+	byCluster := onClusters(l.estate)
+	for i := range l.estate.Applications {
+		a := &l.estate.Applications[i]
+		c, known := l.estate.Cluster(a.Cluster)
+		if !known || c.Provider != lab.ProviderKind {
+			continue
+		}
+		of := l.needs[a.Name]
+		a.Unminded = !of.checked
+		for _, kind := range of.foreign {
+			if render.IsEngines(kind) && c.Role == lab.RoleHub {
+				continue
+			}
+			need := lab.Need{Why: "nothing defines " + kind + " on " + a.Cluster, Exists: true}
+			for _, o := range byCluster[a.Cluster] {
+				if o.Opaque || slices.Contains(l.needs[o.Name].defined, kind) {
+					need.By = append(need.By, o.Name)
+				}
+			}
+			a.Kinds = append(a.Kinds, need)
+		}
+		for _, w := range of.waits {
+			a.Waits = append(a.Waits, l.wait(w, a.Cluster, byCluster[a.Cluster]))
+		}
+	}
+}
+
+// wait returns the need of an object that waits.
+func (l *loader) wait(w render.Wait, cluster string, beside []*lab.Generated) lab.Need {
+	need := lab.Need{Why: w.Why}
+	if len(w.By) == 0 {
+		return need
+	}
+	need.Why += ", which nothing provides on " + cluster
+	for _, o := range beside {
+		of := l.needs[o.Name]
+		if of.opaque || slices.ContainsFunc(of.provides, func(what string) bool { return slices.Contains(w.By, what) }) {
+			need.By = append(need.By, o.Name)
+		}
+	}
+	return need
+}

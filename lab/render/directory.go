@@ -1,0 +1,109 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gobwas/glob"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/strict"
+)
+
+// maxDirectory is Argo CD's limit for the manifests of a folder: reposerver.max.combined.directory.manifests.size.
+const maxDirectory = 10_000_000
+
+// skipped is the mark of files that Argo CD does not read.
+var skipped = []byte("+argocd:skip-file-rendering")
+
+// extensions are those of manifests.
+var extensions = []string{".yaml", ".yml", ".json", jsonnetFile}
+
+// Takes reports whether a source of plain manifests in dir includes a file of its repository. Argo CD matches the path relative to dir.
+func Takes(dir, file string, d appset.Directory) bool {
+	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
+	if dir == "." {
+		rel, ok = file, true
+	}
+	if !ok || !slices.Contains(extensions, path.Ext(file)) || !d.Recurse && strings.Contains(rel, "/") {
+		return false
+	}
+	return (d.Exclude == "" || !Globs(d.Exclude, rel)) && (d.Include == "" || Globs(d.Include, rel))
+}
+
+// Globs reports whether a pattern matches as in Argo CD: a star matches slashes, too, and an invalid pattern nothing.
+func Globs(pattern, name string) bool {
+	g, err := glob.Compile(pattern)
+	return err == nil && g.Match(name)
+}
+
+// directory reads the manifests of a folder like findManifests of the repo-server.
+func (s Source) directory() ([]Document, error) {
+	options := appset.Directory{}
+	if s.Directory != nil {
+		options = *s.Directory
+	}
+	b := &budget{files: maxFiles, bytes: maxBytes}
+	var docs []Document
+	size := 0
+	err := fs.WalkDir(s.FS, s.Path, func(file string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // a missing folder is reported by others
+		case e.IsDir() && file != s.Path && (!options.Recurse || e.Name() == ".git"):
+			return fs.SkipDir
+		case e.IsDir() || !Takes(s.Path, file, options) || !isFile(s.FS, file):
+			return nil
+		}
+		data, err := b.read(s.FS, file)
+		if err != nil {
+			return failed(file, err)
+		}
+		if bytes.Contains(data, skipped) {
+			return nil
+		}
+		var more []Document
+		if path.Ext(file) == jsonnetFile {
+			more, err = s.jsonnet(file, options.Jsonnet, b)
+		} else if size += len(data); size > maxDirectory {
+			return failed(s.Path, fmt.Errorf("more than %d MB of manifests, Argo CD's limit", maxDirectory/1_000_000))
+		} else {
+			more, err = manifests(file, data)
+		}
+		docs = append(docs, more...)
+		return err
+	})
+	return docs, err
+}
+
+// Parse reads the documents of a YAML or JSON file like Argo CD, which tolerates duplicate keys. With an error, it returns those before.
+func Parse(file string, data []byte) ([]Document, error) {
+	return documents(file, string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), nil)
+}
+
+// manifests reads a file of a folder. A YAML file without an object is ignored, unless it looks like one.
+func manifests(file string, data []byte) ([]Document, error) {
+	docs, err := Parse(file, data)
+	if i := slices.IndexFunc(docs, func(d Document) bool { return strict.Text(d.Node, "kind") == "" }); i >= 0 {
+		docs, err = docs[:i], &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: docs[i].Line}, Message: "a document without kind"}}
+	}
+	if path.Ext(file) == ".json" {
+		if !json.Valid(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {
+			err = failed(file, errors.New("not one JSON object"))
+		}
+		return docs, err
+	}
+	for _, word := range []string{"apiVersion:", "kind:", "metadata:"} {
+		if len(docs) == 0 && !bytes.Contains(data, []byte(word)) {
+			return nil, nil
+		}
+	}
+	return docs, err
+}

@@ -1,0 +1,185 @@
+package render
+
+import (
+	_ "embed" // of the table
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
+)
+
+// checked are the kinds without which Argo CD does not consider an Application healthy: GetHealthCheckFunc of gitops-engine.
+var checked = []string{
+	"APIService", "ApplicationSet", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Service", "StatefulSet", "Workflow",
+}
+
+// customChecks are the kinds of custom resources that are healthy only once their controller says so.
+//
+//go:embed healthchecks.txt
+var customChecks string
+
+// hasCheck reports whether Argo CD checks the health of a custom resource.
+func hasCheck(group, kind string) bool {
+	for line := range strings.Lines(customChecks) {
+		words := strings.Fields(line)
+		suffix, wild := strings.CutPrefix(words[0], "_")
+		if words[0] == group && slices.Contains(words[1:], kind) || wild && strings.HasSuffix(group, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Checked reports whether an Application without an object is unhealthy.
+func Checked(o Document) bool {
+	return !IsHook(o) && slices.Contains(checked, strict.Text(o.Node, "kind"))
+}
+
+// Wait is what an object waits for until Argo CD considers it healthy.
+type Wait struct {
+	Why string   // "Service web waits for a load balancer"
+	By  []string // what would end it, as Provides returns it; none if nothing can
+}
+
+const (
+	createsVolumes = "persistentvolumes"
+	createsNodes   = "nodes"
+	provisioner    = "rancher.io/local-path" // of lab's nodes
+	defaultClass   = "standard"
+	ignoreHealth   = "argocd.argoproj.io/ignore-healthcheck"
+)
+
+// ofClass is what provides volumes of a StorageClass, "" being none.
+func ofClass(name string) string {
+	if name == "" {
+		return "a PersistentVolume"
+	}
+	return "StorageClass " + name
+}
+
+// controls is what sets the status of custom resources of a group.
+func controls(group string) string { return "a controller of " + group }
+
+// Waits returns what objects wait for that a new cluster lacks, with nodes of these labels; nil for unknown ones.
+func Waits(objects []Document, nodes []map[string]string) []Wait {
+	var list []Wait
+	for _, o := range objects {
+		n := o.Node
+		title := strict.Text(n, "kind") + " " + strict.Text(n, "metadata", "name")
+		wait := func(what string, by ...string) { list = append(list, Wait{Why: title + " waits for " + what, By: by}) }
+		if strict.Text(n, "metadata", "annotations", ignoreHealth) == "true" {
+			continue
+		}
+		switch strict.Text(n, "kind") {
+		case "PersistentVolumeClaim":
+			if class := classOf(strict.Get(n, "spec")); class != "" {
+				wait(class, class, createsVolumes)
+			}
+		case "StatefulSet":
+			for _, claim := range sequence(n, "spec", "volumeClaimTemplates") {
+				if class := classOf(strict.Get(claim, "spec")); class != "" && !Idle(o) {
+					wait(class, class, createsVolumes)
+				}
+			}
+		case "Deployment":
+			if strict.Text(n, "spec", "paused") == "true" {
+				list = append(list, Wait{Why: title + " is paused"})
+			}
+		case "Job":
+			if strict.Text(n, "spec", "suspend") == "true" {
+				list = append(list, Wait{Why: title + " is suspended"})
+			}
+		}
+		if group := groupOf(n); hasCheck(group, strict.Text(n, "kind")) {
+			wait(controls(group), controls(group), controls("*"))
+		}
+		if labels := Unplaced(n, nodes); labels != "" {
+			wait("a node with "+labels, createsNodes)
+		}
+	}
+	return list
+}
+
+// classOf returns the StorageClass of a claim, or "" if lab's nodes have it.
+func classOf(spec *yaml.Node) string {
+	class := strict.Get(spec, "storageClassName")
+	if class == nil || strict.IsNull(class) || class.Value == defaultClass {
+		return ""
+	}
+	return ofClass(class.Value)
+}
+
+// podOf returns the spec of a workload's pods, or nil.
+func podOf(n *yaml.Node) *yaml.Node {
+	switch strict.Text(n, "kind") {
+	case "Pod":
+		return strict.Get(n, "spec")
+	case "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet":
+		return strict.Get(n, "spec", "template", "spec")
+	}
+	return nil
+}
+
+// setsStatus reports whether a rule of a role permits to set the status of objects.
+func setsStatus(rule *yaml.Node) bool {
+	return slices.ContainsFunc(sequence(rule, "resources"), func(resource *yaml.Node) bool {
+		return (resource.Value == "*" || strings.HasSuffix(resource.Value, "/status")) && permits(rule, []string{"update", "patch"}, resource.Value)
+	})
+}
+
+func groupOf(n *yaml.Node) string {
+	group, _, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
+	return group
+}
+
+// Provides returns what objects provide to others that wait for it.
+func Provides(objects []Document) []string {
+	var list []string
+	for _, o := range objects {
+		n := o.Node
+		switch strict.Text(n, "kind") {
+		case "StorageClass":
+			if strict.Text(n, "provisioner") == provisioner {
+				list = append(list, ofClass(strict.Text(n, "metadata", "name")))
+			}
+		case "PersistentVolume":
+			list = append(list, ofClass(strict.Text(n, "spec", "storageClassName")))
+		case "Role", "ClusterRole":
+			for _, rule := range sequence(n, "rules") {
+				for _, group := range sequence(rule, "apiGroups") {
+					if setsStatus(rule) {
+						list = append(list, controls(group.Value))
+					}
+				}
+				for _, resource := range []string{createsVolumes, createsNodes} {
+					if permits(rule, []string{"create"}, resource) {
+						list = append(list, resource)
+					}
+				}
+			}
+		case "RoleBinding", "ClusterRoleBinding":
+			if strict.Text(n, "roleRef", "name") == creators[0] {
+				list = append(list, createsVolumes, createsNodes, controls("*"))
+			}
+		}
+	}
+	return list
+}
+
+// AlwaysPulled returns the images of objects that nodes pull even if they have them.
+func AlwaysPulled(objects []Document) []string {
+	var list []string
+	for _, o := range objects {
+		pod := podOf(o.Node)
+		for _, c := range slices.Concat(sequence(pod, "initContainers"), sequence(pod, "containers")) {
+			image, policy := strict.Text(c, "image"), strict.Text(c, "imagePullPolicy")
+			_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+			if policy == "Always" || policy == "" && (tag == "" || tag == "latest") && !strings.Contains(image, "@") {
+				list = append(list, image)
+			}
+		}
+	}
+	return list
+}

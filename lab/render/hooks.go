@@ -1,0 +1,55 @@
+package render
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/strict"
+)
+
+// Annotations of hooks: Argo CD's own replaces Helm's.
+const (
+	hookAnnotation     = "argocd.argoproj.io/hook"
+	helmHookAnnotation = "helm.sh/hook"
+)
+
+// hooks returns the hooks that an object is, and whether it is any, known or not.
+func hooks(n *yaml.Node) (names []string, is bool) {
+	for _, key := range []string{hookAnnotation, helmHookAnnotation} {
+		if text := strict.Get(n, "metadata", "annotations", key); text != nil && text.Value != "crd-install" {
+			for _, name := range strings.Split(text.Value, ",") {
+				names = append(names, strings.TrimSpace(name))
+			}
+			return names, true
+		}
+	}
+	return nil, false
+}
+
+// IsHook reports whether an object is a hook.
+func IsHook(o Document) bool {
+	_, is := hooks(o.Node)
+	return is
+}
+
+// applied are the hooks of a sync that succeeds.
+var applied = []string{"PreSync", "Sync", "PostSync", "pre-install", "pre-upgrade", "post-install", "post-upgrade"}
+
+// Applied reports whether a sync that succeeds applies an object. It does not apply tests of charts, and hooks of failures and deletions.
+func Applied(o Document) bool {
+	names, is := hooks(o.Node)
+	return !is || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(applied, name) })
+}
+
+// Idle reports whether an object is healthy without its pods: a CronJob, and a workload without replicas.
+func Idle(o Document) bool {
+	switch strict.Text(o.Node, "kind") {
+	case "CronJob":
+		return true
+	case "Deployment", "ReplicaSet", "StatefulSet":
+		return strict.Text(o.Node, "spec", "replicas") == "0"
+	}
+	return false
+}

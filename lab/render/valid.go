@@ -1,0 +1,92 @@
+package render
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/json"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab/strict"
+)
+
+const (
+	syncOptions    = "argocd.argoproj.io/sync-options"
+	maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it applied
+)
+
+// Unappliable returns why Argo CD fails to apply an object with an Application's sync options, or "".
+func Unappliable(o Document, options []string) string {
+	kind, name := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")
+	if name == "" {
+		if IsHook(o) {
+			return ""
+		}
+		return fmt.Sprintf("a %s in %s has no name", kind, o.File)
+	}
+	for _, option := range strings.Split(strict.Text(o.Node, "metadata", "annotations", syncOptions), ",") {
+		options = append(slices.Clone(options), strings.TrimSpace(option))
+	}
+	has := func(option string) bool { return slices.Contains(options, option) }
+	why := invalid(o, !has("Validate=false"))
+	if why == "" && size(o.Node) > maxAnnotations && !has("ServerSideApply=true") && !has("Replace=true") {
+		why = "too large for a client-side apply: ServerSideApply=true is not set"
+	}
+	if why != "" {
+		why = fmt.Sprintf("%s %s is %s", kind, name, why)
+	}
+	return why
+}
+
+// invalid returns why an API server rejects an object of a kind of Kubernetes, or "". fields includes unknown ones.
+func invalid(o Document, fields bool) string {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+	object, err := scheme.Scheme.New(gvk)
+	if served, _ := Served(gvk); !served || err != nil {
+		return ""
+	}
+	if name := strict.Text(o.Node, "metadata", "name"); gvk.Group != "rbac.authorization.k8s.io" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "invalid: its name cannot be that of an object"
+	}
+	text, err := yaml.Marshal(o.Node)
+	if err == nil {
+		text, err = sigsyaml.YAMLToJSON(text)
+	}
+	if err != nil {
+		return ""
+	}
+	if gvk.Kind == "Secret" {
+		data := strict.Get(o.Node, "data")
+		for i := 1; data != nil && i < len(data.Content); i += 2 {
+			if _, err := base64.StdEncoding.DecodeString(data.Content[i].Value); err != nil && !strict.IsNull(data.Content[i]) {
+				return "invalid: data." + data.Content[i-1].Value + " is not in base64"
+			}
+		}
+	}
+	unknown, err := json.UnmarshalStrict(text, object)
+	switch {
+	case err != nil:
+		return "invalid: " + oneLine(err.Error())
+	case len(unknown) > 0 && fields:
+		return "invalid: " + oneLine(unknown[0].Error())
+	}
+	return ""
+}
+
+// size returns roughly the size of a node as JSON, and never more.
+func size(n *yaml.Node) int {
+	total := len(n.Value)
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		total += len(`""`)
+	}
+	for _, c := range n.Content {
+		total += size(c) + 1 // a colon, comma or bracket
+	}
+	return total
+}
