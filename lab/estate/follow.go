@@ -82,7 +82,7 @@ func (l *loader) rootTrees() []tree {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
 		switch strict.Text(doc, "kind") {
 		case "AppProject":
-			l.project(doc)
+			l.project(tree{}, lab.RootFile, doc)
 		case "ApplicationSet":
 			l.addSet(tree{}, lab.RootFile, doc)
 		case "Application":
@@ -271,7 +271,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	l.hold(t, kind, doc)
 	switch kind {
 	case "AppProject":
-		l.project(doc)
+		l.project(t, file, doc)
 	case "ApplicationSet":
 		l.addSet(t, file, doc)
 	case "Application":

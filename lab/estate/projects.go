@@ -44,6 +44,8 @@ type project struct {
 	NoClusterKinds    []groupKind `yaml:"clusterResourceBlacklist"`
 	NamespacedKinds   []groupKind `yaml:"namespaceResourceWhitelist"` // nil for all
 	NoNamespacedKinds []groupKind `yaml:"namespaceResourceBlacklist"`
+
+	wave wave
 }
 
 // groupKind has patterns of groups and kinds.
@@ -96,12 +98,20 @@ func (l *loader) forbiddenDestination(p *project, name string, d appset.Destinat
 }
 
 // project records an AppProject of the hub.
-func (l *loader) project(doc *yaml.Node) {
-	p := &project{}
+func (l *loader) project(t tree, file string, doc *yaml.Node) {
+	p := &project{wave: waveOf(t, file, doc)}
 	if spec := strict.Get(doc, "spec"); spec != nil && spec.Decode(p) != nil {
 		p = nil // left to the API server
 	}
 	l.projects[strict.Text(doc, "metadata", "name")] = p
+}
+
+// precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.
+func (l *loader) precedes(g *lab.Generated, app *appset.Template) {
+	if p := l.projects[app.Spec.Project]; p != nil && p.wave.tree != (tree{}) && p.wave.tree.key() == g.Folder && p.wave.number > g.Wave {
+		unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
+		g.Blocks = true
+	}
 }
 
 // isMissing reports whether a project certainly does not exist.

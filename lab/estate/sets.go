@@ -323,6 +323,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		g.Syncs = append(g.Syncs, t.key())
 	}
 	app.wave.place(&g)
+	l.precedes(&g, app.Template)
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 		if why := l.badPath(r, ours, source); why != "" {
