@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/render"
 )
 
 // badPath returns why the engine cannot read a source's path, or "".
@@ -27,7 +28,7 @@ func (l *loader) badPath(r *lab.Repository, ours bool, source appset.Source) str
 		}
 		where = r.Dir
 	}
-	if !fs.ValidPath(dir) || l.exists(within(r, dir)) {
+	if !fs.ValidPath(dir) || l.exists(within(r, dir)) && render.HasFolder(l.files.at(within(r, dir))) {
 		return ""
 	}
 	return fmt.Sprintf("no folder %s in %s", dir, where)

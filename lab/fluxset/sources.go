@@ -140,16 +140,14 @@ func (a artifact) checksOut(name string, dir bool) bool {
 	})
 }
 
-// has reports whether Git has a folder: one with a file. The forge has no submodules.
+// has reports whether Git has a folder.
 func (a artifact) has(dir string) bool {
 	if dir == "." {
 		return true
 	}
 	is, known := a.folders[dir]
 	if !known {
-		entries, err := fs.ReadDir(a.FS, dir)
-		is = err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" }) &&
-			slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() || a.has(path.Join(dir, e.Name())) })
+		is = render.HasFolder(a.FS, dir)
 		a.folders[dir] = is
 	}
 	return is

@@ -127,3 +127,28 @@ func (r *repository) Walk(name string, visit filepath.WalkFunc) error {
 		return visit(path.Join("/", name), info, err)
 	})
 }
+
+// HasFolder reports whether Git has a folder: one with a file, outside of submodules, whose content a mirror lacks.
+func HasFolder(fsys fs.FS, dir string) bool {
+	for at := dir; at != "."; at = path.Dir(at) {
+		if _, err := fs.Lstat(fsys, path.Join(at, ".git")); err == nil {
+			return false
+		}
+	}
+	found := false
+	err := fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name != dir:
+			if _, err := fs.Lstat(fsys, path.Join(name, ".git")); err == nil {
+				return fs.SkipDir
+			}
+		case !e.IsDir():
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found || err != nil
+}
