@@ -40,6 +40,7 @@ require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
+	k8s.io/component-helpers v0.37.0
 	k8s.io/klog/v2 v2.140.0
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/kind v0.33.0
@@ -53,8 +54,6 @@ require github.com/fluxcd/flux2/v2 v2.9.5
 require github.com/bmatcuk/doublestar/v4 v4.10.0
 
 require github.com/fluxcd/source-watcher/api/v2 v2.2.4
-
-require k8s.io/component-helpers v0.37.0
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
