@@ -37,13 +37,13 @@ type Generated struct {
 	Shared  []Share  // objects that others have, too
 	Opaque  bool     // its content is unknown
 
-	Folder   string   // synced folder that it is in; empty if Wave does not matter
-	Wave     int      // of Argo CD, in Folder
-	Blocks   bool     // if left out, later waves do not start
-	Unsynced bool     // if left out, nothing of it exists
-	Unminded bool     // without its objects, Argo CD still considers it healthy
-	Drifts   bool     // if left out, it works, but is not in sync
-	Syncs    []string // folders like Folder that it syncs
+	Folder    string   // synced folder that it is in; empty if Wave does not matter
+	Wave      int      // of Argo CD, in Folder
+	Blocks    bool     // if left out, later waves do not start
+	Unsynced  bool     // if left out, nothing of it exists
+	Unchecked bool     // without its objects, Argo CD still considers it healthy
+	Drifts    bool     // if left out, it works, but is not in sync
+	Syncs     []string // folders like Folder that it syncs
 
 	Set      string // ApplicationSet that reports an error for it; empty for none
 	Replaces bool   // would replace the lab's engine, which must not sync it

@@ -198,12 +198,12 @@ func leaveOutDependents(e *lab.Estate) {
 			}
 			if i := slices.IndexFunc(a.Kinds, unmet); i >= 0 {
 				unsynced(a, a.Kinds[i].Why)
-				a.Blocks, again = a.Blocks || !a.Unminded, true
+				a.Blocks, again = a.Blocks || !a.Unchecked, true
 				continue
 			}
 			if object := absent(e, *a, byCluster[a.Cluster]); object != "" {
 				a.LeftOut, again = "nothing in Git creates "+object+" on "+a.Cluster, true
-				a.Blocks = a.Blocks || !a.Unminded
+				a.Blocks = a.Blocks || !a.Unchecked
 				continue
 			}
 			if i := slices.IndexFunc(a.Waits, unmet); i >= 0 {

@@ -125,7 +125,7 @@ func (l *loader) kindNeeds() {
 			continue
 		}
 		of := l.needs[a.Name]
-		a.Unminded = !of.checked
+		a.Unchecked = !of.checked
 		for _, kind := range of.foreign {
 			if render.IsEngines(kind) && c.Role == lab.RoleHub {
 				continue

@@ -40,15 +40,15 @@ func isCustom(o render.Document) bool {
 	return !own && !isFlux(gvk.Group)
 }
 
-// homeless reports whether an object lacks its namespace. Flux has no default for it: it applies nothing of an application with such an object.
-func homeless(n *yaml.Node) bool {
+// lacksNamespace reports whether an object lacks its namespace. Flux has no default for it: it applies nothing of an application with such an object.
+func lacksNamespace(n *yaml.Node) bool {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(n, "apiVersion"), strict.Text(n, "kind"))
 	namespaced, _ := render.Namespaced(render.Document{Node: n})
 	return strict.Text(n, "metadata", "namespace") == "" && (isFlux(gvk.Group) || namespaced) && !ignored(n)
 }
 
-// homeless reports an object without a namespace, or leaves out the application if it is mounted.
-func (x *expander) homeless(app *Application, o render.Document, of string) {
+// noNamespace reports an object without a namespace, or leaves out the application if it is mounted.
+func (x *expander) noNamespace(app *Application, o render.Document, of string) {
 	message := of + " has no namespace, and Flux knows no default"
 	if app.mounted {
 		app.stall(message)

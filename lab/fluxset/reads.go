@@ -167,8 +167,8 @@ func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
 		kind := strict.Text(o.Node, "kind")
 		of := kind + " " + strict.Text(o.Node, "metadata", "name")
-		if homeless(o.Node) {
-			x.homeless(app, o, of)
+		if lacksNamespace(o.Node) {
+			x.noNamespace(app, o, of)
 		}
 		switch {
 		case Encrypted(o.Node):
