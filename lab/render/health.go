@@ -10,9 +10,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// checked are the kinds without which Argo CD does not consider an Application healthy: GetHealthCheckFunc of gitops-engine.
+// checked are the kinds without which Argo CD does not consider an Application healthy: those of GetHealthCheckFunc of gitops-engine, and any with an override in argocd-cm,
+// as ConfigMap has in upstream's (ignoreResourceUpdates).
 var checked = []string{
-	"APIService", "ApplicationSet", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Service", "StatefulSet", "Workflow",
+	"APIService", "ApplicationSet", "ConfigMap", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Rollout", "Service", "StatefulSet", "Workflow",
 }
 
 // customChecks are the kinds of custom resources that are healthy only once their controller says so.
