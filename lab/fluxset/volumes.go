@@ -38,8 +38,11 @@ func (x *expander) unbound(d definers) {
 				switch strict.Text(o.Node, "kind") {
 				case "StorageClass":
 					of := class{a.Remote, strict.Text(o.Node, "metadata", "name")}
-					if by, known := provisioners[of]; !known || by != "" {
-						provisioners[of] = strings.TrimPrefix(strict.Text(o.Node, "provisioner"), provisioner)
+					switch by, known := provisioners[of]; {
+					case render.IsLocal(o.Node):
+						provisioners[of] = ""
+					case !known || by != "":
+						provisioners[of] = strict.Text(o.Node, "provisioner")
 					}
 				case "PersistentVolume":
 					provisioners[class{a.Remote, strict.Text(o.Node, "spec", "storageClassName")}] = ""
@@ -139,6 +142,9 @@ func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provis
 	switch {
 	case strict.Text(claim, "kind") != "PersistentVolumeClaim" || defined && by == "" || strict.Text(claim, "spec", "volumeName") != "":
 		return false
+	case by == provisioner:
+		u.Why += ", whose StorageClass is not bound by WaitForFirstConsumer"
+		return true
 	case defined:
 		u.Why += fmt.Sprintf(" of provisioner %s, which nothing available runs", by)
 		for key, other := range d.steps.apps {

@@ -103,6 +103,11 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 	return list
 }
 
+// IsLocal reports whether a StorageClass is provisioned by lab's nodes. They need to know the pod's node.
+func IsLocal(class *yaml.Node) bool {
+	return strict.Text(class, "provisioner") == provisioner && strict.Text(class, "volumeBindingMode") == "WaitForFirstConsumer"
+}
+
 // classOf returns the StorageClass of a claim, or "" if lab's nodes have it.
 func classOf(spec *yaml.Node) string {
 	class := strict.Get(spec, "storageClassName")
@@ -142,7 +147,7 @@ func Provides(objects []Document) []string {
 		n := o.Node
 		switch strict.Text(n, "kind") {
 		case "StorageClass":
-			if strict.Text(n, "provisioner") == provisioner {
+			if IsLocal(n) {
 				list = append(list, ofClass(strict.Text(n, "metadata", "name")))
 			}
 		case "PersistentVolume":

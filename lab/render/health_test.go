@@ -22,3 +22,19 @@ func TestChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestIsLocal(t *testing.T) {
+	for manifest, want := range map[string]bool{
+		"{provisioner: rancher.io/local-path, volumeBindingMode: WaitForFirstConsumer}": true,
+		"{provisioner: rancher.io/local-path}":                                          false, // fails: no node was specified
+		"{provisioner: ebs.csi.aws.com, volumeBindingMode: WaitForFirstConsumer}":       false,
+	} {
+		docs, problems := strict.Parse("x.yaml", []byte(manifest))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := IsLocal(docs[0]); got != want {
+			t.Errorf("%s: %t", manifest, got)
+		}
+	}
+}
