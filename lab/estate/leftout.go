@@ -181,7 +181,7 @@ func leaveOutDependents(e *lab.Estate) {
 	leftOut := func(name string) bool {
 		return byName[name] != nil && byName[name].LeftOut != "" && !byName[name].Drifts
 	}
-	// Argo CD also syncs what is left out as it is never healthy, such as definitions beside an image that cannot be had.
+	// Argo CD also syncs what is left out as it is never healthy, such as definitions beside an unavailable image.
 	exists := func(name string) bool {
 		return e.Hub().Engine.Type != lab.EngineFlux && byName[name] != nil && !byName[name].Unsynced
 	}
@@ -259,7 +259,7 @@ func onClusters(e *lab.Estate) map[string][]*lab.Generated {
 	return list
 }
 
-// absent returns an object that an Application needs and nothing creates: upstream, it was created by hand, say. Operators and what is unknown may
+// absent returns an object that an Application needs and nothing creates: upstream, it was perhaps created by hand. Operators and what is unknown may
 // create any.
 func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
 	c, known := e.Cluster(a.Cluster)

@@ -105,7 +105,7 @@ func omitted(app Application, n *yaml.Node) string {
 		return "of Flux Operator"
 	case undefined >= 0:
 		return app.Undefined[undefined].Why
-	case app.Parent == "" && lacksNamespace(n): // what it contains can be had without it
+	case app.Parent == "" && lacksNamespace(n): // what it contains is available without it
 		return "without a namespace"
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine

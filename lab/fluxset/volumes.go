@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -16,19 +15,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// defaultClass is the StorageClass of lab's nodes, and provisioner what runs there: https://github.com/rancher/local-path-provisioner
-const (
-	defaultClass = "standard"
-	provisioner  = "rancher.io/local-path"
-)
-
-// shared are the access modes that it does not have.
-var shared = []string{string(corev1.ReadWriteMany), string(corev1.ReadOnlyMany)}
-
 // class is a StorageClass in a cluster.
 type class struct{ remote, name string }
 
-// unbound finds the objects for which applications of mounted repositories wait in vain: claims that nothing binds, and pods without a ConfigMap or Secret.
+// unbound finds the objects for which applications of mounted repositories wait and that cannot become ready: claims that nothing binds, pods that fit no node or lack an object.
 func (x *expander) unbound(d definers) {
 	provisioners := map[class]string{} // empty for lab's, and with volumes in manifests
 	lists := [][]Application{x.Roots, x.Applications}
@@ -57,13 +47,17 @@ func (x *expander) unbound(d definers) {
 			if !a.mounted || x.Foreign != nil && x.Foreign(a.Cluster) {
 				continue
 			}
+			var nodes []map[string]string
+			if x.Nodes != nil {
+				nodes = x.Nodes(a.Cluster)
+			}
 			for _, o := range a.Objects {
 				if !a.waitsForAll && !slices.Contains(a.checks, objectOf(o.Node)) {
 					continue
 				}
 				u := Undefined{of: objectOf(o.Node)}
 				u.Why = "waits for " + u.of.kind + " " + u.of.name
-				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) && !x.unplaced(&u, *a, o) {
+				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) && !unplaced(&u, o, nodes) {
 					continue
 				}
 				for _, key := range d.other[a.Remote] {
@@ -98,12 +92,9 @@ func (x *expander) lacks(u *Undefined, a Application, o render.Document, d defin
 	return false
 }
 
-// unplaced reports whether the pods of a workload fit no node.
-func (x *expander) unplaced(u *Undefined, a Application, o render.Document) bool {
-	if x.Nodes == nil {
-		return false
-	}
-	labels := render.Unplaced(o.Node, x.Nodes(a.Cluster))
+// unplaced reports whether the pods of a workload fit none of the nodes.
+func unplaced(u *Undefined, o render.Document, nodes []map[string]string) bool {
+	labels := render.Unplaced(o.Node, nodes)
 	u.Why += ", which needs a node with " + labels
 	return labels != ""
 }
@@ -142,7 +133,7 @@ func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provis
 	switch {
 	case strict.Text(claim, "kind") != "PersistentVolumeClaim" || defined && by == "" || strict.Text(claim, "spec", "volumeName") != "":
 		return false
-	case by == provisioner:
+	case by == render.Provisioner:
 		u.Why += ", whose StorageClass is not bound by WaitForFirstConsumer"
 		return true
 	case defined:
@@ -154,7 +145,7 @@ func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provis
 		}
 		slices.Sort(u.By)
 		return true
-	case cmp.Or(name, defaultClass) == defaultClass:
+	case cmp.Or(name, render.DefaultClass) == render.DefaultClass:
 		return x.unused(u, a, claim, d)
 	}
 	u.Why += fmt.Sprintf(" of StorageClass %s, which nothing available defines", name)
@@ -163,17 +154,15 @@ func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provis
 
 // unused reports whether a claim of lab's class remains pending: until a pod uses it, or forever for a mode that the class does not have. A release in its namespace may have one.
 func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d definers) bool {
-	for _, mode := range items(strict.Get(claim, "spec", "accessModes")) {
-		if slices.Contains(shared, mode.Value) {
-			u.Why += ", but lab's StorageClass has no " + mode.Value
-			return true
-		}
+	if mode := render.SharedMode(strict.Get(claim, "spec")); mode != "" {
+		u.Why += ", but lab's StorageClass has no " + mode
+		return true
 	}
 	of := objectOf(claim)
 	for key, user := range d.steps.apps {
 		switch {
 		case user.Remote != a.Remote || slices.Contains(d.steps.closure(step{key, applied}), step{a.Key(), complete}):
-		case slices.ContainsFunc(user.Objects, func(o render.Document) bool { return uses(o.Node, of) }) && d.reaches(step{key, applied}):
+		case slices.Contains(render.Reads(user.Objects, "").Read, "PersistentVolumeClaim "+of.namespace+"/"+of.name) && d.reaches(step{key, applied}):
 			return false
 		}
 	}
@@ -193,15 +182,4 @@ func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d defin
 	slices.Sort(u.By)
 	u.Why += ", which no pod uses"
 	return true
-}
-
-// uses reports whether a pod or the pods of a workload use a claim.
-func uses(n *yaml.Node, claim object) bool {
-	spec := strict.Get(n, "spec")
-	if of := strict.Get(spec, "template", "spec"); of != nil {
-		spec = of
-	}
-	return strict.Text(n, "metadata", "namespace") == claim.namespace && slices.ContainsFunc(items(strict.Get(spec, "volumes")), func(v *yaml.Node) bool {
-		return strict.Text(v, "persistentVolumeClaim", "claimName") == claim.name
-	})
 }

@@ -4,8 +4,10 @@ import (
 	_ "embed" // of the table
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab/strict"
 )
@@ -16,21 +18,28 @@ var checked = []string{
 	"APIService", "ApplicationSet", "ConfigMap", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Rollout", "Service", "StatefulSet", "Workflow",
 }
 
-// customChecks are the kinds of custom resources that are healthy only once their controller says so.
-//
 //go:embed healthchecks.txt
-var customChecks string
+var healthChecks string
+
+// customChecks returns, by group, the kinds of custom resources that are healthy once their controller sets their status.
+var customChecks = sync.OnceValue(func() map[string][]string {
+	kinds := map[string][]string{}
+	for line := range strings.Lines(healthChecks) {
+		if words := strings.Fields(line); words[0] != "#" {
+			kinds[words[0]] = words[1:]
+		}
+	}
+	return kinds
+})
 
 // hasCheck reports whether Argo CD checks the health of a custom resource.
 func hasCheck(group, kind string) bool {
-	for line := range strings.Lines(customChecks) {
-		words := strings.Fields(line)
-		suffix, wild := strings.CutPrefix(words[0], "_")
-		if words[0] == group && slices.Contains(words[1:], kind) || wild && strings.HasSuffix(group, suffix) {
+	for domain, more := group, true; more; {
+		if _, domain, more = strings.Cut(domain, "."); more && customChecks()["_."+domain] != nil {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(customChecks()[group], kind)
 }
 
 // Checked reports whether an Application without an object is unhealthy.
@@ -47,10 +56,27 @@ type Wait struct {
 const (
 	createsVolumes = "persistentvolumes"
 	createsNodes   = "nodes"
-	provisioner    = "rancher.io/local-path" // of lab's nodes
-	defaultClass   = "standard"
 	ignoreHealth   = "argocd.argoproj.io/ignore-healthcheck"
 )
+
+// DefaultClass is the StorageClass of lab's nodes, and Provisioner what runs there: https://github.com/rancher/local-path-provisioner
+const (
+	DefaultClass = "standard"
+	Provisioner  = "rancher.io/local-path"
+)
+
+// SharedMode returns an access mode that lab's StorageClass does not have and a claim of it asks for, or "".
+func SharedMode(spec *yaml.Node) string {
+	if class := strict.Text(spec, "storageClassName"); class != "" && class != DefaultClass {
+		return ""
+	}
+	for _, mode := range sequence(spec, "accessModes") {
+		if mode.Value == string(corev1.ReadWriteMany) || mode.Value == string(corev1.ReadOnlyMany) {
+			return mode.Value
+		}
+	}
+	return ""
+}
 
 // ofClass is what provides volumes of a StorageClass, "" being none.
 func ofClass(name string) string {
@@ -73,17 +99,14 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 		if strict.Text(n, "metadata", "annotations", ignoreHealth) == "true" {
 			continue
 		}
-		switch strict.Text(n, "kind") {
-		case "PersistentVolumeClaim":
-			if class := classOf(strict.Get(n, "spec")); class != "" {
+		for _, claim := range claims(o) {
+			if class := classOf(claim); class != "" {
 				wait(class, class, createsVolumes)
+			} else if mode := SharedMode(claim); mode != "" {
+				list = append(list, Wait{Why: title + " waits for a volume, but lab's StorageClass has no " + mode})
 			}
-		case "StatefulSet":
-			for _, claim := range sequence(n, "spec", "volumeClaimTemplates") {
-				if class := classOf(strict.Get(claim, "spec")); class != "" && !Idle(o) {
-					wait(class, class, createsVolumes)
-				}
-			}
+		}
+		switch strict.Text(n, "kind") {
 		case "Deployment":
 			if strict.Text(n, "spec", "paused") == "true" {
 				list = append(list, Wait{Why: title + " is paused"})
@@ -105,13 +128,30 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 
 // IsLocal reports whether a StorageClass is provisioned by lab's nodes. They need to know the pod's node.
 func IsLocal(class *yaml.Node) bool {
-	return strict.Text(class, "provisioner") == provisioner && strict.Text(class, "volumeBindingMode") == "WaitForFirstConsumer"
+	return strict.Text(class, "provisioner") == Provisioner && strict.Text(class, "volumeBindingMode") == "WaitForFirstConsumer"
+}
+
+// claims returns the specs of the claims that an object is or makes.
+func claims(o Document) []*yaml.Node {
+	switch strict.Text(o.Node, "kind") {
+	case "PersistentVolumeClaim":
+		return []*yaml.Node{strict.Get(o.Node, "spec")}
+	case "StatefulSet":
+		var list []*yaml.Node
+		for _, claim := range sequence(o.Node, "spec", "volumeClaimTemplates") {
+			if !Idle(o) {
+				list = append(list, strict.Get(claim, "spec"))
+			}
+		}
+		return list
+	}
+	return nil
 }
 
 // classOf returns the StorageClass of a claim, or "" if lab's nodes have it.
 func classOf(spec *yaml.Node) string {
 	class := strict.Get(spec, "storageClassName")
-	if class == nil || strict.IsNull(class) || class.Value == defaultClass {
+	if class == nil || strict.IsNull(class) || class.Value == DefaultClass {
 		return ""
 	}
 	return ofClass(class.Value)

@@ -1,6 +1,10 @@
 package render
 
 import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"homelab/lab/strict"
@@ -35,6 +39,57 @@ func TestIsLocal(t *testing.T) {
 		}
 		if got := IsLocal(docs[0]); got != want {
 			t.Errorf("%s: %t", manifest, got)
+		}
+	}
+}
+
+func TestHasCheck(t *testing.T) {
+	for _, c := range []struct {
+		group, kind string
+		want        bool
+	}{
+		{"cert-manager.io", "Certificate", true},
+		{"cert-manager.io", "Order", false},
+		{"s3.aws.crossplane.io", "Bucket", true}, // by wildcard
+		{"apps", "Deployment", false},
+		{"", "Service", false},
+	} {
+		if got := hasCheck(c.group, c.kind); got != c.want {
+			t.Errorf("%s of %s: %t", c.kind, c.group, got)
+		}
+	}
+}
+
+// TestCustomChecks compares the table with the checks of the Argo CD that lab installs.
+func TestCustomChecks(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Skip("no go command:", err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(out)), "github.com/argoproj/argo-cd/v3@v3.2.11/resource_customizations")
+	scripts, err := filepath.Glob(filepath.Join(root, "*", "*", "health.lua"))
+	if err != nil || len(scripts) == 0 {
+		t.Skip("Argo CD's module was not downloaded:", err)
+	}
+	others := []string{"ApplicationSet", "CronJob", "CustomResourceDefinition", "PodDisruptionBudget", "SealedSecret"} // every cluster has their controllers, or they are judged elsewhere
+	upstream := map[string][]string{}
+	for _, script := range scripts {
+		kind := filepath.Dir(script)
+		group := filepath.Base(filepath.Dir(kind))
+		upstream[group] = append(upstream[group], filepath.Base(kind))
+	}
+	for group, kinds := range upstream {
+		for _, kind := range kinds {
+			if !slices.Contains(customChecks()[group], kind) && !slices.Contains(others, kind) {
+				t.Errorf("missing: %s of %s", kind, group)
+			}
+		}
+	}
+	for group, kinds := range customChecks() {
+		for _, kind := range kinds {
+			if !slices.Contains(upstream[group], kind) {
+				t.Errorf("not upstream: %s of %s", kind, group)
+			}
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"path"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 )
 
@@ -21,19 +23,15 @@ func (s *Source) override() error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var patch, options map[string]any
+		var options []byte
 		if err == nil {
-			err = yaml.Unmarshal(data, &patch)
+			data, err = yaml.YAMLToJSON(data)
 		}
 		if err == nil {
-			data, err = yaml.Marshal(s.Source)
+			options, err = json.Marshal(s.Source)
 		}
 		if err == nil {
-			err = yaml.Unmarshal(data, &options)
-		}
-		if err == nil {
-			mergePatch(options, patch)
-			data, err = yaml.Marshal(options)
+			data, err = jsonpatch.MergePatch(options, data)
 		}
 		merged := s.Source
 		if err == nil {
@@ -46,24 +44,4 @@ func (s *Source) override() error {
 		s.Helm, s.Kustomize, s.Directory, s.Plugin = merged.Helm, merged.Kustomize, merged.Directory, merged.Plugin
 	}
 	return nil
-}
-
-// mergePatch applies a JSON merge patch: null removes a field.
-func mergePatch(into, patch map[string]any) {
-	for key, v := range patch {
-		below, ok := v.(map[string]any)
-		switch {
-		case v == nil:
-			delete(into, key)
-		case ok:
-			have, _ := into[key].(map[string]any)
-			if have == nil {
-				have = map[string]any{}
-			}
-			mergePatch(have, below)
-			into[key] = have
-		default:
-			into[key] = v
-		}
-	}
 }

@@ -25,12 +25,12 @@ return hs
 `
 
 // healthy is the health of Services and Ingresses. Nothing assigns them an address in a lab: with Argo CD's own checks, Services of type LoadBalancer and Ingresses would
-// progress for ever.
+// never be healthy.
 const healthy = `return {status = "Healthy", message = ""}
 `
 
 // claimHealth considers pending claims healthy, as kind's StorageClass binds one when a pod uses it, and that pod waits for it. With Argo CD's own check, an unused claim and
-// one in an earlier sync wave than its pod would progress for ever.
+// one in an earlier sync wave than its pod would never be healthy.
 const claimHealth = `hs = {status = "Healthy", message = ""}
 if obj.status ~= nil and obj.status.phase == "Lost" then
   hs.status = "Degraded"
