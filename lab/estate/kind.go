@@ -149,14 +149,17 @@ func nodes(c lab.Cluster) []map[string]string {
 		doc.Nodes = []v1alpha4.Node{{}}
 	}
 	var list []map[string]string
-	for _, n := range doc.Nodes {
+	for i, n := range doc.Nodes {
 		if len(n.KubeadmConfigPatches)+len(n.KubeadmConfigPatchesJSON6902) > 0 {
 			return nil
 		}
 		if c.Workers > 0 && n.Role != v1alpha4.WorkerRole {
 			continue
 		}
-		labels := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH, "beta." + corev1.LabelOSStable: "linux", "beta." + corev1.LabelArchStable: runtime.GOARCH}
+		labels := map[string]string{
+			corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH, "beta." + corev1.LabelOSStable: "linux", "beta." + corev1.LabelArchStable: runtime.GOARCH,
+			corev1.LabelHostname: fmt.Sprintf("node %d of the lab", i+1),
+		}
 		if n.Role != v1alpha4.WorkerRole {
 			labels["node-role.kubernetes.io/control-plane"] = ""
 		}

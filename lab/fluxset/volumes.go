@@ -94,9 +94,9 @@ func (x *expander) lacks(u *Undefined, a Application, o render.Document, d defin
 
 // unplaced reports whether the pods of a workload fit none of the nodes.
 func unplaced(u *Undefined, o render.Document, nodes []map[string]string) bool {
-	labels := render.Unplaced(o.Node, nodes)
-	u.Why += ", which needs a node with " + labels
-	return labels != ""
+	need := render.Unplaced(o.Node, nodes)
+	u.Why += ", which needs " + need
+	return need != ""
 }
 
 // MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose

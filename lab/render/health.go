@@ -119,8 +119,8 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 		if group := groupOf(n); hasCheck(group, strict.Text(n, "kind")) {
 			wait(controls(group), controls(group), controls("*"))
 		}
-		if labels := Unplaced(n, nodes); labels != "" {
-			wait("a node with "+labels, createsNodes)
+		if need := Unplaced(n, nodes); need != "" {
+			wait(need, createsNodes)
 		}
 	}
 	return list
