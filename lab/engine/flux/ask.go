@@ -157,7 +157,10 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 		return nil
 	}
 	again := time.Duration(0)
-	if failure(k.Status.Conditions) != "" {
+	switch {
+	case v.lost(k):
+		again = fetchAgain
+	case failure(k.Status.Conditions) != "":
 		again = againAfter
 	}
 	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)

@@ -356,3 +356,34 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A release that was being deleted when its Kustomization applied it is applied again.
+func TestWaitConvergedLostRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, hub, _ := newFake(t, source(newCommit)+layer("flux-system", "", newCommit)+app("prod", "podinfo", newCommit))
+		checking := conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: x")
+		checking["status"].(map[string]any)["inventory"] = map[string]any{"entries": []any{
+			map[string]any{"id": "cluster-prod_podinfo-values__ConfigMap", "v": "v1"},
+			map[string]any{"id": "cluster-prod_podinfo_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"},
+		}}
+		hub.Patch(t, kustomizations, "cluster-prod", "podinfo", checking)
+		step, done := waiting(t, f, hub, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}})
+		step("patch gitrepositories flux-system")
+		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		step("patch kustomizations flux-system")
+		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+		step("patch kustomizations podinfo")
+		step("patch kustomizations podinfo")
+		hub.Create(t, "cluster-prod", releaseOf("prod", "podinfo"))
+		hub.ClearActions()
+		step()
+		step()
+		hub.Patch(t, kustomizations, "cluster-prod", "podinfo", conditions("Ready True ReconciliationSucceeded: x", "Reconciling False Succeeded: x"))
+		answer(t, hub, kustomizations, "cluster-prod", "podinfo")
+		step("patch helmreleases podinfo")
+		answer(t, hub, helmReleases, "cluster-prod", "podinfo")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

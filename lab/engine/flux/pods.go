@@ -3,7 +3,6 @@ package flux
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,12 +36,9 @@ func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomiza
 		in := cmp.Or(r.Spec.TargetNamespace, r.Namespace)
 		names[in] = append(names[in], workloadsOf(ctx, c.Typed, in, fromRelease+"="+r.Name+","+fromReleaseNamespace+"="+r.Namespace)...)
 	}
-	if k.Status.Inventory != nil {
-		for _, e := range k.Status.Inventory.Entries { // NAMESPACE_NAME_GROUP_KIND
-			parts := strings.Split(e.ID, "_")
-			if len(parts) == 4 && parts[2] == "apps" && (parts[3] == "Deployment" || parts[3] == "StatefulSet") {
-				names[parts[0]] = append(names[parts[0]], parts[3]+"/"+parts[1])
-			}
+	for _, e := range inventory(k) {
+		if e.group == "apps" && (e.kind == "Deployment" || e.kind == "StatefulSet") {
+			names[e.namespace] = append(names[e.namespace], e.kind+"/"+e.name)
 		}
 	}
 	return workload.Describe(ctx, c.Typed, names)

@@ -121,6 +121,32 @@ func (v view) clusterOf(k kustomizev1.Kustomization) string {
 	return cluster
 }
 
+// lost reports whether a release that a Kustomization applied is gone. If it was being deleted at the time, Flux only applies it again after its health checks have
+// timed out.
+func (v view) lost(k kustomizev1.Kustomization) bool {
+	return k.Spec.KubeConfig == nil && slices.ContainsFunc(inventory(k), func(e entry) bool {
+		_, there := v.releases[types.NamespacedName{Namespace: e.namespace, Name: e.name}]
+		return e.group == helmReleases.Group && e.kind == helmv2.HelmReleaseKind && !there
+	})
+}
+
+// entry is an object in an inventory.
+type entry struct{ namespace, name, group, kind string }
+
+// inventory returns the objects that a Kustomization applied last.
+func inventory(k kustomizev1.Kustomization) []entry {
+	if k.Status.Inventory == nil {
+		return nil
+	}
+	var list []entry
+	for _, e := range k.Status.Inventory.Entries {
+		if parts := strings.Split(e.ID, "_"); len(parts) == 4 {
+			list = append(list, entry{parts[0], parts[1], parts[2], parts[3]})
+		}
+	}
+	return list
+}
+
 // releaseIn returns the cluster of a release's namespace or kubeconfig, or "".
 func (v view) releaseIn(r helmv2.HelmRelease) string {
 	if c := r.Spec.KubeConfig; c != nil && c.SecretRef != nil {
