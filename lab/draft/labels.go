@@ -25,12 +25,12 @@ type asked struct {
 // selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
 func (d *drafting) selectors() []asked {
 	var list []asked
-	selector := 0
+	selector, w := 0, d.world()
 	for _, doc := range d.docs {
 		if doc.set == nil {
 			continue
 		}
-		for _, s := range doc.set.Selectors() {
+		for _, s := range d.set(doc, w).selectors {
 			selector++
 			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 				list = append(list, asked{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})
