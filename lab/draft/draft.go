@@ -71,10 +71,10 @@ type drafting struct {
 	Draft
 	estate                 *lab.Estate
 	docs                   []*document
-	secrets                []target        // clusters registered in the repositories
-	projects               []string        // in the repositories
-	permitted              []string        // servers permitted by these
-	defined                map[string]bool // namespaces with a manifest in the repositories
+	secrets                []target             // clusters registered in the repositories
+	projects               []string             // in the repositories
+	permitted              []appset.Destination // by these
+	defined                map[string]bool      // namespaces with a manifest in the repositories
 	keys                   map[string]*Key
 	taken                  map[*document]bool // by the root
 	own                    map[*document]bool // those that sync themselves: roots as they are

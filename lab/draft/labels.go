@@ -140,6 +140,23 @@ func (d *drafting) selected() {
 		done[s.key] = true
 		d.spread(s, list, environments)
 	}
+	d.beside(list)
+}
+
+// beside sets the labels of the hub that a generator selects by together with one that means the hub.
+func (d *drafting) beside(list []asked) {
+	hub := &d.estate.Clusters[0]
+	for _, s := range list {
+		if !control.MatchString(s.value) || hub.Labels[s.key] != s.value {
+			continue
+		}
+		for _, o := range list {
+			_, has := hub.Labels[o.key]
+			if o.selector == s.selector && o.concrete() && !has && !strings.HasPrefix(o.key, "enable_") && o.key != "environment" && len(validation.IsQualifiedName(o.key)) == 0 {
+				hub.Labels[o.key] = o.value
+			}
+		}
+	}
 }
 
 // spread sets a label to the values that generators select, each on the clusters that it suits best.
@@ -163,7 +180,7 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 		}
 		best, most := "", 0
 		for _, value := range values {
-			if len(d.estate.Clusters) > 1 && control.MatchString(value) != (c.Role == lab.RoleHub) {
+			if len(d.estate.Clusters) > 1 && (control.MatchString(value) || control.MatchString(path.Base(first.key))) != (c.Role == lab.RoleHub) {
 				continue
 			}
 			if score := suits(c, first.key, value, list, environments, used); best == "" || score > most {

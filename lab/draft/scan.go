@@ -42,6 +42,7 @@ type use struct {
 	guarded bool
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
+	beside  string // repoURL beside the field
 	doc     *document
 	at      lab.Position
 }
@@ -130,7 +131,7 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 			d.projects = append(d.projects, strict.Text(n, "metadata", "name"))
 			if list := strict.Get(strict.Get(n, "spec"), "destinations"); list != nil {
 				for _, destination := range list.Content {
-					d.permitted = append(d.permitted, strict.Text(destination, "server"))
+					d.permitted = append(d.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
 				}
 			}
 			continue
@@ -162,22 +163,22 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 // usesOf returns the references to labels and annotations in an ApplicationSet's templates.
 func usesOf(doc *document) []use {
 	fields := map[lab.Position]use{}
-	var walk func(n *yaml.Node, field string)
-	walk = func(n *yaml.Node, field string) {
+	var walk func(n *yaml.Node, field, beside string)
+	walk = func(n *yaml.Node, field, beside string) {
 		switch n.Kind {
 		case yaml.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				walk(n.Content[i+1], n.Content[i].Value)
+				walk(n.Content[i+1], n.Content[i].Value, strict.Text(n, "repoURL"))
 			}
 		case yaml.ScalarNode:
-			fields[strict.Position(doc.set.File, n)] = use{field: field, text: n.Value}
+			fields[strict.Position(doc.set.File, n)] = use{field: field, text: n.Value, beside: beside}
 		default:
 			for _, c := range n.Content {
-				walk(c, field)
+				walk(c, field, beside)
 			}
 		}
 	}
-	walk(doc.node, "")
+	walk(doc.node, "", "")
 	var list []use
 	for _, ref := range doc.set.Refs() {
 		if len(ref.Path) != 3 || ref.Path[0] != "metadata" || ref.Path[1] != "labels" && ref.Path[1] != "annotations" {

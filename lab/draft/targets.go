@@ -104,8 +104,8 @@ func (d *drafting) targets() []target {
 		}
 	}
 	written := map[string]bool{}
-	for _, server := range d.permitted {
-		written[server] = true
+	for _, to := range d.permitted {
+		written[to.Server] = true
 	}
 	for _, doc := range d.docs {
 		if d.replaced(doc) {
