@@ -196,6 +196,11 @@ func (d *drafting) done(f fs.FS) *Draft {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
 	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
+	for _, doc := range d.docs {
+		if d.own[doc] && d.taken[doc] && doc.app != nil {
+			d.Without = append(d.Without, d.exclusions(doc).left...)
+		}
+	}
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}

@@ -80,8 +80,8 @@ func (d *drafting) roots() {
 			created[title] = true
 		}
 		d.taken[doc] = true
-		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && !doc.app.Spec.Automated() {
-			d.own[doc] = true // to be synced automatically
+		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && d.syncable(doc) != doc.node {
+			d.own[doc] = true
 		}
 		d.Roots = append(d.Roots, doc.at)
 	}
