@@ -221,6 +221,7 @@ type source struct {
 	repo  *lab.Repository
 	dir   string
 	files []string
+	helm  *appset.Helm
 }
 
 func (d *drafting) sources() []source {
@@ -231,7 +232,7 @@ func (d *drafting) sources() []source {
 		}
 		dir := path.Dir(doc.file)
 		if doc.folder {
-			list = append(list, source{repo: doc.repo, dir: dir})
+			list = append(list, source{repo: doc.repo, dir: dir, helm: doc.app.Spec.Source.Helm})
 			continue
 		}
 		i := slices.IndexFunc(list, func(s source) bool { return s.repo == doc.repo && s.dir == dir })

@@ -172,6 +172,9 @@ func (d *drafting) root(missing []string) string {
 		m.add("repoURL", s.repo.URL)
 		m.add("path", s.dir)
 		m.add("targetRevision", "HEAD")
+		if s.helm != nil {
+			m.add("helm", plain("valueFiles", s.helm.ValueFiles))
+		}
 		switch len(s.files) {
 		case 0:
 		case 1:
