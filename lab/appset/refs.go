@@ -73,7 +73,7 @@ func (t *templates) refs(text string) []Ref {
 			}
 		}
 	} else if r := t.parse(text); r.tree != nil {
-		w := refWalker{add: add, vars: map[string][]string{"$": {}}}
+		w := refWalker{add: add, vars: map[string][]string{"$": {}}, strict: slices.Contains(t.options, "missingkey=error")}
 		w.list(r.tree.Root, []string{}, false)
 	}
 	refs := make([]Ref, 0, len(found))
@@ -104,8 +104,9 @@ var guards = []string{"default", "coalesce", "hasKey", "dig", "get", "ternary", 
 
 // refWalker tracks a template's dot. A nil path is unknown.
 type refWalker struct {
-	add  func(path []string, guarded bool)
-	vars map[string][]string
+	add    func(path []string, guarded bool)
+	vars   map[string][]string
+	strict bool // a missing field is an error even where it is handled; only functions that take its name handle that
 }
 
 func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
@@ -117,16 +118,16 @@ func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
 		case *parse.ActionNode:
 			w.pipe(n.Pipe, dot, guarded)
 		case *parse.IfNode:
-			w.pipe(n.Pipe, dot, true)
-			w.list(n.List, dot, true)
+			_, optional := w.condition(n.Pipe, dot, guarded)
+			w.list(n.List, dot, optional)
 			w.list(n.ElseList, dot, guarded)
 		case *parse.WithNode:
-			inner := w.pipe(n.Pipe, dot, true)
-			w.list(n.List, inner, true)
+			inner, optional := w.condition(n.Pipe, dot, guarded)
+			w.list(n.List, inner, optional)
 			w.list(n.ElseList, dot, guarded)
 		case *parse.RangeNode:
-			w.pipe(n.Pipe, dot, true)
-			w.list(n.List, nil, true)
+			_, optional := w.condition(n.Pipe, dot, guarded)
+			w.list(n.List, nil, optional)
 			w.list(n.ElseList, dot, guarded)
 		case *parse.TemplateNode:
 			if n.Pipe != nil {
@@ -136,10 +137,21 @@ func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
 	}
 }
 
+// condition is pipe for a condition, and reports whether it may be false: unless it requires a parameter, which then has a value.
+func (w *refWalker) condition(p *parse.PipeNode, dot []string, guarded bool) (path []string, optional bool) {
+	optional = true
+	inner := *w
+	inner.add = func(path []string, guarded bool) {
+		optional = optional && guarded
+		w.add(path, guarded)
+	}
+	return inner.pipe(p, dot, !w.strict || guarded), optional
+}
+
 // pipe records the references of a pipeline and returns its path, if it is one.
 func (w *refWalker) pipe(p *parse.PipeNode, dot []string, guarded bool) []string {
 	for _, cmd := range p.Cmds {
-		guarded = guarded || isGuard(cmd)
+		guarded = guarded || isGuard(cmd) && !w.strict
 	}
 	var path []string
 	for _, cmd := range p.Cmds {
