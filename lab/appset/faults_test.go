@@ -231,8 +231,8 @@ func TestUnreadableRepository(t *testing.T) {
 func TestRefsOfBranches(t *testing.T) {
 	for template, want := range map[string]string{
 		`{{ if .a }}{{ else }}{{ .b }}{{ end }}`:                     "a b",
-		`{{ with .a }}{{ .b }}{{ else }}{{ .c }}{{ end }}`:           "a a.b c",
-		`{{ range .a }}{{ $.b }}{{ .c }}{{ else }}{{ .d }}{{ end }}`: "a b d",
+		`{{ with .a }}{{ .b }}{{ else }}{{ .c }}{{ end }}`:           "a a.b? c",
+		`{{ range .a }}{{ $.b }}{{ .c }}{{ else }}{{ .d }}{{ end }}`: "a b? d",
 		`{{ .a | default "x" }}{{ default "x" (index .b "c") }}`:     "a b.c?",
 		`{{ if hasKey .a "b" }}{{ .a.b }}{{ .a.c }}{{ end }}`:        "a.b? a.c?",
 		`{{ $x := .a | upper }}{{ $x.b }}`:                           "a",

@@ -54,7 +54,7 @@ func (d *drafting) selectors() []asked {
 func (s asked) concrete() bool { return s.value != "" && !strings.Contains(s.value, "{{") }
 
 // stageValue matches usual values of labels that are environments.
-var stageValue = regexp.MustCompile(`^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
+var stageValue = regexp.MustCompile(`(?i)^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
 
 // namesEnvironment reports whether a label's key is one for environments.
 func namesEnvironment(key string) bool {
@@ -83,10 +83,15 @@ func environmentKeys(list []asked) map[string]bool {
 	return keys
 }
 
+// environmentName returns the name of an environment that a label's value means.
+func environmentName(value string) string {
+	return strings.ReplaceAll(strings.ToLower(value), "_", "-")
+}
+
 // environmentNames returns the environments that generators select; one that means the hub becomes its label.
 func (d *drafting) environmentNames() []string {
 	hub := &d.estate.Clusters[0]
-	var names []string
+	var names, values []string
 	var first asked
 	list := d.selectors()
 	keys := environmentKeys(list)
@@ -96,21 +101,20 @@ func (d *drafting) environmentNames() []string {
 			continue
 		case control.MatchString(s.value):
 			hub.Labels[s.key] = s.value
-		case len(validation.IsDNS1123Label(s.value)) > 0 || s.value == lab.DefaultEnvironment:
+		case len(validation.IsDNS1123Label(environmentName(s.value))) > 0 || environmentName(s.value) == lab.DefaultEnvironment:
 			continue
-		default:
-			names = append(names, s.value)
+		case !slices.Contains(names, environmentName(s.value)):
+			names, values = append(names, environmentName(s.value)), append(values, s.value)
 		}
 		if first.key == "" {
 			first = s
 		}
 	}
 	if first.key != "" {
-		all := names
 		if on := hub.Labels[first.key]; on != "" {
-			all = append(slices.Clone(names), on+" (hub)")
+			values = append(values, on+" (hub)")
 		}
-		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
+		d.note(Key{Name: first.key, Label: true, Value: strings.Join(values, ", "), How: Found, At: first.at})
 	}
 	return names
 }
@@ -125,9 +129,12 @@ func (d *drafting) selected() {
 		switch {
 		case done[s.key]:
 			continue
-		case environments[s.key] && s.key != "environment":
+		case environments[s.key] && (s.key != "environment" || environmentName(s.value) != s.value):
 			for i := range d.estate.Clusters {
-				if c := &d.estate.Clusters[i]; c.Environment != "" {
+				if c := &d.estate.Clusters[i]; c.Environment == environmentName(s.value) {
+					c.Labels[s.key] = s.value
+					d.note(Key{Name: s.key, Label: true, Value: s.value, How: Found, At: s.at})
+				} else if _, has := c.Labels[s.key]; c.Environment != "" && !has && s.key != "environment" {
 					c.Labels[s.key] = c.Environment
 				}
 			}

@@ -185,7 +185,7 @@ func usesOf(doc *document) []use {
 			continue
 		}
 		u := fields[ref.Position]
-		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded, doc, ref.Position
+		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded && !ref.Branch, doc, ref.Position
 		list = append(list, u)
 	}
 	return list
