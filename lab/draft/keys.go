@@ -75,6 +75,9 @@ func (d *drafting) label(u use) {
 		d.labelSelected(u)
 		return
 	}
+	if d.fill(u) {
+		return
+	}
 	def := d.environment(lab.DefaultEnvironment)
 	def.Labels[u.key] = "lab"
 	d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
@@ -147,10 +150,13 @@ func (d *drafting) repositoryBeside(u use, all []use) *lab.Repository {
 	return nil
 }
 
-// reference matches a reference to a key, in Go and plain templates.
-func reference(key string) *regexp.Regexp {
+// reference matches a reference to an annotation, in Go and plain templates.
+func reference(key string) *regexp.Regexp { return referenceOf("annotations", key) }
+
+// referenceOf is reference for labels or annotations.
+func referenceOf(field, key string) *regexp.Regexp {
 	name := regexp.QuoteMeta(key)
-	return regexp.MustCompile(`\{\{[^{}]*\bmetadata\.annotations(\.` + name + `\b|\s+"` + name + `")[^{}]*\}\}`)
+	return regexp.MustCompile(`\{\{[^{}]*\bmetadata\.` + field + `(\.` + name + `\b|\s+"` + name + `")[^{}]*\}\}`)
 }
 
 // solve finds the folders in annotations: those for which most paths exist.

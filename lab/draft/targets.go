@@ -130,6 +130,14 @@ func (d *drafting) targets() []target {
 			list[i].server = ""
 		}
 	}
+	if len(d.secrets) > 0 || slices.ContainsFunc(list, func(t target) bool { return t.server != "" }) {
+		return list
+	}
+	for _, name := range d.named() {
+		if t := (target{name: name}); !t.hub() && name != hub.Name && !slices.ContainsFunc(list, func(o target) bool { return o.name == name }) {
+			list = append(list, t)
+		}
+	}
 	return list
 }
 
