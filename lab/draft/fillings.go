@@ -131,7 +131,8 @@ func (d *drafting) fill(u use) bool {
 			}
 		}
 		c.Labels[u.key], used[best] = best, true
-		d.note(Key{Name: u.key, Label: true, Value: best, How: Found, At: u.at})
 	}
+	values = slices.DeleteFunc(values, func(v string) bool { return !used[v] })
+	d.note(Key{Name: u.key, Label: true, Value: strings.Join(values, ", "), How: Found, At: u.at})
 	return true
 }
