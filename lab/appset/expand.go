@@ -10,6 +10,7 @@ import (
 
 	"dario.cat/mergo"
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"homelab/lab"
@@ -203,6 +204,8 @@ func (s *Set) collect(to *Error, err error, node *yaml.Node) (*Error, error) {
 type expander struct {
 	*Set
 	World
+
+	asked *[]metav1.LabelSelector // collects the selectors of clusters generators, unless nil
 }
 
 // generate runs a top-level generator. Merging parameters of different types panics in the library used here and by the

@@ -227,11 +227,14 @@ func TestUnreadableRepository(t *testing.T) {
 	}
 }
 
+// With missingkey=error, a missing parameter is an error in a condition, too.
 func TestRefsOfBranches(t *testing.T) {
 	for template, want := range map[string]string{
-		`{{ if .a }}{{ else }}{{ .b }}{{ end }}`:                     "a? b",
-		`{{ with .a }}{{ .b }}{{ else }}{{ .c }}{{ end }}`:           "a? a.b? c",
-		`{{ range .a }}{{ $.b }}{{ .c }}{{ else }}{{ .d }}{{ end }}`: "a? b? d",
+		`{{ if .a }}{{ else }}{{ .b }}{{ end }}`:                     "a b",
+		`{{ with .a }}{{ .b }}{{ else }}{{ .c }}{{ end }}`:           "a a.b? c",
+		`{{ range .a }}{{ $.b }}{{ .c }}{{ else }}{{ .d }}{{ end }}`: "a b? d",
+		`{{ .a | default "x" }}{{ default "x" (index .b "c") }}`:     "a b.c?",
+		`{{ if hasKey .a "b" }}{{ .a.b }}{{ .a.c }}{{ end }}`:        "a.b? a.c?",
 		`{{ $x := .a | upper }}{{ $x.b }}`:                           "a",
 	} {
 		set := parse(t, goSet("  generators: [{list: {elements: []}}]\n  template: {metadata: {name: x}, spec: {project: default, destination: {}, info: [{name: x, value: '"+template+"'}]}}\n"))

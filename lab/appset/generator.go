@@ -185,6 +185,9 @@ func plainElement(element map[string]any) (map[string]any, error) {
 
 func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	c := g.Clusters
+	if x.asked != nil {
+		*x.asked = append(*x.asked, c.Selector)
+	}
 	selector, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(c.Selector.DeepCopy(), secretType, typeCluster))
 	if err != nil {
 		return nil, failed(strict.Get(node, "selector"), "%w", err)

@@ -3,6 +3,7 @@ package appset
 import (
 	"cmp"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,20 +131,44 @@ func (o origin) of(ref Ref) Origin {
 // Selectors returns the selectors of all clusters generators, nested ones included.
 func (s *Set) Selectors() []metav1.LabelSelector {
 	var list []metav1.LabelSelector
-	for _, g := range s.Spec.Generators {
-		if g.Clusters != nil {
-			list = append(list, g.Clusters.Selector)
-		}
-		var inner []Child
-		if g.Matrix != nil {
-			inner = append(inner, g.Matrix.Generators...)
-		}
-		if g.Merge != nil {
-			inner = append(inner, g.Merge.Generators...)
-		}
-		list = append(list, selectorsOf(inner)...)
+	for i := range s.Spec.Generators {
+		list = append(list, s.Spec.Generators[i].selectors()...)
 	}
 	return list
+}
+
+// Asked is Selectors with the parameters of the first generator of each matrix, or as written if these are unknown.
+func (s *Set) Asked(w World) []metav1.LabelSelector {
+	var list []metav1.LabelSelector
+	for i := range s.Spec.Generators {
+		g := &s.Spec.Generators[i]
+		x := expander{Set: s, World: w, asked: &[]metav1.LabelSelector{}}
+		_, err := x.generate(g, strict.Get(s.node, "spec", "generators", i))
+		if err != nil || len(*x.asked) == 0 {
+			*x.asked = g.selectors()
+		}
+		for _, selector := range *x.asked {
+			if !slices.ContainsFunc(list, func(o metav1.LabelSelector) bool { return reflect.DeepEqual(o, selector) }) {
+				list = append(list, selector)
+			}
+		}
+	}
+	return list
+}
+
+func (g *Generator) selectors() []metav1.LabelSelector {
+	var list []metav1.LabelSelector
+	if g.Clusters != nil {
+		list = append(list, g.Clusters.Selector)
+	}
+	var inner []Child
+	if g.Matrix != nil {
+		inner = append(inner, g.Matrix.Generators...)
+	}
+	if g.Merge != nil {
+		inner = append(inner, g.Merge.Generators...)
+	}
+	return append(list, selectorsOf(inner)...)
 }
 
 func selectorsOf(children []Child) []metav1.LabelSelector {

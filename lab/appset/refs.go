@@ -16,8 +16,18 @@ import (
 type Ref struct {
 	Path    []string // metadata, annotations, addons_repo_url
 	Guarded bool     // the template handles its absence
+	Branch  bool     // guarded only by a condition that requires other parameters
 	lab.Position
 }
+
+// guard is how a template handles the absence of a parameter.
+type guard int
+
+const (
+	unguarded guard = iota
+	inBranch
+	handled
+)
 
 // Refs returns the references in the templates of a set and its generators, in the order of the file, once per
 // position.
@@ -54,27 +64,28 @@ func (t *templates) refs(text string) []Ref {
 		return nil
 	}
 	found := map[string]Ref{}
-	add := func(path []string, guarded bool) {
+	guards := map[string]guard{}
+	add := func(path []string, g guard) {
 		if len(path) == 0 {
 			return
 		}
 		key := strings.Join(path, "\x00")
-		if before, ok := found[key]; ok {
-			guarded = guarded && before.Guarded
+		if before, ok := guards[key]; ok {
+			g = min(g, before)
 		}
-		found[key] = Ref{Path: slices.Clone(path), Guarded: guarded}
+		guards[key], found[key] = g, Ref{Path: slices.Clone(path), Guarded: g != unguarded, Branch: g == inBranch}
 	}
 	if !t.goTemplate {
 		for _, tag := range tagged.FindAllString(text, -1) {
 			for part := range strings.SplitSeq(tag, "{{") {
 				if name, _, ok := strings.Cut(part, "}}"); ok {
-					add(splitTag(strings.TrimSpace(name)), false)
+					add(splitTag(strings.TrimSpace(name)), unguarded)
 				}
 			}
 		}
 	} else if r := t.parse(text); r.tree != nil {
-		w := refWalker{add: add, vars: map[string][]string{"$": {}}}
-		w.list(r.tree.Root, []string{}, false)
+		w := refWalker{add: add, vars: map[string][]string{"$": {}}, strict: slices.Contains(t.options, "missingkey=error")}
+		w.list(r.tree.Root, []string{}, unguarded)
 	}
 	refs := make([]Ref, 0, len(found))
 	for _, key := range slices.Sorted(maps.Keys(found)) {
@@ -104,46 +115,65 @@ var guards = []string{"default", "coalesce", "hasKey", "dig", "get", "ternary", 
 
 // refWalker tracks a template's dot. A nil path is unknown.
 type refWalker struct {
-	add  func(path []string, guarded bool)
-	vars map[string][]string
+	add    func(path []string, g guard)
+	vars   map[string][]string
+	strict bool // a missing field is an error even where it is handled; only functions that take its name handle that
 }
 
-func (w *refWalker) list(l *parse.ListNode, dot []string, guarded bool) {
+func (w *refWalker) list(l *parse.ListNode, dot []string, g guard) {
 	if l == nil {
 		return
 	}
 	for _, n := range l.Nodes {
 		switch n := n.(type) {
 		case *parse.ActionNode:
-			w.pipe(n.Pipe, dot, guarded)
+			w.pipe(n.Pipe, dot, g)
 		case *parse.IfNode:
-			w.pipe(n.Pipe, dot, true)
-			w.list(n.List, dot, true)
-			w.list(n.ElseList, dot, guarded)
+			_, inside := w.condition(n.Pipe, dot, g)
+			w.list(n.List, dot, inside)
+			w.list(n.ElseList, dot, g)
 		case *parse.WithNode:
-			inner := w.pipe(n.Pipe, dot, true)
-			w.list(n.List, inner, true)
-			w.list(n.ElseList, dot, guarded)
+			inner, inside := w.condition(n.Pipe, dot, g)
+			w.list(n.List, inner, inside)
+			w.list(n.ElseList, dot, g)
 		case *parse.RangeNode:
-			w.pipe(n.Pipe, dot, true)
-			w.list(n.List, nil, true)
-			w.list(n.ElseList, dot, guarded)
+			_, inside := w.condition(n.Pipe, dot, g)
+			w.list(n.List, nil, inside)
+			w.list(n.ElseList, dot, g)
 		case *parse.TemplateNode:
 			if n.Pipe != nil {
-				w.pipe(n.Pipe, dot, guarded)
+				w.pipe(n.Pipe, dot, g)
 			}
 		}
 	}
 }
 
+// condition is pipe for a condition, and returns how what depends on it is guarded.
+func (w *refWalker) condition(p *parse.PipeNode, dot []string, g guard) (path []string, inside guard) {
+	inside = handled
+	inner := *w
+	inner.add = func(path []string, g guard) {
+		if g == unguarded {
+			inside = inBranch
+		}
+		w.add(path, g)
+	}
+	if !w.strict {
+		g = handled
+	}
+	return inner.pipe(p, dot, g), max(g, inside)
+}
+
 // pipe records the references of a pipeline and returns its path, if it is one.
-func (w *refWalker) pipe(p *parse.PipeNode, dot []string, guarded bool) []string {
+func (w *refWalker) pipe(p *parse.PipeNode, dot []string, g guard) []string {
 	for _, cmd := range p.Cmds {
-		guarded = guarded || isGuard(cmd)
+		if isGuard(cmd) && !w.strict {
+			g = handled
+		}
 	}
 	var path []string
 	for _, cmd := range p.Cmds {
-		path = w.command(cmd, dot, guarded)
+		path = w.command(cmd, dot, g)
 	}
 	if len(p.Cmds) != 1 {
 		path = nil
@@ -159,7 +189,7 @@ func isGuard(cmd *parse.CommandNode) bool {
 	return ok && slices.Contains(guards, id.Ident)
 }
 
-func (w *refWalker) command(cmd *parse.CommandNode, dot []string, guarded bool) []string {
+func (w *refWalker) command(cmd *parse.CommandNode, dot []string, g guard) []string {
 	if id, ok := cmd.Args[0].(*parse.IdentifierNode); ok && (id.Ident == "index" || id.Ident == "get" || id.Ident == "hasKey") && len(cmd.Args) > 2 {
 		path := w.path(cmd.Args[1], dot)
 		keys := cmd.Args[2:]
@@ -172,28 +202,28 @@ func (w *refWalker) command(cmd *parse.CommandNode, dot []string, guarded bool) 
 			path = append(slices.Clone(path), s.Text)
 		}
 		if path != nil {
-			w.add(path, true) // a missing key is an empty string
+			w.add(path, handled) // a missing key is an empty string
 			return path
 		}
 	}
 	if len(cmd.Args) == 1 {
-		return w.arg(cmd.Args[0], dot, guarded)
+		return w.arg(cmd.Args[0], dot, g)
 	}
 	for _, a := range cmd.Args {
-		w.arg(a, dot, guarded)
+		w.arg(a, dot, g)
 	}
 	return nil
 }
 
 // arg records the references of an argument and returns its path.
-func (w *refWalker) arg(n parse.Node, dot []string, guarded bool) []string {
+func (w *refWalker) arg(n parse.Node, dot []string, g guard) []string {
 	switch n := n.(type) {
 	case *parse.PipeNode:
-		return w.pipe(n, dot, guarded)
+		return w.pipe(n, dot, g)
 	case *parse.ChainNode:
-		if path := w.arg(n.Node, dot, guarded); path != nil {
+		if path := w.arg(n.Node, dot, g); path != nil {
 			path = slices.Concat(path, n.Field)
-			w.add(path, guarded)
+			w.add(path, g)
 			return path
 		}
 		return nil
@@ -202,7 +232,7 @@ func (w *refWalker) arg(n parse.Node, dot []string, guarded bool) []string {
 	}
 	path := w.path(n, dot)
 	if path != nil {
-		w.add(path, guarded)
+		w.add(path, g)
 	}
 	return path
 }

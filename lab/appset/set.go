@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -154,6 +155,67 @@ func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
 	return &t, nil
 }
 
+// Rejected returns why an API server rejects an Application or an ApplicationSet.
+func Rejected(file string, doc *yaml.Node) lab.Problems {
+	var ps lab.Problems
+	switch strict.Text(doc, "kind") {
+	case "Application":
+		if _, ps = ParseApplication(file, doc); len(ps) == 0 {
+			ps = required(file, "Application", doc, reflect.TypeFor[struct {
+				Spec Spec `json:"spec"`
+			}]())
+			for i := range ps {
+				ps[i].Message = strings.TrimPrefix(ps[i].Message, "Application.")
+			}
+		}
+	case "ApplicationSet":
+		_, ps = Parse(file, doc)
+	default:
+		return nil
+	}
+	if name := strict.Text(doc, "metadata", "name"); len(validation.IsDNS1123Subdomain(name)) > 0 {
+		ps = append(ps, lab.Problem{Position: strict.Position(file, doc), Message: fmt.Sprintf("its name is %q", name)})
+	}
+	return ps
+}
+
+// Dropped returns the first field of an Application, or of a set's template, that the API server drops as it does not know it, or "".
+func Dropped(doc *yaml.Node) string {
+	text, err := yaml.Marshal(doc)
+	if err == nil {
+		text, err = sigsyaml.YAMLToJSON(text)
+	}
+	if err != nil {
+		return ""
+	}
+	var app struct {
+		Spec Spec `json:"spec"`
+	}
+	var set struct {
+		Spec struct {
+			Template struct {
+				Spec Spec `json:"spec"`
+			} `json:"template"`
+		} `json:"spec"`
+	}
+	var into any = &app
+	within := "spec."
+	if strict.Text(doc, "kind") == "ApplicationSet" {
+		into, within = &set, "spec.template.spec."
+	}
+	unknown, err := kjson.UnmarshalStrict(text, into)
+	if err != nil {
+		return ""
+	}
+	for _, e := range unknown {
+		var field string
+		if n, _ := fmt.Sscanf(e.Error(), "unknown field %q", &field); n == 1 && strings.HasPrefix(field, within) {
+			return field
+		}
+	}
+	return ""
+}
+
 // decode decodes a document like an API server.
 func decode(file string, doc *yaml.Node, into any) lab.Problems {
 	text, err := yaml.Marshal(doc)
@@ -179,7 +241,7 @@ func (s *Set) check() lab.Problems {
 	if spec == nil {
 		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
 	}
-	ps := s.required("spec", spec, reflect.TypeFor[SetSpec]())
+	ps := required(s.File, "spec", spec, reflect.TypeFor[SetSpec]())
 	if h := s.Spec.Template.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
 		ps = append(ps, lab.Problem{Position: s.at(strict.Get(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
 	}
@@ -192,7 +254,7 @@ func (s *Set) check() lab.Problems {
 }
 
 // required reports missing required fields: those without omitempty, as in the CRD.
-func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
+func required(file, path string, n *yaml.Node, t reflect.Type) lab.Problems {
 	var ps lab.Problems
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -200,17 +262,17 @@ func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 	switch {
 	case t == rawExtension:
 		if n.Kind != yaml.MappingNode {
-			ps = append(ps, lab.Problem{Position: s.at(n), Message: path + " is a mapping, not " + strict.KindOf(n)})
+			ps = append(ps, lab.Problem{Position: strict.Position(file, n), Message: path + " is a mapping, not " + strict.KindOf(n)})
 		}
 	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		for i, item := range n.Content {
-			ps = append(ps, s.required(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())...)
+			ps = append(ps, required(file, fmt.Sprintf("%s[%d]", path, i), item, t.Elem())...)
 		}
 	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
 		for i := range t.NumField() {
 			field := t.Field(i)
 			if field.Anonymous && field.Type == reflect.TypeFor[Leaf]() {
-				ps = append(ps, s.required(path, n, field.Type)...)
+				ps = append(ps, required(file, path, n, field.Type)...)
 				continue
 			}
 			name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -220,9 +282,9 @@ func (s *Set) required(path string, n *yaml.Node, t reflect.Type) lab.Problems {
 			value := strict.Get(n, name)
 			switch {
 			case value != nil && !strict.IsNull(value):
-				ps = append(ps, s.required(path+"."+name, value, field.Type)...)
+				ps = append(ps, required(file, path+"."+name, value, field.Type)...)
 			case !strings.Contains(option, "omitempty"):
-				ps = append(ps, lab.Problem{Position: s.at(n), Message: path + " without " + name})
+				ps = append(ps, lab.Problem{Position: strict.Position(file, n), Message: path + " without " + name})
 			}
 		}
 	}

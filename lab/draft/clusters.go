@@ -31,9 +31,10 @@ func (d *drafting) environments() {
 	}
 	d.estate.Clusters = append(d.estate.Clusters, hub)
 	for _, name := range hubNames {
-		if d.estate.Clusters[0].Name == hub.Name && slices.ContainsFunc(d.docs, func(doc *document) bool {
-			return slices.ContainsFunc(d.destinations(doc), func(to appset.Destination) bool { return to.Name == name })
-		}) {
+		is := func(to appset.Destination) bool { return to.Name == name }
+		if d.estate.Clusters[0].Name == hub.Name && (slices.Contains(d.named(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
+			return slices.ContainsFunc(d.destinations(doc), is)
+		})) {
 			d.estate.Clusters[0].Name = name
 		}
 	}

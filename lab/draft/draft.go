@@ -71,10 +71,10 @@ type drafting struct {
 	Draft
 	estate                 *lab.Estate
 	docs                   []*document
-	secrets                []target        // clusters registered in the repositories
-	projects               []string        // in the repositories
-	permitted              []string        // servers permitted by these
-	defined                map[string]bool // namespaces with a manifest in the repositories
+	secrets                []target             // clusters registered in the repositories
+	projects               []string             // in the repositories
+	permitted              []appset.Destination // by these
+	defined                map[string]bool      // namespaces with a manifest in the repositories
 	keys                   map[string]*Key
 	taken                  map[*document]bool // by the root
 	own                    map[*document]bool // those that sync themselves: roots as they are
@@ -196,6 +196,11 @@ func (d *drafting) done(f fs.FS) *Draft {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
 	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
+	for _, doc := range d.docs {
+		if d.own[doc] && d.taken[doc] && doc.app != nil {
+			d.Without = append(d.Without, d.exclusions(doc).left...)
+		}
+	}
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}

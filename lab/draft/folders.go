@@ -1,9 +1,11 @@
 package draft
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -124,15 +126,32 @@ func (d *drafting) mentionsApplications(f folder) bool {
 	return render.Mentions(from, "argoproj.io/") && render.Mentions(from, "kind: Application")
 }
 
-// folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces.
+// folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces. A chart may
+// need one of its value files for that.
 func (d *drafting) folderDocument(f folder) *document {
 	app := &appset.Template{Metadata: appset.Metadata{Name: "root"}}
 	app.Spec.Project = "default"
 	app.Spec.Source = &appset.Source{RepoURL: f.repo.URL, Path: f.dir, TargetRevision: "HEAD"}
 	app.Spec.Destination = appset.Destination{Server: appset.InCluster, Namespace: estate.NamespaceOf(d.estate)}
+	leads := d.leadsOnly(f, app)
+	for _, name := range valueFiles(f) {
+		if leads {
+			break
+		}
+		app.Spec.Source.Helm = &appset.Helm{ValueFiles: []string{name}}
+		leads = d.leadsOnly(f, app)
+	}
+	if !leads {
+		return nil
+	}
+	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
+}
+
+// leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
+func (d *drafting) leadsOnly(f folder, app *appset.Template) bool {
 	objects, err := render.Render(render.Source{FS: f.repo.FS, Source: *app.Spec.Source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace})
 	if err != nil {
-		return nil
+		return false
 	}
 	applications := 0
 	for _, o := range objects {
@@ -141,11 +160,24 @@ func (d *drafting) folderDocument(f folder) *document {
 		case kind == "Application" || kind == "ApplicationSet":
 			applications++
 		default:
-			return nil
+			return false
 		}
 	}
-	if applications == 0 {
+	return applications > 0
+}
+
+// valueFiles returns the value files beside a chart's own, in the order of promotion of the environments in their names.
+func valueFiles(f folder) []string {
+	if path.Base(f.file) != "Chart.yaml" {
 		return nil
 	}
-	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
+	entries, _ := fs.ReadDir(f.repo.FS, f.dir)
+	var names []string
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && name != "values.yaml" && strings.Contains(name, "values") && slices.Contains([]string{".yaml", ".yml"}, path.Ext(name)) {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(stage.FindString(a)), rank(stage.FindString(b))) })
+	return names
 }

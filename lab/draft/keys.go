@@ -75,6 +75,9 @@ func (d *drafting) label(u use) {
 		d.labelSelected(u)
 		return
 	}
+	if d.fill(u) {
+		return
+	}
 	def := d.environment(lab.DefaultEnvironment)
 	def.Labels[u.key] = "lab"
 	d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
@@ -111,10 +114,12 @@ func (d *drafting) madeUp(u use) {
 	}
 }
 
+// firstWord matches the first word of a key such as addons_repo_url, addons-repo-url and addonsRepoURL.
+var firstWord = regexp.MustCompile(`^[A-Z]?[a-z0-9]*`)
+
 // repositoryFor returns the repository that an annotation is named after, or the first.
 func (d *drafting) repositoryFor(key string) *lab.Repository {
-	word, _, _ := strings.Cut(key, "_")
-	stem := strings.TrimSuffix(strings.ToLower(word), "s")
+	stem := strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
 	for i := range d.estate.Repositories {
 		if r := &d.estate.Repositories[i]; strings.Contains(r.Name, stem) {
 			return r
@@ -123,8 +128,16 @@ func (d *drafting) repositoryFor(key string) *lab.Repository {
 	return &d.estate.Repositories[0]
 }
 
-// repositoryBeside returns the repository whose revision an annotation is: that of the same group, or nil.
+// repositoryBeside returns the repository whose revision an annotation is: that of the same source or group, or nil.
 func (d *drafting) repositoryBeside(u use, all []use) *lab.Repository {
+	if r, ok := d.inputs().Mounted(u.beside); ok {
+		return r
+	}
+	for _, other := range all {
+		if other.field == "repoURL" && !other.label && other.text == u.beside {
+			return d.repositoryFor(other.key)
+		}
+	}
 	group, _, _ := strings.Cut(u.key, "_")
 	for _, other := range all {
 		if prefix, _, _ := strings.Cut(other.key, "_"); other.field == "repoURL" && !other.label && prefix == group {
@@ -137,9 +150,13 @@ func (d *drafting) repositoryBeside(u use, all []use) *lab.Repository {
 	return nil
 }
 
-// reference matches a reference to a key, in Go and plain templates.
-func reference(key string) *regexp.Regexp {
-	return regexp.MustCompile(`\{\{[^{}]*\bmetadata\.annotations\.` + regexp.QuoteMeta(key) + `\b[^{}]*\}\}`)
+// reference matches a reference to an annotation, in Go and plain templates.
+func reference(key string) *regexp.Regexp { return referenceOf("annotations", key) }
+
+// referenceOf is reference for labels or annotations.
+func referenceOf(field, key string) *regexp.Regexp {
+	name := regexp.QuoteMeta(key)
+	return regexp.MustCompile(`\{\{[^{}]*\bmetadata\.` + field + `(\.` + name + `\b|\s+"` + name + `")[^{}]*\}\}`)
 }
 
 // solve finds the folders in annotations: those for which most paths exist.

@@ -25,12 +25,12 @@ type asked struct {
 // selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
 func (d *drafting) selectors() []asked {
 	var list []asked
-	selector := 0
+	selector, w := 0, d.world()
 	for _, doc := range d.docs {
 		if doc.set == nil {
 			continue
 		}
-		for _, s := range doc.set.Selectors() {
+		for _, s := range d.set(doc, w).selectors {
 			selector++
 			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 				list = append(list, asked{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})
@@ -54,7 +54,7 @@ func (d *drafting) selectors() []asked {
 func (s asked) concrete() bool { return s.value != "" && !strings.Contains(s.value, "{{") }
 
 // stageValue matches usual values of labels that are environments.
-var stageValue = regexp.MustCompile(`^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
+var stageValue = regexp.MustCompile(`(?i)^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
 
 // namesEnvironment reports whether a label's key is one for environments.
 func namesEnvironment(key string) bool {
@@ -83,10 +83,15 @@ func environmentKeys(list []asked) map[string]bool {
 	return keys
 }
 
+// environmentName returns the name of an environment that a label's value means.
+func environmentName(value string) string {
+	return strings.ReplaceAll(strings.ToLower(value), "_", "-")
+}
+
 // environmentNames returns the environments that generators select; one that means the hub becomes its label.
 func (d *drafting) environmentNames() []string {
 	hub := &d.estate.Clusters[0]
-	var names []string
+	var names, values []string
 	var first asked
 	list := d.selectors()
 	keys := environmentKeys(list)
@@ -96,21 +101,20 @@ func (d *drafting) environmentNames() []string {
 			continue
 		case control.MatchString(s.value):
 			hub.Labels[s.key] = s.value
-		case len(validation.IsDNS1123Label(s.value)) > 0 || s.value == lab.DefaultEnvironment:
+		case len(validation.IsDNS1123Label(environmentName(s.value))) > 0 || environmentName(s.value) == lab.DefaultEnvironment:
 			continue
-		default:
-			names = append(names, s.value)
+		case !slices.Contains(names, environmentName(s.value)):
+			names, values = append(names, environmentName(s.value)), append(values, s.value)
 		}
 		if first.key == "" {
 			first = s
 		}
 	}
 	if first.key != "" {
-		all := names
 		if on := hub.Labels[first.key]; on != "" {
-			all = append(slices.Clone(names), on+" (hub)")
+			values = append(values, on+" (hub)")
 		}
-		d.note(Key{Name: first.key, Label: true, Value: strings.Join(all, ", "), How: Found, At: first.at})
+		d.note(Key{Name: first.key, Label: true, Value: strings.Join(values, ", "), How: Found, At: first.at})
 	}
 	return names
 }
@@ -125,9 +129,12 @@ func (d *drafting) selected() {
 		switch {
 		case done[s.key]:
 			continue
-		case environments[s.key] && s.key != "environment":
+		case environments[s.key] && (s.key != "environment" || environmentName(s.value) != s.value):
 			for i := range d.estate.Clusters {
-				if c := &d.estate.Clusters[i]; c.Environment != "" {
+				if c := &d.estate.Clusters[i]; c.Environment == environmentName(s.value) {
+					c.Labels[s.key] = s.value
+					d.note(Key{Name: s.key, Label: true, Value: s.value, How: Found, At: s.at})
+				} else if _, has := c.Labels[s.key]; c.Environment != "" && !has && s.key != "environment" {
 					c.Labels[s.key] = c.Environment
 				}
 			}
@@ -139,6 +146,23 @@ func (d *drafting) selected() {
 		}
 		done[s.key] = true
 		d.spread(s, list, environments)
+	}
+	d.beside(list)
+}
+
+// beside sets the labels of the hub that a generator selects by together with one that means the hub.
+func (d *drafting) beside(list []asked) {
+	hub := &d.estate.Clusters[0]
+	for _, s := range list {
+		if !control.MatchString(s.value) || hub.Labels[s.key] != s.value {
+			continue
+		}
+		for _, o := range list {
+			_, has := hub.Labels[o.key]
+			if o.selector == s.selector && o.concrete() && !has && !strings.HasPrefix(o.key, "enable_") && o.key != "environment" && len(validation.IsQualifiedName(o.key)) == 0 {
+				hub.Labels[o.key] = o.value
+			}
+		}
 	}
 }
 
@@ -163,7 +187,7 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 		}
 		best, most := "", 0
 		for _, value := range values {
-			if len(d.estate.Clusters) > 1 && control.MatchString(value) != (c.Role == lab.RoleHub) {
+			if len(d.estate.Clusters) > 1 && (control.MatchString(value) || control.MatchString(path.Base(first.key))) != (c.Role == lab.RoleHub) {
 				continue
 			}
 			if score := suits(c, first.key, value, list, environments, used); best == "" || score > most {

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"homelab/lab/appset"
 	"homelab/lab/estate"
 	"homelab/lab/render"
@@ -77,23 +79,28 @@ func (d *drafting) applications(doc *document) []*appset.Template {
 	if doc.set == nil {
 		return []*appset.Template{doc.app}
 	}
-	w := d.world()
-	of := fmt.Sprint(w.Namespace, w.Clusters)
-	if known := d.expanded[doc]; known.of == of {
-		return known.applications
-	}
-	var list []*appset.Template
-	if x, err := doc.set.Expand(w); err == nil {
-		for i := range x.Applications {
-			list = append(list, &x.Applications[i].Template)
-		}
-	}
-	d.expanded[doc] = expanded{of, list}
-	return list
+	return d.set(doc, d.world()).applications
 }
 
-// expanded are the Applications of a set for certain clusters. Generators may read every file of a repository.
+// expanded are the Applications and the selectors of a set for certain clusters. Generators may read every file of a repository.
 type expanded struct {
 	of           string
 	applications []*appset.Template
+	selectors    []metav1.LabelSelector
+}
+
+// set returns what a set generates and selects.
+func (d *drafting) set(doc *document, w appset.World) expanded {
+	of := fmt.Sprint(w.Namespace, w.Clusters)
+	if known := d.expanded[doc]; known.of == of {
+		return known
+	}
+	now := expanded{of: of, selectors: doc.set.Asked(w)}
+	if x, err := doc.set.Expand(w); err == nil {
+		for i := range x.Applications {
+			now.applications = append(now.applications, &x.Applications[i].Template)
+		}
+	}
+	d.expanded[doc] = now
+	return now
 }

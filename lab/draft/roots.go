@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -61,7 +62,7 @@ func (d *drafting) roots() {
 			}
 		}
 	}
-	created := map[string]bool{}
+	created, deployed := map[string]bool{}, map[string]bool{}
 	for _, doc := range d.docs {
 		if below[doc] {
 			continue
@@ -76,12 +77,21 @@ func (d *drafting) roots() {
 			d.Beside = append(d.Beside, doc.at)
 			continue
 		}
+		deploys := d.deploys(leads[doc])
+		again := slices.DeleteFunc(slices.Clone(deploys), func(what string) bool { return !deployed[what] })
+		if len(again) > len(deploys)/2 {
+			d.doubled = append(d.doubled, Left{At: doc.at, Why: "another root deploys the same, as for another Argo CD"})
+			continue
+		}
 		for _, title := range creates {
 			created[title] = true
 		}
+		for _, what := range deploys {
+			deployed[what] = true
+		}
 		d.taken[doc] = true
-		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && !doc.app.Spec.Automated() {
-			d.own[doc] = true // to be synced automatically
+		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && d.syncable(doc) != doc.node {
+			d.own[doc] = true
 		}
 		d.Roots = append(d.Roots, doc.at)
 	}
@@ -104,6 +114,33 @@ func (doc *document) creates(leads []*document) []string {
 		}
 	}
 	return titles
+}
+
+// deploys identifies the folders that documents deploy, each with the destination and what its objects are named after.
+func (d *drafting) deploys(docs []*document) []string {
+	var list []string
+	for _, doc := range docs {
+		for _, app := range d.applications(doc) {
+			to := app.Spec.Destination
+			for _, s := range app.Spec.All() {
+				r, mounted := d.inputs().Mounted(s.RepoURL)
+				if s.Path == "" || s.Chart != "" || !mounted {
+					continue
+				}
+				named := ""
+				if k := s.Kustomize; k != nil {
+					named = k.NamePrefix + " " + k.NameSuffix
+				} else if render.TypeOf(r.FS, s) == render.Helm {
+					named = app.Metadata.Name
+					if s.Helm != nil {
+						named = cmp.Or(s.Helm.ReleaseName, named)
+					}
+				}
+				list = append(list, strings.Join([]string{r.Dir, path.Clean(s.Path), to.Server, to.Name, to.Namespace, named}, " "))
+			}
+		}
+	}
+	return list
 }
 
 // leadsTo returns the documents in the folders that a document's Applications sync to the hub.
@@ -184,6 +221,7 @@ type source struct {
 	repo  *lab.Repository
 	dir   string
 	files []string
+	helm  *appset.Helm
 }
 
 func (d *drafting) sources() []source {
@@ -194,7 +232,7 @@ func (d *drafting) sources() []source {
 		}
 		dir := path.Dir(doc.file)
 		if doc.folder {
-			list = append(list, source{repo: doc.repo, dir: dir})
+			list = append(list, source{repo: doc.repo, dir: dir, helm: doc.app.Spec.Source.Helm})
 			continue
 		}
 		i := slices.IndexFunc(list, func(s source) bool { return s.repo == doc.repo && s.dir == dir })

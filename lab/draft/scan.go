@@ -42,6 +42,8 @@ type use struct {
 	guarded bool
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
+	beside  string // repoURL of the source or generator that it is in
+	dir     string // path of the source
 	doc     *document
 	at      lab.Position
 }
@@ -130,7 +132,7 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 			d.projects = append(d.projects, strict.Text(n, "metadata", "name"))
 			if list := strict.Get(strict.Get(n, "spec"), "destinations"); list != nil {
 				for _, destination := range list.Content {
-					d.permitted = append(d.permitted, strict.Text(destination, "server"))
+					d.permitted = append(d.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
 				}
 			}
 			continue
@@ -162,29 +164,34 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 // usesOf returns the references to labels and annotations in an ApplicationSet's templates.
 func usesOf(doc *document) []use {
 	fields := map[lab.Position]use{}
-	var walk func(n *yaml.Node, field string)
-	walk = func(n *yaml.Node, field string) {
+	var walk func(n *yaml.Node, of use)
+	walk = func(n *yaml.Node, of use) {
 		switch n.Kind {
 		case yaml.MappingNode:
+			if address := strict.Text(n, "repoURL"); address != "" {
+				of.beside, of.dir = address, strict.Text(n, "path")
+			}
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				walk(n.Content[i+1], n.Content[i].Value)
+				of.field = n.Content[i].Value
+				walk(n.Content[i+1], of)
 			}
 		case yaml.ScalarNode:
-			fields[strict.Position(doc.set.File, n)] = use{field: field, text: n.Value}
+			of.text = n.Value
+			fields[strict.Position(doc.set.File, n)] = of
 		default:
 			for _, c := range n.Content {
-				walk(c, field)
+				walk(c, of)
 			}
 		}
 	}
-	walk(doc.node, "")
+	walk(doc.node, use{})
 	var list []use
 	for _, ref := range doc.set.Refs() {
 		if len(ref.Path) != 3 || ref.Path[0] != "metadata" || ref.Path[1] != "labels" && ref.Path[1] != "annotations" {
 			continue
 		}
 		u := fields[ref.Position]
-		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded, doc, ref.Position
+		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded && !ref.Branch, doc, ref.Position
 		list = append(list, u)
 	}
 	return list

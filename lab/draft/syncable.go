@@ -1,11 +1,13 @@
 package draft
 
 import (
+	"path"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"homelab/lab"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -15,8 +17,9 @@ func (d *drafting) syncable(doc *document) *yaml.Node {
 	if doc.app == nil {
 		return doc.node
 	}
-	node, patches := &yaml.Node{}, d.exclusions(doc)
-	if len(patches) == 0 && doc.app.Spec.Automated() || yaml.Unmarshal([]byte(encoded(doc.node)), node) != nil {
+	node := &yaml.Node{}
+	x := d.exclusions(doc)
+	if len(x.patches)+len(x.files) == 0 && doc.app.Spec.Automated() || yaml.Unmarshal([]byte(encoded(doc.node)), node) != nil {
 		return doc.node
 	}
 	if !doc.app.Spec.Automated() {
@@ -24,9 +27,18 @@ func (d *drafting) syncable(doc *document) *yaml.Node {
 		automated.Content = plain("prune", true).node.Content
 		node.Content[0].HeadComment = "Upstream it is synced manually."
 	}
-	if len(patches) > 0 {
-		list := child(child(strict.Get(node.Content[0], "spec", "source"), "kustomize", yaml.MappingNode), "patches", yaml.SequenceNode)
-		list.Content = append(list.Content, patches...)
+	source := strict.Get(node.Content[0], "spec", "source")
+	if len(x.patches) > 0 {
+		list := child(child(source, "kustomize", yaml.MappingNode), "patches", yaml.SequenceNode)
+		list.Content = append(list.Content, x.patches...)
+	}
+	if files := x.files; len(files) > 0 {
+		directory := child(source, "directory", yaml.MappingNode)
+		if before := strict.Text(directory, "exclude"); before != "" {
+			files = append([]string{before}, files...)
+		}
+		exclude := child(directory, "exclude", yaml.ScalarNode)
+		exclude.Value, exclude.LineComment = "{"+strings.Join(files, ",")+"}", "nothing defines the kinds"
 	}
 	return node.Content[0]
 }
@@ -45,43 +57,81 @@ func child(of *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	return n
 }
 
-// exclusions returns patches for a root in a kustomization with kinds that nothing in it defines: without their objects, and without the root's own copy, which has no patches.
-func (d *drafting) exclusions(doc *document) []*yaml.Node {
+// exclusions are what a root excludes, as nothing in its folder defines the kind.
+type exclusions struct {
+	patches []*yaml.Node // of a kustomization; they also delete the root's own copy, which has none
+	files   []string     // of manifests
+	left    []Left
+}
+
+func (d *drafting) exclusions(doc *document) exclusions {
+	var x exclusions
 	if doc.app.Spec.Source == nil {
-		return nil
+		return x
 	}
 	source := *doc.app.Spec.Source
 	r, mounted := d.inputs().Mounted(source.RepoURL)
-	if !mounted {
-		return nil
+	if !mounted || source.Chart != "" || source.Path == "" {
+		return x
 	}
 	at, err := r.Of(source.TargetRevision)
-	if err != nil || render.TypeOf(at.FS, source) != render.Kustomize {
-		return nil
+	if err != nil {
+		return x
+	}
+	is := render.TypeOf(at.FS, source)
+	if is != render.Kustomize && is != render.Plain {
+		return x
 	}
 	objects, err := render.Render(render.Source{
 		FS: at.FS, Source: source, Application: doc.app.Metadata.Name, Project: doc.app.Spec.Project, Namespace: doc.app.Spec.Destination.Namespace, Ref: d.ref(doc.app),
 	})
 	if err != nil {
-		return nil
+		return x
 	}
-	var patches []*yaml.Node
 	_, defined := render.Kinds(objects)
-	for _, o := range objects {
+	undefined := func(o render.Document) bool {
 		foreign, _ := render.Kinds([]render.Document{o})
-		if slices.ContainsFunc(foreign, func(kind string) bool { return !render.IsEngines(kind) && !slices.Contains(defined, kind) }) {
-			patches = append(patches, without(o.Node, "nothing defines the kind"))
+		return slices.ContainsFunc(foreign, func(kind string) bool { return !render.IsEngines(kind) && !slices.Contains(defined, kind) })
+	}
+	for _, o := range objects {
+		if undefined(o) {
+			x.patches = append(x.patches, without(o.Node, "nothing defines the kind"))
+			x.left = append(x.left, Left{At: lab.Position{File: path.Join(at.Dir, o.File), Line: o.Line}, Why: "nothing defines its kind"})
 		}
 	}
-	if len(patches) == 0 {
-		return nil
+	if is == render.Plain {
+		if x.patches, x.files = nil, undefinedFiles(path.Clean(source.Path), objects, undefined); len(x.files) == 0 {
+			x.left = nil
+		}
+		return x
+	}
+	if len(x.patches) == 0 {
+		return x
 	}
 	for _, o := range objects {
 		if strict.Text(o.Node, "kind") == "Application" && strict.Text(o.Node, "metadata", "name") == doc.app.Metadata.Name {
-			patches = append(patches, without(o.Node, "this Application, without the patches"))
+			x.patches = append(x.patches, without(o.Node, "this Application, without the patches"))
 		}
 	}
-	return patches
+	return x
+}
+
+// undefinedFiles returns the files below dir with undefined objects, or none if one also has others.
+func undefinedFiles(dir string, objects []render.Document, undefined func(render.Document) bool) []string {
+	var files, others []string
+	for _, o := range objects {
+		list := &others
+		if undefined(o) {
+			list = &files
+		}
+		if name := strings.TrimPrefix(o.File, dir+"/"); !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	if slices.ContainsFunc(files, func(name string) bool { return slices.Contains(others, name) || strings.ContainsAny(name, `*?[]{},\!`) }) {
+		return nil
+	}
+	return files
 }
 
 // without returns a patch that deletes an object.

@@ -104,8 +104,8 @@ func (d *drafting) targets() []target {
 		}
 	}
 	written := map[string]bool{}
-	for _, server := range d.permitted {
-		written[server] = true
+	for _, to := range d.permitted {
+		written[to.Server] = true
 	}
 	for _, doc := range d.docs {
 		if d.replaced(doc) {
@@ -128,6 +128,14 @@ func (d *drafting) targets() []target {
 	for i := range list {
 		if !written[list[i].server] { // only read by templates
 			list[i].server = ""
+		}
+	}
+	if len(d.secrets) > 0 || slices.ContainsFunc(list, func(t target) bool { return t.server != "" }) {
+		return list
+	}
+	for _, name := range d.named() {
+		if t := (target{name: name}); !t.hub() && name != hub.Name && !slices.ContainsFunc(list, func(o target) bool { return o.name == name }) {
+			list = append(list, t)
 		}
 	}
 	return list

@@ -17,10 +17,15 @@ func (d *drafting) write() fs.FS {
 	out := d.estateFiles()
 	missing := d.missingProjects()
 	out[lab.RootFile] = d.root(missing)
-	if more := estate.MissingProjects(out.fs(), d.estate.Name, d.estate.Repositories, d.projects); len(more) > 0 { // also of generated Applications
-		missing = append(missing, more...)
+	reach := estate.Reached(out.fs(), d.estate.Name, d.estate.Repositories, d.projects)
+	if len(reach.Projects) > 0 { // also of generated Applications
+		missing = append(missing, reach.Projects...)
 		slices.Sort(missing)
 		out[lab.RootFile] = d.root(slices.Compact(missing))
+	}
+	if len(reach.Addons) > 0 { // of sets that nothing leads to
+		d.Addons = slices.DeleteFunc(d.Addons, func(s Switch) bool { return slices.Contains(reach.Addons, s.Addon) })
+		maps.Copy(out, d.estateFiles())
 	}
 	return out.fs()
 }
@@ -167,6 +172,9 @@ func (d *drafting) root(missing []string) string {
 		m.add("repoURL", s.repo.URL)
 		m.add("path", s.dir)
 		m.add("targetRevision", "HEAD")
+		if s.helm != nil {
+			m.add("helm", plain("valueFiles", s.helm.ValueFiles))
+		}
 		switch len(s.files) {
 		case 0:
 		case 1:

@@ -48,7 +48,7 @@ func (l *loader) cluster(c lab.Cluster) {
 	env, ok := l.environmentOf(c)
 	addons := l.addonNames()
 	for _, name := range slices.Sorted(maps.Keys(c.Addons)) {
-		if slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) || l.readsLabel(lab.EnableLabel(name)) {
+		if l.isAddon(name) {
 			continue
 		}
 		cure := "there are none"
@@ -64,6 +64,11 @@ func (l *loader) cluster(c lab.Cluster) {
 		def, _ := l.estate.Environment(lab.DefaultEnvironment)
 		l.problems = append(l.problems, bridge.Check(l.estate.Name, env, def, c, l.inputs())...)
 	}
+}
+
+// isAddon reports whether a cluster can enable an addon.
+func (l *loader) isAddon(name string) bool {
+	return slices.ContainsFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }) || l.readsLabel(lab.EnableLabel(name))
 }
 
 // environmentOf returns the cluster's environment. ok is false if a required one is missing.

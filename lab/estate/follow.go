@@ -2,6 +2,7 @@ package estate
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -240,12 +241,33 @@ func (l *loader) syncMounted(t tree) []tree {
 		l.renderFailed(t, x, err)
 		return nil
 	}
-	var found []tree
-	for _, doc := range docs {
-		for _, object := range strict.Items(doc.Node) {
-			found = append(found, l.addObject(t, within(t.repo, doc.File), object)...)
+	return l.addObjects(t, docs)
+}
+
+// addObjects is addObject for the objects of a folder. Of several Applications or ApplicationSets of a name, Argo CD applies the last one.
+func (l *loader) addObjects(t tree, docs []render.Document) []tree {
+	type object struct{ kind, name string }
+	last := map[object]lab.Position{}
+	each := func(visit func(file string, doc *yaml.Node, is object)) {
+		for _, doc := range docs {
+			for _, item := range strict.Items(doc.Node) {
+				visit(within(t.repo, doc.File), item, object{strict.Text(item, "kind"), strict.Text(item, "metadata", "name")})
+			}
 		}
 	}
+	each(func(file string, doc *yaml.Node, is object) {
+		if is.kind == "Application" || is.kind == "ApplicationSet" {
+			last[is] = strict.Position(file, doc)
+		}
+	})
+	var found []tree
+	each(func(file string, doc *yaml.Node, is object) {
+		if at, other := last[is], strict.Position(file, doc); at != (lab.Position{}) && at != other && !l.isOwn(file) {
+			l.note(other, fmt.Sprintf("%s %s is defined again", is.kind, is.name), "Argo CD applies the last one: "+at.String())
+			return
+		}
+		found = append(found, l.addObject(t, file, doc)...)
+	})
 	return found
 }
 
@@ -276,13 +298,32 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 		l.addSet(t, file, doc)
 	case "Application":
 		app, problems := appset.ParseApplication(file, doc)
-		l.problems = append(l.problems, problems...)
+		if l.isOwn(file) {
+			l.problems = append(l.problems, problems...)
+		} else if l.rejects(t, file, doc) {
+			return nil
+		}
 		if app != nil && l.first(file, doc) {
 			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.manual, waveOf(t, file, doc)})
 			return l.trees(app, t.manual)
 		}
 	}
 	return nil
+}
+
+// rejects leaves out an object of another repository that the API server rejects.
+func (l *loader) rejects(t tree, file string, doc *yaml.Node) bool {
+	problems := appset.Rejected(file, doc)
+	if len(problems) == 0 {
+		return false
+	}
+	if name := cmp.Or(strict.Text(doc, "metadata", "name"), "without a name"); l.first(file, doc) {
+		if strict.Text(doc, "kind") == "ApplicationSet" {
+			name = lab.SetName(name)
+		}
+		l.addLeftOut(waveOf(t, file, doc), lab.Generated{At: problems[0].Position, Application: lab.Application{Name: name, Addon: name, LeftOut: "the API server rejects it: " + problems[0].Message}})
+	}
+	return true
 }
 
 // foundAt identifies an object. Objects that a template generates in a loop share a position.
@@ -303,7 +344,11 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 
 // addSet records an ApplicationSet of a tree, and its addon.
 func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
-	if l.isRootSet(file, doc) || !l.first(file, doc) {
+	if l.isRootSet(file, doc) || !l.isOwn(file) && l.rejects(t, file, doc) || !l.first(file, doc) {
+		return
+	}
+	if other := l.setNamed(strict.Text(doc, "metadata", "name")); other != nil && !l.isOwn(file) {
+		l.note(strict.Position(file, doc), "a second ApplicationSet "+other.Name+": the name is taken by "+other.File, "the first is waited for")
 		return
 	}
 	s, problems := appset.Parse(file, doc)
@@ -321,6 +366,14 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 		l.sets = append(l.sets, set{Set: s, addon: addon.Name, manual: t.manual, wave: waveOf(t, file, doc), strategy: strict.Get(doc, "spec", "strategy")})
 		addon.Reads = append(addon.Reads, reads(s)...)
 	}
+}
+
+// setNamed returns the ApplicationSet of a name, or nil.
+func (l *loader) setNamed(name string) *set {
+	if i := slices.IndexFunc(l.sets, func(s set) bool { return s.Name == name }); i >= 0 {
+		return &l.sets[i]
+	}
+	return nil
 }
 
 // addonOf returns the addon of a set, named by the label that its selector requires, else by its folder, else by itself.

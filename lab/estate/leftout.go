@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/render"
@@ -43,6 +45,9 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 		unsynced(g, "rendered by a plugin, which the lab's engine does not have")
 	case !app.Spec.Automated():
 		unsynced(g, manually)
+		g.Blocks = true
+	case app.Spec.Destination.Namespace != "" && len(validation.IsDNS1123Label(app.Spec.Destination.Namespace)) > 0:
+		unsynced(g, fmt.Sprintf("there can be no namespace %q", app.Spec.Destination.Namespace))
 		g.Blocks = true
 	default:
 		if why := l.forbidden(app, g.Cluster); why != "" {

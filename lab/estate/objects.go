@@ -11,6 +11,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // sealed is a kind that only the cluster whose controller has the key can decrypt.
@@ -100,18 +101,56 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		options = app.Spec.SyncPolicy.SyncOptions
 	}
 	for _, o := range objects {
-		if why := l.forbiddenObject(app, g.Cluster, o); why != "" {
+		why := l.forbiddenObject(app, g.Cluster, o)
+		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
+			why = cmp.Or(why, objectName(o)+" has no namespace, and neither has its destination")
+		}
+		if why != "" {
 			unsynced(g, why)
 			g.Blocks = g.Blocks || checked
 			return
 		}
 	}
 	for _, o := range objects {
-		if why := render.Unappliable(o, options); why != "" {
+		why := render.Unappliable(o, options)
+		if problems := rejected(o); why == "" && len(problems) > 0 {
+			why = objectName(o) + " is rejected: " + problems[0].Message
+		}
+		if why != "" {
 			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
 			return
 		}
 	}
+	for _, o := range objects {
+		if field := dropped(o); field != "" && g.LeftOut == "" {
+			g.LeftOut, g.Drifts = objectName(o)+" has the unknown field "+field+", which is dropped: never in sync", true
+		}
+	}
+}
+
+func objectName(o render.Document) string {
+	return strict.Text(o.Node, "kind") + " " + strict.Text(o.Node, "metadata", "name")
+}
+
+// ofEngine reports whether an object is Argo CD's.
+func ofEngine(o render.Document) bool {
+	return strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "argoproj.io/") && slices.Contains(rootKinds, strict.Text(o.Node, "kind"))
+}
+
+// rejected is appset.Rejected for objects of any kind.
+func rejected(o render.Document) lab.Problems {
+	if !ofEngine(o) {
+		return nil
+	}
+	return appset.Rejected(o.File, o.Node)
+}
+
+// dropped is appset.Dropped for objects of any kind.
+func dropped(o render.Document) string {
+	if kind := strict.Text(o.Node, "kind"); !ofEngine(o) || kind == "AppProject" {
+		return ""
+	}
+	return appset.Dropped(o.Node)
 }
 
 // kindNeeds records what Applications need and their clusters lack: kinds, as Argo CD syncs no object of an Application without them, and what objects wait for. A cluster

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,10 +37,12 @@ type project struct {
 		Applications []string `yaml:"applications"`
 		Namespaces   []string `yaml:"namespaces"`
 		Clusters     []string `yaml:"clusters"`
+		All          bool     `yaml:"andOperator"` // instead of any
 	} `yaml:"syncWindows"`
 	SignatureKeys []struct {
 		ID string `yaml:"keyID"`
 	} `yaml:"signatureKeys"`
+	OwnClusters bool `yaml:"permitOnlyProjectScopedClusters"` // lab registers none for a project
 
 	ClusterKinds      []groupKind `yaml:"clusterResourceWhitelist"`
 	NoClusterKinds    []groupKind `yaml:"clusterResourceBlacklist"`
@@ -124,7 +128,7 @@ func (l *loader) has(project string) bool {
 	return ok
 }
 
-// forbidden returns why an Application's project rejects it, or "". Projects with deny rules are left to Argo CD.
+// forbidden returns why an Application's project rejects it, or "".
 func (l *loader) forbidden(app *appset.Template, cluster string) string {
 	name := cmp.Or(app.Spec.Project, defaultProject)
 	if !l.has(name) {
@@ -153,55 +157,100 @@ func (l *loader) forbidden(app *appset.Template, cluster string) string {
 	if len(p.SignatureKeys) > 0 {
 		return "its project " + name + " requires signed commits, whose keys the lab's engine does not have"
 	}
-	if p.hasWindow(app, cluster) {
+	if p.hasWindow(app) {
 		return "its project " + name + " has sync windows, outside of which Argo CD may not sync it"
 	}
 	return ""
 }
 
 // hasWindow reports whether a sync window applies to an Application. When it is open is left to Argo CD.
-func (p *project) hasWindow(app *appset.Template, cluster string) bool {
+func (p *project) hasWindow(app *appset.Template) bool {
+	d := app.Spec.Destination
 	for _, w := range p.SyncWindows {
-		matches := func(patterns []string, value string) bool {
-			return slices.ContainsFunc(patterns, func(pattern string) bool { return render.Globs(pattern, value) })
+		some, every := false, true
+		match := func(patterns []string, values ...string) {
+			matches := slices.ContainsFunc(patterns, func(pattern string) bool {
+				return slices.ContainsFunc(values, func(value string) bool { return render.Globs(pattern, value) })
+			})
+			some, every = some || matches, every && (matches || len(patterns) == 0)
 		}
-		if matches(w.Applications, app.Metadata.Name) || matches(w.Namespaces, app.Spec.Destination.Namespace) || matches(w.Clusters, cluster) {
+		match(w.Applications, app.Metadata.Name)
+		match(w.Clusters, cmp.Or(d.Name, d.Server)) // as written, never both
+		match(w.Namespaces, d.Namespace)
+		if some && (every || !w.All) {
 			return true
 		}
 	}
 	return false
 }
 
-// permitsSource compares addresses without protocol and suffix.
+// permitsSource compares addresses like Argo CD. One that begins with an exclamation mark is denied.
 func (p *project) permitsSource(address string) bool {
-	return slices.ContainsFunc(p.SourceRepos, func(pattern string) bool {
-		if pattern == "*" || strings.HasPrefix(pattern, "!") {
-			return true
+	permitted := false
+	for _, pattern := range p.SourceRepos {
+		of, denies := strings.CutPrefix(pattern, "!")
+		matches := permits(strings.TrimSuffix(pattern, of)+normalized(of), normalized(address), '/')
+		if denies && !matches {
+			return false
 		}
-		g, err := glob.Compile(lab.RepositoryKey(pattern), '/')
-		return err == nil && g.Match(lab.RepositoryKey(address)) // as argo-cd: an invalid pattern matches nothing
-	})
+		permitted = permitted || matches
+	}
+	return permitted
+}
+
+// scpURL matches user@host:path.
+var scpURL = regexp.MustCompile(`^[^/:]*@[^@]+$`)
+
+// normalized returns an address as Argo CD compares it: its protocol and user matter.
+func normalized(address string) string {
+	address = strings.ToLower(strings.TrimSpace(address))
+	if scpURL.MatchString(address) {
+		address = "ssh://" + strings.Replace(address, ":", "/", 1)
+	}
+	u, err := url.Parse(strings.TrimSuffix(address, ".git"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(u.String(), "ssh://")
+}
+
+// permits reports whether a value matches a pattern, or not one that begins with an exclamation mark. An invalid pattern matches nothing.
+func permits(pattern, value string, separators ...rune) bool {
+	of, denies := strings.CutPrefix(pattern, "!")
+	if pattern == "*" {
+		return true
+	}
+	g, err := glob.Compile(of, separators...)
+	return (err == nil && g.Match(value)) != denies
 }
 
 func (p *project) permitsDestination(server, cluster, namespace string) bool {
+	permitted := false
+	denies := func(pattern string) bool { return strings.HasPrefix(pattern, "!") }
 	for _, d := range p.Destinations {
-		if strings.HasPrefix(d.Server+d.Name+d.Namespace, "!") || strings.HasPrefix(d.Namespace, "!") {
-			return true
-		}
-		if (d.Server != "" && render.Globs(d.Server, server) || d.Name != "" && render.Globs(d.Name, cluster)) && render.Globs(d.Namespace, namespace) {
-			return true
+		byName, byServer, in := permits(d.Name, cluster), permits(d.Server, server), permits(d.Namespace, namespace)
+		switch {
+		case (byName || byServer) && in:
+			permitted = true
+		case !byName && denies(d.Name), !byServer && denies(d.Server) && in, !in && denies(d.Namespace) && byServer:
+			return false
 		}
 	}
-	return false
+	return permitted && !p.OwnClusters
 }
 
-// MissingProjects returns the missing projects of an estate's Applications, with any addons enabled. If unknown sources may
-// contain them, it returns only those that the repositories define where nothing leads to.
-func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository, defined []string) []string {
+// Reach describes what the root of an estate leads to.
+type Reach struct {
+	Projects []string // missing ones of its Applications, with any addons enabled
+	Addons   []string // of its clusters, that nothing selects by
+}
+
+// Reached returns the reach of an estate. If unknown sources may contain the missing projects, it returns only those that the repositories define where nothing leads to.
+func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string) Reach {
 	l := newLoader(fsys, "", name)
 	l.mounted = mounted
 	l.manifest()
-	missing := map[string]bool{}
+	missing, unread := map[string]bool{}, map[string]bool{}
 	want := func(project string) {
 		if (l.isMissing(project) || slices.Contains(defined, project) && !l.has(project)) && !strings.Contains(project, "{{") {
 			missing[project] = true
@@ -220,7 +269,14 @@ func MissingProjects(fsys fs.FS, name string, mounted []lab.Repository, defined 
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(missing))
+	for _, c := range l.estate.Clusters {
+		for addon := range c.Addons {
+			if !l.isAddon(addon) {
+				unread[addon] = true
+			}
+		}
+	}
+	return Reach{Projects: slices.Sorted(maps.Keys(missing)), Addons: slices.Sorted(maps.Keys(unread))}
 }
 
 // unwatched reports and notes an object in a namespace that the engine does not watch.

@@ -81,7 +81,7 @@ func TestMissingProjects(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if names := MissingProjects(fsys, "test", nil, nil); !slices.Equal(names, []string{"absent", "theirs"}) {
+	if names := Reached(fsys, "test", nil, nil).Projects; !slices.Equal(names, []string{"absent", "theirs"}) {
 		t.Errorf("missing: %v", names)
 	}
 }
@@ -108,10 +108,10 @@ spec:
 			t.Errorf("%s: %q", a.Name, a.LeftOut)
 		}
 	}
-	if names := MissingProjects(fsys, "test", nil, nil); names != nil {
+	if names := Reached(fsys, "test", nil, nil).Projects; names != nil {
 		t.Errorf("missing: %v", names)
 	}
-	if names := MissingProjects(fsys, "test", nil, []string{"theirs", "unused"}); !slices.Equal(names, []string{"theirs"}) {
+	if names := Reached(fsys, "test", nil, []string{"theirs", "unused"}).Projects; !slices.Equal(names, []string{"theirs"}) {
 		t.Errorf("missing: %v", names)
 	}
 }
@@ -134,11 +134,22 @@ func TestOwnRevision(t *testing.T) {
 // lab does not wait for Applications that their project forbids.
 func TestProjectRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
-		"permitted":   {"", "", ""},
-		"source":      {"'https://example.com/*', http://lab-test-forge:3000/lab/*", "https://github.com/*/*", "its project shops does not permit the source https://example.com/estate"},
-		"destination": {"destinations: [{name: hub, namespace: shop}]", "destinations: [{name: hub, namespace: other}]", "its project shops does not permit the destination https://kubernetes.default.svc, namespace shop"},
-		"nothing":     {"destinations: [{name: hub, namespace: shop}]", "destinations: []", "its project shops does not permit the destination https://kubernetes.default.svc, namespace shop"},
-		"denies":      {"namespace: shop}]}", "namespace: '!kube-*'}]}", ""},
+		"permitted":     {"", "", ""},
+		"source":        {"'https://example.com/*', http://lab-test-forge:3000/lab/*", "https://github.com/*/*", "its project shops does not permit the source https://example.com/estate"},
+		"destination":   {"destinations: [{name: hub, namespace: shop}]", "destinations: [{name: hub, namespace: other}]", "its project shops does not permit the destination https://kubernetes.default.svc, namespace shop"},
+		"nothing":       {"destinations: [{name: hub, namespace: shop}]", "destinations: []", "its project shops does not permit the destination https://kubernetes.default.svc, namespace shop"},
+		"denies others": {"namespace: shop}]}", "namespace: '!kube-*'}]}", ""},
+		"denies it": {
+			"destinations: [{name: hub, namespace: shop}]", "destinations: [{server: '*', namespace: '*'}, {server: '*', namespace: '!sh*'}]",
+			"its project shops does not permit the destination https://kubernetes.default.svc, namespace shop",
+		},
+		"denies the source": {"['https://example.com/*',", "['!https://example.com/*',", "its project shops does not permit the source https://example.com/estate"},
+		"another protocol":  {"['https://example.com/*',", "['git@example.com:*',", "its project shops does not permit the source https://example.com/estate"},
+		"another suffix":    {"['https://example.com/*',", "['https://example.com/estate.git',", ""},
+		"own clusters":      {"destinations: [{name: hub", "permitOnlyProjectScopedClusters: true, destinations: [{name: hub", "its project shops does not permit the destination https://kubernetes.default.svc, namespace shop"},
+		"window":            {"destinations: [{name: hub", "syncWindows: [{applications: [other], namespaces: [shop]}], destinations: [{name: hub", "its project shops has sync windows, outside of which Argo CD may not sync it"},
+		"window of others":  {"destinations: [{name: hub", "syncWindows: [{andOperator: true, applications: [other], namespaces: [shop]}], destinations: [{name: hub", ""},
+		"window of servers": {"destinations: [{name: hub", "syncWindows: [{clusters: ['https://kubernetes.*']}], destinations: [{name: hub", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer("project: theirs", "project: shops", ", {project: absent}", "").Replace(projectEstate)

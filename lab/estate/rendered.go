@@ -74,11 +74,7 @@ func (l *loader) syncRendered(t tree) []tree {
 		l.renderFailed(t, x, err)
 		return nil
 	}
-	var found []tree
-	for _, doc := range docs {
-		found = append(found, l.addObject(t, within(t.repo, doc.File), doc.Node)...)
-	}
-	return found
+	return l.addObjects(t, docs)
 }
 
 // renderFailed reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the

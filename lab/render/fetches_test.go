@@ -31,6 +31,10 @@ dependencies:
 	} {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
 	}
+	values := appset.Source{Path: "broken", Helm: &appset.Helm{ValueFiles: []string{"values.yaml", "https://raw.example.com/values.yaml"}}}
+	if got := Fetches(Source{FS: files, Source: values}); !slices.Equal(got, []string{"https://raw.example.com/values.yaml"}) {
+		t.Errorf("value files: %q", got)
+	}
 	for dir, want := range map[string][]string{
 		"umbrella": {"https://charts.example.com", "oci://ghcr.io/kro-run"},
 		"top": {

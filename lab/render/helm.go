@@ -248,7 +248,10 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 		}
 	}
 	name = s.substitute(name)
-	if u, err := url.Parse(name); err == nil && u.Scheme != "" && strings.Contains(name, "://") {
+	if u, err := url.Parse(name); err == nil && u.Scheme != "" {
+		if !fetched(name) {
+			return nil, "", failed(s.Path, fmt.Errorf("value file %s: Argo CD does not read %s://", name, u.Scheme))
+		}
 		return nil, "", remote(at, name, "takes values from "+name)
 	}
 	file := path.Join(s.Path, name)

@@ -112,8 +112,8 @@ func Mentions(s Source, word string) bool {
 	return found
 }
 
-// Fetches returns the addresses that rendering a source fetches: missing dependencies of a chart, and remote inputs of a
-// kustomization.
+// Fetches returns the addresses that rendering a source fetches: missing dependencies and value files of a chart, and
+// remote inputs of a kustomization.
 func Fetches(s Source) []string {
 	s.Path = path.Clean(s.Path)
 	if !fs.ValidPath(s.Path) {
@@ -133,6 +133,13 @@ func Fetches(s Source) []string {
 	case Helm:
 		for _, url := range Dependencies(s.FS, s.Path) {
 			add(url)
+		}
+		if s.Helm != nil {
+			for _, name := range s.Helm.ValueFiles {
+				if fetched(name) {
+					add(name)
+				}
+			}
 		}
 	}
 	return urls

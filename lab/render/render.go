@@ -142,7 +142,10 @@ func isFile(fsys fs.FS, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// substitute expands Argo CD's build environment. The commit is not known yet.
+// commit stands for the commit, which is not known yet.
+const commit = "0000000000000000000000000000000000000000"
+
+// substitute expands Argo CD's build environment.
 func (s Source) substitute(text string) string {
 	return os.Expand(text, func(name string) string {
 		switch name {
@@ -154,6 +157,12 @@ func (s Source) substitute(text string) string {
 			return s.Namespace
 		case "ARGOCD_APP_PROJECT_NAME":
 			return s.Project
+		case "ARGOCD_APP_REVISION":
+			return commit
+		case "ARGOCD_APP_REVISION_SHORT":
+			return commit[:7]
+		case "ARGOCD_APP_REVISION_SHORT_8":
+			return commit[:8]
 		case "ARGOCD_APP_SOURCE_REPO_URL":
 			return s.RepoURL
 		case "ARGOCD_APP_SOURCE_PATH":
@@ -170,6 +179,9 @@ func documents(file, text string, lines []int) ([]Document, error) {
 	var docs []Document
 	line := 0 // lines before the chunk
 	for _, chunk := range split(text) {
+		if strings.HasPrefix(chunk, "---#") { // a comment, also for Helm and Argo CD
+			chunk = strings.TrimPrefix(chunk, "---")
+		}
 		nodes, problems := strict.Parse(file, []byte(chunk))
 		if len(nodes) == 0 && len(problems) > 0 {
 			if n := large(chunk); n != nil {

@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func hostOf(repository string) (scheme, host string) {
 	case "http", "ssh":
 		return u.Scheme, u.Host
 	}
-	return "https", u.Host
+	return "https", cmp.Or(u.Host, repository)
 }
 
 // errSSH is the reason for SSH addresses, whether their host answers or not.

@@ -11,6 +11,7 @@ import (
 
 func TestHostOf(t *testing.T) {
 	for repository, want := range map[string][2]string{
+		"other://":                               {"https", "other://"},
 		"https://charts.example.com/stable":      {"https", "charts.example.com"},
 		"http://127.0.0.1:3000/lab/x.git":        {"http", "127.0.0.1:3000"},
 		"oci://ghcr.io/org/chart":                {"https", "ghcr.io"},

@@ -26,7 +26,7 @@ func Definition(namespace string) engine.Definition {
 		WebhookPath: func(string) string { return "/api/webhook" },
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
-				Lab: s.Lab, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
+				Lab: s.Lab, Namespace: namespace, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
 				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL, Waves: s.Waves, Replaces: s.Replaces,
 			}, over)
 		},

@@ -2,14 +2,16 @@ package argocd
 
 import "homelab/lab"
 
-// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8. An Application that would replace Argo CD is never synced, and
-// blocks no wave.
+// applicationHealth makes an app of apps as healthy as its Applications; Argo CD removed this check in 1.8. An Application that would replace Argo CD, or is outside of its
+// namespace, is never synced, and blocks no wave.
 // https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#argocd-app
-const applicationHealth = `hs = {}
+func applicationHealth(namespace string) string {
+	return `hs = {}
 hs.status = "Progressing"
 hs.message = ""
-local marks = obj.metadata ~= nil and obj.metadata.annotations or {}
-if marks["` + lab.AnnotationReplaces + `"] == "true" then
+local meta = obj.metadata or {}
+local marks = meta.annotations or {}
+if marks["` + lab.AnnotationReplaces + `"] == "true" or meta.namespace ~= "` + namespace + `" then
   hs.status = "Healthy"
   return hs
 end
@@ -23,6 +25,7 @@ if obj.status ~= nil then
 end
 return hs
 `
+}
 
 // healthy is the health of Services and Ingresses. Nothing assigns them an address in a lab: with Argo CD's own checks, Services of type LoadBalancer and Ingresses would
 // never be healthy.

@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 // Settings are the variables of lab's Argo CD values.
 type Settings struct {
 	Lab           string    // name of the lab, for the label of every object
+	Namespace     string    // of Argo CD; "" means Namespace
 	Image         lab.Image // Argo CD
 	Redis         lab.Image
 	PasswordHash  string   // from HashPassword; kept by the caller, as each new hash changes the values
@@ -120,7 +122,7 @@ func configMap(s Settings) map[string]any {
 		// As in the Argo CD of repositories whose kustomizations inflate charts; no effect on others.
 		"kustomize.buildOptions": "--enable-helm",
 
-		"resource.customizations.health.argoproj.io_Application":   applicationHealth,
+		"resource.customizations.health.argoproj.io_Application":   applicationHealth(cmp.Or(s.Namespace, Namespace)),
 		"resource.customizations.health.Service":                   healthy,
 		"resource.customizations.health.networking.k8s.io_Ingress": healthy,
 		"resource.customizations.health.PersistentVolumeClaim":     claimHealth,

@@ -75,14 +75,15 @@ func TestApplicationHealth(t *testing.T) {
 	healthy := map[string]any{"health": map[string]any{"status": "Healthy"}}
 	for name, c := range map[string]struct {
 		annotations, status map[string]any
-		want                string
+		namespace, want     string
 	}{
-		"new":                 {nil, nil, "Progressing"},
-		"healthy":             {nil, healthy, "Healthy"},
-		"annotated otherwise": {map[string]any{skipReconcile: "true"}, nil, "Progressing"},
-		"replaces the engine": {map[string]any{skipReconcile: "true", lab.AnnotationReplaces: "true"}, nil, "Healthy"},
+		"new":                 {nil, nil, Namespace, "Progressing"},
+		"healthy":             {nil, healthy, Namespace, "Healthy"},
+		"annotated otherwise": {map[string]any{skipReconcile: "true"}, nil, Namespace, "Progressing"},
+		"replaces the engine": {map[string]any{skipReconcile: "true", lab.AnnotationReplaces: "true"}, nil, Namespace, "Healthy"},
+		"not watched":         {nil, nil, "team", "Healthy"},
 	} {
-		meta, obj := map[string]any{}, map[string]any{}
+		meta, obj := map[string]any{"namespace": c.namespace}, map[string]any{}
 		if c.annotations != nil {
 			meta["annotations"] = c.annotations
 		}
@@ -90,7 +91,7 @@ func TestApplicationHealth(t *testing.T) {
 		if c.status != nil {
 			obj["status"] = c.status
 		}
-		if got, _ := runHealth(t, applicationHealth, obj); got != c.want {
+		if got, _ := runHealth(t, applicationHealth(Namespace), obj); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
