@@ -373,10 +373,13 @@ func fetch(url string, ref *yaml.Node) mapping {
 }
 
 func reconcile(source, dir string) mapping {
+	if dir == "." {
+		dir = ""
+	}
 	spec := mapping{}
 	spec.add("interval", "10m0s")
 	spec.add("retryInterval", "15s")
-	spec.add("path", "./"+strings.TrimPrefix(dir, "."))
+	spec.add("path", "./"+dir)
 	spec.add("prune", true)
 	spec.add("sourceRef", map[string]string{"kind": "GitRepository", "name": source})
 	return spec

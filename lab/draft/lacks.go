@@ -187,7 +187,7 @@ func (l *lacks) encrypted(o render.Document) {
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
-		if !decryption.MatchString(key) {
+		if !decryption.MatchString(key) && !strings.HasPrefix(key, "sops_") { // the latter are SOPS's own in a file of variables
 			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
 		}
 	}

@@ -46,7 +46,7 @@ func (s *seed) read(k fluxset.ReadKey) {
 		s.keys = append(s.keys, k)
 		return
 	}
-	s.keys[i].Fields = append(s.keys[i].Fields, k.Fields...)
+	s.keys[i].Fields, s.keys[i].Text = append(s.keys[i].Fields, k.Fields...), s.keys[i].Text || k.Text
 }
 
 // seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
