@@ -3,10 +3,13 @@ package fluxset
 import (
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -33,6 +36,9 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
 		app.stall("suspended: spec.suspend")
+	}
+	if account := strict.Text(n, "spec", "decryption", "serviceAccountName"); account != "" {
+		app.stall("decrypts with the identity of a cloud, of ServiceAccount " + account + ": spec.decryption.serviceAccountName")
 	}
 	if ref := strict.Get(n, "spec", "decryption", "secretRef"); ref != nil {
 		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: strict.Text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
@@ -93,19 +99,24 @@ func (x *expander) dataOf(r Read) map[string]string {
 	return x.data[r.key()]
 }
 
-// variables returns the variables of a Kustomization, or nil without substitution.
+// variable matches the names of variables: https://github.com/fluxcd/pkg/blob/main/kustomize/kustomize_varsub.go
+var variable = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
+
+// variables returns the variables of a Kustomization, or nil without substitution. Flux substitutes nothing without any variable, not even defaults.
 func (x *expander) variables(app *Application, doc render.Document) map[string]string {
 	post := strict.Get(doc.Node, "spec", "postBuild")
 	if post == nil {
 		return nil
 	}
 	vars := map[string]string{}
+	always := strict.Text(post, "substituteStrategy") == string(kustomizev1.SubstituteStrategyAlways)
 	if from := strict.Get(post, "substituteFrom"); from != nil {
 		for _, ref := range from.Content {
 			r := x.lookUp(Read{
 				Kind: strict.Text(ref, "kind"), Namespace: app.Namespace, Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true",
 				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
+			always = always || !r.Known && (x.Assumed != nil || !r.Optional) // it may have some
 			if x.Assumed != nil && !r.Known {
 				maps.Copy(vars, x.Assumed(r))
 			}
@@ -116,6 +127,14 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	if inline := strict.Get(post, "substitute"); inline != nil {
 		for i := 0; i+1 < len(inline.Content); i += 2 {
 			vars[inline.Content[i].Value] = inline.Content[i+1].Value
+		}
+	}
+	if len(vars) == 0 && !always {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if vars[name] = strings.ReplaceAll(vars[name], "\n", ""); app.mounted && !variable.MatchString(name) {
+			app.stall(fmt.Sprintf("%q is no name of a variable: letters, digits and underscores", name))
 		}
 	}
 	return vars
@@ -181,6 +200,8 @@ func (x *expander) applied(app *Application) {
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
+		case app.mounted && !ignored(o.Node) && render.Rejected(o) != "":
+			app.stall(of + " is " + render.Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
