@@ -30,7 +30,7 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" && !slices.ContainsFunc(ofCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
 		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
 	}
-	l.images(g, fluxset.Images(objects))
+	l.runningImages(g, objects)
 	for _, u := range x.Undefined(app, r, objects) {
 		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
 	}

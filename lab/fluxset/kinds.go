@@ -232,8 +232,10 @@ func (d definers) undefinedOf(objects []render.Document, remote string, at step)
 
 // ignored reports whether Flux does not apply an object: https://fluxcd.io/flux/components/kustomize/kustomizations/#controlling-the-apply-behavior-of-resources
 func ignored(n *yaml.Node) bool {
-	return strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa") == "Ignore" ||
-		strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/reconcile") == "disabled"
+	return slices.ContainsFunc([]string{"labels", "annotations"}, func(of string) bool {
+		in := strict.Get(n, "metadata", of)
+		return strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/ssa"), "Ignore") || strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/reconcile"), "disabled")
+	})
 }
 
 func (d definers) reaches(of step) bool {

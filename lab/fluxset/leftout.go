@@ -175,7 +175,7 @@ func (s steps) circular() {
 // leaveOut leaves out applications that require something of left-out ones, and sets Needs.
 func (x *expander) leaveOut() {
 	x.bind()
-	x.leaveOutLocked()
+	x.leaveOutUnread()
 	s := newSteps(x.Roots, x.Applications)
 	s.circular()
 	x.undefined(s)

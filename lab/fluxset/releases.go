@@ -37,6 +37,7 @@ type Release struct {
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
 	why       string // its chart is unavailable
+	chart     string // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
 	dependsOn []object
 }
 
@@ -56,7 +57,7 @@ func (x *expander) release(o render.Document) Release {
 	}
 	chart := strict.Get(o.Node, "spec", "chart", "spec")
 	if kind, name := source(); chart == nil && kind == "HelmChart" {
-		r.Source = kind + " " + name
+		r.Source, r.chart = kind+" "+name, kind+" "+name
 		if of := x.of[r.Source]; of != nil {
 			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
 		}

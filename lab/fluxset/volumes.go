@@ -52,18 +52,22 @@ func (x *expander) unbound(d definers) {
 				nodes = x.Nodes(a.Cluster)
 			}
 			for _, o := range a.Objects {
-				if !a.waitsForAll && !slices.Contains(a.checks, objectOf(o.Node)) {
+				if ignored(o.Node) || !a.waitsForAll && !slices.Contains(a.checks, objectOf(o.Node)) {
 					continue
 				}
 				u := Undefined{of: objectOf(o.Node)}
 				u.Why = "waits for " + u.of.kind + " " + u.of.name
-				if !x.pending(&u, *a, o.Node, provisioners, d) && !x.lacks(&u, *a, o, d) && !unplaced(&u, o, nodes) {
-					continue
-				}
-				for _, key := range d.other[a.Remote] {
-					if !d.requires(key, step{a.Key(), complete}) && !slices.Contains(u.By, key) {
-						u.By = append(u.By, key)
+				switch {
+				case paused(o):
+					u.Why += ", which is paused: spec.paused"
+				case x.pending(&u, *a, o.Node, provisioners, d), x.lacks(&u, *a, o, d), unplaced(&u, o, nodes):
+					for _, key := range d.other[a.Remote] {
+						if !d.requires(key, step{a.Key(), complete}) && !slices.Contains(u.By, key) {
+							u.By = append(u.By, key)
+						}
 					}
+				default:
+					continue
 				}
 				if a.Unbound = append(a.Unbound, u); len(u.By) == 0 {
 					a.LeftOut = cmp.Or(a.LeftOut, u.Why)
@@ -95,8 +99,15 @@ func (x *expander) lacks(u *Undefined, a Application, o render.Document, d defin
 // unplaced reports whether the pods of a workload fit none of the nodes.
 func unplaced(u *Undefined, o render.Document, nodes []map[string]string) bool {
 	labels := render.Unplaced(o.Node, nodes)
-	u.Why += ", which needs a node with " + labels
+	if labels != "" {
+		u.Why += ", which needs a node with " + labels
+	}
 	return labels != ""
+}
+
+// paused reports whether a Deployment never gets its pods. Flux considers a suspended Job ready.
+func paused(o render.Document) bool {
+	return strict.Text(o.Node, "kind") == "Deployment" && strict.Text(o.Node, "spec", "paused") == "true" && !render.Idle(o)
 }
 
 // MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose
@@ -126,16 +137,35 @@ func mentions(n *yaml.Node, text string) bool {
 	return strings.Contains(n.Value, text) || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, text) })
 }
 
-// pending reports whether a PersistentVolumeClaim is never bound. Workloads that mention a provisioner may be it.
-func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provisioners map[class]string, d definers) bool {
-	name := strict.Text(claim, "spec", "storageClassName")
+// pending reports whether a PersistentVolumeClaim is never bound, or one of those that a StatefulSet makes.
+func (x *expander) pending(u *Undefined, a Application, o *yaml.Node, provisioners map[class]string, d definers) bool {
+	switch strict.Text(o, "kind") {
+	case "PersistentVolumeClaim":
+		never, local := x.unbindable(u, a, strict.Get(o, "spec"), provisioners, d)
+		return never || local && x.unused(u, a, o, d)
+	case "StatefulSet":
+		for _, claim := range items(strict.Get(o, "spec", "volumeClaimTemplates")) {
+			of := Undefined{Why: u.Why + " with a volume"}
+			if never, _ := x.unbindable(&of, a, strict.Get(claim, "spec"), provisioners, d); never && !render.Idle(render.Document{Node: o}) {
+				u.Why, u.By = of.Why, of.By
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unbindable reports whether nothing ever provides a volume for a claim, and whether lab's class does. Workloads that mention a provisioner may be it.
+func (x *expander) unbindable(u *Undefined, a Application, claim *yaml.Node, provisioners map[class]string, d definers) (never, local bool) {
+	of := strict.Get(claim, "storageClassName")
+	name := strict.Text(claim, "storageClassName")
 	by, defined := provisioners[class{a.Remote, name}]
 	switch {
-	case strict.Text(claim, "kind") != "PersistentVolumeClaim" || defined && by == "" || strict.Text(claim, "spec", "volumeName") != "":
-		return false
+	case defined && by == "" || strict.Text(claim, "volumeName") != "":
+		return false, false
 	case by == render.Provisioner:
 		u.Why += ", whose StorageClass is not bound by WaitForFirstConsumer"
-		return true
+		return true, false
 	case defined:
 		u.Why += fmt.Sprintf(" of provisioner %s, which nothing available runs", by)
 		for key, other := range d.steps.apps {
@@ -144,20 +174,23 @@ func (x *expander) pending(u *Undefined, a Application, claim *yaml.Node, provis
 			}
 		}
 		slices.Sort(u.By)
-		return true
-	case cmp.Or(name, render.DefaultClass) == render.DefaultClass:
-		return x.unused(u, a, claim, d)
+		return true, false
+	case of == nil || strict.IsNull(of) || name == render.DefaultClass:
+		if mode := render.SharedMode(claim); mode != "" {
+			u.Why += ", but lab's StorageClass has no " + mode
+			return true, true
+		}
+		return false, true
+	case name == "":
+		u.Why += " without a StorageClass, for which nothing available has a PersistentVolume"
+		return true, false
 	}
 	u.Why += fmt.Sprintf(" of StorageClass %s, which nothing available defines", name)
-	return true
+	return true, false
 }
 
-// unused reports whether a claim of lab's class remains pending: until a pod uses it, or forever for a mode that the class does not have. A release in its namespace may have one.
+// unused reports whether a claim of lab's class remains pending until a pod uses it. A release in its namespace may have one.
 func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d definers) bool {
-	if mode := render.SharedMode(strict.Get(claim, "spec")); mode != "" {
-		u.Why += ", but lab's StorageClass has no " + mode
-		return true
-	}
 	of := objectOf(claim)
 	for key, user := range d.steps.apps {
 		switch {
