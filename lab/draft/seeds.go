@@ -3,11 +3,13 @@ package draft
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,8 +19,8 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// seedsAddon contains namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
-const seedsAddon = "seeds"
+// seedsAddon returns the addon with the namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
+func (d *drafting) seedsAddon() string { return d.flux.free("seeds") }
 
 // seed is a ConfigMap, Secret or ServiceAccount that the repositories reference but do not contain.
 type seed struct {
@@ -29,6 +31,7 @@ type seed struct {
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
 	bound                 bool // a ServiceAccount with a role
+	found                 map[string]string // data in the repositories, which is applied too late
 }
 
 func (s *seed) String() string {
@@ -54,7 +57,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
-			c.Addons[seedsAddon] = true
+			c.Addons[d.seedsAddon()] = true
 		}
 	}
 	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}, unsure: map[namespace]bool{}}
@@ -83,13 +86,13 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	out := files{}
-	home := d.seed(out, l, "", seedsAddon, roots[0].at)
+	home := d.seed(out, l, "", d.seedsAddon(), roots[0].at)
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if !home {
-			delete(c.Addons, seedsAddon)
+			delete(c.Addons, d.seedsAddon())
 		}
-		if addon := seedsAddon + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
+		if addon := d.seedsAddon() + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
 			c.Addons[addon] = true
 		}
 	}
@@ -172,7 +175,7 @@ func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[stri
 	}
 	data := map[string]string{}
 	for _, k := range l.seeds[i].keys {
-		value, how := d.seedValue(k)
+		value, how := d.valueOf(l.seeds[i], k)
 		if how == Bridged {
 			value = d.substituted(value, cmp.Or(l.seeds[i].reader, cluster))
 		}
@@ -214,11 +217,15 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		if r.Variables {
 			open = append(open, s)
 		}
-		if r.Optional {
+		if r.Optional && r.Late == nil {
 			continue
 		}
 		if i < 0 {
 			*list = append(*list, s)
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Late)) {
+			s.read(fluxset.ReadKey{Name: name, At: r.At})
+			s.found = with(s.found, name, r.Late[name])
 		}
 		for _, k := range r.Keys {
 			s.read(k)
@@ -263,11 +270,15 @@ func (d *drafting) seedText(s *seed) string {
 	}
 	data := mapping{}
 	for _, k := range s.keys {
-		value, how := d.seedValue(k)
+		value, how := d.valueOf(s, k)
 		if how == Bridged && s.reader != "" { // Flux's cluster has other values
 			value = d.substituted(value, s.reader)
 		}
-		data.add(k.Name, value)
+		text := value
+		if how == Found {
+			text = strings.ReplaceAll(value, "${", "$${") // no variable
+		}
+		data.add(k.Name, text)
 		data.comment(how + ": " + k.At.String())
 		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})
 	}
@@ -277,6 +288,9 @@ func (d *drafting) seedText(s *seed) string {
 	meta := mapping{}
 	meta.add("name", s.name)
 	meta.add("namespace", s.namespace)
+	if s.found != nil { // then it is the repositories'
+		meta.add("annotations", map[string]string{kustomizev1.GroupVersion.Group + "/ssa": kustomizev1.IfNotPresentValue})
+	}
 	m := mapping{}
 	m.add("apiVersion", "v1")
 	m.add("kind", s.kind)
@@ -339,6 +353,14 @@ var guesses = []struct{ words, value string }{
 	{`dockerconfigjson`, `{"auths":{}}`},
 }
 
+// valueOf returns a seed's value of a key, and its origin.
+func (d *drafting) valueOf(s *seed, k fluxset.ReadKey) (value, how string) {
+	if value, has := s.found[k.Name]; has {
+		return value, Found
+	}
+	return d.seedValue(k)
+}
+
 // seedValue returns the bridge's variable of a similar name, or a value guessed from the name.
 func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 	if k.Text {
@@ -371,7 +393,7 @@ func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 // bridged reports whether every cluster has a variable.
 func (d *drafting) bridged(name string) bool {
 	for _, c := range d.estate.Clusters {
-		if !c.Addons[seedsAddon] {
+		if !c.Addons[d.seedsAddon()] {
 			continue
 		}
 		reg := d.registered(c)

@@ -178,6 +178,7 @@ func (x *expander) leaveOut() {
 	x.leaveOutUnread()
 	s := newSteps(x.Roots, x.Applications)
 	s.circular()
+	x.late(s)
 	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {

@@ -60,8 +60,11 @@ func (x *expander) account(app *Application, doc render.Document) {
 	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
 		return // exists: Flux's own, or in every namespace
 	}
-	at := lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}
-	app.Reads = append(app.Reads, x.lookUp(Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: at}))
+	r := Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}}
+	if !isKustomization(doc.Node) {
+		r.at = installed
+	}
+	app.Reads = append(app.Reads, x.lookUp(r))
 }
 
 // bind sets Bound, which depends on all applications.
@@ -71,6 +74,32 @@ func (x *expander) bind() {
 			for j := range list[i].Reads {
 				r := &list[i].Reads[j]
 				r.Bound = r.Kind == accountKind && slices.ContainsFunc(r.subjects(), func(s Read) bool { return x.data[bindingOf+s.key()] != nil })
+			}
+		}
+	}
+}
+
+// late finds what applications read in order to be applied, and only they or what requires them apply: upstream it exists already.
+func (x *expander) late(s steps) {
+	makers := map[string][]string{}
+	for of, a := range s.apps {
+		for _, o := range a.Objects {
+			data := dataKey(a.Remote, strict.Text(o.Node, "kind"), key(o.Node))
+			makers[data] = append(makers[data], of)
+		}
+	}
+	for of, a := range s.apps {
+		for i := range a.Reads {
+			r := &a.Reads[i]
+			by := makers[r.key()]
+			if !r.Known || r.at != applied || len(by) == 0 || r.Cluster == "" && x.Vars(r.Namespace, r.Name) != nil || slices.ContainsFunc(by, func(maker string) bool {
+				return !slices.Contains(s.closure(step{maker, applied}), step{of, applied})
+			}) {
+				continue
+			}
+			r.Known, r.Bound, r.Late = false, false, x.data[r.key()]
+			if x.Assumed == nil && a.mounted && !r.Optional { // otherwise it is provided
+				a.stall(fmt.Sprintf("reads %s %s/%s, which is applied only after it", r.Kind, r.Namespace, r.Name))
 			}
 		}
 	}
@@ -150,7 +179,7 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 		r := x.lookUp(Read{
 			Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true", At: at,
-			Keys: []ReadKey{{Name: cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml"), At: at, Text: strict.Text(ref, "targetPath") == ""}},
+			Keys: []ReadKey{{Name: cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml"), At: at, Text: strict.Text(ref, "targetPath") == ""}}, at: installed,
 		})
 		app.Reads = append(app.Reads, r)
 	}
@@ -214,7 +243,7 @@ func (x *expander) applied(app *Application) {
 			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 				app.Reads = append(app.Reads, x.lookUp(Read{
-					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
+					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}}, at: complete,
 				}))
 			}
 		}

@@ -62,7 +62,7 @@ func TestBuildRewrites(t *testing.T) {
 	k := Kustomization{
 		FS: repositoryOf(map[string]string{
 			"a/a.yaml": deployment("a", "app"), "a/b.yaml": deployment("b", "web"),
-			"a/kustomization.yaml": "nonsense: 1\nresources: [a.yaml, b.yaml]\nimages:\n- {name: app, newName: example.com/app, newTag: '1', digest: 'sha256:0'}\n- {name: web, newName: example.com/web, newTag: '1'}\n",
+			"a/kustomization.yaml":     "nonsense: 1\nresources: [a.yaml, b.yaml]\nimages:\n- {name: app, newName: example.com/app, newTag: '1', digest: 'sha256:0'}\n- {name: web, newName: example.com/web, newTag: '1'}\n",
 			"empty/kustomization.yaml": "resources: []\n",
 		}),
 		Path: "./a", Spec: map[string]any{"images": []any{map[string]any{"name": "app", "newTag": "2"}, map[string]any{"name": "web", "newName": "example.org/web"}, map[string]any{"name": "other", "newTag": "3"}}},
