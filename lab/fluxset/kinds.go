@@ -64,11 +64,13 @@ type definers struct {
 	other map[string][]string // perhaps, with a chart, an operator or files that are not here; by remote cluster
 	steps steps
 	after map[string]map[step]bool // what an application that may define kinds requires
+
+	provisioners map[class]string
 }
 
 // undefined finds the objects of mounted repositories whose kinds are not served.
 func (x *expander) undefined(s steps) {
-	d := definers{by: map[kind][]string{}, crds: map[kind][]string{}, other: map[string][]string{}, steps: s, after: map[string]map[step]bool{}}
+	d := definers{by: map[kind][]string{}, crds: map[kind][]string{}, other: map[string][]string{}, steps: s, after: map[string]map[step]bool{}, provisioners: x.provisioners()}
 	lists := [][]Application{x.Roots, x.Applications}
 	for _, list := range lists {
 		for _, a := range list {

@@ -21,7 +21,7 @@ import (
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = strict.Get(n, "spec", "patches") != nil || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
+	app.patched, app.decrypt = len(items(strict.Get(n, "spec", "patches"))) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
 	checks := strict.Get(n, "spec", "healthChecks")
 	app.waitsForAll = strict.Text(n, "spec", "wait") == "true"
 	if app.Waits = app.waitsForAll || len(items(checks)) > 0; !app.waitsForAll {

@@ -31,6 +31,7 @@ type Release struct {
 	At              lab.Position
 	Suspended       bool
 	Unawaited       bool           // Flux does not wait for its objects
+	Tested          bool           // Flux runs its chart's tests
 	Artifact        bool           // Folder is of an ExternalArtifact
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
@@ -47,6 +48,7 @@ func (x *expander) release(o render.Document) Release {
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true", Unawaited: strict.Text(o.Node, "spec", "install", "disableWait") == "true",
+		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
 	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
 		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
