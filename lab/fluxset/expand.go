@@ -326,6 +326,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	for _, o := range objects {
 		x.bridged(app.Name, app.Cluster, o)
 		switch {
+		case ignored(o.Node):
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)

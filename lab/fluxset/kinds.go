@@ -130,7 +130,7 @@ const crdsDir = "crds"
 
 // crds returns the kinds in the folder of definitions of a chart in Git.
 func (x *expander) crds(r Release) []kind {
-	if r.Folder == "" || r.Artifact {
+	if r.Folder == "" || r.Artifact || r.noCRDs {
 		return nil
 	}
 	fsys, _, err := x.Repository(r.URL, r.Revision)

@@ -117,7 +117,9 @@ func (a *Application) awaited() []object {
 	}
 	var list []object
 	for _, o := range a.Objects {
-		list = append(list, objectOf(o.Node))
+		if !ignored(o.Node) {
+			list = append(list, objectOf(o.Node))
+		}
 	}
 	return list
 }

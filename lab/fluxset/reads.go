@@ -84,6 +84,9 @@ func (x *expander) late(s steps) {
 	makers := map[string][]string{}
 	for of, a := range s.apps {
 		for _, o := range a.Objects {
+			if ignored(o.Node) {
+				continue
+			}
 			data := dataKey(a.Remote, strict.Text(o.Node, "kind"), key(o.Node))
 			makers[data] = append(makers[data], of)
 		}
@@ -229,7 +232,8 @@ func (x *expander) applied(app *Application) {
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
-		case app.mounted && !ignored(o.Node) && render.Rejected(o) != "":
+		case ignored(o.Node):
+		case app.mounted && render.Rejected(o) != "":
 			app.stall(of + " is " + render.Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}

@@ -37,6 +37,7 @@ type Release struct {
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
+	noCRDs    bool   // Flux does not install those in a folder of its chart
 	why       string // its chart is unavailable
 	chart     string // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
 	dependsOn []object
@@ -48,6 +49,7 @@ func (x *expander) release(o render.Document) Release {
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true", Unawaited: strict.Text(o.Node, "spec", "install", "disableWait") == "true",
+		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip) || strict.Text(o.Node, "spec", "install", "skipCRDs") == "true",
 		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
 	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {

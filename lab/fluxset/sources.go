@@ -36,7 +36,7 @@ func (x *expander) sources(objects []render.Document) {
 			continue
 		}
 		of := strict.Text(o.Node, "kind") + " " + key(o.Node)
-		if x.of[of] != nil {
+		if x.of[of] != nil || ignored(o.Node) {
 			continue // the root's own, not the copy in Git
 		}
 		x.of[of] = o.Node
