@@ -41,7 +41,7 @@ var guesses = []struct{ words, value string }{
 
 // valueOf returns a seed's value of a key, and its origin.
 func (d *drafting) valueOf(s *seed, k fluxset.ReadKey) (value, how string) {
-	if value, has := s.found[k.Name]; has {
+	if value, same := s.same(k.Name); same {
 		return value, Found
 	}
 	return d.seedValue(k)

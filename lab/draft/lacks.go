@@ -68,7 +68,24 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
 				}
 			}
-			d.reads(&l.seeds, app)
+			d.reads(&l.seeds, roots[i].cluster, app)
+		}
+	}
+	for _, s := range l.seeds {
+		d.differing(s)
+	}
+}
+
+// differing makes the data of a seed that clusters have with different values variables of the clusters.
+func (d *drafting) differing(s *seed) {
+	for name, of := range s.found {
+		if _, same := s.same(name); same || d.bridged(name) {
+			continue
+		}
+		for i := range d.estate.Clusters {
+			if c := &d.estate.Clusters[i]; of[c.Name] != "" {
+				c.Metadata = with(c.Metadata, name, of[c.Name])
+			}
 		}
 	}
 }

@@ -31,7 +31,7 @@ type seed struct {
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
 	bound                 bool              // a ServiceAccount with a role
-	found                 map[string]string // data in the repositories, which is applied too late
+	found                 map[string]map[string]string // data in the repositories, which is applied too late, by key and cluster
 }
 
 func (s *seed) String() string {
@@ -41,6 +41,15 @@ func (s *seed) String() string {
 // is reports whether a read is of the seed.
 func (s *seed) is(r fluxset.Read) bool {
 	return s.kind == r.Kind && s.namespace == r.Namespace && s.name == r.Name && s.remote == r.Cluster
+}
+
+// same returns the value of a key in the repositories, if all clusters have the same.
+func (s *seed) same(name string) (string, bool) {
+	values := slices.Compact(slices.Sorted(maps.Values(s.found[name])))
+	if len(values) != 1 {
+		return "", false
+	}
+	return values[0], true
 }
 
 func (s *seed) read(k fluxset.ReadKey) {
@@ -198,7 +207,7 @@ func (d *drafting) substituted(variable, cluster string) string {
 var secretWord = regexp.MustCompile(`(?i)password|passwd|token|secret|private|credential|api_?key`)
 
 // reads adds seeds for an application. An unset variable goes to the first that may contain it.
-func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
+func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application) {
 	var open []*seed // possible sources of variables
 	for _, r := range app.Reads {
 		if r.Known || r.Name == "" {
@@ -225,7 +234,10 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Late)) {
 			s.read(fluxset.ReadKey{Name: name, At: r.At})
-			s.found = with(s.found, name, r.Late[name])
+			if s.found == nil {
+				s.found = map[string]map[string]string{}
+			}
+			s.found[name] = with(s.found[name], cluster, r.Late[name])
 		}
 		for _, k := range r.Keys {
 			s.read(k)
