@@ -30,7 +30,7 @@ type seed struct {
 	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
-	bound                 bool              // a ServiceAccount with a role
+	bound                 bool                         // a ServiceAccount with a role
 	found                 map[string]map[string]string // data in the repositories, which is applied too late, by key and cluster
 }
 

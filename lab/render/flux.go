@@ -58,6 +58,9 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	options.LoadRestrictions = types.LoadRestrictionsNone
 	s := Source{FS: r.FS, Source: appset.Source{Path: dir}}
 	docs, err := s.build(&scanner{repository: r, loose: true}, file, k.edit, options)
+	if invalid := new(Error); errors.As(err, &invalid) && invalid.File == file && !isFile(k.FS, file) {
+		invalid.File = dir // the kustomization is generated
+	}
 	if err != nil || k.Variables == nil {
 		return docs, nil, err
 	}

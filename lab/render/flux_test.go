@@ -81,6 +81,18 @@ func TestBuildRewrites(t *testing.T) {
 	}
 }
 
+// An error is about the folder if its kustomization is generated, and says once what is wrong.
+func TestBuildErrors(t *testing.T) {
+	fsys := repositoryOf(map[string]string{"plain/notes.yaml": "a: b\n", "listed/notes.yaml": "a: b\n", "listed/kustomization.yaml": "resources: [notes.yaml]\n"})
+	for dir, want := range map[string]string{
+		"plain": "plain: accumulating resources from 'notes.yaml': missing Resource metadata", "listed": "listed/kustomization.yaml: accumulating resources from 'notes.yaml': missing Resource metadata",
+	} {
+		if _, _, err := (Kustomization{FS: fsys, Path: dir}).Build(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // Missing components are errors unless they are to be ignored.
 func TestBuildComponents(t *testing.T) {
 	k := Kustomization{
