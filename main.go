@@ -23,7 +23,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	exit := cli.Run(ctx, cli.Env{Args: os.Args, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Estate: estate})
+	terminal := os.Stderr
+	if none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stderr = none // kustomize prints there what it finds deprecated in repositories that are not ours to fix
+	}
+	exit := cli.Run(ctx, cli.Env{Args: os.Args, Out: os.Stdout, Err: terminal, Getenv: os.Getenv, Estate: estate})
 	stop()
 	os.Exit(int(exit))
 }

@@ -259,7 +259,7 @@ func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	}
 	for _, r := range roots {
 		c, _ := d.estate.Cluster(r.cluster)
-		out[lab.FluxRootFile(r.cluster)] = d.sync(r, c.Addons[seedsAddon])
+		out[lab.FluxRootFile(r.cluster)] = d.sync(r, c.Addons[d.seedsAddon()])
 	}
 	written, err := fluxset.Files(out.fs(), d.estate.Clusters)
 	if err != nil {
@@ -356,7 +356,7 @@ func (d *drafting) sync(r fluxRoot, seeded bool) string {
 	}
 	spec.add("patches", patches)
 	if seeded {
-		spec.add("dependsOn", []map[string]string{{"name": seedsAddon, "namespace": lab.FluxNamespaceOf(r.cluster)}})
+		spec.add("dependsOn", []map[string]string{{"name": d.seedsAddon(), "namespace": lab.FluxNamespaceOf(r.cluster)}})
 	}
 	b.WriteString(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", r.name, spec))
 	return b.String()
@@ -373,10 +373,13 @@ func fetch(url string, ref *yaml.Node) mapping {
 }
 
 func reconcile(source, dir string) mapping {
+	if dir == "." {
+		dir = ""
+	}
 	spec := mapping{}
 	spec.add("interval", "10m0s")
 	spec.add("retryInterval", "15s")
-	spec.add("path", "./"+strings.TrimPrefix(dir, "."))
+	spec.add("path", "./"+dir)
 	spec.add("prune", true)
 	spec.add("sourceRef", map[string]string{"kind": "GitRepository", "name": source})
 	return spec

@@ -49,8 +49,18 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 		return nil, err
 	}
 	for i := range mounted {
-		if mounted[i].Dir, err = filed(mounted[i].Dir, dir, staged); err != nil {
+		r := &mounted[i]
+		if r.Dir, err = filed(r.Dir, dir, staged); err != nil {
 			return nil, err
+		}
+		if absolute := r.Revisions; absolute != nil {
+			r.Revisions = func(revision string) (*lab.Repository, error) {
+				at, err := absolute(revision)
+				if err == nil {
+					at.Dir = r.Dir + "@" + revision
+				}
+				return at, err
+			}
 		}
 	}
 	d, err := New(name, mounted)

@@ -68,7 +68,24 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
 				}
 			}
-			d.reads(&l.seeds, app)
+			d.reads(&l.seeds, roots[i].cluster, app)
+		}
+	}
+	for _, s := range l.seeds {
+		d.differing(s)
+	}
+}
+
+// differing makes the data of a seed that clusters have with different values variables of the clusters.
+func (d *drafting) differing(s *seed) {
+	for name, of := range s.found {
+		if _, same := s.same(name); same || d.bridged(name) {
+			continue
+		}
+		for i := range d.estate.Clusters {
+			if c := &d.estate.Clusters[i]; of[c.Name] != "" {
+				c.Metadata = with(c.Metadata, name, of[c.Name])
+			}
 		}
 	}
 }
@@ -187,7 +204,7 @@ func (l *lacks) encrypted(o render.Document) {
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
-		if !decryption.MatchString(key) {
+		if !decryption.MatchString(key) && !strings.HasPrefix(key, "sops_") { // the latter are SOPS's own in a file of variables
 			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
 		}
 	}

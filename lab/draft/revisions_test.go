@@ -43,6 +43,28 @@ func clones(t *testing.T, dir string) (git func(repo string, args ...string) str
 	return git, commit
 }
 
+// Positions at revisions are relative to the estate, whatever names the folder.
+func TestWriteRevisions(t *testing.T) {
+	dir := t.TempDir()
+	git, commit := clones(t, dir)
+	write(t, filepath.Join(dir, "fleet/apps/map.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: web}\n"))
+	write(t, filepath.Join(dir, "fleet/clusters/prod/flux-system/gotk-sync.yaml"), []byte(object(source, "GitRepository", "flux-system", "interval: 1m, url: https://github.com/acme/fleet, ref: {branch: main}")+
+		object(kustomize, "Kustomization", "flux-system", "interval: 1m, path: ./clusters/prod, prune: true, sourceRef: {kind: GitRepository, name: flux-system}")))
+	write(t, filepath.Join(dir, "fleet/clusters/prod/apps.yaml"), []byte(object(source, "GitRepository", "tagged", "interval: 1m, url: https://github.com/acme/fleet, ref: {tag: v1}")+
+		object(kustomize, "Kustomization", "apps", "interval: 1m, path: ./apps, prune: true, sourceRef: {kind: GitRepository, name: tagged}")))
+	git("fleet", "init", "--quiet", "--initial-branch", "main")
+	git("fleet", "remote", "add", "origin", "https://github.com/acme/fleet")
+	commit("fleet", "one")
+	git("fleet", "tag", "v1")
+	d, err := draft.Write(t.Context(), "test", filepath.Join(dir, "estate"), []string{filepath.Join(dir, "fleet")}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Keys) != 1 || d.Keys[0].At.File != "../fleet@v1/apps/map.yaml" {
+		t.Errorf("%v", d.Keys)
+	}
+}
+
 // Flux sources at other revisions are read from the clone.
 func TestFluxRevisions(t *testing.T) {
 	dir := t.TempDir()

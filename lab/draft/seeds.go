@@ -3,11 +3,13 @@ package draft
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,8 +19,8 @@ import (
 	"homelab/lab/fluxset"
 )
 
-// seedsAddon contains namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
-const seedsAddon = "seeds"
+// seedsAddon returns the addon with the namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
+func (d *drafting) seedsAddon() string { return d.flux.free("seeds") }
 
 // seed is a ConfigMap, Secret or ServiceAccount that the repositories reference but do not contain.
 type seed struct {
@@ -28,7 +30,8 @@ type seed struct {
 	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
-	bound                 bool // a ServiceAccount with a role
+	bound                 bool                         // a ServiceAccount with a role
+	found                 map[string]map[string]string // data in the repositories, which is applied too late, by key and cluster
 }
 
 func (s *seed) String() string {
@@ -40,13 +43,22 @@ func (s *seed) is(r fluxset.Read) bool {
 	return s.kind == r.Kind && s.namespace == r.Namespace && s.name == r.Name && s.remote == r.Cluster
 }
 
+// same returns the value of a key in the repositories, if all clusters have the same.
+func (s *seed) same(name string) (string, bool) {
+	values := slices.Compact(slices.Sorted(maps.Values(s.found[name])))
+	if len(values) != 1 {
+		return "", false
+	}
+	return values[0], true
+}
+
 func (s *seed) read(k fluxset.ReadKey) {
 	i := slices.IndexFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name })
 	if i < 0 {
 		s.keys = append(s.keys, k)
 		return
 	}
-	s.keys[i].Fields = append(s.keys[i].Fields, k.Fields...)
+	s.keys[i].Fields, s.keys[i].Text = append(s.keys[i].Fields, k.Fields...), s.keys[i].Text || k.Text
 }
 
 // seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
@@ -54,7 +66,7 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
-			c.Addons[seedsAddon] = true
+			c.Addons[d.seedsAddon()] = true
 		}
 	}
 	l := &lacks{namespaces: map[namespace]lab.Position{}, has: map[namespace]bool{}, unsure: map[namespace]bool{}}
@@ -83,13 +95,13 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	out := files{}
-	home := d.seed(out, l, "", seedsAddon, roots[0].at)
+	home := d.seed(out, l, "", d.seedsAddon(), roots[0].at)
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if !home {
-			delete(c.Addons, seedsAddon)
+			delete(c.Addons, d.seedsAddon())
 		}
-		if addon := seedsAddon + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
+		if addon := d.seedsAddon() + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
 			c.Addons[addon] = true
 		}
 	}
@@ -172,7 +184,7 @@ func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[stri
 	}
 	data := map[string]string{}
 	for _, k := range l.seeds[i].keys {
-		value, how := d.seedValue(k)
+		value, how := d.valueOf(l.seeds[i], k)
 		if how == Bridged {
 			value = d.substituted(value, cmp.Or(l.seeds[i].reader, cluster))
 		}
@@ -195,7 +207,7 @@ func (d *drafting) substituted(variable, cluster string) string {
 var secretWord = regexp.MustCompile(`(?i)password|passwd|token|secret|private|credential|api_?key`)
 
 // reads adds seeds for an application. An unset variable goes to the first that may contain it.
-func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
+func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application) {
 	var open []*seed // possible sources of variables
 	for _, r := range app.Reads {
 		if r.Known || r.Name == "" {
@@ -214,11 +226,18 @@ func (d *drafting) reads(list *[]*seed, app fluxset.Application) {
 		if r.Variables {
 			open = append(open, s)
 		}
-		if r.Optional {
+		if r.Optional && r.Late == nil {
 			continue
 		}
 		if i < 0 {
 			*list = append(*list, s)
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Late)) {
+			s.read(fluxset.ReadKey{Name: name, At: r.At})
+			if s.found == nil {
+				s.found = map[string]map[string]string{}
+			}
+			s.found[name] = with(s.found[name], cluster, r.Late[name])
 		}
 		for _, k := range r.Keys {
 			s.read(k)
@@ -263,11 +282,15 @@ func (d *drafting) seedText(s *seed) string {
 	}
 	data := mapping{}
 	for _, k := range s.keys {
-		value, how := d.seedValue(k)
+		value, how := d.valueOf(s, k)
 		if how == Bridged && s.reader != "" { // Flux's cluster has other values
 			value = d.substituted(value, s.reader)
 		}
-		data.add(k.Name, value)
+		text := value
+		if how == Found {
+			text = strings.ReplaceAll(value, "${", "$${") // no variable
+		}
+		data.add(k.Name, text)
 		data.comment(how + ": " + k.At.String())
 		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})
 	}
@@ -277,6 +300,9 @@ func (d *drafting) seedText(s *seed) string {
 	meta := mapping{}
 	meta.add("name", s.name)
 	meta.add("namespace", s.namespace)
+	if s.found != nil { // then it is the repositories'
+		meta.add("annotations", map[string]string{kustomizev1.GroupVersion.Group + "/ssa": kustomizev1.IfNotPresentValue})
+	}
 	m := mapping{}
 	m.add("apiVersion", "v1")
 	m.add("kind", s.kind)
@@ -312,74 +338,6 @@ func binding(s *seed) string {
 	m.add("roleRef", &role.node)
 	m.add("subjects", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&subject.node}})
 	return encoded(&m.node)
-}
-
-// environmentWord matches names of variables with the cluster's environment, or its name if it has none.
-var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
-
-// guesses are values for names that nothing else defines.
-var guesses = []struct{ words, value string }{
-	{`interval|duration|period|timeout|ttl`, "1h"},
-	{`schedule|cron`, "0 0 * * *"},
-	{`replicas|count|_min|_max|^min|^max|number$|weight$|percent$`, "1"},
-	{`seconds$`, "60"},
-	{`enabled?$|^enable|disabled?$`, "false"},
-	{`port$`, "8080"},
-	{`cidr`, "10.0.0.0/16"},
-	{`(^|_)ip(_|$)|address`, "10.0.0.10"},
-	{`e?mail`, "lab@lab.example.com"},
-	{`ur[il]$|endpoint|issuer`, "https://lab.example.com"},
-	{`domain|host|fqdn|dns|zone`, "lab.example.com"},
-	{`size|storage|capacity`, "1Gi"},
-	{`storage_?class`, "standard"},
-	{`time_?zone|^tz$`, "UTC"},
-	{`zone_?id`, "Z0123456789ABCDEFGHIJ"},
-	{`availability_?zone|(^|_)azs?$`, "eu-west-1a"},
-	{`_arn$`, "arn:aws:iam::123456789012:role/lab"},
-	{`dockerconfigjson`, `{"auths":{}}`},
-}
-
-// seedValue returns the bridge's variable of a similar name, or a value guessed from the name.
-func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
-	if k.Text {
-		return "{}", MadeUp
-	}
-	name := strings.ToLower(k.Name)
-	provider := d.environment(lab.DefaultEnvironment).Cloud.Provider
-	names := []string{k.Name, name, provider + "_" + name, "cluster_" + name}
-	for _, rest, more := strings.Cut(name, "_"); more; _, rest, more = strings.Cut(rest, "_") { // private_subnet_ids: aws_subnet_ids
-		names = append(names, provider+"_"+rest)
-	}
-	if environmentWord.MatchString(name) {
-		names = append(names, "environment", "cluster_name")
-	}
-	for _, v := range names {
-		if d.bridged(v) {
-			return "${quote}${" + v + "}${quote}", Bridged
-		}
-	}
-	for _, of := range slices.Concat([]string{name}, k.Fields) {
-		for _, g := range slices.Backward(guesses) {
-			if regexp.MustCompile(g.words).MatchString(of) {
-				return g.value, MadeUp
-			}
-		}
-	}
-	return cmp.Or(strings.Trim(unfit.ReplaceAllString(name, "-"), "-"), "lab"), MadeUp
-}
-
-// bridged reports whether every cluster has a variable.
-func (d *drafting) bridged(name string) bool {
-	for _, c := range d.estate.Clusters {
-		if !c.Addons[seedsAddon] {
-			continue
-		}
-		reg := d.registered(c)
-		if lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[name] == "" {
-			return false
-		}
-	}
-	return true
 }
 
 func encoded(n *yaml.Node) string {

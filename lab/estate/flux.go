@@ -281,7 +281,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
 		g.Kinds = append(g.Kinds, lab.Need{Why: u.Why, By: namesOf(x, u.By)})
 	}
-	l.images(&g, app.Images())
+	l.runningImages(&g, app.Objects)
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace

@@ -30,9 +30,17 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" && !slices.ContainsFunc(ofCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
 		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
 	}
-	l.images(g, fluxset.Images(objects))
+	if !r.Tested {
+		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !render.Applied(o) })
+	}
+	l.runningImages(g, objects)
 	for _, u := range x.Undefined(app, r, objects) {
 		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+	}
+	if c, _ := l.estate.Cluster(g.Cluster); !r.Unawaited && c.Provider != lab.ProviderExisting {
+		for _, u := range x.Unready(app, r, objects, nodes(c)) {
+			g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+		}
 	}
 	of := render.Reads(objects, r.TargetNamespace)
 	if of.More || r.Unawaited {

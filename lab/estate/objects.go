@@ -80,13 +80,20 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	}
 }
 
-// objectImages records the images without which an Application is not healthy, and loads others that lab has.
+// objectImages records the images without which an Application is not healthy, and those that nodes always pull.
 func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
-	running := slices.DeleteFunc(slices.Clone(objects), render.Idle)
-	l.images(g, fluxset.Images(running))
-	for _, ref := range render.AlwaysPulled(running) {
+	l.runningImages(g, objects)
+	for _, ref := range render.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), render.Idle)) {
 		g.Pulls = appendNew(g.Pulls, ref)
 	}
+}
+
+// runningImages records the images of objects that need pods, and loads others that lab has.
+func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
+	if l.component == nil {
+		return
+	}
+	l.images(g, fluxset.Images(slices.DeleteFunc(slices.Clone(objects), render.Idle)))
 	for _, ref := range fluxset.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)

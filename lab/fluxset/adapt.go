@@ -109,6 +109,8 @@ func omitted(app Application, n *yaml.Node) string {
 		return "without a namespace"
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
+	case app.Parent == "":
+		return render.Rejected(render.Document{Node: n})
 	}
 	return ""
 }
@@ -117,15 +119,16 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 	patches := m.adaptEngine(app)
 	versions := map[string]bool{}
 	target := func(o render.Document) map[string]string {
-		is := map[string]string{"kind": strict.Text(o.Node, "kind"), "name": Name(o.Node)}
+		kind, name, in := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name"), strict.Text(o.Node, "metadata", "namespace")
+		is := map[string]string{"kind": regexp.QuoteMeta(kind), "name": regexp.QuoteMeta(Name(o.Node))} // kustomize matches regular expressions
 		same := func(other render.Document) bool {
-			return strict.Text(other.Node, "kind") == is["kind"] && Name(other.Node) == is["name"] && strict.Text(other.Node, "metadata", "namespace") != strict.Text(o.Node, "metadata", "namespace")
+			return strict.Text(other.Node, "kind") == kind && Name(other.Node) == Name(o.Node) && strict.Text(other.Node, "metadata", "namespace") != in
 		}
-		if in := strict.Text(o.Node, "metadata", "namespace"); in != "" && slices.ContainsFunc(app.Objects, same) {
+		if in != "" && slices.ContainsFunc(app.Objects, same) {
 			is["namespace"] = in
 		}
-		if is["name"] != strict.Text(o.Node, "metadata", "name") {
-			is["name"] += "|" + strict.Text(o.Node, "metadata", "name")
+		if Name(o.Node) != name {
+			is["name"] += "|" + regexp.QuoteMeta(name)
 		}
 		return is
 	}

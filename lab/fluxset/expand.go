@@ -112,6 +112,10 @@ type Read struct {
 	Known                 bool // data is known
 	Keys                  []ReadKey
 	Bound                 bool // a ServiceAccount with a role
+
+	Late map[string]string // data of an object that is applied only after the application, and so not known; nil otherwise
+
+	at stage // of the application, when it is read
 }
 
 // ReadKey is a required key.
@@ -154,7 +158,7 @@ func Expand(w World, file string) Expansion {
 func (x *expander) incomplete() bool {
 	return slices.ContainsFunc(slices.Concat(x.Roots, x.Applications), func(a Application) bool {
 		return a.Missing != "" && x.hasSource(a.Missing) ||
-			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && x.data[r.key()] != nil }) ||
+			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && r.Late == nil && x.data[r.key()] != nil }) ||
 			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.hasSource(r.Source) || x.of[r.Source] != nil) })
 	})
 }
@@ -322,6 +326,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	for _, o := range objects {
 		x.bridged(app.Name, app.Cluster, o)
 		switch {
+		case ignored(o.Node):
 		case strict.Text(o.Node, "kind") == "HelmRelease":
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)

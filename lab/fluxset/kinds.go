@@ -64,11 +64,13 @@ type definers struct {
 	other map[string][]string // perhaps, with a chart, an operator or files that are not here; by remote cluster
 	steps steps
 	after map[string]map[step]bool // what an application that may define kinds requires
+
+	provisioners map[class]string
 }
 
 // undefined finds the objects of mounted repositories whose kinds are not served.
 func (x *expander) undefined(s steps) {
-	d := definers{by: map[kind][]string{}, crds: map[kind][]string{}, other: map[string][]string{}, steps: s, after: map[string]map[step]bool{}}
+	d := definers{by: map[kind][]string{}, crds: map[kind][]string{}, other: map[string][]string{}, steps: s, after: map[string]map[step]bool{}, provisioners: x.provisioners()}
 	lists := [][]Application{x.Roots, x.Applications}
 	for _, list := range lists {
 		for _, a := range list {
@@ -128,7 +130,7 @@ const crdsDir = "crds"
 
 // crds returns the kinds in the folder of definitions of a chart in Git.
 func (x *expander) crds(r Release) []kind {
-	if r.Folder == "" || r.Artifact {
+	if r.Folder == "" || r.Artifact || r.noCRDs {
 		return nil
 	}
 	fsys, _, err := x.Repository(r.URL, r.Revision)
@@ -232,8 +234,10 @@ func (d definers) undefinedOf(objects []render.Document, remote string, at step)
 
 // ignored reports whether Flux does not apply an object: https://fluxcd.io/flux/components/kustomize/kustomizations/#controlling-the-apply-behavior-of-resources
 func ignored(n *yaml.Node) bool {
-	return strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa") == "Ignore" ||
-		strict.Text(n, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/reconcile") == "disabled"
+	return slices.ContainsFunc([]string{"labels", "annotations"}, func(of string) bool {
+		in := strict.Get(n, "metadata", of)
+		return strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/ssa"), "Ignore") || strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/reconcile"), "disabled")
+	})
 }
 
 func (d definers) reaches(of step) bool {

@@ -117,7 +117,9 @@ func (a *Application) awaited() []object {
 	}
 	var list []object
 	for _, o := range a.Objects {
-		list = append(list, objectOf(o.Node))
+		if !ignored(o.Node) {
+			list = append(list, objectOf(o.Node))
+		}
 	}
 	return list
 }
@@ -175,9 +177,10 @@ func (s steps) circular() {
 // leaveOut leaves out applications that require something of left-out ones, and sets Needs.
 func (x *expander) leaveOut() {
 	x.bind()
-	x.leaveOutLocked()
+	x.leaveOutUnread()
 	s := newSteps(x.Roots, x.Applications)
 	s.circular()
+	x.late(s)
 	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {

@@ -3,10 +3,13 @@ package fluxset
 import (
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -18,7 +21,7 @@ import (
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = strict.Get(n, "spec", "patches") != nil || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
+	app.patched, app.decrypt = len(items(strict.Get(n, "spec", "patches"))) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
 	checks := strict.Get(n, "spec", "healthChecks")
 	app.waitsForAll = strict.Text(n, "spec", "wait") == "true"
 	if app.Waits = app.waitsForAll || len(items(checks)) > 0; !app.waitsForAll {
@@ -33,6 +36,9 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
 		app.stall("suspended: spec.suspend")
+	}
+	if account := strict.Text(n, "spec", "decryption", "serviceAccountName"); account != "" {
+		app.stall("decrypts with the identity of a cloud, of ServiceAccount " + account + ": spec.decryption.serviceAccountName")
 	}
 	if ref := strict.Get(n, "spec", "decryption", "secretRef"); ref != nil {
 		app.Reads = append(app.Reads, x.lookUp(Read{Kind: "Secret", Namespace: app.Namespace, Name: strict.Text(ref, "name"), At: lab.Position{File: app.At.File, Line: ref.Line}}))
@@ -54,8 +60,11 @@ func (x *expander) account(app *Application, doc render.Document) {
 	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
 		return // exists: Flux's own, or in every namespace
 	}
-	at := lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}
-	app.Reads = append(app.Reads, x.lookUp(Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: at}))
+	r := Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}}
+	if !isKustomization(doc.Node) {
+		r.at = installed
+	}
+	app.Reads = append(app.Reads, x.lookUp(r))
 }
 
 // bind sets Bound, which depends on all applications.
@@ -65,6 +74,35 @@ func (x *expander) bind() {
 			for j := range list[i].Reads {
 				r := &list[i].Reads[j]
 				r.Bound = r.Kind == accountKind && slices.ContainsFunc(r.subjects(), func(s Read) bool { return x.data[bindingOf+s.key()] != nil })
+			}
+		}
+	}
+}
+
+// late finds what applications read in order to be applied, and only they or what requires them apply: upstream it exists already.
+func (x *expander) late(s steps) {
+	makers := map[string][]string{}
+	for of, a := range s.apps {
+		for _, o := range a.Objects {
+			if ignored(o.Node) {
+				continue
+			}
+			data := dataKey(a.Remote, strict.Text(o.Node, "kind"), key(o.Node))
+			makers[data] = append(makers[data], of)
+		}
+	}
+	for of, a := range s.apps {
+		for i := range a.Reads {
+			r := &a.Reads[i]
+			by := makers[r.key()]
+			if !r.Known || r.at != applied || len(by) == 0 || r.Cluster == "" && x.Vars(r.Namespace, r.Name) != nil || slices.ContainsFunc(by, func(maker string) bool {
+				return !slices.Contains(s.closure(step{maker, applied}), step{of, applied})
+			}) {
+				continue
+			}
+			r.Known, r.Bound, r.Late = false, false, x.data[r.key()]
+			if x.Assumed == nil && a.mounted && !r.Optional { // otherwise it is provided
+				a.stall(fmt.Sprintf("reads %s %s/%s, which is applied only after it", r.Kind, r.Namespace, r.Name))
 			}
 		}
 	}
@@ -93,19 +131,24 @@ func (x *expander) dataOf(r Read) map[string]string {
 	return x.data[r.key()]
 }
 
-// variables returns the variables of a Kustomization, or nil without substitution.
+// variable matches the names of variables: https://github.com/fluxcd/pkg/blob/main/kustomize/kustomize_varsub.go
+var variable = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
+
+// variables returns the variables of a Kustomization, or nil without substitution. Flux substitutes nothing without any variable, not even defaults.
 func (x *expander) variables(app *Application, doc render.Document) map[string]string {
 	post := strict.Get(doc.Node, "spec", "postBuild")
 	if post == nil {
 		return nil
 	}
 	vars := map[string]string{}
+	always := strict.Text(post, "substituteStrategy") == string(kustomizev1.SubstituteStrategyAlways)
 	if from := strict.Get(post, "substituteFrom"); from != nil {
 		for _, ref := range from.Content {
 			r := x.lookUp(Read{
 				Kind: strict.Text(ref, "kind"), Namespace: app.Namespace, Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true",
 				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
 			})
+			always = always || !r.Known && (x.Assumed != nil || !r.Optional) // it may have some
 			if x.Assumed != nil && !r.Known {
 				maps.Copy(vars, x.Assumed(r))
 			}
@@ -116,6 +159,14 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	if inline := strict.Get(post, "substitute"); inline != nil {
 		for i := 0; i+1 < len(inline.Content); i += 2 {
 			vars[inline.Content[i].Value] = inline.Content[i+1].Value
+		}
+	}
+	if len(vars) == 0 && !always {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if vars[name] = strings.ReplaceAll(vars[name], "\n", ""); app.mounted && !variable.MatchString(name) {
+			app.stall(fmt.Sprintf("%q is no name of a variable: letters, digits and underscores", name))
 		}
 	}
 	return vars
@@ -131,7 +182,7 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 		r := x.lookUp(Read{
 			Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true", At: at,
-			Keys: []ReadKey{{Name: cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml"), At: at, Text: strict.Text(ref, "targetPath") == ""}},
+			Keys: []ReadKey{{Name: cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml"), At: at, Text: strict.Text(ref, "targetPath") == ""}}, at: installed,
 		})
 		app.Reads = append(app.Reads, r)
 	}
@@ -181,6 +232,9 @@ func (x *expander) applied(app *Application) {
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
+		case ignored(o.Node):
+		case app.mounted && render.Rejected(o) != "":
+			app.stall(of + " is " + render.Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
@@ -193,7 +247,7 @@ func (x *expander) applied(app *Application) {
 			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 				app.Reads = append(app.Reads, x.lookUp(Read{
-					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}},
+					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}}, at: complete,
 				}))
 			}
 		}

@@ -34,6 +34,22 @@ const substitutes = ", postBuild: {substituteFrom: [{kind: ConfigMap, name: sett
 
 func expandForeign(files map[string]string) Expansion { return expandWith(foreignRoot, files) }
 
+// What only a Kustomization itself applies is not there when it is read.
+func TestReadsLate(t *testing.T) {
+	const settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: flux-system}\ndata: {domain: example.com}\n"
+	files := map[string]string{"cluster/a.yaml": kustomizationOf("apps", ", postBuild: {substituteFrom: [{kind: ConfigMap, name: settings}]}"), "apps/a.yaml": settings}
+	app := expandForeign(files).Applications[0]
+	if want := "reads ConfigMap flux-system/settings, which is applied only after it"; app.LeftOut != want || !app.Stalled || app.Reads[0].Known || app.Reads[0].Late["domain"] != "example.com" {
+		t.Errorf("%q, %t, %v; want %q", app.LeftOut, app.Stalled, app.Reads, want)
+	}
+	files["cluster/b.yaml"], files["settings/a.yaml"] = kustomizationOf("settings", ""), settings
+	for _, app := range expandForeign(files).Applications {
+		if app.LeftOut != "" || len(app.Reads) > 0 && !app.Reads[0].Known {
+			t.Errorf("%s: %q, %v", app.Name, app.LeftOut, app.Reads)
+		}
+	}
+}
+
 // Objects applied by later Kustomizations are known too.
 func TestReads(t *testing.T) {
 	files := map[string]string{

@@ -31,12 +31,15 @@ type Release struct {
 	At              lab.Position
 	Suspended       bool
 	Unawaited       bool           // Flux does not wait for its objects
+	Tested          bool           // Flux runs its chart's tests
 	Artifact        bool           // Folder is of an ExternalArtifact
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
+	noCRDs    bool   // Flux does not install those in a folder of its chart
 	why       string // its chart is unavailable
+	chart     string // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
 	dependsOn []object
 }
 
@@ -46,6 +49,8 @@ func (x *expander) release(o render.Document) Release {
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true", Unawaited: strict.Text(o.Node, "spec", "install", "disableWait") == "true",
+		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip) || strict.Text(o.Node, "spec", "install", "skipCRDs") == "true",
+		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
 	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
 		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
@@ -56,7 +61,7 @@ func (x *expander) release(o render.Document) Release {
 	}
 	chart := strict.Get(o.Node, "spec", "chart", "spec")
 	if kind, name := source(); chart == nil && kind == "HelmChart" {
-		r.Source = kind + " " + name
+		r.Source, r.chart = kind+" "+name, kind+" "+name
 		if of := x.of[r.Source]; of != nil {
 			namespace, chart = strict.Text(of, "metadata", "namespace"), strict.Get(of, "spec")
 		}

@@ -36,7 +36,7 @@ func (x *expander) sources(objects []render.Document) {
 			continue
 		}
 		of := strict.Text(o.Node, "kind") + " " + key(o.Node)
-		if x.of[of] != nil {
+		if x.of[of] != nil || ignored(o.Node) {
 			continue // the root's own, not the copy in Git
 		}
 		x.of[of] = o.Node
@@ -248,6 +248,20 @@ func (x *expander) leaveOutIncluding(app *Application) {
 	}
 }
 
+// unread returns why a source is never read: it is suspended, or its Secret is missing. It returns "" if it may be.
+func (x *expander) unread(source string) string {
+	of := x.of[source]
+	if strict.Text(of, "spec", "suspend") == "true" && !isStatic(of) {
+		return source + " is suspended: spec.suspend"
+	}
+	return x.locked(source)
+}
+
+// isStatic reports whether nothing is read for a source, nor a status set: https://fluxcd.io/flux/components/source/helmrepositories/#helm-oci-repository
+func isStatic(source *yaml.Node) bool {
+	return strict.Text(source, "kind") == sourcev1.HelmRepositoryKind && strict.Text(source, "spec", "type") == sourcev1.HelmRepositoryTypeOCI
+}
+
 // locked returns the missing Secret without which a source cannot be read, or "".
 func (x *expander) locked(source string) string {
 	of := x.of[source]
@@ -266,23 +280,23 @@ func (x *expander) locked(source string) string {
 	return fmt.Sprintf("%s needs Secret %s, which is missing", source, r.Name)
 }
 
-// leaveOutLocked leaves out applications with a source whose Secret is missing.
-func (x *expander) leaveOutLocked() {
+// leaveOutUnread leaves out applications with a source that is never read.
+func (x *expander) leaveOutUnread() {
 	why := func(source string) (reason string) {
 		for _, of := range x.sourcesOf(source) {
-			reason = cmp.Or(reason, x.locked(of))
+			reason = cmp.Or(reason, x.unread(of))
 		}
 		return reason
 	}
 	for _, list := range [][]Application{x.Roots, x.Applications} {
 		for i := range list {
 			a := &list[i]
-			if locked := why(a.source); locked != "" && (a.mounted || a.Elsewhere != "") {
-				a.stall(locked)
+			if unread := why(a.source); unread != "" && (a.mounted || a.Elsewhere != "") {
+				a.stall(unread)
 			}
 			for _, r := range a.Releases {
-				if a.mounted {
-					a.LeftOut = cmp.Or(a.LeftOut, why(r.Source))
+				if a.mounted && !r.Suspended {
+					a.LeftOut = cmp.Or(a.LeftOut, why(r.chart), why(r.Source))
 				}
 			}
 			x.awaitSources(a)
@@ -307,8 +321,7 @@ func (x *expander) awaitSources(a *Application) {
 		switch remote := errors.As(err, &absent); {
 		case strict.Text(of, "spec", "suspend") == "true":
 			why = "waits for " + source + ", which is suspended"
-		case o.kind == sourcev1.HelmRepositoryKind && strict.Text(of, "spec", "type") == sourcev1.HelmRepositoryTypeOCI:
-			// static, without a status: https://fluxcd.io/flux/components/source/helmrepositories/#helm-oci-repository
+		case o.kind == sourcev1.HelmRepositoryKind && isStatic(of):
 		case locked != "":
 			why = locked
 		case remote && absent.Why != "":

@@ -51,11 +51,16 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 			return nil, nil, failed(dir, err)
 		}
 		r.edited[file] = text
+	} else if err := r.rewrite(file); err != nil {
+		return nil, nil, failed(file, err)
 	}
 	options := krusty.MakeDefaultOptions()
 	options.LoadRestrictions = types.LoadRestrictionsNone
 	s := Source{FS: r.FS, Source: appset.Source{Path: dir}}
 	docs, err := s.build(&scanner{repository: r, loose: true}, file, k.edit, options)
+	if invalid := new(Error); errors.As(err, &invalid) && invalid.File == file && !isFile(k.FS, file) {
+		invalid.File = dir // the kustomization is generated
+	}
 	if err != nil || k.Variables == nil {
 		return docs, nil, err
 	}
@@ -68,6 +73,20 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 		unset = append(unset, missing...)
 	}
 	return docs, unset, nil
+}
+
+// rewrite overlays a kustomization like the controller, which writes it anew: without unknown fields, and with the last of duplicate ones.
+func (r *repository) rewrite(file string) error {
+	data, err := r.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var known types.Kustomization
+	if err := sigsyaml.Unmarshal(data, &known); err != nil {
+		return err
+	}
+	r.edited[file], err = sigsyaml.Marshal(known)
+	return err
 }
 
 // manifestsIn lists the manifests of a folder without a kustomization, and its folders with one, relative to it.
@@ -109,9 +128,7 @@ func (k Kustomization) edit(to map[string]any) error {
 		}
 	}
 	for _, image := range list(k.Spec["images"]) {
-		is, _ := image.(map[string]any)
-		others := slices.DeleteFunc(list(to["images"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == is["name"] })
-		to["images"] = append(others, image)
+		to["images"] = withImage(list(to["images"]), image)
 	}
 	if common, _ := k.Spec["commonMetadata"].(map[string]any); common != nil {
 		if labels, _ := common["labels"].(map[string]any); len(labels) > 0 {
@@ -128,6 +145,22 @@ func (k Kustomization) edit(to map[string]any) error {
 		}
 	}
 	return nil
+}
+
+// withImage returns images with another one, whose fields replace those of the one with its name. A tag and a digest replace each other.
+func withImage(images []any, image any) []any {
+	is, _ := image.(map[string]any)
+	i := slices.IndexFunc(images, func(i any) bool { have, _ := i.(map[string]any); return have["name"] == is["name"] })
+	if i < 0 {
+		return append(images, image)
+	}
+	have, _ := images[i].(map[string]any)
+	if is["newTag"] != nil || is["digest"] != nil {
+		delete(have, "newTag")
+		delete(have, "digest")
+	}
+	maps.Copy(have, is)
+	return images
 }
 
 // components returns spec.components, without missing ones if those are to be ignored.

@@ -54,6 +54,45 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// The controller writes the built folder's kustomization anew, and merges images.
+func TestBuildRewrites(t *testing.T) {
+	deployment := func(name, image string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + "}\nspec: {template: {spec: {containers: [{name: a, image: " + image + "}]}}}\n"
+	}
+	k := Kustomization{
+		FS: repositoryOf(map[string]string{
+			"a/a.yaml": deployment("a", "app"), "a/b.yaml": deployment("b", "web"),
+			"a/kustomization.yaml":     "nonsense: 1\nresources: [a.yaml, b.yaml]\nimages:\n- {name: app, newName: example.com/app, newTag: '1', digest: 'sha256:0'}\n- {name: web, newName: example.com/web, newTag: '1'}\n",
+			"empty/kustomization.yaml": "resources: []\n",
+		}),
+		Path: "./a", Spec: map[string]any{"images": []any{map[string]any{"name": "app", "newTag": "2"}, map[string]any{"name": "web", "newName": "example.org/web"}, map[string]any{"name": "other", "newTag": "3"}}},
+	}
+	docs, _, err := k.Build()
+	if err != nil || len(docs) != 2 {
+		t.Fatalf("%v, %v", docs, err)
+	}
+	for i, want := range []string{"example.com/app:2", "example.org/web:1"} {
+		if got := strict.Text(docs[i].Node, "spec", "template", "spec", "containers", 0, "image"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if docs, _, err := (Kustomization{FS: k.FS, Path: "./empty"}).Build(); err != nil || len(docs) > 0 {
+		t.Errorf("%v, %v", docs, err)
+	}
+}
+
+// An error is about the folder if its kustomization is generated, and says once what is wrong.
+func TestBuildErrors(t *testing.T) {
+	fsys := repositoryOf(map[string]string{"plain/notes.yaml": "a: b\n", "listed/notes.yaml": "a: b\n", "listed/kustomization.yaml": "resources: [notes.yaml]\n"})
+	for dir, want := range map[string]string{
+		"plain": "plain: accumulating resources from 'notes.yaml': missing Resource metadata", "listed": "listed/kustomization.yaml: accumulating resources from 'notes.yaml': missing Resource metadata",
+	} {
+		if _, _, err := (Kustomization{FS: fsys, Path: dir}).Build(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // Missing components are errors unless they are to be ignored.
 func TestBuildComponents(t *testing.T) {
 	k := Kustomization{

@@ -43,13 +43,15 @@ func Applied(o Document) bool {
 	return !is || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(applied, name) })
 }
 
-// Idle reports whether an object is healthy without its pods: a CronJob, and a workload without replicas.
+// Idle reports whether an object does not need pods: a CronJob, a workload without replicas, and a suspended Job.
 func Idle(o Document) bool {
 	switch strict.Text(o.Node, "kind") {
 	case "CronJob":
 		return true
 	case "Deployment", "ReplicaSet", "StatefulSet":
 		return strict.Text(o.Node, "spec", "replicas") == "0"
+	case "Job":
+		return strict.Text(o.Node, "spec", "suspend") == "true"
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 		if culprit := r.malformed(); culprit != nil {
 			return nil, culprit
 		}
-		return nil, failed(file, errors.New(strings.ReplaceAll(err.Error(), "'/", "'")))
+		return nil, failed(file, errors.New(shorter(err.Error())))
 	}
 	sources := map[string][]*yaml.Node{}
 	size := 0
@@ -83,6 +84,14 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 		docs = append(docs, doc)
 	}
 	return docs, nil
+}
+
+// twice matches kustomize's error for a file that it cannot read as manifests, and then not as a folder either.
+var twice = regexp.MustCompile(`accumulating resources: accumulation err='(.*)': must build at directory: '[^']*': file is not directory`)
+
+// shorter returns an error of kustomize with relative names, and without its second attempt to read a file.
+func shorter(message string) string {
+	return twice.ReplaceAllString(strings.ReplaceAll(message, "'/", "'"), "$1")
 }
 
 // built converts a resource, with the line numbers of its source.

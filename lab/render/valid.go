@@ -44,6 +44,15 @@ func Unappliable(o Document, options []string) string {
 	return why
 }
 
+// Rejected returns why an API server rejects an object that Flux applies, or "". Flux drops unknown fields of Kubernetes' kinds. Definitions, which are large, are
+// not checked.
+func Rejected(o Document) string {
+	if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
+		return ""
+	}
+	return invalid(o, false)
+}
+
 // invalid returns why an API server rejects an object of a kind of Kubernetes, or "". fields includes unknown ones.
 func invalid(o Document, fields bool) string {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))

@@ -3,6 +3,7 @@ package flux
 import (
 	"context"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -27,7 +28,8 @@ func (f *Flux) mirrors(root engine.Root) []part {
 	}
 	byKey := map[string]string{}
 	for address, mirror := range root.Mirrors {
-		byKey[lab.RepositoryKey(address)] = mirror
+		key := lab.RepositoryKey(address)
+		byKey[key], byKey[strings.ToLower((&url.URL{Path: key}).EscapedPath())] = mirror, mirror
 	}
 	var entries []string
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
@@ -44,7 +46,8 @@ func (f *Flux) mirrors(root engine.Root) []part {
 		Variables: [][2]string{
 			{"mirrors", "{" + strings.Join(entries, ", ") + "}"},
 			{"path", `has(object.spec.url) && isURL(object.spec.url) ? ` + key + ` : ""`},
-			{"key", `variables.path.endsWith(".git") ? variables.path.substring(0, variables.path.size() - 4) : variables.path`},
+			{"trimmed", `variables.path.endsWith("/") ? variables.path.substring(0, variables.path.size() - 1) : variables.path`},
+			{"key", `variables.trimmed.endsWith(".git") ? variables.trimmed.substring(0, variables.trimmed.size() - 4) : variables.trimmed`},
 		},
 		Patch: `variables.key in variables.mirrors
 ? [JSONPatch{op: "replace", path: "/spec/url", value: variables.mirrors[variables.key]}]` + withoutAccess + `

@@ -65,6 +65,28 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
+// Addresses are matched as they are written: with spaces escaped, and with or without a slash and a suffix at the end.
+func TestMirrorsOfAddresses(t *testing.T) {
+	f, hub, _ := newFake(t)
+	serving(hub)
+	root := theRoot()
+	root.Mirrors = map[string]string{"https://dev.azure.com/acme/My%20Fleet/_git/apps/": "http://forge/lab/apps.git"}
+	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	variables, _ := at(hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors").Object, "spec", "variables").([]any)
+	of := map[string]any{}
+	for _, v := range variables {
+		of[v.(map[string]any)["name"].(string)] = v.(map[string]any)["expression"]
+	}
+	if want := `{"dev.azure.com/acme/my fleet/_git/apps": "http://forge/lab/apps.git", "dev.azure.com/acme/my%20fleet/_git/apps": "http://forge/lab/apps.git"}`; of["mirrors"] != want {
+		t.Errorf("%v, want %s", of["mirrors"], want)
+	}
+	if trimmed, _ := of["trimmed"].(string); !strings.Contains(trimmed, `variables.path.endsWith("/")`) || !strings.Contains(of["key"].(string), "variables.trimmed") {
+		t.Errorf("%v", of)
+	}
+}
+
 // Another lab's policy stays; clusters without policy support get none.
 func TestMirrorsElsewhere(t *testing.T) {
 	theirs := "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: lab-homelab-mirrors, labels: {lab.homelab/name: other}}\n"
