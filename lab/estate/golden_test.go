@@ -83,14 +83,17 @@ func outline(t *testing.T, files fstest.MapFS, unavailable map[string]error, opt
 			repositories = append(repositories, strings.Join([]string{r.Name, r.URL, r.Dir, r.Branch}, " "))
 		}
 		before := slices.Clone(e.Applications)
-		var selected []string
-		for _, c := range e.Clusters {
+		var selected, kinds []string
+		clusters := slices.Clone(e.Clusters)
+		for i, c := range e.Clusters {
+			kinds, clusters[i].Kind, clusters[i].Positions = append(kinds, c.Name+"\n"+string(c.Kind)), nil, nil
 			for _, addon := range slices.Sorted(maps.Keys(c.Selected)) {
 				selected = append(selected, strings.TrimSuffix(c.Name+" "+addon+": "+map[bool]string{true: "yes", false: "no"}[c.Selected[addon]], ": "))
 			}
 		}
 		all = map[string]any{
-			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": e.UnknownSets, "waves": e.Waves, "repositories": repositories, "selected": selected, "others": Others(e),
+			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": e.UnknownSets, "waves": e.Waves, "repositories": repositories, "selected": selected,
+			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": Others(e),
 		}
 		all["unavailable"] = LeaveOut(e, unavailable)
 		var left []string
