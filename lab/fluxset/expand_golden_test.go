@@ -175,3 +175,35 @@ func pruned(v any) any {
 	}
 	return v
 }
+
+// The root's own source counts, not the copy in Git, which has upstream's address.
+func TestRootSource(t *testing.T) {
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": source + "kind: GitRepository\nmetadata: {name: flux-system, namespace: flux-system}\nspec: {url: https://example.com/upstream}\n---\n" + kustomizationOf("apps", ""),
+		"apps/a.yaml":    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
+	})
+	if got := x.Sources["GitRepository flux-system/flux-system"]; got != "https://example.com/fleet" {
+		t.Error(got)
+	}
+	if a := x.Applications[0]; a.LeftOut != "" || a.Elsewhere != "" || len(a.Objects) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Health checks are adapted in copies.
+func TestHealthChecksCopied(t *testing.T) {
+	docs, problems := strict.Parse("x.yaml", []byte("[{apiVersion: source.toolkit.fluxcd.io/v1beta2, kind: GitRepository, name: a}, {apiVersion: image.toolkit.fluxcd.io/v1, kind: ImagePolicy, name: b}]"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	kept := Adaptation{}.HealthChecks(docs[0])
+	if len(kept.Content) != 1 || strict.Text(kept.Content[0], "apiVersion") != "source.toolkit.fluxcd.io/v1" || strict.Text(kept.Content[0], "name") != "a" {
+		t.Errorf("%+v", kept.Content)
+	}
+	if was := docs[0].Content; len(was) != 2 || strict.Text(was[0], "apiVersion") != "source.toolkit.fluxcd.io/v1beta2" {
+		t.Errorf("changed: %+v", was)
+	}
+	if again := (Adaptation{}).HealthChecks(kept); again != kept {
+		t.Error("a list without changes is copied")
+	}
+}

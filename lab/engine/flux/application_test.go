@@ -396,3 +396,29 @@ func TestAskOrder(t *testing.T) {
 		})
 	}
 }
+
+// Applications of clusters that are not waited for are not requested.
+func TestAskOnlyWanted(t *testing.T) {
+	f, hub, _ := newFake(t, standing()+app("hub", "metrics", newCommit))
+	a := newAsker(f, engine.Want{Revision: newCommit, Clusters: []string{"hub"}})
+	var got []string
+	for _, step := range []func(){
+		func() { answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system") },
+		func() { answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system") },
+		func() {},
+	} {
+		v, err := f.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub.ClearActions()
+		if err := a.look(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, hub.Writes()...)
+		step()
+	}
+	if want := []string{"patch gitrepositories flux-system", "patch kustomizations flux-system", "patch kustomizations metrics"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

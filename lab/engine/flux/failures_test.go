@@ -265,3 +265,21 @@ func TestApplies(t *testing.T) {
 		}
 	}
 }
+
+// Flux leaves the root's objects alone, which a repository with bootstrap's layout contains, too.
+func TestApplyRootKept(t *testing.T) {
+	f, hub, _ := newFake(t)
+	root := theRoot()
+	root.Manifest = []byte(strings.Replace(rootManifest, `labels: {mine: "yes"}`, `annotations: {mine: "yes"}`, 1))
+	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []interface{ GetAnnotations() map[string]string }{hub.Get(t, gitRepositories, lab.FluxNamespace, "other"), hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system")} {
+		if got := o.GetAnnotations()["kustomize.toolkit.fluxcd.io/reconcile"]; got != "disabled" {
+			t.Errorf("reconcile: %q", got)
+		}
+	}
+	if got := hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetAnnotations(); got["mine"] != "yes" || len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+}
