@@ -160,7 +160,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		reg := bridge.Build(l.estate.Name, env, def, c, in)
 		vars[lab.FluxNamespaceOf(c.Name)] = lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
-	own := ""
+	own := l.ownSource(cluster, in)
 	return fluxset.World{
 		FS: l.fsys, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
 		Foreign: func(cluster string) bool {
@@ -179,21 +179,33 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		},
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			r, mounted := in.Mounted(url)
-			switch key := lab.RepositoryKey(url); {
+			switch {
 			case mounted && r.Dir != ".":
 				at, err := r.Of(revision)
 				if err != nil {
 					return nil, "", &fluxset.Absent{Why: err.Error()}
 				}
 				return at.FS, at.Dir, nil
-			case !mounted && own == "":
-				own = key // the root's, which the engine replaces by the forge's
-			case !mounted && own != key:
+			case !mounted && own != lab.RepositoryKey(url):
 				return nil, "", &fluxset.Absent{}
 			}
 			return l.fsys, "", nil
 		},
 	}
+}
+
+// ownSource returns the key of the estate's repository in the root of a cluster, the first that is not mounted: the engine replaces it by the forge's.
+func (l *loader) ownSource(cluster string, in bridge.Inputs) string {
+	root := l.estate.RootFileOf(cluster)
+	data, _ := fs.ReadFile(l.fsys, root)
+	docs, _ := strict.Parse(root, data)
+	for _, doc := range docs {
+		url := strict.Text(doc, "spec", "url")
+		if _, mounted := in.Mounted(url); strict.Text(doc, "kind") == "GitRepository" && !mounted {
+			return lab.RepositoryKey(url)
+		}
+	}
+	return ""
 }
 
 // fluxScope returns the scope of the Flux on a cluster.

@@ -219,7 +219,10 @@ func (d definers) undefinedOf(objects []render.Document, remote string, at step)
 			continue
 		}
 		by := d.by[kind{remote, gvk.Group, gvk.Kind}]
-		if slices.ContainsFunc(by, func(key string) bool { return key == at.key || d.reaches(step{key, applied}) }) {
+		before := func(key string) bool { // it does not wait for at
+			return d.reaches(step{key, applied}) && !slices.Contains(d.steps.closure(step{key, applied}), at)
+		}
+		if slices.ContainsFunc(by, func(key string) bool { return key == at.key || before(key) }) {
 			continue
 		}
 		for _, key := range slices.Concat(by, d.crds[kind{remote, gvk.Group, gvk.Kind}], d.other[remote]) {
