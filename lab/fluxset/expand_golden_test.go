@@ -1,20 +1,17 @@
 package fluxset
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/golden"
 	"homelab/lab/strict"
 )
 
@@ -31,45 +28,21 @@ type options struct {
 // Each testdata/expand-NAME.txtar has options, the root in root.yaml, the files of https://example.com/fleet in fleet/, and in want what Expand and Adapt make of them.
 // Other files are those of https://example.com/estate. Other repositories are elsewhere, and fleet has no revision but main. UPDATE_GOLDEN=1 updates it.
 func TestExpandGolden(t *testing.T) {
-	cases, err := filepath.Glob("testdata/expand-*.txtar")
-	if err != nil || len(cases) < 7 {
-		t.Fatalf("%d cases, %v", len(cases), err)
-	}
-	for _, file := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
+	golden.Run(t, "testdata/expand-*.txtar", 13, func(t *testing.T, _ string, comment []byte, files fstest.MapFS) string {
+		var o options
+		if err := yaml.Unmarshal(comment, &o); err != nil {
+			t.Fatal(err)
+		}
+		estate, fleet := fstest.MapFS{}, fstest.MapFS{}
+		for path, f := range files {
+			if name, ok := strings.CutPrefix(path, "fleet/"); ok {
+				fleet[name] = f
+			} else {
+				estate[path] = f
 			}
-			var o options
-			if err := yaml.Unmarshal(archive.Comment, &o); err != nil {
-				t.Fatal(err)
-			}
-			estate, fleet, want := fstest.MapFS{}, fstest.MapFS{}, ""
-			for _, f := range archive.Files {
-				if name, ok := strings.CutPrefix(f.Name, "fleet/"); ok {
-					fleet[name] = &fstest.MapFile{Data: f.Data}
-				} else if f.Name == "want" {
-					want = string(f.Data)
-				} else {
-					estate[f.Name] = &fstest.MapFile{Data: f.Data}
-				}
-			}
-			got := described(t, Expand(o.world(estate, fleet), "root.yaml"))
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-				archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
+		}
+		return described(t, Expand(o.world(estate, fleet), "root.yaml"))
+	})
 }
 
 func (o options) world(estate, fleet fs.FS) World {
@@ -121,59 +94,7 @@ func described(t *testing.T, x Expansion) string {
 		}
 		all["without of "+root.Key()], all["patches of "+root.Key()] = without, m.Patches
 	}
-	data, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plain any
-	if err := json.Unmarshal(data, &plain); err != nil {
-		t.Fatal(err)
-	}
-	out, err := yaml.Marshal(pruned(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// pruned drops zero values.
-func pruned(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for k, e := range v {
-			if e = pruned(e); e != nil {
-				out[k] = e
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-		return nil
-	case []any:
-		var out []any
-		for _, e := range v {
-			out = append(out, pruned(e))
-		}
-		if len(out) > 0 {
-			return out
-		}
-		return nil
-	case bool:
-		if !v {
-			return nil
-		}
-	case string:
-		if v == "" {
-			return nil
-		}
-	case float64:
-		if v == 0 {
-			return nil
-		}
-		return int(v)
-	}
-	return v
+	return golden.YAML(t, all)
 }
 
 // The root's own source counts, not the copy in Git, which has upstream's address.
