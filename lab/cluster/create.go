@@ -110,7 +110,10 @@ func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
 		if strings.HasPrefix(status, "ensuring") || strings.HasPrefix(status, "preparing") {
 			return
 		}
-		noted.Do(func() { unrecorded = k.recordNodes(ctx, name) }) // the containers exist now
+		noted.Do(func() { // the containers exist now
+			unrecorded = k.recordNodes(ctx, name)
+			k.favor(ctx, spec.Cluster)
+		})
 		if strings.HasPrefix(status, "starting control-plane") {
 			settle()
 		}
@@ -176,6 +179,17 @@ func (k *Kind) recordNodes(ctx context.Context, name string) error {
 	r := k.state.Cluster(name)
 	r.Nodes = ids(nodes)
 	return k.state.SaveCluster(name, r)
+}
+
+// hubShares is the CPU weight of the hub's nodes; docker's default is 1024. Only the hub holds up the engine, but with equal weights it is as often the last cluster
+// as the first, which takes up to 14 s longer on two cores.
+const hubShares = "4096"
+
+// favor gives a hub's nodes more processor time than a spoke's while it is short. A container engine that cannot limit processor time gives them the same.
+func (k *Kind) favor(ctx context.Context, c lab.Cluster) {
+	if nodes := k.state.Cluster(c.Name).Nodes; c.Role == lab.RoleHub && len(nodes) > 0 {
+		_, _ = k.docker.Output(ctx, nil, append([]string{"update", "--cpu-shares", hubShares}, nodes...)...)
+	}
 }
 
 // checkFree returns an error if the cluster's container names are taken, by this lab or by another kind cluster.

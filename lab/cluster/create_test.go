@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/state"
 
 	"sigs.k8s.io/kind/pkg/exec"
 )
@@ -77,5 +79,24 @@ func TestLastLinesUncut(t *testing.T) {
 	line := strings.Repeat("x", 80)
 	if got := lastLines(line+"\n"+line+"x\n", 2); got[0] != line || got[1] != line[:79]+"…" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestFavor(t *testing.T) {
+	for role, want := range map[lab.Role][]string{
+		lab.RoleHub:   {"update --cpu-shares 4096 1 2"},
+		lab.RoleSpoke: nil,
+	} {
+		calls := engineOf(t, "echo 'NanoCPUs can not be set' >&2; exit 1") // ignored
+		dir := &state.Dir{Lab: "demo", Path: t.TempDir()}
+		if err := dir.SaveCluster("prod", state.Cluster{Nodes: []string{"1", "2"}}); err != nil {
+			t.Fatal(err)
+		}
+		k := &Kind{docker: docker.New(), lab: "demo", state: dir}
+		k.favor(t.Context(), lab.Cluster{Name: "prod", Role: role})
+		k.favor(t.Context(), lab.Cluster{Name: "unrecorded", Role: role})
+		if got := callsIn(t, calls); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", role, got)
+		}
 	}
 }
