@@ -14,29 +14,32 @@ import (
 var environmentWord = regexp.MustCompile(`(^|_)(environment|env|stage)$`)
 
 // guesses are values for names that nothing else defines.
-var guesses = []struct{ words, value string }{
-	{`interval|duration|period|timeout|ttl`, "1h"},
-	{`schedule|cron`, "0 0 * * *"},
-	{`replicas|count|_min|_max|^min|^max|number$|weight$|percent$`, "1"},
-	{`seconds$`, "60"},
-	{`enabled?$|^enable|disabled?$`, "false"},
-	{`port$`, "8080"},
-	{`cidr`, "10.0.0.0/16"},
-	{`(^|_)ip(_|$)|address`, "10.0.0.10"},
-	{`e?mail`, "lab@lab.example.com"},
-	{`ur[il]$|endpoint|issuer`, "https://lab.example.com"},
-	{`domain|host|fqdn|dns|zone`, "lab.example.com"},
-	{`size|storage|capacity`, "1Gi"},
-	{`storage_?class`, "standard"},
-	{`cpu`, "100m"},
-	{`memory|(^|_)mem(_|$)`, "128Mi"},
-	{`(^|_)p?[ug]id$|runasuser|runasgroup|fsgroup`, "1000"},
-	{`node_?port`, "30080"},
-	{`time_?zone|(^|_)tz$`, "UTC"},
-	{`zone_?id`, "Z0123456789ABCDEFGHIJ"},
-	{`availability_?zone|(^|_)azs?$`, "eu-west-1a"},
-	{`_arn$`, "arn:aws:iam::123456789012:role/lab"},
-	{`dockerconfigjson`, `{"auths":{}}`},
+var guesses = []struct {
+	words *regexp.Regexp
+	value string
+}{
+	{regexp.MustCompile(`interval|duration|period|timeout|ttl`), "1h"},
+	{regexp.MustCompile(`schedule|cron`), "0 0 * * *"},
+	{regexp.MustCompile(`replicas|count|_min|_max|^min|^max|number$|weight$|percent$`), "1"},
+	{regexp.MustCompile(`seconds$`), "60"},
+	{regexp.MustCompile(`enabled?$|^enable|disabled?$`), "false"},
+	{regexp.MustCompile(`port$`), "8080"},
+	{regexp.MustCompile(`cidr`), "10.0.0.0/16"},
+	{regexp.MustCompile(`(^|_)ip(_|$)|address`), "10.0.0.10"},
+	{regexp.MustCompile(`e?mail`), "lab@lab.example.com"},
+	{regexp.MustCompile(`ur[il]$|endpoint|issuer`), "https://lab.example.com"},
+	{regexp.MustCompile(`domain|host|fqdn|dns|zone`), "lab.example.com"},
+	{regexp.MustCompile(`size|storage|capacity`), "1Gi"},
+	{regexp.MustCompile(`storage_?class`), "standard"},
+	{regexp.MustCompile(`cpu`), "100m"},
+	{regexp.MustCompile(`memory|(^|_)mem(_|$)`), "128Mi"},
+	{regexp.MustCompile(`(^|_)p?[ug]id$|runasuser|runasgroup|fsgroup`), "1000"},
+	{regexp.MustCompile(`node_?port`), "30080"},
+	{regexp.MustCompile(`time_?zone|(^|_)tz$`), "UTC"},
+	{regexp.MustCompile(`zone_?id`), "Z0123456789ABCDEFGHIJ"},
+	{regexp.MustCompile(`availability_?zone|(^|_)azs?$`), "eu-west-1a"},
+	{regexp.MustCompile(`_arn$`), "arn:aws:iam::123456789012:role/lab"},
+	{regexp.MustCompile(`dockerconfigjson`), `{"auths":{}}`},
 }
 
 // valueOf returns a seed's value of a key, and its origin.
@@ -68,7 +71,7 @@ func (d *drafting) seedValue(k fluxset.ReadKey) (value, how string) {
 	}
 	for _, of := range slices.Concat([]string{name}, k.Fields) {
 		for _, g := range slices.Backward(guesses) {
-			if regexp.MustCompile(g.words).MatchString(of) {
+			if g.words.MatchString(of) {
 				return g.value, MadeUp
 			}
 		}

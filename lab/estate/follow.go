@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -340,91 +339,4 @@ func (l *loader) first(file string, doc *yaml.Node) bool {
 	}
 	l.found[at] = true
 	return true
-}
-
-// addSet records an ApplicationSet of a tree, and its addon.
-func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
-	if l.isRootSet(file, doc) || !l.isOwn(file) && l.rejects(t, file, doc) || !l.first(file, doc) {
-		return
-	}
-	if other := l.setNamed(strict.Text(doc, "metadata", "name")); other != nil && !l.isOwn(file) {
-		l.note(strict.Position(file, doc), "a second ApplicationSet "+other.Name+": the name is taken by "+other.File, "the first is waited for")
-		return
-	}
-	s, problems := appset.Parse(file, doc)
-	l.problems = append(l.problems, problems...)
-	addon := l.addonOf(file, doc, s)
-	l.set(addon, file, doc)
-	if addon.File == "" {
-		addon.File = file
-		addon.Positions[""] = strict.Position(file, doc)
-	}
-	if at := strict.Get(doc, "spec", "generators"); at != nil {
-		addon.Positions["generators"] = strict.Position(file, at)
-	}
-	if s != nil && len(problems) == 0 {
-		l.sets = append(l.sets, set{Set: s, addon: addon.Name, manual: t.manual, wave: waveOf(t, file, doc), strategy: strict.Get(doc, "spec", "strategy")})
-		addon.Reads = append(addon.Reads, reads(s)...)
-	}
-}
-
-// setNamed returns the ApplicationSet of a name, or nil.
-func (l *loader) setNamed(name string) *set {
-	if i := slices.IndexFunc(l.sets, func(s set) bool { return s.Name == name }); i >= 0 {
-		return &l.sets[i]
-	}
-	return nil
-}
-
-// addonOf returns the addon of a set, named by the label that its selector requires, else by its folder, else by itself.
-func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon {
-	name := strict.Text(doc, "metadata", "name")
-	if rest, ok := strings.CutPrefix(file, lab.AddonsDir+"/"); ok && strings.Contains(rest, "/") && !l.inChart(file) {
-		name, _, _ = strings.Cut(rest, "/")
-	}
-	if s != nil {
-		// A folder named in clusters keeps its name: the set's label may be misspelt.
-		if key := switchOf(s); key != "" && key != lab.AddonKey(name) && (!l.toggled(name) || l.toggled(strings.ReplaceAll(key, "_", "-"))) {
-			name = strings.ReplaceAll(key, "_", "-")
-		}
-	}
-	for i := range l.estate.Addons {
-		if l.estate.Addons[i].Name == name {
-			return &l.estate.Addons[i]
-		}
-	}
-	l.estate.Addons = append(l.estate.Addons, lab.Addon{Name: name, Versions: map[string]string{}, Positions: map[string]lab.Position{}})
-	return &l.estate.Addons[len(l.estate.Addons)-1]
-}
-
-// toggled reports whether a cluster enables or disables an addon.
-func (l *loader) toggled(addon string) bool {
-	return slices.ContainsFunc(l.estate.Clusters, func(c lab.Cluster) bool { _, ok := c.Addons[addon]; return ok })
-}
-
-// readsLabel reports whether a set's selector or template reads a label.
-func (l *loader) readsLabel(label string) bool {
-	return slices.ContainsFunc(l.sets, func(s set) bool {
-		return s.selectsBy(label) || slices.ContainsFunc(s.Refs(), func(r appset.Ref) bool { return slices.Equal(r.Path, []string{"metadata", "labels", label}) })
-	})
-}
-
-// switchOf returns the addon whose enable label the first such generator requires.
-func switchOf(s *appset.Set) string {
-	for _, selector := range s.Selectors() {
-		keys := make([]string, 0, 1)
-		for key := range selector.MatchLabels {
-			keys = append(keys, key)
-		}
-		for _, e := range selector.MatchExpressions {
-			keys = append(keys, e.Key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			if addon, ok := strings.CutPrefix(key, lab.EnableLabel("")); ok && (set{Set: s}).selectsBy(key) {
-				return addon
-			}
-		}
-	}
-	return ""
 }

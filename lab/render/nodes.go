@@ -23,7 +23,7 @@ func Unplaced(object *yaml.Node, nodes []map[string]string) string {
 		strict.Get(spec, "nodeSelector") == nil && strict.Get(spec, "affinity") == nil && strict.Get(spec, "topologySpreadConstraints") == nil {
 		return ""
 	}
-	pod, err := podWith(object, spec)
+	pod, err := podWith(object)
 	if err != nil {
 		return "" // the API server rejects it
 	}
@@ -44,26 +44,21 @@ func Unplaced(object *yaml.Node, nodes []map[string]string) string {
 }
 
 // podWith returns a pod of a workload.
-func podWith(object, spec *yaml.Node) (*corev1.Pod, error) {
-	var pod corev1.Pod
-	meta := strict.Get(object, "spec", "template", "metadata")
+func podWith(object *yaml.Node) (*corev1.Pod, error) {
+	template := strict.Get(object, "spec", "template")
 	if strict.Text(object, "kind") == "Pod" {
-		meta = strict.Get(object, "metadata")
+		template = object
 	}
-	for node, into := range map[*yaml.Node]any{spec: &pod.Spec, strict.Get(meta, "labels"): &pod.Labels} {
-		if node == nil {
-			continue
-		}
-		text, err := yaml.Marshal(node)
-		if err == nil {
-			err = sigsyaml.Unmarshal(text, into)
-		}
-		if err != nil {
-			return nil, err
-		}
+	text, err := yaml.Marshal(template)
+	if err != nil {
+		return nil, err
 	}
-	pod.Namespace = strict.Text(object, "metadata", "namespace")
-	return &pod, nil
+	var of corev1.PodTemplateSpec
+	if err := sigsyaml.Unmarshal(text, &of); err != nil {
+		return nil, err
+	}
+	of.Namespace = strict.Text(object, "metadata", "namespace")
+	return &corev1.Pod{ObjectMeta: of.ObjectMeta, Spec: of.Spec}, nil
 }
 
 // replicas returns the number of pods that a workload runs at the same time, if that decides its health.

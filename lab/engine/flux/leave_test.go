@@ -25,16 +25,7 @@ func stopped() string {
 	return strings.Replace(standing(), "spec: {interval: 10m, prune: true, path: x,", "spec: {suspend: true, interval: 10m, prune: true, path: x,", 1) + "\n" + registered("prod", "homelab", longAgo)
 }
 
-const spokeObjects = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: lab-system, creationTimestamp: "2026-01-02T00:00:00Z", labels: {lab.homelab/name: homelab}}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: podinfo, creationTimestamp: "2026-01-03T00:00:00Z"}
----
-apiVersion: v1
+const spokeObjects = labSystem + `apiVersion: v1
 kind: Namespace
 metadata: {name: used, creationTimestamp: "2026-01-03T00:00:00Z"}
 ---
