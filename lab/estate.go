@@ -91,6 +91,24 @@ const (
 	EngineFlux   EngineType = "flux"
 )
 
+// DefaultEngine is the engine of an estate that names none.
+const DefaultEngine = EngineArgoCD
+
+// Words returns the names of all engines.
+func (EngineType) Words() []string { return EngineNames(EngineTypes()) }
+
+// EngineTypes returns all engines.
+func EngineTypes() []EngineType { return []EngineType{EngineArgoCD, EngineFlux} }
+
+// EngineNames converts engines to text.
+func EngineNames(types []EngineType) []string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return names
+}
+
 // Title returns the name of an engine in its official spelling.
 func (t EngineType) Title() string {
 	return map[EngineType]string{EngineArgoCD: "Argo CD", EngineFlux: "Flux"}[t]
@@ -209,7 +227,7 @@ func (a Addon) Version(env string) (string, Position) {
 
 // EngineSpec is spec.engine of the hub's cluster.yaml.
 type EngineSpec struct {
-	Type      EngineType     // argocd by default
+	Type      EngineType     // DefaultEngine if empty in the file
 	Shape     Shape          // of Flux; hub by default
 	Namespace string         // of the engine and its ApplicationSets; empty for the default
 	Extra     []string       // controllers of Flux besides the default four: FluxImageReflector, FluxImageAutomation, FluxSourceWatcher

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -22,9 +23,6 @@ const (
 	InCluster     = "https://kubernetes.default.svc"
 	InClusterName = "in-cluster"
 )
-
-// finalizer deletes an Application's resources with it. It is the default.
-const finalizer = "resources-finalizer.argocd.argoproj.io"
 
 // World is the environment of ApplicationSets.
 type World struct {
@@ -247,7 +245,7 @@ func (x *expander) application(r result, p paramSet) (Application, error) {
 		}
 		app.Template = rendered
 		if policy := x.Spec.SyncPolicy; len(app.Metadata.Finalizers) == 0 && (policy == nil || !policy.PreserveResourcesOnDeletion) {
-			app.Metadata.Finalizers = []string{finalizer}
+			app.Metadata.Finalizers = []string{argo.Finalizer}
 		}
 	}
 	if x.Spec.TemplatePatch != nil {

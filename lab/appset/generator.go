@@ -12,13 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"homelab/lab/argo"
 	"homelab/lab/strict"
-)
-
-// secretType is the label of Argo CD's cluster Secrets.
-const (
-	secretType  = "argocd.argoproj.io/secret-type"
-	typeCluster = "cluster"
 )
 
 // paramSet holds the parameters of one Application. Values have the controller's types, as seen by templates and
@@ -188,7 +183,7 @@ func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	if x.asked != nil {
 		*x.asked = append(*x.asked, c.Selector)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(c.Selector.DeepCopy(), secretType, typeCluster))
+	selector, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(c.Selector.DeepCopy(), argo.SecretType, argo.SecretTypeCluster))
 	if err != nil {
 		return nil, failed(strict.Get(node, "selector"), "%w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/cloud"
 )
 
@@ -72,7 +73,7 @@ func key(what, k string, at lab.Position) lab.Problems {
 func reserved(labels map[string]string, at func(string) lab.Position) lab.Problems {
 	var ps lab.Problems
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if strings.HasPrefix(k, "argocd.argoproj.io/") || strings.HasPrefix(k, "lab.homelab/") {
+		if strings.HasPrefix(k, argo.Prefix) || strings.HasPrefix(k, "lab.homelab/") {
 			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: the engine sets such labels"})
 		}
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
@@ -13,7 +15,7 @@ var (
 	nameFlag   = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
 	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the enclosing one, else the built-in one)", EnvVars: []string{"LAB_ESTATE"}}
 	outputFlag = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the output: text or json", Value: "text"}
-	engineFlag = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: argocd or flux (default: the lab's, else the estate's spec.engine)"}
+	engineFlag = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: " + strings.Join(lab.DefaultEngine.Words(), " or ") + " (default: the lab's, else the estate's spec.engine)"}
 	imagesFlag = &cli.StringFlag{
 		Name: "images", Usage: "`ORIGIN` of images and charts: auto, registry, source or bundle=FILE", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
 	}
@@ -27,7 +29,7 @@ func (p *program) output(c *cli.Context) error {
 	if err := argv.OneOf(c, "output", "text", "json"); err != nil {
 		return err
 	}
-	if err := argv.OneOf(c, "engine", string(lab.EngineArgoCD), string(lab.EngineFlux)); err != nil {
+	if err := argv.OneOf(c, "engine", lab.DefaultEngine.Words()...); err != nil {
 		return err
 	}
 	p.setUI(c.String("output") == "json")

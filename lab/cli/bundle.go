@@ -25,7 +25,7 @@ func (p *program) bundleCommand() *cli.Command {
 				Name:        "build",
 				Usage:       "build or fetch every image and chart that is missing",
 				ArgsUsage:   "[COMPONENT...]",
-				Description: "What has not changed is not rebuilt.\n\n" + examples("lab bundle build", "lab bundle build node argocd", "lab bundle build --engine flux", "lab bundle build --images registry"),
+				Description: "What has not changed is not rebuilt.\n\n" + examples("lab bundle build", "lab bundle build node gitea", "lab bundle build --engine flux", "lab bundle build --images registry"),
 				Flags:       flags,
 				Action:      p.withSupply(argv.AnyArgs, p.bundleBuild),
 			},

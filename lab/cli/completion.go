@@ -47,6 +47,10 @@ func (p *program) values(a argv.Asked) []string {
 	switch a.Placeholder {
 	case "FORMAT":
 		return []string{"text", "json"}
+	case "ENGINE":
+		return lab.DefaultEngine.Words()
+	case "SERVICE":
+		return append(lab.DefaultEngine.Words(), "forge")
 	case "ORIGIN":
 		return []string{"auto", "registry", "source", "bundle="}
 	case "NAME":

@@ -16,8 +16,8 @@ func (p *program) credsCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "creds",
 		Usage:       "print the address, user and password of Argo CD and the forge",
-		ArgsUsage:   "[argocd|forge]",
-		Description: "Given a service, prints only its password.\n\n" + examples("lab creds", "lab creds argocd", "lab creds -o json"),
+		ArgsUsage:   "[SERVICE]",
+		Description: "Given a service, prints only its password.\n\n" + examples("lab creds", "lab creds forge", "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, outputFlag},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())

@@ -13,13 +13,14 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/estate"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 // control matches usual names of the engine's cluster.
-var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|argocd)([-_].*)?$`)
+var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|` + argo.Namespace + `)([-_].*)?$`)
 
 // environments adds the hub, and a spoke for every selected environment, at least one.
 func (d *drafting) environments() {
@@ -234,13 +235,13 @@ func (d *drafting) engineNamespace() string {
 			count[ns]++
 		}
 	}
-	best := estate.EngineNamespace
+	best := argo.Namespace
 	for _, ns := range slices.Sorted(maps.Keys(count)) {
 		if count[ns] > count[best] {
 			best = ns
 		}
 	}
-	if best == estate.EngineNamespace {
+	if best == argo.Namespace {
 		return ""
 	}
 	return best

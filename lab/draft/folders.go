@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/estate"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -123,7 +124,7 @@ func (d *drafting) synced(f folder) bool {
 
 func (d *drafting) mentionsApplications(f folder) bool {
 	from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(f.dir, "templates"), Directory: &appset.Directory{}}}
-	return render.Mentions(from, "argoproj.io/") && render.Mentions(from, "kind: Application")
+	return render.Mentions(from, argo.Group) && render.Mentions(from, "kind: Application")
 }
 
 // folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces. A chart may

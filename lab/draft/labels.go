@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 )
 
 // asked is a label that a generator selects clusters by.
@@ -139,7 +140,7 @@ func (d *drafting) selected() {
 				}
 			}
 			continue
-		case byLab && s.key != "cloud" && s.key != "region", strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, "argocd.argoproj.io/"):
+		case byLab && s.key != "cloud" && s.key != "region", strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, argo.Prefix):
 			continue
 		case s.value != "" && !s.concrete(), len(validation.IsQualifiedName(s.key)) > 0:
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -48,7 +49,7 @@ type use struct {
 	at      lab.Position
 }
 
-var engineGroups = []string{"argoproj.io/", "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
+var engineGroups = []string{argo.Group, "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
 
 // most is the maximum number of files in a repository.
 const most = 20_000
@@ -119,10 +120,10 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		if strict.Text(n, "kind") == "Namespace" {
 			d.defined[strict.Text(n, "metadata", "name")] = true
 		}
-		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", "argocd.argoproj.io/secret-type") == "cluster" {
+		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster {
 			d.secrets = append(d.secrets, registered(name, n))
 		}
-		if !strings.HasPrefix(strict.Text(n, "apiVersion"), "argoproj.io/") {
+		if !strings.HasPrefix(strict.Text(n, "apiVersion"), argo.Group) {
 			continue
 		}
 		doc := &document{repo: r, file: file, node: n, at: strict.Position(name, n), from: from}

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -57,7 +58,7 @@ func registered(file string, n *yaml.Node) target {
 	}
 	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
 		for key, value := range pairs(n, "metadata", field) {
-			foreign := strings.Contains(key, "argocd.argoproj.io/") || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
+			foreign := strings.Contains(key, argo.Prefix) || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
 			if !foreign && !strings.Contains(value, "{{") {
 				into[key] = value
 			}

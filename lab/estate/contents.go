@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -33,13 +34,13 @@ type needs struct {
 
 func (l *loader) hold(t tree, kind string, doc *yaml.Node) {
 	of := l.held[t.folder()]
-	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), "argoproj.io/") {
+	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) {
 		of.leading++
 	} else {
 		of.other++
 		foreign, defined := render.Kinds([]render.Document{{Node: doc}})
 		of.defined = append(of.defined, defined...)
-		if !strings.Contains(strict.Text(doc, "metadata", "annotations", "argocd.argoproj.io/sync-options"), "SkipDryRunOnMissingResource=true") {
+		if !strings.Contains(strict.Text(doc, "metadata", "annotations", argo.SyncOptions), "SkipDryRunOnMissingResource=true") {
 			of.foreign = append(of.foreign, foreign...)
 		}
 	}

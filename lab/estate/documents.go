@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -94,7 +95,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 			entry{"metadata", r.texts(&c.Metadata)},
 			entry{"engine", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
-					entry{"type", r.word(&engine, string(lab.EngineArgoCD), string(lab.EngineFlux))},
+					entry{"type", r.word(&engine, lab.DefaultEngine.Words()...)},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
 					entry{"componentsExtra", r.words(&c.Engine.Extra, lab.FluxImageReflector, lab.FluxImageAutomation, lab.FluxSourceWatcher)},
@@ -124,7 +125,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 		r.failAt(at, "the hub's Flux needs no kubeconfig of the hub", "spec.kubeconfigSecrets belongs to a spoke")
 	}
 	if c.Role == lab.RoleHub {
-		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.EngineArgoCD)
+		c.Engine.Type = cmp.Or(lab.EngineType(engine), lab.DefaultEngine)
 		if c.Engine.Type == lab.EngineFlux {
 			c.Engine.Shape = cmp.Or(lab.Shape(shape), lab.ShapeHub)
 			r.extra(c.Engine.Extra)
@@ -134,10 +135,10 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 		}
 	}
 	switch ns := c.Engine.Namespace; {
-	case ns == EngineNamespace:
+	case ns == argo.Namespace:
 		c.Engine.Namespace = ""
 	case ns != "" && (!isLabel(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
-		r.failAt(r.at["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+EngineNamespace)
+		r.failAt(r.at["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+argo.Namespace)
 	}
 	c.Positions = r.at
 	return c, append(r.problems, existing(c)...)

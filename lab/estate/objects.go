@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -141,7 +142,7 @@ func objectName(o render.Document) string {
 
 // ofEngine reports whether an object is Argo CD's.
 func ofEngine(o render.Document) bool {
-	return strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "argoproj.io/") && slices.Contains(rootKinds, strict.Text(o.Node, "kind"))
+	return strings.HasPrefix(strict.Text(o.Node, "apiVersion"), argo.Group) && slices.Contains(rootKinds, strict.Text(o.Node, "kind"))
 }
 
 // rejected is appset.Rejected for objects of any kind.

@@ -9,12 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
-
-// waveAnnotation makes Argo CD apply an object after those with smaller numbers are healthy.
-const waveAnnotation = "argocd.argoproj.io/sync-wave"
 
 // wave is the sync wave of an ApplicationSet in its tree.
 type wave struct {
@@ -25,7 +23,7 @@ type wave struct {
 
 func waveOf(t tree, file string, doc *yaml.Node) wave {
 	w := wave{at: strict.Position(file, doc), tree: t.folder()}
-	if n := strict.Get(doc, "metadata", "annotations", waveAnnotation); n != nil && t != (tree{}) {
+	if n := strict.Get(doc, "metadata", "annotations", argo.SyncWave); n != nil && t != (tree{}) {
 		w.number, _ = strconv.Atoi(n.Value) // like Argo CD, 0 if not a number
 		w.at = strict.Position(file, n)
 	}
@@ -90,7 +88,7 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 					if first.tree == then.tree && first.number >= then.number {
 						l.at(then.at,
 							fmt.Sprintf("%s does not wait for %s in Argo CD (wave %d, and %d at %s), as it does in Flux (%s)", addon, n.Addon, then.number, first.number, first.at, n.At),
-							fmt.Sprintf("use a later wave in its ApplicationSet: annotations: {%s: \"%d\"}", waveAnnotation, first.number+1))
+							fmt.Sprintf("use a later wave in its ApplicationSet: annotations: {%s: \"%d\"}", argo.SyncWave, first.number+1))
 					}
 				}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -50,7 +51,7 @@ func FuzzDocuments(f *testing.F) {
 				continue
 			}
 			reads(set)
-			if _, err := set.Expand(appset.World{Clusters: []appset.Cluster{{Name: "dev", Server: "https://dev", Labels: map[string]string{secretType: "cluster"}}}}); err != nil {
+			if _, err := set.Expand(appset.World{Clusters: []appset.Cluster{{Name: "dev", Server: "https://dev", Labels: map[string]string{argo.SecretType: "cluster"}}}}); err != nil {
 				var fault *appset.Error
 				if errors.As(err, &fault) {
 					rest = append(rest, fault.Problems...)

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -16,18 +17,7 @@ import (
 // replacesEngine is why an Application that replaces lab's engine is left out.
 const replacesEngine = "it would replace the lab's engine"
 
-var (
-	engineCharts = []string{"argo-cd", "flux2"}
-
-	// engineSources are parts of the addresses of Argo CD's manifests.
-	engineSources = []string{"/argoproj/argo-cd", "/argoproj-labs/argocd-autopilot/manifests"}
-
-	// engineObjects are objects of Argo CD's that lab's installation has, too, whatever the release's name.
-	engineObjects = []string{
-		"ConfigMap/argocd-cm", "ConfigMap/argocd-cmd-params-cm", "Secret/argocd-secret", "Deployment/argocd-server", "Deployment/argocd-repo-server",
-		"StatefulSet/argocd-application-controller", "Deployment/argocd-applicationset-controller",
-	}
-)
+var engineCharts = []string{"argo-cd", "flux2"}
 
 // replaces reports whether an Application installs an engine on the hub: its chart, directly or as a dependency, or its manifests. One whose folder also has other
 // Applications does not count, as they would be left out with it.
@@ -61,16 +51,16 @@ func dependsOnEngine(from render.Source) bool {
 // containsEngine reports whether a folder contains Argo CD's manifests in the engine's namespace, or includes them from elsewhere.
 func (l *loader) containsEngine(app *appset.Template, from render.Source) bool {
 	for _, url := range render.Fetches(from) {
-		if slices.ContainsFunc(engineSources, func(part string) bool { return strings.Contains(url, part) }) ||
+		if slices.ContainsFunc(argo.Sources(), func(part string) bool { return strings.Contains(url, part) }) ||
 			strings.HasSuffix(url, "/argo-helm") && render.Mentions(from, "name: argo-cd") {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.objectsIn(from, "argocd-"), func(o render.Document) bool {
+	return slices.ContainsFunc(l.objectsIn(from, argo.Affix), func(o render.Document) bool {
 		namespace := strict.Text(o.Node, "metadata", "namespace")
 		if namespace == "" {
 			namespace = app.Spec.Destination.Namespace
 		}
-		return namespace == NamespaceOf(l.estate) && slices.Contains(engineObjects, strict.Text(o.Node, "kind")+"/"+strict.Text(o.Node, "metadata", "name"))
+		return namespace == NamespaceOf(l.estate) && slices.Contains(argo.Installation(), strict.Text(o.Node, "kind")+"/"+strict.Text(o.Node, "metadata", "name"))
 	})
 }

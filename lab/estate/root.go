@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -47,7 +48,7 @@ func (l *loader) root() {
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := strict.Text(doc, "kind")
-	if apiVersion := strict.Text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, "argoproj.io/") {
+	if apiVersion := strict.Text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, argo.Group) {
 		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
 		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, apiVersion), cure)
 		return false

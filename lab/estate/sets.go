@@ -15,20 +15,12 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/bridge"
 )
 
-// engineLabels is the prefix of Argo CD's labels, some of which it sets after lab registers a cluster.
-const engineLabels = "argocd.argoproj.io/"
-
-// secretType is set on every registration.
-const secretType = engineLabels + "secret-type"
-
-// EngineNamespace is the engine's default namespace.
-const EngineNamespace = "argocd"
-
 // NamespaceOf returns the namespace of the estate's engine.
-func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, EngineNamespace) }
+func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, argo.Namespace) }
 
 type set struct {
 	*appset.Set
@@ -48,7 +40,7 @@ func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 		env, _ := e.Environment(c.Environment)
 		reg := bridge.Build(e.Name, env, def, c, in)
 		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: lab.Strings(reg.Labels), Annotations: lab.Strings(reg.Annotations)})
-		list[len(list)-1].Labels[secretType] = "cluster"
+		list[len(list)-1].Labels[argo.SecretType] = argo.SecretTypeCluster
 	}
 	slices.SortFunc(list, func(a, b appset.Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	return list
@@ -386,7 +378,7 @@ func (s set) selectsBy(label string) bool {
 
 // selectsByEngine reports whether a selector uses a label that the engine sets later.
 func (s set) selectsByEngine() bool {
-	engines := func(key string) bool { return strings.HasPrefix(key, engineLabels) && key != secretType }
+	engines := func(key string) bool { return strings.HasPrefix(key, argo.Prefix) && key != argo.SecretType }
 	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
 		for key := range selector.MatchLabels {
 			if engines(key) {

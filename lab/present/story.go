@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/series"
 	"homelab/lab/ui"
@@ -22,11 +23,11 @@ func Scenarios(list []*scenario.Scenario) ui.ScenarioList {
 // Scenario converts a story and its steps.
 func Scenario(one *scenario.Scenario) ui.ScenarioShow {
 	out := ui.ScenarioShow{
-		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: one.Requires.Engine, Clusters: one.Requires.Clusters,
+		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: lab.EngineNames(one.Requires.Engine), Clusters: one.Requires.Clusters,
 	}
 	for i, step := range slices.Concat(one.Steps, one.Always) {
 		out.Steps = append(out.Steps, ui.ScenarioStep{
-			Number: step.Number, ID: step.ID, Title: step.Title, Engines: step.Engines, Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
+			Number: step.Number, ID: step.ID, Title: step.Title, Engines: lab.EngineNames(step.Engines), Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
 		})
 	}
 	return out

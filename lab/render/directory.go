@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -21,7 +22,7 @@ import (
 const maxDirectory = 10_000_000
 
 // skipped is the mark of files that Argo CD does not read.
-var skipped = []byte("+argocd:skip-file-rendering")
+var skipped = []byte(argo.SkipFile)
 
 // extensions are those of manifests.
 var extensions = []string{".yaml", ".yml", ".json", jsonnetFile}

@@ -9,11 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
-// checked are the kinds without which Argo CD does not consider an Application healthy: those of GetHealthCheckFunc of gitops-engine, and any with an override in argocd-cm,
-// as ConfigMap has in upstream's (ignoreResourceUpdates).
+// checked are the kinds without which Argo CD does not consider an Application healthy: those of GetHealthCheckFunc of gitops-engine, and any with an override in
+// its configuration, as ConfigMap has in upstream's (ignoreResourceUpdates).
 var checked = []string{
 	"APIService", "ApplicationSet", "ConfigMap", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Rollout", "Service", "StatefulSet", "Workflow",
 }
@@ -56,7 +57,6 @@ type Wait struct {
 const (
 	createsVolumes = "persistentvolumes"
 	createsNodes   = "nodes"
-	ignoreHealth   = "argocd.argoproj.io/ignore-healthcheck"
 )
 
 // DefaultClass is the StorageClass of lab's nodes, and Provisioner what runs there: https://github.com/rancher/local-path-provisioner
@@ -96,7 +96,7 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 		n := o.Node
 		title := strict.Text(n, "kind") + " " + strict.Text(n, "metadata", "name")
 		wait := func(what string, by ...string) { list = append(list, Wait{Why: title + " waits for " + what, By: by}) }
-		if strict.Text(n, "metadata", "annotations", ignoreHealth) == "true" {
+		if strict.Text(n, "metadata", "annotations", argo.IgnoreHealth) == "true" {
 			continue
 		}
 		for _, claim := range claims(o) {

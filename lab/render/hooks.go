@@ -6,18 +6,16 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
-// Annotations of hooks: Argo CD's own replaces Helm's.
-const (
-	hookAnnotation     = "argocd.argoproj.io/hook"
-	helmHookAnnotation = "helm.sh/hook"
-)
+// helmHookAnnotation is replaced by Argo CD's own, argo.Hook.
+const helmHookAnnotation = "helm.sh/hook"
 
 // hooks returns the hooks that an object is, and whether it is any, known or not.
 func hooks(n *yaml.Node) (names []string, is bool) {
-	for _, key := range []string{hookAnnotation, helmHookAnnotation} {
+	for _, key := range []string{argo.Hook, helmHookAnnotation} {
 		if text := strict.Get(n, "metadata", "annotations", key); text != nil && text.Value != "crd-install" {
 			for _, name := range strings.Split(text.Value, ",") {
 				names = append(names, strings.TrimSpace(name))

@@ -8,14 +8,16 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
+
+	"homelab/lab/argo"
 )
 
 // override merges the files in which a folder sets options of a source, such as those that Argo CD Image Updater writes.
 // https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/#store-overrides-in-git
 func (s *Source) override() error {
-	names := []string{".argocd-source.yaml"}
+	names := []string{argo.OverrideFile("")}
 	if s.Application != "" {
-		names = append(names, ".argocd-source-"+s.Application+".yaml")
+		names = append(names, argo.OverrideFile(s.Application))
 	}
 	for _, name := range names {
 		file := path.Join(s.Path, name)

@@ -13,13 +13,11 @@ import (
 	"sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
-const (
-	syncOptions    = "argocd.argoproj.io/sync-options"
-	maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it applied
-)
+const maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it applied
 
 // Unappliable returns why Argo CD fails to apply an object with an Application's sync options, or "".
 func Unappliable(o Document, options []string) string {
@@ -30,7 +28,7 @@ func Unappliable(o Document, options []string) string {
 		}
 		return fmt.Sprintf("a %s in %s has no name", kind, o.File)
 	}
-	for _, option := range strings.Split(strict.Text(o.Node, "metadata", "annotations", syncOptions), ",") {
+	for _, option := range strings.Split(strict.Text(o.Node, "metadata", "annotations", argo.SyncOptions), ",") {
 		options = append(slices.Clone(options), strings.TrimSpace(option))
 	}
 	has := func(option string) bool { return slices.Contains(options, option) }

@@ -138,8 +138,8 @@ func (p *playing) remind(ctx context.Context) {
 // missing returns the first unmet requirement, or "".
 func (p *playing) missing() string {
 	need := p.scenario.Requires
-	if len(need.Engine) > 0 && !slices.Contains(need.Engine, string(p.world.Engines)) {
-		return fmt.Sprintf("it needs %s, but the lab runs %s", strings.Join(need.Engine, " or "), p.world.Engines)
+	if len(need.Engine) > 0 && !slices.Contains(need.Engine, p.world.Engines) {
+		return fmt.Sprintf("it needs %s, but the lab runs %s", strings.Join(lab.EngineNames(need.Engine), " or "), p.world.Engines)
 	}
 	for _, name := range slices.Concat(need.Clusters, imageClusters(need)) {
 		if _, ok := p.world.Estate.Cluster(name); !ok {

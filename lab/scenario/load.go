@@ -60,9 +60,9 @@ func (s *rawStep) ReadYAML(_ *strict.Reader, n *yaml.Node, path string) { s.node
 
 // header is the part of a step that all verbs share.
 type header struct {
-	ID     string   `yaml:"id" doc:"a name for references of other steps: since"`
-	Title  string   `yaml:"title" need:"true" doc:"what happens, for users"`
-	Engine []string `yaml:"engine" enum:"argocd,flux" doc:"engines that the step is for; default all"`
+	ID     string           `yaml:"id" doc:"a name for references of other steps: since"`
+	Title  string           `yaml:"title" need:"true" doc:"what happens, for users"`
+	Engine []lab.EngineType `yaml:"engine" doc:"engines that the step is for; default all"`
 }
 
 // List returns the sorted names of an estate's scenarios.
@@ -252,8 +252,8 @@ func (l *loader) header(step *Step, node *yaml.Node) {
 	l.reader.At[step.path] = step.At
 	step.ID, step.Title, step.Engines = h.ID, h.Title, h.Engine
 	for i, engine := range h.Engine {
-		if !slices.Contains(l.engines, lab.EngineType(engine)) && slices.Contains(engineTypes(), lab.EngineType(engine)) {
-			l.reader.FailAt(fmt.Sprintf("%s.engine[%d]", step.path, i), "the story excludes "+engine, "add it to spec.requires.engine")
+		if !slices.Contains(l.engines, engine) && slices.Contains(lab.EngineTypes(), engine) {
+			l.reader.FailAt(fmt.Sprintf("%s.engine[%d]", step.path, i), "the story excludes "+string(engine), "add it to spec.requires.engine")
 		}
 	}
 	if h.ID == "" || !step.isFor(l.engine) {

@@ -12,19 +12,18 @@ import (
 )
 
 // variants are the differences of a story between engines.
-type variants struct {
-	ArgoCD variant `yaml:"argocd"`
-	Flux   variant `yaml:"flux"`
-}
+type variants map[lab.EngineType]variant
 
 type variant struct {
 	Vars map[string]any `yaml:"vars" doc:"variables for this engine, which override spec.vars"`
 }
 
-func engineTypes() []lab.EngineType { return []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} }
-
 func (v variants) vars() map[lab.EngineType]map[string]any {
-	return map[lab.EngineType]map[string]any{lab.EngineArgoCD: v.ArgoCD.Vars, lab.EngineFlux: v.Flux.Vars}
+	vars := map[lab.EngineType]map[string]any{}
+	for engine, own := range v {
+		vars[engine] = own.Vars
+	}
+	return vars
 }
 
 // For returns the story for an engine: without the steps of others, and with the engine's variables. Steps keep their numbers.
@@ -44,7 +43,7 @@ func (s *Scenario) varsFor(engine lab.EngineType) map[string]any {
 }
 
 func (s Step) isFor(engine lab.EngineType) bool {
-	return len(s.Engines) == 0 || slices.Contains(s.Engines, string(engine))
+	return len(s.Engines) == 0 || slices.Contains(s.Engines, engine)
 }
 
 // plan is the state of reading the story for one engine.
@@ -57,8 +56,8 @@ type plan struct {
 
 // plans reads the story once per engine: a step may use what earlier steps of the same engine set.
 func (l *loader) plans(s *Scenario, doc spec) {
-	for _, engine := range engineTypes() {
-		if len(s.Requires.Engine) == 0 || slices.Contains(s.Requires.Engine, string(engine)) {
+	for _, engine := range lab.EngineTypes() {
+		if len(s.Requires.Engine) == 0 || slices.Contains(s.Requires.Engine, engine) {
 			l.engines = append(l.engines, engine)
 		}
 		l.checkVars("spec.engines."+string(engine)+".vars", s.own[engine])

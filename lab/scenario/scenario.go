@@ -31,7 +31,7 @@ type Scenario struct {
 
 // Requires are the requirements on the lab.
 type Requires struct {
-	Engine   []string            `yaml:"engine" enum:"argocd,flux" doc:"engines that the story is for; default any"`
+	Engine   []lab.EngineType    `yaml:"engine" doc:"engines that the story is for; default any"`
 	Clusters []string            `yaml:"clusters" doc:"clusters that must exist and answer"`
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
 	Images   map[string][]string `yaml:"images" doc:"image, as listed by lab bundle ls -> clusters to load it into before the first step"`
@@ -41,8 +41,8 @@ type Requires struct {
 type Step struct {
 	Number  int // from 1, including always steps and those of other engines
 	ID      string
-	Title   string   // title for users
-	Engines []string // engines that the step is for; none means all
+	Title   string           // title for users
+	Engines []lab.EngineType // engines that the step is for; none means all
 	Verb    string
 	Action  Action // with unexpanded variables
 	At      lab.Position

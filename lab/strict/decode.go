@@ -16,8 +16,8 @@ import (
 // Reader decodes one document into Go types. Unknown keys and wrong types are problems with positions, after which it
 // continues.
 //
-// Field tags are yaml:"key" (or ",inline"), need:"true" for a required key, enum:"a,b", max:"10m" for a duration or
-// max:"100" for a number, and doc:"..." for the schema.
+// Field tags are yaml:"key" (or ",inline"), need:"true" for a required key, enum:"a,b" unless the type is an Enum, max:"10m"
+// for a duration or max:"100" for a number, and doc:"..." for the schema.
 type Reader struct {
 	File     string
 	Problems lab.Problems
@@ -31,6 +31,22 @@ func NewReader(file string) *Reader { return &Reader{File: file, At: map[string]
 // Custom is a type that decodes itself.
 type Custom interface {
 	ReadYAML(r *Reader, n *yaml.Node, path string)
+}
+
+// Enum is a text type with a few valid values, also as the key of a map.
+type Enum interface {
+	Words() []string
+}
+
+// words returns the valid values of an Enum, or of a list of them.
+func words(t reflect.Type) []string {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if e, ok := reflect.Zero(t).Interface().(Enum); ok {
+		return e.Words()
+	}
+	return nil
 }
 
 // Fail adds a problem at a node.
@@ -72,7 +88,7 @@ type field struct {
 
 func fieldOf(f reflect.StructField) (field, bool) {
 	key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	out := field{key: key, need: f.Tag.Get("need") == "true", max: f.Tag.Get("max"), doc: f.Tag.Get("doc")}
+	out := field{key: key, need: f.Tag.Get("need") == "true", enum: words(f.Type), max: f.Tag.Get("max"), doc: f.Tag.Get("doc")}
 	if e := f.Tag.Get("enum"); e != "" {
 		out.enum = strings.Split(e, ",")
 	}
@@ -175,10 +191,16 @@ func (r *Reader) table(n *yaml.Node, to reflect.Value, f field, path string) {
 		return
 	}
 	out := reflect.MakeMap(to.Type())
+	known := words(to.Type().Key())
 	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if known != nil && !slices.Contains(known, key.Value) {
+			r.Unknown(key, known)
+			continue
+		}
 		v := reflect.New(to.Type().Elem()).Elem()
-		r.value(n.Content[i+1], v, f, Join(path, n.Content[i].Value))
-		out.SetMapIndex(reflect.ValueOf(n.Content[i].Value), v)
+		r.value(n.Content[i+1], v, f, Join(path, key.Value))
+		out.SetMapIndex(reflect.ValueOf(key.Value).Convert(to.Type().Key()), v)
 	}
 	to.Set(out)
 }

@@ -31,6 +31,12 @@ func shape(t reflect.Type, f field) map[string]any {
 		return shape(t.Elem(), f)
 	case t.Kind() == reflect.Struct:
 		return object(t)
+	case t.Kind() == reflect.Map && words(t.Key()) != nil:
+		properties := map[string]any{}
+		for _, key := range words(t.Key()) {
+			properties[key] = shape(t.Elem(), f)
+		}
+		return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	case t.Kind() == reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": shape(t.Elem(), f)}
 	case t.Kind() == reflect.Slice:

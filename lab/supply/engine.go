@@ -46,6 +46,6 @@ func (s *Supply) optional(i Item) bool {
 func (s *Supply) needed(items []Item) []Item {
 	return slices.DeleteFunc(items, func(i Item) bool {
 		of := s.Engine(i)
-		return of != "" && of != cmp.Or(s.options.Engine, lab.EngineArgoCD) || !i.Present && s.optional(i)
+		return of != "" && of != cmp.Or(s.options.Engine, lab.DefaultEngine) || !i.Present && s.optional(i)
 	})
 }

@@ -40,7 +40,7 @@ func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
 	if r.Engine == "" && r.Shape != "" { // recorded before the engine is installed; only Flux has shapes
 		return lab.EngineFlux
 	}
-	return cmp.Or(r.Engine, lab.EngineArgoCD)
+	return cmp.Or(r.Engine, lab.DefaultEngine)
 }
 
 // ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record. It is empty for an engine on the hub alone.

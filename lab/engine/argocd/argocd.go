@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
@@ -19,7 +20,7 @@ import (
 )
 
 // Namespace is the default namespace of Argo CD and its configuration.
-const Namespace = "argocd"
+const Namespace = argo.Namespace
 
 // InCluster is the server URL of the hub's own registration.
 const InCluster = "https://kubernetes.default.svc"

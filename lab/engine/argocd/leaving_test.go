@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -20,7 +21,7 @@ import (
 func cascaded(hub *cluster) []string {
 	var names []string
 	for _, act := range hub.Actions() {
-		if p, ok := act.(clienttesting.PatchActionImpl); ok && p.GetResource() == applications && strings.Contains(string(p.GetPatch()), resourcesFinalizer) {
+		if p, ok := act.(clienttesting.PatchActionImpl); ok && p.GetResource() == applications && strings.Contains(string(p.GetPatch()), argo.Finalizer) {
 			names = append(names, p.GetName())
 		}
 	}

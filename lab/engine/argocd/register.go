@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
 
 const (
-	secretType   = "argocd.argoproj.io/secret-type"
 	registration = "registration"
 	secretPrefix = "cluster-"
 )
@@ -178,7 +178,7 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Un
 		annotations[k] = v.Value
 	}
 	maps.Copy(labels, a.labels(registration))
-	labels[secretType] = "cluster"
+	labels[argo.SecretType] = argo.SecretTypeCluster
 	if !as.since.IsZero() {
 		annotations[sinceAnnotation] = as.since.UTC().Format(time.RFC3339)
 	}
@@ -192,7 +192,7 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Un
 // registrations lists the clusters that this lab registered.
 func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error) {
 	list, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: secretType + "=cluster," + lab.LabelName + "=" + a.lab,
+		LabelSelector: argo.SecretType + "=" + argo.SecretTypeCluster + "," + lab.LabelName + "=" + a.lab,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registrations: %w", err)
@@ -234,7 +234,7 @@ func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
 	for k := range a.labels(registration) {
 		delete(labels, k)
 	}
-	delete(labels, secretType)
+	delete(labels, argo.SecretType)
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
 	delete(annotations, sinceAnnotation)
 	return engine.Registered{

@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -81,7 +82,7 @@ func TestRegister(t *testing.T) {
 	o := hub.Get(t, secrets, Namespace, "cluster-prod")
 	labels := o.GetLabels()
 	for k, v := range map[string]string{
-		secretType: "cluster", "environment": "prod", "enable_podinfo": "true", lab.LabelName: "homelab", lab.LabelPart: "registration",
+		argo.SecretType: "cluster", "environment": "prod", "enable_podinfo": "true", lab.LabelName: "homelab", lab.LabelPart: "registration",
 	} {
 		if labels[k] != v {
 			t.Errorf("label %s is %q, want %q", k, labels[k], v)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"homelab/lab/argo"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 )
@@ -32,7 +33,7 @@ func TestRetire(t *testing.T) {
 	hub.Create(t, "", ownKinds)
 	aimed(t, hub, "edge-web", "edge", "web")
 	aimed(t, hub, "other-app", "other", "shop")
-	hub.patch(t, applications, "edge-web", map[string]any{"metadata": map[string]any{"finalizers": []string{resourcesFinalizer}}})
+	hub.patch(t, applications, "edge-web", map[string]any{"metadata": map[string]any{"finalizers": []string{argo.Finalizer}}})
 	spoke.create(t, spokeObjects)
 	release := &fakeRelease{state: helm.State{Revision: 1, Status: "deployed"}}
 	a.release = release

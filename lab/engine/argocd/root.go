@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -186,7 +187,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 		}
 	}
 	list, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: secretType + "=repository," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
+		LabelSelector: argo.SecretType + "=repository," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
 	})
 	if err != nil {
 		return lines, fmt.Errorf("repositories: %w", err)
@@ -206,7 +207,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 
 func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructured {
 	labels := a.labels(repositories)
-	labels[secretType] = "repository"
+	labels[argo.SecretType] = "repository"
 	data := map[string]string{"type": r.Type, "name": r.Name, "url": r.URL}
 	if r.Username != "" {
 		data["username"], data["password"] = r.Username, r.Password

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -225,7 +226,7 @@ func TestApplyRepositories(t *testing.T) {
 		}
 		if i == 0 {
 			o := hub.Get(t, secrets, Namespace, "repo-estate")
-			if o.GetLabels()[secretType] != "repository" || kube.SecretField(o, "password") != "hush" || kube.SecretField(o, "type") != "git" {
+			if o.GetLabels()[argo.SecretType] != "repository" || kube.SecretField(o, "password") != "hush" || kube.SecretField(o, "type") != "git" {
 				t.Errorf("%v", o.Object)
 			}
 		}

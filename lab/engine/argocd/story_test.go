@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -33,7 +34,7 @@ func TestMarkReverted(t *testing.T) {
 	if err != nil || r.Labels["enable_podinfo"] != "false" || r.Labels["new"] != "x" || hasKey(r.Annotations, "aws_region") {
 		t.Fatalf("after Mark: %+v, %v", r, err)
 	}
-	if o := hub.Get(t, secrets, Namespace, "cluster-prod"); o.GetLabels()[secretType] != "cluster" || kube.SecretField(o, "config") != kube.SecretField(before, "config") {
+	if o := hub.Get(t, secrets, Namespace, "cluster-prod"); o.GetLabels()[argo.SecretType] != "cluster" || kube.SecretField(o, "config") != kube.SecretField(before, "config") {
 		t.Error("the rest of the Secret was changed")
 	}
 	err = a.Mark(t.Context(), "prod", engine.Marks{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 )
@@ -22,8 +23,6 @@ import (
 const (
 	withdrawWithin = 3 * time.Minute // cascading deletion of the Applications of all attached clusters
 	withdrawLook   = 500 * time.Millisecond
-
-	resourcesFinalizer = "resources-finalizer.argocd.argoproj.io"
 )
 
 // Withdraw removes from clusters what Argo CD deployed there. It first deletes, without their objects, all Applications with other destinations, including
@@ -139,7 +138,7 @@ func (a *ArgoCD) deleteApplications(ctx context.Context, brought map[string]appl
 	if len(brought) == 0 {
 		return nil
 	}
-	cascade := []byte(`{"metadata":{"finalizers":["` + resourcesFinalizer + `"]}}`)
+	cascade := []byte(`{"metadata":{"finalizers":["` + argo.Finalizer + `"]}}`)
 	apps := a.hub.Dynamic.Resource(applications).Namespace(a.namespace)
 	for _, name := range sortedKeys(brought) {
 		if app := brought[name]; !app.terminating() {

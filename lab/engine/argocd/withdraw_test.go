@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 )
 
 // aimed creates an Application that creates its namespace in a cluster.
@@ -72,7 +73,7 @@ func TestWithdraw(t *testing.T) {
 		aimed(t, hub, "edge-used", "edge", "used")
 		aimed(t, hub, "edge-before", "edge", "before")
 		aimed(t, hub, "other-app", "other", "empty")
-		hub.patch(t, applications, "addons", map[string]any{"metadata": map[string]any{"finalizers": []string{resourcesFinalizer}}})
+		hub.patch(t, applications, "addons", map[string]any{"metadata": map[string]any{"finalizers": []string{argo.Finalizer}}})
 		spoke.create(t, spokeObjects)
 		spoke.Typed.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: metav1.Verbs{"list", "delete"}},

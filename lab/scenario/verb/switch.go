@@ -10,13 +10,13 @@ import (
 // switching replaces the lab's engine until the end of the story.
 type switching struct {
 	changes
-	Engine string `yaml:"engine" need:"true" enum:"argocd,flux" doc:"the new engine, until the end of the story"`
+	Engine lab.EngineType `yaml:"engine" need:"true" doc:"the new engine, until the end of the story"`
 }
 
 func (s *switching) Check(*scenario.Checker) {}
 
 func (s *switching) Do(ctx context.Context, c *scenario.Call) error {
-	to := lab.EngineType(s.Engine)
+	to := s.Engine
 	if to == c.Engines {
 		c.Did("already %s", to.Title())
 		return nil
