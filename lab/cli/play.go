@@ -87,9 +87,6 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 // freshSuffix is appended to the name of a lab created for a scenario.
 const freshSuffix = "-fresh"
 
-// freshLimit bounds the wait for such a lab's applications.
-const freshLimit = 5 * time.Minute
-
 // playFresh creates a lab, plays on it, and always removes it.
 func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
 	if err := around.HasEstate(); err != nil {
@@ -120,7 +117,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	quiet := &program{env: p.env, ui: p.ui.Aside()}                   // only the scenario's result is shown
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
-		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: freshLimit}}
+		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: o.timeout}}
 		if err := quiet.bringUp(ctx, ws, parts{estate: est, supply: s}, run); err != nil {
 			return err
 		}

@@ -90,11 +90,7 @@ func healthAtSource(ctx context.Context, ws *workspace.Workspace, est *lab.Estat
 	if err != nil {
 		return ""
 	}
-	e, err := l.core.Hub()
-	if err != nil {
-		return ""
-	}
-	apps, err := e.Applications(ctx)
+	apps, err := l.core.Applications(ctx)
 	if err != nil {
 		return ""
 	}

@@ -61,12 +61,12 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fresh", Usage: "play on a temporary lab with just the clusters that the scenarios require"},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML, for CI"},
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
-			&cli.DurationFlag{Name: "timeout", Usage: "with --fresh: `TIME` for the applications to converge", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge, with --fresh and after a switch of the engine", Value: 5 * time.Minute},
 		},
 		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := playOptions{
 				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
-				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"),
+				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"), timeout: c.Duration("timeout"),
 			}
 			list, err := o.stories(ws)
 			if err != nil {
@@ -91,6 +91,7 @@ type playOptions struct {
 	player            scenario.Player
 	pages, junit      string
 	origin            origin
+	timeout           time.Duration // of up, for the applications to converge
 }
 
 // stories returns the scenarios to play, after checking that all of them are playable.

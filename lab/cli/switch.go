@@ -50,7 +50,7 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 		return scenario.World{}, err
 	}
 	quiet := &program{env: p.env, ui: p.ui.Aside()}
-	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: freshLimit}}
+	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: o.timeout}}
 	if ws.Record.Engine != to && ws.Record.Former.Engine == "" { // else it was begun
 		with, err := partsWith(ctx, ws, s)
 		if err == nil {

@@ -36,7 +36,7 @@ func TestConfigDefaults(t *testing.T) {
 	if want := []string{statsPatchV2, statsPatchV3}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
 		t.Errorf("containerd patches on a capable host: %q, want %q", cfg.ContainerdConfigPatches, want)
 	}
-	if slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
+	if slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) || slices.Contains(cfg.KubeadmConfigPatches, cgroupfsPatch) {
 		t.Error("cgroup v1 patch on cgroup v2")
 	}
 }
@@ -77,8 +77,34 @@ nodes:
 	if n := len(cfg.KubeadmConfigPatches); cfg.KubeadmConfigPatches[n-1] != "kind: ClusterConfiguration\n" || !slices.Contains(cfg.KubeadmConfigPatches, cgroupV1Patch) {
 		t.Errorf("kubeadm patches %q: want the user's last, so that it wins", cfg.KubeadmConfigPatches)
 	}
-	if want := []string{statsPatchV2, statsPatchV3, oomPatchV2, oomPatchV3, "version = 2\n"}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
+	if want := []string{statsPatchV2, statsPatchV3, oomPatchV2, oomPatchV3, cgroupfsPatchV2, cgroupfsPatchV3, "version = 2\n"}; !slices.Equal(cfg.ContainerdConfigPatches, want) {
 		t.Errorf("containerd patches %q, want %q", cfg.ContainerdConfigPatches, want)
+	}
+}
+
+// kubelet and containerd must have the same driver.
+func TestConfigCgroupDriver(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind string
+		own  bool // lab chooses the driver
+	}{
+		"default":              {"", true},
+		"kubelet's by user":    {`kubeadmConfigPatches: ["kind: KubeletConfiguration\ncgroupDriver: systemd\n"]`, false},
+		"containerd's by user": {`containerdConfigPatches: ["SystemdCgroup = true\n"]`, false},
+		"of one node":          {`nodes: [{role: control-plane, kubeadmConfigPatches: ["kind: KubeletConfiguration\ncgroupDriver: systemd\n"]}]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config("demo", Host{CgroupV1: true}, specOf(test.kind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kubelet := slices.Contains(cfg.KubeadmConfigPatches, cgroupfsPatch)
+			for _, patch := range []string{cgroupfsPatchV2, cgroupfsPatchV3} {
+				if containerd := slices.Contains(cfg.ContainerdConfigPatches, patch); containerd != test.own || kubelet != test.own {
+					t.Errorf("kubelet is patched: %t, containerd: %t; want %t", kubelet, containerd, test.own)
+				}
+			}
+		})
 	}
 }
 

@@ -1,17 +1,28 @@
 package up
 
 import (
+	"context"
 	"io/fs"
 	"path"
 
 	"go.yaml.in/yaml/v3"
 
+	"homelab/lab"
 	"homelab/lab/engine"
 )
 
 // Hub returns a new connection to the engine on the hub.
 func (l *Lab) Hub() (engine.Engine, error) {
 	return l.connect(l.Definition, l.hubName())
+}
+
+// Applications returns the applications of all clusters, as the engine on the hub reports them.
+func (l *Lab) Applications(ctx context.Context) ([]lab.Application, error) {
+	e, err := l.Hub()
+	if err != nil {
+		return nil, err
+	}
+	return e.Applications(ctx)
 }
 
 func (l *Lab) connect(d engine.Definition, hub string) (engine.Engine, error) {

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	declared = regexp.MustCompile(`&cli\.\w+Flag\{\s*Name: "([a-z-]+)"`)
+	read     = regexp.MustCompile(`c\.\w+\("([a-z-]+)"\)`)
+)
+
+// TestFlagsAreRead fails for a flag that its command's file never reads, unless those shared by many commands are read where they are declared.
+func TestFlagsAreRead(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(file string, pattern *regexp.Regexp) map[string]bool {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, m := range pattern.FindAllStringSubmatch(string(data), -1) {
+			found[m[1]] = true
+		}
+		return found
+	}
+	shared := names("aim.go", read)
+	count := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		own := names(file, read)
+		for name := range names(file, declared) {
+			count++
+			if !own[name] && !shared[name] {
+				t.Errorf("%s declares --%s but does not read it", file, name)
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("%d flags found", count)
+	}
+}
