@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/estate/document"
 	"homelab/lab/strict"
 )
 
@@ -53,7 +54,7 @@ func Supplied(from interface {
 // On disk, fsys should be os.OpenRoot(dir).FS(), which does not follow links out of the estate: these are problems.
 // All problems of the estate are returned in one *lab.Error.
 func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
-	if !isLabel(name) {
+	if !document.IsName(name) {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
@@ -203,17 +204,17 @@ type loader struct {
 }
 
 // documents reads lab's document in each folder of dir.
-func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (found bool) {
+func (l *loader) documents(dir, name string, read func(folder, file string, data []byte)) (found bool) {
 	folders, _ := l.folders(dir)
 	for _, folder := range folders {
-		file := path.Join(dir, folder, document)
+		file := path.Join(dir, folder, name)
 		if !l.exists(file) {
-			l.misnamed(path.Join(dir, folder), document)
+			l.misnamed(path.Join(dir, folder), name)
 			continue
 		}
 		if data := l.read(file); data == nil {
 			found = true // unreadable, which is reported
-		} else if !foreign(file, data) {
+		} else if !document.IsForeign(file, data) {
 			found = true
 			read(folder, file, data)
 		}
@@ -222,7 +223,7 @@ func (l *loader) documents(dir, document string, read func(folder, file string, 
 }
 
 // misnamed notes a folder whose document seems misnamed.
-func (l *loader) misnamed(dir, document string) {
+func (l *loader) misnamed(dir, name string) {
 	entries, _ := fs.ReadDir(l.fsys, dir)
 	var names []string
 	for _, e := range entries {
@@ -230,29 +231,17 @@ func (l *loader) misnamed(dir, document string) {
 			names = append(names, e.Name())
 		}
 	}
-	switch near := strict.Closest(document, names); {
+	switch near := strict.Closest(name, names); {
 	case near != "":
-		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+document)
+		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+name)
 	case len(entries) == 0 && l.inside(dir):
-		l.note(lab.Position{File: path.Join(dir, document)}, "does not exist: the folder is empty", "")
+		l.note(lab.Position{File: path.Join(dir, name)}, "does not exist: the folder is empty", "")
 	}
-}
-
-// foreign reports whether a document is another tool's.
-func foreign(file string, data []byte) bool {
-	docs, problems := strict.Parse(file, data)
-	if len(problems) > 0 || len(docs) == 0 {
-		return false
-	}
-	is, kind := strict.Text(docs[0], "apiVersion"), strict.Text(docs[0], "kind")
-	group, _, _ := strings.Cut(is, "/")
-	near := strict.Closest(is, []string{APIVersion}) != "" || strict.Closest(kind, []string{"Cluster", "Environment"}) != ""
-	return strings.Contains(group, ".") || is != "" && group != "lab" && !near
 }
 
 func (l *loader) environments() {
 	l.documents(lab.EnvironmentsDir, "environment.yaml", func(folder, file string, data []byte) {
-		e, problems := readEnvironment(file, data)
+		e, problems := document.Environment(file, data)
 		l.problems = append(l.problems, problems...)
 		e.Name = folder // document reported a mismatch
 		l.estate.Environments = append(l.estate.Environments, e)
@@ -261,10 +250,10 @@ func (l *loader) environments() {
 
 func (l *loader) clusters() {
 	found := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
-		c, problems := readCluster(file, data, l.estate.Dir)
+		c, problems := document.Cluster(file, data, l.estate.Dir)
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
-		if c.Name != folder && isLabel(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
+		if c.Name != folder && document.IsName(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
 			l.at(c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
 		}
 		c.Name = folder
@@ -286,7 +275,7 @@ func (l *loader) addons() {
 	}
 	for _, folder := range folders {
 		dir := path.Join(lab.AddonsDir, folder)
-		if a, ok := l.estate.Addon(folder); ok && len(a.Sets) > 0 && (!isLabel(folder) || len(folder) > 53) {
+		if a, ok := l.estate.Addon(folder); ok && len(a.Sets) > 0 && (!document.IsName(folder) || len(folder) > 53) {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
 		sets := 0

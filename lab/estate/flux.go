@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/estate/document"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -86,7 +87,7 @@ func (l *loader) fluxAddons() {
 			}
 			continue
 		}
-		if !isLabel(name) || len(name) > 53 {
+		if !document.IsName(name) || len(name) > 53 {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", name), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
 		a := lab.Addon{Name: name, File: files[0], Versions: map[string]string{}, Positions: map[string]lab.Position{}}
@@ -169,7 +170,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		},
 		Nodes: func(cluster string) []map[string]string {
 			c, _ := l.estate.Cluster(cluster)
-			return nodes(c)
+			return document.Nodes(c)
 		},
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {

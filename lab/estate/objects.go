@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/estate/document"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -53,7 +54,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	maps.Copy(n.tracked, tracked(objects, app.Spec.Destination.Namespace))
 	n.checked = n.checked || slices.ContainsFunc(objects, render.Checked)
 	c, _ := l.estate.Cluster(g.Cluster)
-	n.waits = append(n.waits, render.Waits(objects, nodes(c))...)
+	n.waits = append(n.waits, render.Waits(objects, document.Nodes(c))...)
 	n.provides = append(n.provides, render.Provides(objects)...)
 	if !g.Leads {
 		l.objectImages(g, objects)
