@@ -17,6 +17,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate/document"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/strict"
 )
 
@@ -82,10 +83,8 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.unusedEnvironments()
 	l.ports()
 	l.unsyncedRoots()
-	l.kindNeeds()
-	l.shared()
-	leaveOutDependents(l.estate)
-	noteLeftOut(l.estate, nil)
+	leftout.Relate(l.estate, l.needs)
+	leftout.Settle(l.estate)
 	l.servers()
 	l.notePulls()
 	if l.haveChart != nil {
@@ -103,7 +102,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
-	l.needs, l.resolve = map[string]needs{}, l.mountOf
+	l.needs, l.resolve = map[string]leftout.Needs{}, l.mountOf
 	return l
 }
 
@@ -189,7 +188,7 @@ type loader struct {
 	unsure   bool                // unknown sources may contain more
 
 	held       map[tree]contents
-	needs      map[string]needs // by Application
+	needs      map[string]leftout.Needs // by Application
 	roots      []tree
 	renderings map[string]rendering
 

@@ -19,6 +19,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -114,7 +115,7 @@ func (l *loader) project(t tree, file string, doc *yaml.Node) {
 // precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.
 func (l *loader) precedes(g *lab.Generated, app *appset.Template) {
 	if p := l.projects[app.Spec.Project]; p != nil && p.wave.tree != (tree{}) && p.wave.tree.key() == g.Folder && p.wave.number > g.Wave {
-		unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
+		leftout.Unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
 		g.Blocks = true
 	}
 }
