@@ -18,6 +18,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/leftout"
+	"homelab/lab/estate/project"
 	"homelab/lab/strict"
 )
 
@@ -101,7 +102,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
-	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
+	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.needs, l.resolve = map[string]leftout.Needs{}, l.mountOf
 	return l
 }
@@ -184,8 +185,8 @@ type loader struct {
 	plain    []plainApplication
 	found    map[foundAt]bool // Applications and ApplicationSets reached from the root
 
-	projects map[string]*project // reached from the root; nil permits everything
-	unsure   bool                // unknown sources may contain more
+	projects map[string]knownProject // reached from the root
+	unsure   bool                    // unknown sources may contain more
 
 	held       map[tree]contents
 	needs      map[string]leftout.Needs // by Application

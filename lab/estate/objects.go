@@ -11,6 +11,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/leftout"
+	"homelab/lab/estate/project"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -102,7 +103,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		options = app.Spec.SyncPolicy.SyncOptions
 	}
 	for _, o := range objects {
-		why := l.forbiddenObject(app, g.Cluster, o)
+		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
 		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
 			why = cmp.Or(why, objectName(o)+" has no namespace, and neither has its destination")
 		}
