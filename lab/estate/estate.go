@@ -18,6 +18,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/leftout"
+	"homelab/lab/estate/mount"
 	"homelab/lab/estate/project"
 	"homelab/lab/strict"
 )
@@ -103,7 +104,8 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
-	l.needs, l.resolve = map[string]leftout.Needs{}, l.mountOf
+	l.needs, l.resolve = map[string]leftout.Needs{}, l.mounted.File
+	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
 }
 
@@ -175,8 +177,7 @@ type loader struct {
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
 	haveChart   func(Chart) bool
-	mounted     []lab.Repository // by an earlier reading
-	others      revisions        // of mounted repositories
+	mounted     mount.Mounts
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node

@@ -263,7 +263,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		for _, u := range app.Unset {
 			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster
-			if fsys, _ := l.mountOf(p.File); fsys == nil {
+			if fsys, _ := l.mounted.File(p.File); fsys == nil {
 				l.addProblem(p)
 			}
 		}
@@ -298,7 +298,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
-		mounted, _ := l.mountOf(r.At.File)
+		mounted, _ := l.mounted.File(r.At.File)
 		switch {
 		case r.Suspended:
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")

@@ -65,7 +65,7 @@ type Reach struct {
 // Reached returns the reach of an estate. If unknown sources may contain the missing projects, it returns only those that the repositories define where nothing leads to.
 func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string) Reach {
 	l := newLoader(fsys, "", name)
-	l.mounted = mounted
+	l.mounted.Earlier = mounted
 	l.manifest()
 	missing, unread := map[string]bool{}, map[string]bool{}
 	want := func(project string) {
