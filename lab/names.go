@@ -27,6 +27,9 @@ const (
 	ScenariosDir    = "scenarios"
 )
 
+// APIVersion is the apiVersion of lab's documents.
+const APIVersion = "lab/v1alpha1"
+
 // DefaultEnvironment is the base layer of values below every environment. It has no clusters.
 const DefaultEnvironment = "default"
 

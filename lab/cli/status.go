@@ -7,7 +7,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
-	"homelab/lab/estate"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/present"
 	"homelab/lab/supply"
 	"homelab/lab/workspace"
@@ -34,7 +34,7 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	estate.LeaveOut(l.core.Estate, supply.Unreachable(ctx, estate.Others(l.core.Estate)))
+	leftout.Mark(l.core.Estate, supply.Unreachable(ctx, leftout.Others(l.core.Estate)))
 	st, err := l.core.Status(ctx)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
 	"homelab/lab/supply"
@@ -84,7 +85,7 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 	if err != nil {
 		return parts{}, err
 	}
-	estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))
+	leftout.Mark(est, supply.Unreachable(ctx, leftout.Others(est)))
 	return parts{estate: est, supply: s}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/plan"
 	"homelab/lab/state"
 	"homelab/lab/supply"
@@ -77,7 +78,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	if err := estate.Refuse(estate.LeaveOut(est, supply.Unreachable(ctx, estate.Others(est)))); o.strict && err != nil {
+	if err := leftout.Refuse(leftout.Mark(est, supply.Unreachable(ctx, leftout.Others(est)))); o.strict && err != nil {
 		return err
 	}
 	if err := o.check(est); err != nil {

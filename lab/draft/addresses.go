@@ -10,7 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/estate"
+	"homelab/lab/estate/mount"
 	"homelab/lab/strict"
 )
 
@@ -50,7 +50,7 @@ func (d *drafting) addresses() []lab.Repository {
 		for _, r := range d.estate.Repositories {
 			named := path.Base(lab.RepositoryKey(o.url)) == path.Base(lab.RepositoryKey(r.URL))
 			if (named || !used[r.Dir]) && o.in(r.FS) {
-				repositories = estate.Alias(repositories, r, o.url)
+				repositories = mount.Alias(repositories, r, o.url)
 				break
 			}
 		}

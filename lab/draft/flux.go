@@ -13,7 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
-	"homelab/lab/estate"
+	"homelab/lab/estate/mount"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -234,7 +234,7 @@ func (s *syncs) leadsTo(k synced) bool {
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
 func (d *drafting) fluxDraft(roots []fluxRoot) (*Draft, error) {
 	for _, r := range roots {
-		if estate.IsAddress(r.url) && !strings.Contains(r.url, "${") { // no placeholder
+		if mount.IsAddress(r.url) && !strings.Contains(r.url, "${") { // no placeholder
 			r.repo.URL = r.url
 		}
 	}

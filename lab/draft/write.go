@@ -237,7 +237,7 @@ func (d *drafting) argo(kind, name string, spec mapping) string {
 }
 
 func labDocument(kind, name string, spec mapping) string {
-	return object(estate.APIVersion, kind, *plain("name", name), spec)
+	return object(lab.APIVersion, kind, *plain("name", name), spec)
 }
 
 func object(apiVersion, kind string, meta, spec mapping) string {

@@ -166,6 +166,33 @@ func (l *loader) ports() {
 	}
 }
 
+// servers reports clusters that share an address: Argo CD identifies clusters by it.
+func (l *loader) servers() {
+	seen := map[string]string{}
+	for _, c := range l.estate.Clusters {
+		server, at := c.Server, "spec.server"
+		if c.Provider == lab.ProviderExisting {
+			server, at = c.Existing.Server, "spec.existing.server"
+		}
+		if server == "" {
+			continue
+		}
+		if other, twice := seen[server]; twice {
+			l.at(c.Position(at), "this is the server of cluster "+other, "the engine identifies clusters by it")
+		}
+		seen[server] = c.Name
+	}
+}
+
+// notePulls notes clusters that lab cannot load images into.
+func (l *loader) notePulls() {
+	for _, c := range l.estate.Clusters {
+		if c.Provider == lab.ProviderExisting && slices.ContainsFunc(l.estate.Applications, func(a lab.Generated) bool { return a.Cluster == c.Name && len(a.Charts) > 0 }) {
+			l.note(c.Position("spec.provider"), "cluster "+c.Name+" pulls the images of its addons itself", "")
+		}
+	}
+}
+
 // Chart is a chart version used by clusters of the estate.
 type Chart struct {
 	Name       string

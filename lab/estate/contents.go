@@ -9,27 +9,15 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 // contents describes a tree's Argo CD objects and its other objects.
 type contents struct {
-	leading, other int
-	kinds
-}
-
-// kinds are what render.Kinds returns.
-type kinds struct{ foreign, defined []string }
-
-// needs describes what an Application's objects need of others and provide to them.
-type needs struct {
-	kinds
-	waits    []render.Wait
-	provides []string
-	opaque   bool // may provide anything
-	checked  bool // as render.Checked
-	tracked  map[string]string
+	leading, other   int
+	foreign, defined []string // as render.Kinds
 }
 
 func (l *loader) hold(t tree, kind string, doc *yaml.Node) {
@@ -59,7 +47,7 @@ func (l *loader) unsyncedRoots() {
 		l.note(lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
 		for i := range l.estate.Applications {
 			if g := &l.estate.Applications[i]; g.Folder == t.key() {
-				unsynced(g, "below the root, which cannot be synced")
+				leftout.Unsynced(g, "below the root, which cannot be synced")
 			}
 		}
 	}

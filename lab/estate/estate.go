@@ -16,6 +16,10 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/estate/document"
+	"homelab/lab/estate/leftout"
+	"homelab/lab/estate/mount"
+	"homelab/lab/estate/project"
 	"homelab/lab/strict"
 )
 
@@ -53,7 +57,7 @@ func Supplied(from interface {
 // On disk, fsys should be os.OpenRoot(dir).FS(), which does not follow links out of the estate: these are problems.
 // All problems of the estate are returned in one *lab.Error.
 func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
-	if !isLabel(name) {
+	if !document.IsName(name) {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
 			Cure: "lower-case letters, digits and hyphens: --name NAME",
@@ -81,10 +85,8 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	l.unusedEnvironments()
 	l.ports()
 	l.unsyncedRoots()
-	l.kindNeeds()
-	l.shared()
-	leaveOutDependents(l.estate)
-	noteLeftOut(l.estate, nil)
+	leftout.Relate(l.estate, l.needs)
+	leftout.Settle(l.estate)
 	l.servers()
 	l.notePulls()
 	if l.haveChart != nil {
@@ -101,8 +103,9 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
-	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]*project{defaultProject: nil}
-	l.needs, l.resolve = map[string]needs{}, l.mountOf
+	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
+	l.needs, l.resolve = map[string]leftout.Needs{}, l.mounted.File
+	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
 }
 
@@ -174,8 +177,7 @@ type loader struct {
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
 	haveChart   func(Chart) bool
-	mounted     []lab.Repository // by an earlier reading
-	others      revisions        // of mounted repositories
+	mounted     mount.Mounts
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
@@ -184,11 +186,11 @@ type loader struct {
 	plain    []plainApplication
 	found    map[foundAt]bool // Applications and ApplicationSets reached from the root
 
-	projects map[string]*project // reached from the root; nil permits everything
-	unsure   bool                // unknown sources may contain more
+	projects map[string]knownProject // reached from the root
+	unsure   bool                    // unknown sources may contain more
 
 	held       map[tree]contents
-	needs      map[string]needs // by Application
+	needs      map[string]leftout.Needs // by Application
 	roots      []tree
 	renderings map[string]rendering
 
@@ -203,17 +205,17 @@ type loader struct {
 }
 
 // documents reads lab's document in each folder of dir.
-func (l *loader) documents(dir, document string, read func(folder, file string, data []byte)) (found bool) {
+func (l *loader) documents(dir, name string, read func(folder, file string, data []byte)) (found bool) {
 	folders, _ := l.folders(dir)
 	for _, folder := range folders {
-		file := path.Join(dir, folder, document)
+		file := path.Join(dir, folder, name)
 		if !l.exists(file) {
-			l.misnamed(path.Join(dir, folder), document)
+			l.misnamed(path.Join(dir, folder), name)
 			continue
 		}
 		if data := l.read(file); data == nil {
 			found = true // unreadable, which is reported
-		} else if !foreign(file, data) {
+		} else if !document.IsForeign(file, data) {
 			found = true
 			read(folder, file, data)
 		}
@@ -222,7 +224,7 @@ func (l *loader) documents(dir, document string, read func(folder, file string, 
 }
 
 // misnamed notes a folder whose document seems misnamed.
-func (l *loader) misnamed(dir, document string) {
+func (l *loader) misnamed(dir, name string) {
 	entries, _ := fs.ReadDir(l.fsys, dir)
 	var names []string
 	for _, e := range entries {
@@ -230,29 +232,17 @@ func (l *loader) misnamed(dir, document string) {
 			names = append(names, e.Name())
 		}
 	}
-	switch near := strict.Closest(document, names); {
+	switch near := strict.Closest(name, names); {
 	case near != "":
-		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+document)
+		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+name)
 	case len(entries) == 0 && l.inside(dir):
-		l.note(lab.Position{File: path.Join(dir, document)}, "does not exist: the folder is empty", "")
+		l.note(lab.Position{File: path.Join(dir, name)}, "does not exist: the folder is empty", "")
 	}
-}
-
-// foreign reports whether a document is another tool's.
-func foreign(file string, data []byte) bool {
-	docs, problems := strict.Parse(file, data)
-	if len(problems) > 0 || len(docs) == 0 {
-		return false
-	}
-	is, kind := strict.Text(docs[0], "apiVersion"), strict.Text(docs[0], "kind")
-	group, _, _ := strings.Cut(is, "/")
-	near := strict.Closest(is, []string{APIVersion}) != "" || strict.Closest(kind, []string{"Cluster", "Environment"}) != ""
-	return strings.Contains(group, ".") || is != "" && group != "lab" && !near
 }
 
 func (l *loader) environments() {
 	l.documents(lab.EnvironmentsDir, "environment.yaml", func(folder, file string, data []byte) {
-		e, problems := readEnvironment(file, data)
+		e, problems := document.Environment(file, data)
 		l.problems = append(l.problems, problems...)
 		e.Name = folder // document reported a mismatch
 		l.estate.Environments = append(l.estate.Environments, e)
@@ -261,10 +251,10 @@ func (l *loader) environments() {
 
 func (l *loader) clusters() {
 	found := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
-		c, problems := readCluster(file, data, l.estate.Dir)
+		c, problems := document.Cluster(file, data, l.estate.Dir)
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
-		if c.Name != folder && isLabel(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
+		if c.Name != folder && document.IsName(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
 			l.at(c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
 		}
 		c.Name = folder
@@ -286,7 +276,7 @@ func (l *loader) addons() {
 	}
 	for _, folder := range folders {
 		dir := path.Join(lab.AddonsDir, folder)
-		if a, ok := l.estate.Addon(folder); ok && len(a.Sets) > 0 && (!isLabel(folder) || len(folder) > 53) {
+		if a, ok := l.estate.Addon(folder); ok && len(a.Sets) > 0 && (!document.IsName(folder) || len(folder) > 53) {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", folder), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
 		sets := 0

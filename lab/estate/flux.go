@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/estate/document"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -86,7 +87,7 @@ func (l *loader) fluxAddons() {
 			}
 			continue
 		}
-		if !isLabel(name) || len(name) > 53 {
+		if !document.IsName(name) || len(name) > 53 {
 			l.fail(dir, fmt.Sprintf("%q cannot be the name of an addon", name), "lower-case letters, digits and hyphens, at most 53 as for a Helm release")
 		}
 		a := lab.Addon{Name: name, File: files[0], Versions: map[string]string{}, Positions: map[string]lab.Position{}}
@@ -169,7 +170,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		},
 		Nodes: func(cluster string) []map[string]string {
 			c, _ := l.estate.Cluster(cluster)
-			return nodes(c)
+			return document.Nodes(c)
 		},
 		Vars: func(namespace, name string) map[string]string {
 			if name != lab.FluxVariables {
@@ -262,7 +263,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		for _, u := range app.Unset {
 			p := u.Problem()
 			p.Message += " for cluster " + app.Cluster
-			if fsys, _ := l.mountOf(p.File); fsys == nil {
+			if fsys, _ := l.mounted.File(p.File); fsys == nil {
 				l.addProblem(p)
 			}
 		}
@@ -297,7 +298,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	c, _ := l.estate.Cluster(app.Cluster)
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
-		mounted, _ := l.mountOf(r.At.File)
+		mounted, _ := l.mounted.File(r.At.File)
 		switch {
 		case r.Suspended:
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")

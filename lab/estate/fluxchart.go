@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/estate/document"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 )
@@ -38,7 +39,7 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
 	}
 	if c, _ := l.estate.Cluster(g.Cluster); !r.Unawaited && c.Provider != lab.ProviderExisting {
-		for _, u := range x.Unready(app, r, objects, nodes(c)) {
+		for _, u := range x.Unready(app, r, objects, document.Nodes(c)) {
 			g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
 		}
 	}

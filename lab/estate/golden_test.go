@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/estate/leftout"
 	"homelab/lab/golden"
 )
 
@@ -60,9 +61,9 @@ func outline(t *testing.T, files fstest.MapFS, unavailable map[string]error, opt
 		}
 		all = map[string]any{
 			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": e.UnknownSets, "waves": e.Waves, "repositories": repositories, "selected": selected,
-			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": Others(e),
+			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": leftout.Others(e),
 		}
-		all["unavailable"] = LeaveOut(e, unavailable)
+		all["unavailable"] = leftout.Mark(e, unavailable)
 		var left []string
 		for _, a := range e.Applications {
 			if a.LeftOut != "" {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/estate/leftout"
 )
 
 func TestLeaveOut(t *testing.T) {
@@ -40,13 +41,13 @@ spec:
 	if err != nil {
 		t.Fatal(errors.Unwrap(err))
 	}
-	if got := Others(e); len(got) != 2 || got[0] != "ghcr.io/kro-run/kro" || got[1] != "https://git.example.com/more.git" {
+	if got := leftout.Others(e); len(got) != 2 || got[0] != "ghcr.io/kro-run/kro" || got[1] != "https://git.example.com/more.git" {
 		t.Errorf("others %q", got)
 	}
-	if ps := LeaveOut(e, nil); len(ps) > 0 {
+	if ps := leftout.Mark(e, nil); len(ps) > 0 {
 		t.Errorf("all reachable, but %v", ps)
 	}
-	ps := LeaveOut(e, map[string]error{"ghcr.io/kro-run/kro": errors.New("ghcr.io does not answer")})
+	ps := leftout.Mark(e, map[string]error{"ghcr.io/kro-run/kro": errors.New("ghcr.io does not answer")})
 	if want := "addons/kro/applicationset.yaml:7:22: ghcr.io/kro-run/kro is unavailable: ghcr.io does not answer: needed by dev-kro"; len(ps) != 1 || ps[0].String() != want {
 		t.Errorf("%v, want %s", ps, want)
 	}
@@ -57,7 +58,7 @@ spec:
 	}
 	// A mounted repository under an address that its mirror lacks.
 	e.Repositories = []lab.Repository{{URL: "git@git.example.com:more.git", Dir: "../more"}}
-	ps = LeaveOut(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
+	ps = leftout.Mark(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
 	if len(ps) != 1 || !strings.Contains(ps[0].String(), "no key; the mirror of ../more is served as https://git.example.com/more: needed by") {
 		t.Errorf("%v", ps)
 	}
@@ -186,7 +187,7 @@ spec:
 		if err != nil {
 			t.Fatal(errors.Unwrap(err))
 		}
-		LeaveOut(e, nil)
+		leftout.Mark(e, nil)
 		var got []string
 		for _, a := range e.Applications {
 			if a.Name == "above" || a.Name == "below" {
@@ -197,31 +198,5 @@ spec:
 		if got := strings.Join(got, "; "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-	}
-}
-
-// What is left out with an unreachable repository is noted with its own reason.
-func TestNotesOfDependents(t *testing.T) {
-	named := func(name string) lab.Generated {
-		return lab.Generated{Application: lab.Application{Name: name}, At: lab.Position{File: name + ".yaml", Line: 1}}
-	}
-	charts, after, issuers, plain := named("charts"), named("after"), named("issuers"), named("plain")
-	charts.Others = []string{"https://charts.example.com"}
-	after.Needs = []string{"charts"}
-	issuers.Kinds = []lab.Need{{Why: "needs kind Issuer", By: []string{"charts"}}}
-	plain.Kinds = []lab.Need{{Why: "needs kind Plan", By: []string{"charts", "plain"}}}
-	e := &lab.Estate{Applications: []lab.Generated{after, issuers, charts, plain}}
-	LeaveOut(e, map[string]error{"https://charts.example.com": errors.New("silent")})
-	var got []string
-	for _, n := range e.Notes {
-		got = append(got, n.String())
-	}
-	want := []string{
-		"charts.yaml:1: https://charts.example.com is unavailable: silent: needed by charts, which lab does not wait for",
-		"after.yaml:1: after: needs charts, which is left out: lab does not wait for it",
-		"issuers.yaml:1: issuers: needs kind Issuer: lab does not wait for it",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

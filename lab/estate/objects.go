@@ -3,13 +3,15 @@ package estate
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/estate/document"
+	"homelab/lab/estate/leftout"
+	"homelab/lab/estate/project"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -31,8 +33,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Creates = appendNew(g.Creates, created)
 	}
 	if !ours || source.Chart != "" {
-		g.Opaque, n.checked = true, true
-		n.opaque = n.opaque || source.RepoURL != l.inputs().ChartRepoURL
+		g.Opaque, n.Checked = true, true
+		n.Opaque = n.Opaque || source.RepoURL != l.inputs().ChartRepoURL
 		return
 	}
 	all, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source))
@@ -42,30 +44,22 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		if plain {
 			why = known.String()
 		}
-		unsynced(g, "it cannot be rendered: "+why)
+		leftout.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !render.Applied(o) })
-	foreign, defined := render.Kinds(objects)
-	n.foreign, n.defined = append(n.foreign, foreign...), append(n.defined, defined...)
-	if n.tracked == nil {
-		n.tracked = map[string]string{}
-	}
-	maps.Copy(n.tracked, tracked(objects, app.Spec.Destination.Namespace))
-	n.checked = n.checked || slices.ContainsFunc(objects, render.Checked)
 	c, _ := l.estate.Cluster(g.Cluster)
-	n.waits = append(n.waits, render.Waits(objects, nodes(c))...)
-	n.provides = append(n.provides, render.Provides(objects)...)
+	n.Add(objects, app.Spec.Destination.Namespace, document.Nodes(c))
 	if !g.Leads {
 		l.objectImages(g, objects)
 	}
-	if slices.Contains(foreign, sealed) {
+	if foreign, _ := render.Kinds(objects); slices.Contains(foreign, sealed) {
 		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
 	}
 	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
-		unsynced(g, objects[i].File+" is encrypted")
+		leftout.Unsynced(g, objects[i].File+" is encrypted")
 		g.Blocks = true
 	}
-	l.unappliable(g, app, objects, n.checked)
+	l.unappliable(g, app, objects, n.Checked)
 	of := render.Reads(objects, app.Spec.Destination.Namespace)
 	present := []string{created}
 	for _, name := range Namespaces(l.estate, g.Cluster) {
@@ -77,7 +71,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	})
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
 	if len(all) == 0 && (err != nil || l.reading > maxRendering) {
-		g.Opaque, n.opaque = true, true
+		g.Opaque, n.Opaque = true, true
 	}
 }
 
@@ -109,12 +103,12 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		options = app.Spec.SyncPolicy.SyncOptions
 	}
 	for _, o := range objects {
-		why := l.forbiddenObject(app, g.Cluster, o)
+		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
 		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
 			why = cmp.Or(why, objectName(o)+" has no namespace, and neither has its destination")
 		}
 		if why != "" {
-			unsynced(g, why)
+			leftout.Unsynced(g, why)
 			g.Blocks = g.Blocks || checked
 			return
 		}
@@ -159,50 +153,4 @@ func dropped(o render.Document) string {
 		return ""
 	}
 	return appset.Dropped(o.Node)
-}
-
-// kindNeeds records what Applications need and their clusters lack: kinds, as Argo CD syncs no object of an Application without them, and what objects wait for. A cluster
-// that lab does not create may have any.
-func (l *loader) kindNeeds() {
-	byCluster := onClusters(l.estate)
-	for i := range l.estate.Applications {
-		a := &l.estate.Applications[i]
-		c, known := l.estate.Cluster(a.Cluster)
-		if !known || c.Provider != lab.ProviderKind {
-			continue
-		}
-		of := l.needs[a.Name]
-		a.Unchecked = !of.checked
-		for _, kind := range of.foreign {
-			if render.IsEngines(kind) && c.Role == lab.RoleHub {
-				continue
-			}
-			need := lab.Need{Why: "nothing defines " + kind + " on " + a.Cluster, Exists: true}
-			for _, o := range byCluster[a.Cluster] {
-				if o.Opaque || slices.Contains(l.needs[o.Name].defined, kind) {
-					need.By = append(need.By, o.Name)
-				}
-			}
-			a.Kinds = append(a.Kinds, need)
-		}
-		for _, w := range of.waits {
-			a.Waits = append(a.Waits, l.wait(w, a.Cluster, byCluster[a.Cluster]))
-		}
-	}
-}
-
-// wait returns the need of an object that waits.
-func (l *loader) wait(w render.Wait, cluster string, beside []*lab.Generated) lab.Need {
-	need := lab.Need{Why: w.Why}
-	if len(w.By) == 0 {
-		return need
-	}
-	need.Why += ", which nothing provides on " + cluster
-	for _, o := range beside {
-		of := l.needs[o.Name]
-		if of.opaque || slices.ContainsFunc(of.provides, func(what string) bool { return slices.Contains(w.By, what) }) {
-			need.By = append(need.By, o.Name)
-		}
-	}
-	return need
 }

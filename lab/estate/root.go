@@ -75,7 +75,7 @@ func (l *loader) rootProjects() {
 				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
 				Message:  fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
 			})
-		} else if app, _ := appset.ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project] != nil {
+		} else if app, _ := appset.ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project].Project != nil {
 			l.permitsRoot(doc, app)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
+	"homelab/lab/estate/leftout"
 )
 
 // NamespaceOf returns the namespace of the estate's engine.
@@ -237,7 +238,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g.Leads = l.leads(&app.Template)
 	l.leaveOut(&g, &app.Template, s.manual)
 	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
-		unsynced(&g, why)
+		leftout.Unsynced(&g, why)
 	}
 	for _, t := range l.trees(&app.Template, "") {
 		g.Syncs = append(g.Syncs, t.key())
@@ -248,7 +249,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if why := l.badPath(r, ours, source); why != "" {
-			unsynced(&g, why)
+			leftout.Unsynced(&g, why)
 			if source.Path == "" {
 				continue
 			}
@@ -278,7 +279,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 	l.fetches(g, r, ours, source)
 	l.sourceObjects(g, app, r, ours, source)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-		unsynced(g, why)
+		leftout.Unsynced(g, why)
 	}
 	return r, ours
 }
@@ -322,11 +323,11 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			if l.isOwn(app.at.File) && source.Path != "" {
 				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
 			}
-			unsynced(&g, why)
+			leftout.Unsynced(&g, why)
 		}
 	}
 	if g.LeftOut == manually && l.component != nil {
-		g.Blocks = l.needs[name].checked
+		g.Blocks = l.needs[name].Checked
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }

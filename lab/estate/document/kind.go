@@ -1,4 +1,4 @@
-package estate
+package document
 
 import (
 	"fmt"
@@ -139,8 +139,8 @@ func (k *kindCheck) run() {
 	}
 }
 
-// nodes returns the labels of the nodes of a cluster that run pods; nil if they are unknown.
-func nodes(c lab.Cluster) []map[string]string {
+// Nodes returns the labels of the nodes of a cluster that run pods; nil if they are unknown.
+func Nodes(c lab.Cluster) []map[string]string {
 	var doc v1alpha4.Cluster
 	if err := yaml.Unmarshal(c.Kind, &doc); err != nil || c.Provider != lab.ProviderKind || len(doc.KubeadmConfigPatches)+len(doc.KubeadmConfigPatchesJSON6902) > 0 {
 		return nil

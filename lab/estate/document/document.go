@@ -1,4 +1,6 @@
-package estate
+// Package document strictly reads lab's own documents, cluster.yaml and environment.yaml: unknown keys, wrong types and
+// contradictions within a document are problems with their positions.
+package document
 
 import (
 	"cmp"
@@ -14,9 +16,6 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
-
-// APIVersion is the apiVersion of lab's documents.
-const APIVersion = "lab/v1alpha1"
 
 // document reads the only document of a cluster.yaml or environment.yaml. The caller decodes the spec.
 func (r *reader) document(data []byte, kind string, name *string, spec entry) *yaml.Node {
@@ -37,7 +36,7 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 	root := docs[0]
 	var apiVersion, is string
 	r.mapping(root, "",
-		entry{"apiVersion", r.word(&apiVersion, APIVersion)},
+		entry{"apiVersion", r.word(&apiVersion, lab.APIVersion)},
 		entry{"kind", r.word(&is, kind)},
 		entry{"metadata", func(n *yaml.Node, at string) { r.mapping(n, at, entry{"name", r.text(name)}) }},
 		spec,
@@ -57,17 +56,30 @@ func (r *reader) name(name, folder string) {
 		return
 	}
 	switch {
-	case !isLabel(name):
+	case !IsName(name):
 		r.failAt(at, fmt.Sprintf("%q cannot be a name", name), "lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends")
 	case name != folder:
 		r.failAt(at, fmt.Sprintf("the name is %q and the folder %q", name, folder), "they must be the same")
 	}
 }
 
-func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+// IsName reports whether something can have a name: it is a DNS label.
+func IsName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// readCluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind, or empty if not on disk.
-func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
+// IsForeign reports whether a document is another tool's.
+func IsForeign(file string, data []byte) bool {
+	docs, problems := strict.Parse(file, data)
+	if len(problems) > 0 || len(docs) == 0 {
+		return false
+	}
+	is, kind := strict.Text(docs[0], "apiVersion"), strict.Text(docs[0], "kind")
+	group, _, _ := strings.Cut(is, "/")
+	near := strict.Closest(is, []string{lab.APIVersion}) != "" || strict.Closest(kind, []string{"Cluster", "Environment"}) != ""
+	return strings.Contains(group, ".") || is != "" && group != "lab" && !near
+}
+
+// Cluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind, or empty if not on disk.
+func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	c := lab.Cluster{File: file, ControlPlanes: 1}
 	var role, engine, shape string
@@ -137,7 +149,7 @@ func readCluster(file string, data []byte, dir string) (lab.Cluster, lab.Problem
 	switch ns := c.Engine.Namespace; {
 	case ns == argo.Namespace:
 		c.Engine.Namespace = ""
-	case ns != "" && (!isLabel(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
+	case ns != "" && (!IsName(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
 		r.failAt(r.at["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+argo.Namespace)
 	}
 	c.Positions = r.at
@@ -158,7 +170,7 @@ func (r *reader) namespaces(to *[]string) func(*yaml.Node, string) {
 			before := len(r.problems)
 			switch r.text(&name)(n, at); {
 			case len(r.problems) > before:
-			case !isLabel(name):
+			case !IsName(name):
 				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, name), "lower-case letters, digits and hyphens, at most 63")
 			case slices.Contains(*to, name):
 				r.fail(n, at+" repeats "+name, "leave it out")
@@ -179,7 +191,7 @@ func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, 
 			r.mapping(n, at, entry{"namespace", r.text(&k.Namespace)}, entry{"name", r.text(&k.Name)}, entry{"key", r.text(&k.Key)})
 			switch {
 			case len(r.problems) > before:
-			case !isLabel(k.Namespace):
+			case !IsName(k.Namespace):
 				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, k.Namespace), "{namespace: production, name: cluster-kubeconfig}")
 			case len(validation.IsDNS1123Subdomain(k.Name)) > 0:
 				r.fail(n, fmt.Sprintf("%s: %q cannot be the name of a Secret", at, k.Name), "{namespace: production, name: cluster-kubeconfig}")
@@ -200,7 +212,8 @@ func (r *reader) extra(names []string) {
 	}
 }
 
-func readEnvironment(file string, data []byte) (lab.Environment, lab.Problems) {
+// Environment decodes an environment.yaml.
+func Environment(file string, data []byte) (lab.Environment, lab.Problems) {
 	r := &reader{file: file, at: map[string]lab.Position{}}
 	e := lab.Environment{File: file}
 	r.document(data, "Environment", &e.Name, entry{"spec", func(n *yaml.Node, at string) {
