@@ -84,15 +84,12 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 	return nil
 }
 
-// freshSuffix is appended to the name of a lab created for a scenario.
-const freshSuffix = "-fresh"
-
 // playFresh creates a lab, plays on it, and always removes it.
 func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o playOptions, list []*scenario.Scenario) error {
 	if err := around.HasEstate(); err != nil {
 		return err
 	}
-	ws, err := around.Sibling(strings.TrimSuffix(around.Name[:min(len(around.Name), lab.MaxName-len(freshSuffix))], "-") + freshSuffix)
+	ws, err := around.Sibling("-fresh")
 	if err != nil {
 		return err
 	}

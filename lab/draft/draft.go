@@ -15,6 +15,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
 	"homelab/lab/cloud"
+	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate"
 )
 
@@ -84,7 +85,7 @@ type drafting struct {
 	tried                  map[folder]bool
 	expanded               map[*document]expanded
 	rendered               map[string]bool // sources of Applications
-	flux                   syncs
+	flux                   fluxroot.Candidates
 	doubled                []Left   // roots that create what another does
 	unnamed                []Left   // documents whose name is invalid, such as a placeholder
 	unbuilt                []Left   // roots that Flux cannot build
@@ -117,7 +118,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, bootstrapped := d.flux.roots()
+	roots, bootstrapped := d.flux.Roots()
 	if len(d.docs) > 0 && bootstrapped {
 		d.converge()
 		d.roots()
@@ -131,7 +132,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 			}
 			d.docs = nil
 		}
-		roots, _ = d.flux.roots() // of the new scan
+		roots, _ = d.flux.Roots() // of the new scan
 	}
 	if len(d.docs) == 0 && len(roots) > 0 {
 		return d.fluxDraft(roots)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab"
+	"homelab/lab/draft/fluxroot"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -39,13 +40,15 @@ func (l *lacks) size() int {
 
 // lack adds what the roots' applications lack, and finds the roots' patches. Paths come first: a variable of one seed may be
 // a different folder for each cluster.
-func (d *drafting) lack(l *lacks, roots []fluxRoot) {
+func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 	d.Without = slices.Clone(d.unbuilt)
 	expanded := make([]fluxset.Expansion, len(roots))
 	found := map[string]bool{}
 	for i := range roots {
 		r := &roots[i]
-		d.Without = append(d.Without, r.left...)
+		for _, left := range r.Left {
+			d.Without = append(d.Without, Left(left))
+		}
 		expanded[i] = d.adapt(l, r)
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {
 			d.paths(r, app, found)
@@ -53,7 +56,7 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 	}
 	for name := range found {
 		for i := range d.estate.Clusters {
-			if c := &d.estate.Clusters[i]; c.Metadata[name] == "" && slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
+			if c := &d.estate.Clusters[i]; c.Metadata[name] == "" && slices.ContainsFunc(roots, func(r fluxroot.Root) bool { return r.Cluster == c.Name }) {
 				c.Metadata = with(c.Metadata, name, c.Name)
 			}
 		}
@@ -64,11 +67,11 @@ func (d *drafting) lack(l *lacks, roots []fluxRoot) {
 			d.components(app)
 			l.source(roots[i], app)
 			for j := range app.Reads {
-				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].cluster) { // generated from theirs
-					*at = lab.Position{File: roots[i].at.File, Line: roots[i].at.Line}
+				if at := &app.Reads[j].At; at.File == lab.FluxRootFile(roots[i].Cluster) { // generated from theirs
+					*at = lab.Position{File: roots[i].At.File, Line: roots[i].At.Line}
 				}
 			}
-			d.reads(&l.seeds, roots[i].cluster, app)
+			d.reads(&l.seeds, roots[i].Cluster, app)
 		}
 	}
 	for _, s := range l.seeds {
@@ -90,15 +93,15 @@ func (d *drafting) differing(s *seed) {
 	}
 }
 
-func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
-	r.adaptation = fluxset.Adaptation{}
+func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
+	r.Adaptation = fluxset.Adaptation{}
 	x := d.expand(*r, l)
 	for _, root := range x.Roots {
-		if root.Name != r.name {
+		if root.Name != r.Name {
 			continue
 		}
 		m := x.Adapt(root)
-		r.adaptation = m
+		r.Adaptation = m
 		for _, o := range m.Without {
 			left := Left{At: lab.Position{File: o.File, Line: o.Line}, Why: o.Why}
 			if !slices.Contains(d.Without, left) {
@@ -109,7 +112,7 @@ func (d *drafting) adapt(l *lacks, r *fluxRoot) fluxset.Expansion {
 			}
 		}
 	}
-	if len(r.adaptation.Patches) == 0 {
+	if len(r.Adaptation.Patches) == 0 {
 		return x
 	}
 	return d.expand(*r, l)
@@ -212,10 +215,10 @@ func (l *lacks) encrypted(o render.Document) {
 
 // paths sets the cluster's variables in paths of Kustomizations to existing folders, preferably named after the cluster or
 // its environment.
-func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]bool) {
+func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[string]bool) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
-		if c.Name != r.cluster {
+		if c.Name != r.Cluster {
 			continue
 		}
 		for _, u := range app.Unset {
@@ -224,15 +227,15 @@ func (d *drafting) paths(r *fluxRoot, app fluxset.Application, found map[string]
 				continue
 			}
 			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
-			entries, _ := fs.ReadDir(r.tree.FS, cmp.Or(dir, "."))
+			entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
 			best := ""
 			for _, e := range slices.Backward(entries) {
 				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
-				info, err := fs.Stat(r.tree.FS, path.Join(dir, e.Name(), after))
+				info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
 				if !fits || err != nil || !info.IsDir() {
 					continue
 				}
-				if best == "" || rankOf(value, r.cluster) >= rankOf(best, r.cluster) {
+				if best == "" || rankOf(value, r.Cluster) >= rankOf(best, r.Cluster) {
 					best = value
 				}
 			}

@@ -3,7 +3,6 @@ package draft
 import (
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
@@ -52,15 +51,10 @@ func namespaceKey(name string, at lab.Position) Key {
 	return Key{In: "namespace " + name, How: MadeUp, At: at}
 }
 
-// namespaceList returns a cluster's namespaces, each with the file and line that expects it.
-func (d *drafting) namespaceList(c lab.Cluster) *yaml.Node {
-	list := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, name := range c.Namespaces {
-		n := &yaml.Node{Kind: yaml.ScalarNode, Value: name}
-		if k, ok := d.keys[namespaceKey(name, lab.Position{}).id()]; ok {
-			n.LineComment = k.How + ": " + k.At.String()
-		}
-		list.Content = append(list.Content, n)
+// namespaceComment returns the file and line that expects a namespace.
+func (d *drafting) namespaceComment(name string) string {
+	if k, ok := d.keys[namespaceKey(name, lab.Position{}).id()]; ok {
+		return k.How + ": " + k.At.String()
 	}
-	return list
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/draft/fluxroot"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -16,7 +17,7 @@ import (
 var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|secret|access|remote|admin|flux)(-|$)`)
 
 // remoteClusters returns the clusters whose kubeconfigs the Kustomizations and HelmReleases below a root refer to, and the repositories do not contain.
-func (d *drafting) remoteClusters(root fluxRoot) []target {
+func (d *drafting) remoteClusters(root fluxroot.Root) []target {
 	x := d.expand(root, &lacks{})
 	var list []target
 	seen := map[string]bool{}
@@ -27,7 +28,7 @@ func (d *drafting) remoteClusters(root fluxRoot) []target {
 			}
 			seen[k.String()] = true
 			name := remoteName(k.KubeconfigSecret)
-			if name == root.cluster {
+			if name == root.Cluster {
 				name += "-spoke"
 			}
 			i := slices.IndexFunc(list, func(t target) bool { return t.name == name })

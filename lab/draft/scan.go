@@ -115,7 +115,7 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
 		if from == nil {
-			d.flux.add(r, file, n)
+			d.flux.Add(r, file, n)
 		}
 		if strict.Text(n, "kind") == "Namespace" {
 			d.defined[strict.Text(n, "metadata", "name")] = true

@@ -16,11 +16,13 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/cloud"
+	"homelab/lab/draft/fluxroot"
+	"homelab/lab/draft/manifest"
 	"homelab/lab/fluxset"
 )
 
 // seedsAddon returns the addon with the namespaces, ConfigMaps, Secrets and ServiceAccounts that do not come from Git upstream.
-func (d *drafting) seedsAddon() string { return d.flux.free("seeds") }
+func (d *drafting) seedsAddon() string { return d.flux.Free("seeds") }
 
 // seed is a ConfigMap, Secret or ServiceAccount that the repositories reference but do not contain.
 type seed struct {
@@ -62,10 +64,10 @@ func (s *seed) read(k fluxset.ReadKey) {
 }
 
 // seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
-func (d *drafting) seeds(roots []fluxRoot) (files, error) {
+func (d *drafting) seeds(roots []fluxroot.Root) (files, error) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
-		if slices.ContainsFunc(roots, func(r fluxRoot) bool { return r.cluster == c.Name }) {
+		if slices.ContainsFunc(roots, func(r fluxroot.Root) bool { return r.Cluster == c.Name }) {
 			c.Addons[d.seedsAddon()] = true
 		}
 	}
@@ -95,13 +97,13 @@ func (d *drafting) seeds(roots []fluxRoot) (files, error) {
 		}
 	}
 	out := files{}
-	home := d.seed(out, l, "", d.seedsAddon(), roots[0].at)
+	home := d.seed(out, l, "", d.seedsAddon(), roots[0].At)
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if !home {
 			delete(c.Addons, d.seedsAddon())
 		}
-		if addon := d.seedsAddon() + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].at) {
+		if addon := d.seedsAddon() + "-" + c.Name; c.Role == lab.RoleSpoke && d.seed(out, l, c.Name, addon, roots[0].At) {
 			c.Addons[addon] = true
 		}
 	}
@@ -118,7 +120,7 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		texts = append(texts, object("v1", "Namespace", *plain("name", name), mapping{}))
+		texts = append(texts, manifest.Object("v1", "Namespace", *manifest.Of("name", name), manifest.Mapping{}))
 		d.note(Key{In: strings.TrimSpace(remote + " namespace " + name), How: MadeUp, At: l.namespaces[namespace{remote, name}]})
 	}
 	for _, s := range l.seeds {
@@ -129,7 +131,7 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 	for _, s := range l.sources {
 		if remote == "" {
 			texts = append(texts, s.text())
-			d.note(Key{In: s.String(), Name: "url", Value: s.url, How: MadeUp, At: s.at})
+			d.note(Key{In: s.String(), Name: "url", Value: s.of.Repo.URL, How: MadeUp, At: s.at})
 		}
 	}
 	if len(texts) == 0 {
@@ -152,16 +154,16 @@ func builtin(namespace string) bool {
 }
 
 // expand follows a root through the repositories.
-func (d *drafting) expand(r fluxRoot, l *lacks) fluxset.Expansion {
-	file := lab.FluxRootFile(r.cluster)
-	in, text := d.inputs(), d.sync(r, false)
+func (d *drafting) expand(r fluxroot.Root, l *lacks) fluxset.Expansion {
+	file := lab.FluxRootFile(r.Cluster)
+	in, text := d.inputs(), r.Manifest(d.estateName(), "")
 	for _, s := range l.sources {
 		text += "---\n" + s.text()
 	}
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: text}.fs(), Scope: d.scope(r.cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
+		FS: files{file: text}.fs(), Scope: d.scope(r.Cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
-		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.cluster, l, read) },
+		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.Cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			m, mounted := in.Mounted(url)
 			if !mounted {
@@ -280,7 +282,7 @@ func (d *drafting) seedText(s *seed) string {
 	if s.kind == "Secret" {
 		field = "stringData"
 	}
-	data := mapping{}
+	data := manifest.Mapping{}
 	for _, k := range s.keys {
 		value, how := d.valueOf(s, k)
 		if how == Bridged && s.reader != "" { // Flux's cluster has other values
@@ -290,30 +292,30 @@ func (d *drafting) seedText(s *seed) string {
 		if how == Found {
 			text = strings.ReplaceAll(value, "${", "$${") // no variable
 		}
-		data.add(k.Name, text)
-		data.comment(how + ": " + k.At.String())
+		data.Add(k.Name, text)
+		data.Comment(how + ": " + k.At.String())
 		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})
 	}
 	if len(s.keys) == 0 {
 		d.note(Key{In: s.String(), How: MadeUp, At: s.at})
 	}
-	meta := mapping{}
-	meta.add("name", s.name)
-	meta.add("namespace", s.namespace)
+	meta := manifest.Mapping{}
+	meta.Add("name", s.name)
+	meta.Add("namespace", s.namespace)
 	if s.found != nil { // then it is the repositories'
-		meta.add("annotations", map[string]string{kustomizev1.GroupVersion.Group + "/ssa": kustomizev1.IfNotPresentValue})
+		meta.Add("annotations", map[string]string{kustomizev1.GroupVersion.Group + "/ssa": kustomizev1.IfNotPresentValue})
 	}
-	m := mapping{}
-	m.add("apiVersion", "v1")
-	m.add("kind", s.kind)
-	m.add("metadata", &meta)
+	m := manifest.Mapping{}
+	m.Add("apiVersion", "v1")
+	m.Add("kind", s.kind)
+	m.Add("metadata", &meta)
 	if s.of != "" {
-		m.add("type", s.of)
+		m.Add("type", s.of)
 	}
 	if len(s.keys) > 0 {
-		m.add(field, &data)
+		m.Add(field, &data)
 	}
-	text := encoded(&m.node)
+	text := manifest.Encode(&m.Node)
 	if s.kind == rbacv1.ServiceAccountKind && !s.bound {
 		text += "---\n" + binding(s)
 	}
@@ -322,30 +324,20 @@ func (d *drafting) seedText(s *seed) string {
 
 // binding makes a ServiceAccount cluster-admin, as no repository limits it.
 func binding(s *seed) string {
-	subject := mapping{}
-	subject.add("kind", s.kind)
-	subject.add("name", s.name)
-	subject.add("namespace", s.namespace)
-	role := mapping{}
-	role.add("apiGroup", rbacv1.GroupName)
-	role.add("kind", "ClusterRole")
-	role.add("name", "cluster-admin")
-	role.comment(MadeUp + ": no repository binds a role to the account")
-	m := mapping{}
-	m.add("apiVersion", rbacv1.SchemeGroupVersion.String())
-	m.add("kind", "ClusterRoleBinding")
-	m.add("metadata", &plain("name", s.namespace+"-"+s.name).node)
-	m.add("roleRef", &role.node)
-	m.add("subjects", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&subject.node}})
-	return encoded(&m.node)
-}
-
-func encoded(n *yaml.Node) string {
-	var b strings.Builder
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(n); err != nil {
-		panic(err) // our own nodes
-	}
-	return b.String()
+	subject := manifest.Mapping{}
+	subject.Add("kind", s.kind)
+	subject.Add("name", s.name)
+	subject.Add("namespace", s.namespace)
+	role := manifest.Mapping{}
+	role.Add("apiGroup", rbacv1.GroupName)
+	role.Add("kind", "ClusterRole")
+	role.Add("name", "cluster-admin")
+	role.Comment(MadeUp + ": no repository binds a role to the account")
+	m := manifest.Mapping{}
+	m.Add("apiVersion", rbacv1.SchemeGroupVersion.String())
+	m.Add("kind", "ClusterRoleBinding")
+	m.Add("metadata", &manifest.Of("name", s.namespace+"-"+s.name).Node)
+	m.Add("roleRef", &role.Node)
+	m.Add("subjects", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&subject.Node}})
+	return manifest.Encode(&m.Node)
 }

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/draft/manifest"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -19,12 +20,12 @@ func (d *drafting) syncable(doc *document) *yaml.Node {
 	}
 	node := &yaml.Node{}
 	x := d.exclusions(doc)
-	if len(x.patches)+len(x.files) == 0 && doc.app.Spec.Automated() || yaml.Unmarshal([]byte(encoded(doc.node)), node) != nil {
+	if len(x.patches)+len(x.files) == 0 && doc.app.Spec.Automated() || yaml.Unmarshal([]byte(manifest.Encode(doc.node)), node) != nil {
 		return doc.node
 	}
 	if !doc.app.Spec.Automated() {
 		automated := child(child(child(node.Content[0], "spec", yaml.MappingNode), "syncPolicy", yaml.MappingNode), "automated", yaml.MappingNode)
-		automated.Content = plain("prune", true).node.Content
+		automated.Content = manifest.Of("prune", true).Node.Content
 		node.Content[0].HeadComment = "Upstream it is synced manually."
 	}
 	source := strict.Get(node.Content[0], "spec", "source")
@@ -141,21 +142,21 @@ func without(o *yaml.Node, why string) *yaml.Node {
 		group, version = "", group
 	}
 	kind, name := strict.Text(o, "kind"), strict.Text(o, "metadata", "name")
-	target := mapping{}
+	target := manifest.Mapping{}
 	if group != "" {
-		target.add("group", group)
+		target.Add("group", group)
 	}
-	target.add("version", version)
-	target.add("kind", kind)
-	target.add("name", name)
-	object := mapping{}
-	object.add("$patch", "delete")
-	object.add("apiVersion", strict.Text(o, "apiVersion"))
-	object.add("kind", kind)
-	object.add("metadata", plain("name", name))
-	m := mapping{}
-	m.add("target", &target)
-	m.add("patch", encoded(&object.node))
-	m.node.HeadComment = why
-	return &m.node
+	target.Add("version", version)
+	target.Add("kind", kind)
+	target.Add("name", name)
+	object := manifest.Mapping{}
+	object.Add("$patch", "delete")
+	object.Add("apiVersion", strict.Text(o, "apiVersion"))
+	object.Add("kind", kind)
+	object.Add("metadata", manifest.Of("name", name))
+	m := manifest.Mapping{}
+	m.Add("target", &target)
+	m.Add("patch", manifest.Encode(&object.Node))
+	m.Node.HeadComment = why
+	return &m.Node
 }

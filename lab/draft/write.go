@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/draft/manifest"
 	"homelab/lab/estate"
 )
 
@@ -33,82 +34,38 @@ func (d *drafting) write() fs.FS {
 func (d *drafting) estateFiles() files {
 	out := files{}
 	for _, e := range d.estate.Environments {
-		spec := mapping{}
-		if e.Name != lab.DefaultEnvironment {
-			spec.add("order", e.Order)
-		}
-		if e.Cloud.Provider != "" {
-			spec.add("cloud", plain("provider", e.Cloud.Provider))
-		}
-		spec.addTexts("labels", e.Labels, d.comment(true))
-		spec.addTexts("metadata", e.Metadata, d.comment(false))
-		text := labDocument("Environment", e.Name, spec)
+		text := manifest.Environment(e, manifest.Origins{Label: d.comment(true), Metadata: d.comment(false)})
 		if e.Name == lab.DefaultEnvironment {
 			text = d.open() + text
 		}
 		out[lab.EnvironmentsDir+"/"+e.Name+"/environment.yaml"] = text
 	}
 	for _, c := range d.estate.Clusters {
-		spec := mapping{}
-		spec.add("role", string(c.Role))
-		if c.Environment != "" {
-			spec.add("environment", c.Environment)
-		}
-		switch {
-		case c.Engine.Type == lab.EngineFlux:
-			engine := plain("type", string(c.Engine.Type))
-			engine.add("shape", string(c.Engine.Shape))
-			if len(c.Engine.Extra) > 0 {
-				engine.add("componentsExtra", c.Engine.Extra)
-			}
-			spec.add("engine", engine)
-		case c.Engine.Namespace != "":
-			spec.add("engine", plain("namespace", c.Engine.Namespace))
-		}
-		if c.Server != "" {
-			spec.add("server", c.Server)
-			spec.comment("as in manifests")
-		}
-		spec.addTexts("repositories", c.Mounts, nil)
-		if len(c.Namespaces) > 0 {
-			spec.add("namespaces", d.namespaceList(c))
-		}
-		if len(c.KubeconfigSecrets) > 0 {
-			spec.add("kubeconfigSecrets", d.kubeconfigSecrets(c))
-		}
-		spec.addTexts("labels", c.Labels, d.registeredComment(c.Name, true))
-		spec.addTexts("metadata", c.Metadata, d.registeredComment(c.Name, false))
-		addons := mapping{}
-		for _, a := range d.Addons {
-			if on, ok := c.Addons[a.Addon]; ok {
-				addons.add(a.Addon, on)
-				addons.comment(a.Why)
-			}
-		}
-		if len(addons.node.Content) > 0 {
-			spec.add("addons", &addons.node)
-		}
-		out[lab.ClusterFile(c.Name)] = labDocument("Cluster", c.Name, spec)
+		out[lab.ClusterFile(c.Name)] = manifest.Cluster(c, d.switched(c), manifest.Origins{
+			Label: d.registeredComment(c.Name, true), Metadata: d.registeredComment(c.Name, false), Namespace: d.namespaceComment, Secret: d.secretComment,
+		})
 	}
 	return out
 }
 
-// kubeconfigSecrets returns a cluster's Secrets on the hub, each with the file and line that refers to it.
-func (d *drafting) kubeconfigSecrets(c lab.Cluster) *yaml.Node {
-	list := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, k := range c.KubeconfigSecrets {
-		m := plain("namespace", k.Namespace)
-		m.add("name", k.Name)
-		if k.Key != lab.FluxKubeconfigKey {
-			m.add("key", k.Key)
+// switched returns the switches of a cluster.
+func (d *drafting) switched(c lab.Cluster) manifest.Mapping {
+	addons := manifest.Mapping{}
+	for _, a := range d.Addons {
+		if on, ok := c.Addons[a.Addon]; ok {
+			addons.Add(a.Addon, on)
+			addons.Comment(a.Why)
 		}
-		m.node.Style = yaml.FlowStyle
-		if of, ok := d.keys[(Key{In: "secret " + k.String(), Name: k.Key}).id()]; ok {
-			m.node.LineComment = Found + ": " + of.At.String()
-		}
-		list.Content = append(list.Content, &m.node)
 	}
-	return list
+	return addons
+}
+
+// secretComment returns the file and line that refers to a Secret with a kubeconfig.
+func (d *drafting) secretComment(k lab.KubeconfigSecret) string {
+	if of, ok := d.keys[(Key{In: "secret " + k.String(), Name: k.Key}).id()]; ok {
+		return Found + ": " + of.At.String()
+	}
+	return ""
 }
 
 // open returns a comment with the keys without a value.
@@ -155,52 +112,52 @@ func (d *drafting) root(missing []string) string {
 	var b strings.Builder
 	b.WriteString("# The root: it syncs everything else.\n")
 	for _, name := range missing {
-		spec := mapping{}
-		spec.add("sourceRepos", []string{"*"})
-		spec.add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})
-		spec.add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
+		spec := manifest.Mapping{}
+		spec.Add("sourceRepos", []string{"*"})
+		spec.Add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})
+		spec.Add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
 		b.WriteString(d.argo("AppProject", name, spec) + "---\n")
 	}
 	for _, doc := range d.docs {
 		if d.taken[doc] && d.own[doc] {
-			b.WriteString(encoded(d.syncable(doc)) + "---\n")
+			b.WriteString(manifest.Encode(d.syncable(doc)) + "---\n")
 		}
 	}
 	var sources []*yaml.Node
 	for _, s := range d.sources() {
-		m := mapping{}
-		m.add("repoURL", s.repo.URL)
-		m.add("path", s.dir)
-		m.add("targetRevision", "HEAD")
+		m := manifest.Mapping{}
+		m.Add("repoURL", s.repo.URL)
+		m.Add("path", s.dir)
+		m.Add("targetRevision", "HEAD")
 		if s.helm != nil {
-			m.add("helm", plain("valueFiles", s.helm.ValueFiles))
+			m.Add("helm", manifest.Of("valueFiles", s.helm.ValueFiles))
 		}
 		switch len(s.files) {
 		case 0:
 		case 1:
-			m.add("directory", plain("include", s.files[0]))
+			m.Add("directory", manifest.Of("include", s.files[0]))
 		default:
-			m.add("directory", plain("include", "{"+strings.Join(s.files, ",")+"}"))
+			m.Add("directory", manifest.Of("include", "{"+strings.Join(s.files, ",")+"}"))
 		}
-		sources = append(sources, &m.node)
+		sources = append(sources, &m.Node)
 	}
 	if len(sources) == 0 {
 		return strings.TrimSuffix(b.String(), "---\n")
 	}
-	spec := mapping{}
-	spec.add("project", "default")
+	spec := manifest.Mapping{}
+	spec.Add("project", "default")
 	if len(sources) == 1 {
-		spec.add("source", sources[0])
+		spec.Add("source", sources[0])
 	} else {
-		spec.add("sources", &yaml.Node{Kind: yaml.SequenceNode, Content: sources})
+		spec.Add("sources", &yaml.Node{Kind: yaml.SequenceNode, Content: sources})
 	}
-	destination := mapping{}
-	destination.add("server", "https://kubernetes.default.svc")
-	destination.add("namespace", estate.NamespaceOf(d.estate))
-	spec.add("destination", &destination.node)
-	policy := mapping{}
-	policy.add("automated", map[string]bool{"prune": true, "selfHeal": true})
-	spec.add("syncPolicy", &policy.node)
+	destination := manifest.Mapping{}
+	destination.Add("server", "https://kubernetes.default.svc")
+	destination.Add("namespace", estate.NamespaceOf(d.estate))
+	spec.Add("destination", &destination.Node)
+	policy := manifest.Mapping{}
+	policy.Add("automated", map[string]bool{"prune": true, "selfHeal": true})
+	spec.Add("syncPolicy", &policy.Node)
 	return b.String() + d.argo("Application", d.rootName(), spec)
 }
 
@@ -229,68 +186,9 @@ func (d *drafting) rootName() string {
 	return name
 }
 
-func (d *drafting) argo(kind, name string, spec mapping) string {
-	meta := mapping{}
-	meta.add("name", name)
-	meta.add("namespace", estate.NamespaceOf(d.estate))
-	return object("argoproj.io/v1alpha1", kind, meta, spec)
-}
-
-func labDocument(kind, name string, spec mapping) string {
-	return object(lab.APIVersion, kind, *plain("name", name), spec)
-}
-
-func object(apiVersion, kind string, meta, spec mapping) string {
-	m := mapping{}
-	m.add("apiVersion", apiVersion)
-	m.add("kind", kind)
-	m.add("metadata", &meta.node)
-	if len(spec.node.Content) > 0 {
-		m.add("spec", &spec.node)
-	}
-	return encoded(&m.node)
-}
-
-// mapping is an ordered YAML mapping.
-type mapping struct{ node yaml.Node }
-
-func plain(key string, value any) *mapping {
-	m := &mapping{}
-	m.add(key, value)
-	return m
-}
-
-func (m *mapping) add(key string, value any) {
-	m.node.Kind = yaml.MappingNode
-	var v yaml.Node
-	switch value := value.(type) {
-	case *yaml.Node:
-		v = *value
-	case *mapping:
-		v = value.node
-	default:
-		if err := v.Encode(value); err != nil {
-			panic(err) // plain values
-		}
-	}
-	m.node.Content = append(m.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &v)
-}
-
-// comment sets the line comment of the last value.
-func (m *mapping) comment(text string) {
-	m.node.Content[len(m.node.Content)-1].LineComment = text
-}
-
-func (m *mapping) addTexts(key string, values map[string]string, comment func(string) string) {
-	if len(values) == 0 {
-		return
-	}
-	inner := mapping{}
-	for _, k := range slices.Sorted(maps.Keys(values)) {
-		inner.add(k, values[k])
-		if comment != nil {
-			inner.comment(comment(k))
-		}
-	}
-	m.add(key, &inner.node)
+func (d *drafting) argo(kind, name string, spec manifest.Mapping) string {
+	meta := manifest.Mapping{}
+	meta.Add("name", name)
+	meta.Add("namespace", estate.NamespaceOf(d.estate))
+	return manifest.Object("argoproj.io/v1alpha1", kind, meta, spec)
 }

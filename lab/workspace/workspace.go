@@ -130,8 +130,9 @@ func Existing(o Options) (*Workspace, error) {
 	return nil, e
 }
 
-// Sibling returns a lab of the same estate under another name.
-func (w *Workspace) Sibling(name string) (*Workspace, error) {
+// Sibling returns a lab of the same estate, under its name with a suffix.
+func (w *Workspace) Sibling(suffix string) (*Workspace, error) {
+	name := strings.TrimSuffix(w.Name[:min(len(w.Name), lab.MaxName-len(suffix))], "-") + suffix
 	dir, err := state.Open(name)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -287,5 +288,20 @@ func TestFolders(t *testing.T) {
 	}
 	if got := f.Folders("addons"); got != nil {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestSibling(t *testing.T) {
+	home(t)
+	cut := lab.MaxName - len("-fresh")
+	for name, want := range map[string]string{
+		"demo":                            "demo-fresh",
+		strings.Repeat("a", lab.MaxName):  strings.Repeat("a", cut) + "-fresh",
+		strings.Repeat("a", cut-1) + "-a": strings.Repeat("a", cut-1) + "-fresh",
+	} {
+		w, err := (&Workspace{Name: name}).Sibling("-fresh")
+		if err != nil || w.Name != want || w.Dir.Path == "" {
+			t.Errorf("%s: %+v, %v; want %s", name, w, err, want)
+		}
 	}
 }

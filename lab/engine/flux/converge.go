@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/words"
 )
 
@@ -58,7 +59,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 
 func (s scene) noteNamespaces(ctx context.Context) error {
 	for _, one := range s {
-		if err := one.flux.noteNamespaces(ctx, one.view); err != nil {
+		if err := one.flux.noteNamespaces(ctx, one.View); err != nil {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func root(err error) error {
 }
 
 // progressLine summarises the progress: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".
-func progressLine(s scene, want engine.Want, left []pending) string {
+func progressLine(s scene, want engine.Want, left []reconciliation.Pending) string {
 	total := s.total(want)
 	line := fmt.Sprintf("%d of %d in sync and healthy", max(total-applicationsAmong(left), 0), total)
 	first := left[0].Pending
@@ -82,10 +83,10 @@ func progressLine(s scene, want engine.Want, left []pending) string {
 	return line + ", " + first.String()
 }
 
-func applicationsAmong(left []pending) int {
+func applicationsAmong(left []reconciliation.Pending) int {
 	n := 0
 	for _, p := range left {
-		if !p.layer {
+		if !p.Layer {
 			n++
 		}
 	}
@@ -93,20 +94,20 @@ func applicationsAmong(left []pending) int {
 }
 
 // headline returns the error message: "1 of 11 applications is not healthy after 5m 0s".
-func headline(s scene, want engine.Want, left []pending, waited time.Duration) string {
+func headline(s scene, want engine.Want, left []reconciliation.Pending, waited time.Duration) string {
 	after := " after " + lab.WholeSeconds(waited)
 	bad, unhealthy, staying := 0, 0, 0
 	for _, p := range left {
 		switch k, _, there := s.app(p.Application); {
-		case p.silent:
+		case p.Silent:
 			return p.Application + " does not answer" + after
-		case strings.HasPrefix(p.Application, noRoot):
+		case strings.HasPrefix(p.Application, reconciliation.NoRoot):
 			return "the " + p.Application + " does not exist" + after
-		case p.layer:
+		case p.Layer:
 			return "kustomization " + p.Application + " is not in sync" + after
 		case there && (k.DeletionTimestamp != nil || slices.Contains(want.Gone, p.Application)):
 			staying++
-		case p.Health != "" && p.Health != healthy:
+		case p.Health != "" && p.Health != reconciliation.Healthy:
 			unhealthy++
 		}
 		bad++
@@ -133,7 +134,7 @@ const describeWithin = 10 * time.Second
 const linesEach = 6
 
 // notConverged returns the error of a failed wait, with the reason for each application down to its pods if reachable.
-func notConverged(ctx context.Context, s scene, want engine.Want, left []pending, waited time.Duration, seen error) error {
+func notConverged(ctx context.Context, s scene, want engine.Want, left []reconciliation.Pending, waited time.Duration, seen error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -145,7 +146,7 @@ func notConverged(ctx context.Context, s scene, want engine.Want, left []pending
 		if _, one, there := s.app(p.Application); there {
 			of = one
 		}
-		rows = append(rows, words.Row{Name: p.Application, State: p.State(), Reasons: of.flux.explain(asking, of.view, p)})
+		rows = append(rows, words.Row{Name: p.Application, State: p.State(), Reasons: of.flux.explain(asking, of.View, p)})
 	}
 	if ctx.Err() != nil && errors.Is(seen, ctx.Err()) {
 		seen = nil // the last look was interrupted
@@ -159,12 +160,12 @@ func notConverged(ctx context.Context, s scene, want engine.Want, left []pending
 }
 
 // explain returns why one application has not converged, most specific first.
-func (f *Flux) explain(ctx context.Context, v view, p pending) []string {
+func (f *Flux) explain(ctx context.Context, v reconciliation.View, p reconciliation.Pending) []string {
 	var lines []string
-	if k, there := v.apps[p.Application]; there && p.Health != healthy {
+	if k, there := v.Apps[p.Application]; there && p.Health != reconciliation.Healthy {
 		lines = f.describePods(ctx, v, k)
 	}
-	if p.Reason != "" && (len(lines) == 0 || p.Health == degraded) {
+	if p.Reason != "" && (len(lines) == 0 || p.Health == reconciliation.Degraded) {
 		lines = append(lines, words.Clip(p.Reason, 4*words.Width))
 	}
 	return lines[:min(len(lines), linesEach)]

@@ -19,6 +19,9 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
+// Times of reconciliation's requests, to an outdated source and to a failed object.
+const fetchAgain, againAfter = 2 * time.Second, 15 * time.Second
+
 const requestedKey = "reconcile.fluxcd.io/requestedAt"
 
 // answer handles the last request, like Flux.
@@ -275,12 +278,12 @@ func TestWaitConvergedPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := f.explain(t.Context(), v, v.judge(engine.Want{}, nil, nil)[0])
+		got := f.explain(t.Context(), v, v.Judge(engine.Want{}, nil, nil)[0])
 		if want := []string{"deployment plain: is missing", "deployment podinfo: 0 of 2 ready"}; !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
 		f.reach = func(string) (*rest.Config, error) { return nil, errors.New("gone") }
-		if got := f.explain(t.Context(), v, v.judge(engine.Want{}, nil, nil)[0]); !slices.Equal(got, []string{"Running upgrade"}) {
+		if got := f.explain(t.Context(), v, v.Judge(engine.Want{}, nil, nil)[0]); !slices.Equal(got, []string{"Running upgrade"}) {
 			t.Errorf("%q", got)
 		}
 	})

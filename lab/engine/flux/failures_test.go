@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
 )
@@ -82,25 +82,25 @@ func TestNotConvergedCause(t *testing.T) {
 }
 
 func TestHeadline(t *testing.T) {
-	of := func(p engine.Pending) pending { return pending{Pending: p} }
+	of := func(p engine.Pending) reconciliation.Pending { return reconciliation.Pending{Pending: p} }
 	gone := kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: "cluster-prod", DeletionTimestamp: &metav1.Time{}}}
-	s := scene{{flux: &Flux{}, view: view{apps: map[string]kustomizev1.Kustomization{"prod-gone": gone, "prod-a": {}, "prod-b": {}}}}}
-	sick, lagging := of(engine.Pending{Application: "prod-a", Health: degraded}), of(engine.Pending{Application: "prod-b", Health: healthy})
-	for want, left := range map[string][]pending{
+	s := scene{{flux: &Flux{}, View: reconciliation.View{Apps: map[string]kustomizev1.Kustomization{"prod-gone": gone, "prod-a": {}, "prod-b": {}}}}}
+	sick, lagging := of(engine.Pending{Application: "prod-a", Health: reconciliation.Degraded}), of(engine.Pending{Application: "prod-b", Health: reconciliation.Healthy})
+	for want, left := range map[string][]reconciliation.Pending{
 		"flux has not converged after 5s":                        nil,
 		"1 of 3 applications is not healthy after 5s":            {sick},
 		"1 of 3 applications is not in sync after 5s":            {lagging},
 		"2 of 3 applications are not in sync after 5s":           {sick, lagging},
-		"1 of 3 applications is not removed after 5s":            {of(engine.Pending{Application: "prod-gone", Health: progressing})},
-		"kustomization apps is not in sync after 5s":             {sick, {Pending: engine.Pending{Application: "apps"}, layer: true}},
-		"cluster prod does not answer after 5s":                  {sick, {Pending: engine.Pending{Application: "cluster prod"}, layer: true, silent: true}},
-		"the root kustomization of prod does not exist after 5s": {{Pending: engine.Pending{Application: noRoot + " of prod"}, layer: true}},
+		"1 of 3 applications is not removed after 5s":            {of(engine.Pending{Application: "prod-gone", Health: "Progressing"})},
+		"kustomization apps is not in sync after 5s":             {sick, {Pending: engine.Pending{Application: "apps"}, Layer: true}},
+		"cluster prod does not answer after 5s":                  {sick, {Pending: engine.Pending{Application: "cluster prod"}, Layer: true, Silent: true}},
+		"the root kustomization of prod does not exist after 5s": {{Pending: engine.Pending{Application: reconciliation.NoRoot + " of prod"}, Layer: true}},
 	} {
 		if got := headline(s, engine.Want{}, left, 5*time.Second); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if got, want := headline(s, engine.Want{Gone: []string{"prod-a"}}, []pending{sick}, time.Minute), "1 of 3 applications is not removed after 1m 0s"; got != want {
+	if got, want := headline(s, engine.Want{Gone: []string{"prod-a"}}, []reconciliation.Pending{sick}, time.Minute), "1 of 3 applications is not removed after 1m 0s"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -246,23 +246,6 @@ func TestAbandon(t *testing.T) {
 	hub.ClearActions()
 	if lines, err := f.abandon(t.Context(), "prod", nil); lines != nil || err != nil || len(hub.Actions()) > 0 {
 		t.Errorf("nothing left: %q, %v", lines, err)
-	}
-}
-
-func TestApplies(t *testing.T) {
-	release := helmv2.HelmRelease{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{fromName: "a", fromNamespace: "ns"}}}
-	for name, tc := range map[string]struct {
-		meta metav1.ObjectMeta
-		want bool
-	}{
-		"its own":         {metav1.ObjectMeta{Name: "a", Namespace: "ns", ResourceVersion: "1"}, true},
-		"deleted":         {metav1.ObjectMeta{Name: "a", Namespace: "ns"}, false},
-		"other name":      {metav1.ObjectMeta{Name: "b", Namespace: "ns", ResourceVersion: "1"}, false},
-		"other namespace": {metav1.ObjectMeta{Name: "a", Namespace: "other", ResourceVersion: "1"}, false},
-	} {
-		if got := (view{apps: map[string]kustomizev1.Kustomization{"x": {ObjectMeta: tc.meta}}}).applies(release); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
@@ -53,7 +55,10 @@ func kinds() kubetest.Kinds {
 	k := kubetest.Core()
 	k[kustomizations], k[helmReleases], k[gitRepositories] = "Kustomization", "HelmRelease", "GitRepository"
 	k[kube.MutatingPolicies], k[kube.MutatingBindings] = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
-	k[artifactGenerators], k[externalArtifacts], k[ociRepositories], k[buckets] = "ArtifactGenerator", "ExternalArtifact", "OCIRepository", "Bucket"
+	for name, kind := range map[string]string{"externalartifacts": "ExternalArtifact", "ocirepositories": "OCIRepository", "buckets": "Bucket"} {
+		k[sourcev1.GroupVersion.WithResource(name)] = kind
+	}
+	k[swapi.GroupVersion.WithResource("artifactgenerators")] = "ArtifactGenerator"
 	k[kube.CRDs] = "CustomResourceDefinition"
 	k[helmRepositories], k[helmCharts], k[receivers] = "HelmRepository", "HelmChart", "Receiver"
 	return k
@@ -158,4 +163,9 @@ func conditions(list ...string) map[string]any {
 		out = append(out, map[string]any{"type": parts[0], "status": parts[1], "reason": parts[2], "message": message, "lastTransitionTime": nil})
 	}
 	return map[string]any{"status": map[string]any{"conditions": out}}
+}
+
+// generating returns a converged lab with an artifact generator, for which all kinds of sources are read.
+func generating() string {
+	return standing() + "\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: parts, namespace: flux-system}\nspec: {sources: [], artifacts: []}\n"
 }

@@ -17,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 )
 
@@ -124,7 +125,7 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 
 // clear deletes lab's objects of Flux's kinds and those that the roots applied. Workloads remain.
 func (f *Flux) clear(ctx context.Context) error {
-	if _, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
+	if _, err := f.drop(ctx, reconciliation.RootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
 		return err
 	}
 	if _, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, nil); err != nil {
@@ -132,7 +133,7 @@ func (f *Flux) clear(ctx context.Context) error {
 	}
 	kinds := []schema.GroupVersionResource{receivers, gitRepositories, helmRepositories}
 	for _, r := range kinds {
-		for _, by := range []string{lab.LabelName + "=" + f.lab, fromNamespace + "=" + f.namespace} {
+		for _, by := range []string{lab.LabelName + "=" + f.lab, reconciliation.FromNamespace + "=" + f.namespace} {
 			list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: by})
 			if apierrors.IsNotFound(err) {
 				continue // kind not installed

@@ -10,14 +10,12 @@ import (
 	"strings"
 	"time"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	notificationv1 "github.com/fluxcd/notification-controller/api/v1"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/workload"
@@ -29,19 +27,15 @@ const InCluster = "https://kubernetes.default.svc"
 const (
 	releaseName = "flux"
 
-	// Labels set by kustomize-controller on applied objects: their Kustomization.
-	fromName      = "kustomize.toolkit.fluxcd.io/name"
-	fromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
-
 	readyWithin = 5 * time.Minute
 )
 
 var (
-	kustomizations   = kustomizev1.GroupVersion.WithResource("kustomizations")
-	helmReleases     = helmv2.GroupVersion.WithResource("helmreleases")
-	gitRepositories  = sourcev1.GroupVersion.WithResource("gitrepositories")
-	helmRepositories = sourcev1.GroupVersion.WithResource("helmrepositories")
-	helmCharts       = sourcev1.GroupVersion.WithResource("helmcharts")
+	kustomizations   = reconciliation.Kustomizations
+	helmReleases     = reconciliation.HelmReleases
+	gitRepositories  = reconciliation.GitRepositories
+	helmRepositories = reconciliation.HelmRepositories
+	helmCharts       = reconciliation.HelmCharts
 	receivers        = notificationv1.GroupVersion.WithResource("receivers")
 )
 

@@ -81,7 +81,7 @@ func (f *Flux) kubeconfigs(ctx context.Context) (map[string]*unstructured.Unstru
 	copies := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
 		o := &list.Items[i]
-		copies[keyOf(o).String()] = o
+		copies[o.GetNamespace()+"/"+o.GetName()] = o
 	}
 	return copies, nil
 }

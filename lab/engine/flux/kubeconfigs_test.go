@@ -115,13 +115,13 @@ func TestLookKubeconfigSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, a := range v.applications() {
+	for _, a := range v.Applications() {
 		got = append(got, a.Cluster+" "+a.Name+" "+a.Version)
 	}
-	if want := []string{"hub hub-own bbbbbbb", "prod prod-access bbbbbbb", "prod prod-web 1.2.3"}; !slices.Equal(got, want) || len(v.layers) != 1 {
-		t.Errorf("%q, want %q; %d layers", got, want, len(v.layers))
+	if want := []string{"hub hub-own bbbbbbb", "prod prod-access bbbbbbb", "prod prod-web 1.2.3"}; !slices.Equal(got, want) || len(v.Layers) != 1 {
+		t.Errorf("%q, want %q; %d layers", got, want, len(v.Layers))
 	}
-	if r := v.releasesIn("prod"); len(r) != 1 {
+	if r := v.ReleasesIn("prod"); len(r) != 1 {
 		t.Errorf("releases in prod: %v", r)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +17,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 )
 
@@ -132,13 +132,13 @@ func (f *Flux) abandon(ctx context.Context, cluster string, left []lab.Applicati
 		return nil, err
 	}
 	const without = `{"metadata":{"finalizers":null}}`
-	for _, k := range v.apps {
-		if v.clusterOf(k) == cluster && k.DeletionTimestamp != nil && len(k.Finalizers) > 0 {
+	for _, k := range v.Apps {
+		if v.ClusterOf(k) == cluster && k.DeletionTimestamp != nil && len(k.Finalizers) > 0 {
 			err = errors.Join(err, f.patch(ctx, kustomizations, &k, without))
 		}
 	}
-	for _, r := range v.releases {
-		if v.releaseIn(r) == cluster && r.DeletionTimestamp != nil && len(r.Finalizers) > 0 {
+	for _, r := range v.Releases {
+		if v.ReleaseIn(r) == cluster && r.DeletionTimestamp != nil && len(r.Finalizers) > 0 {
 			err = errors.Join(err, f.patch(ctx, helmReleases, &r, without))
 		}
 	}
@@ -189,19 +189,20 @@ func (f *Flux) clean(ctx context.Context, d engine.Departure, p lab.Progress) ([
 func (f *Flux) readGit(ctx context.Context, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	ask := newAsker(f, engine.Want{Clusters: []string{}})
+	want := engine.Want{Clusters: []string{}}
+	ask := reconciliation.NewAsker(f.hub.Dynamic, want)
 	for reported := false; ; {
 		v, err := f.look(within)
 		if err == nil {
-			left := slices.DeleteFunc(v.judge(ask.want, ask, nil), func(p pending) bool { return !p.layer })
-			if len(left) == 0 || left[0].Application == noRoot || v.layers[0].Spec.Suspend {
+			left := slices.DeleteFunc(v.Judge(want, ask, nil), func(p reconciliation.Pending) bool { return !p.Layer })
+			if len(left) == 0 || left[0].Application == reconciliation.NoRoot || v.Layers[0].Spec.Suspend {
 				return nil
 			}
 			if !reported {
 				reported = true
 				p("making flux read git")
 			}
-			err = ask.look(within, v)
+			err = ask.Look(within, v)
 		}
 		if lab.Sleep(within, lookEvery) != nil {
 			return cmp.Or(ctx.Err(), transient(err))
@@ -226,35 +227,26 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 		if err != nil {
 			return nil, err
 		}
-		for name, k := range v.apps {
-			if !slices.Contains(clusters, v.clusterOf(k)) {
-				delete(v.apps, name)
-			}
-		}
-		for key, r := range v.releases {
-			if !slices.Contains(clusters, v.releaseIn(r)) {
-				delete(v.releases, key)
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-			k := v.apps[name]
+		v.Keep(clusters)
+		for _, name := range slices.Sorted(maps.Keys(v.Apps)) {
+			k := v.Apps[name]
 			if err := f.remove(ctx, kustomizations, &k, `{"spec":{"suspend":false,"prune":true,"deletionPolicy":"Delete"}}`, asked); err != nil {
 				return nil, err
 			}
 		}
-		for _, r := range v.releases {
-			if v.applies(r) {
+		for _, r := range v.Releases {
+			if v.Applies(r) {
 				continue // removed with its Kustomization
 			}
 			if err := f.remove(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`, asked); err != nil {
 				return nil, err
 			}
 		}
-		left := v.applications()
-		if len(left) == 0 && len(v.releases) == 0 {
+		left := v.Applications()
+		if len(left) == 0 && len(v.Releases) == 0 {
 			return nil, nil
 		}
-		for _, r := range v.releases { // pruning skips suspended releases
+		for _, r := range v.Releases { // pruning skips suspended releases
 			if r.Spec.Suspend {
 				if err := f.patch(ctx, helmReleases, &r, `{"spec":{"suspend":false}}`); err != nil {
 					return nil, err
@@ -262,7 +254,7 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 			}
 		}
 		if len(left) == 0 {
-			left = append(left, lab.Application{Name: slices.SortedFunc(maps.Keys(v.releases), compareKeys)[0].Name})
+			left = append(left, lab.Application{Name: slices.SortedFunc(maps.Keys(v.Releases), compareKeys)[0].Name})
 		}
 		if !time.Now().Before(end) {
 			return left, nil
@@ -277,14 +269,8 @@ func (f *Flux) empty(ctx context.Context, clusters []string, within time.Duratio
 	}
 }
 
-// applies reports whether an application in view applied a release and still exists.
-func (v view) applies(r helmv2.HelmRelease) bool {
-	for _, k := range v.apps {
-		if k.Name == r.Labels[fromName] && k.Namespace == r.Labels[fromNamespace] && k.ResourceVersion != "" {
-			return true
-		}
-	}
-	return false
+func compareKeys(x, y types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
 
 // remove patches and deletes an object, once.
@@ -300,10 +286,10 @@ func (f *Flux) remove(ctx context.Context, r schema.GroupVersionResource, o meta
 }
 
 // noteNamespaces notes on the hub the namespaces that releases create in each cluster, as they outlive the releases.
-func (f *Flux) noteNamespaces(ctx context.Context, v view) error {
+func (f *Flux) noteNamespaces(ctx context.Context, v reconciliation.View) error {
 	made := map[string][]string{}
-	for _, r := range v.releases {
-		cluster := v.releaseIn(r)
+	for _, r := range v.Releases {
+		cluster := v.ReleaseIn(r)
 		if in := r.Spec.TargetNamespace; cluster != "" && in != "" && r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
 			made[cluster] = append(made[cluster], in)
 		}

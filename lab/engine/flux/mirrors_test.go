@@ -146,10 +146,10 @@ func TestLookAtHome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range v.applications() {
+		for _, a := range v.Applications() {
 			apps = append(apps, a.Cluster+" "+a.Name+" "+a.Addon)
 		}
-		for _, l := range v.layers {
+		for _, l := range v.Layers {
 			layers = append(layers, l.Namespace+"/"+l.Name)
 		}
 		return apps, layers
@@ -177,14 +177,14 @@ func TestLookRootWithRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, a := range v.applications() {
+		for _, a := range v.Applications() {
 			got = append(got, a.Name)
 			if a.Namespace != "apps" || a.Converged() {
 				t.Errorf("%+v", a)
 			}
 		}
-		if !slices.Equal(got, want) || len(v.layers) != 1 {
-			t.Errorf("home %q: %q, %d layers", home, got, len(v.layers))
+		if !slices.Equal(got, want) || len(v.Layers) != 1 {
+			t.Errorf("home %q: %q, %d layers", home, got, len(v.Layers))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/workload"
 )
 
@@ -18,8 +19,8 @@ const (
 )
 
 // describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing on failure.
-func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomization) []string {
-	cluster := v.clusterOf(k)
+func (f *Flux) describePods(ctx context.Context, v reconciliation.View, k kustomizev1.Kustomization) []string {
+	cluster := v.ClusterOf(k)
 	if f.reach == nil {
 		return nil
 	}
@@ -32,14 +33,12 @@ func (f *Flux) describePods(ctx context.Context, v view, k kustomizev1.Kustomiza
 		return nil
 	}
 	names := map[string][]string{}
-	for _, r := range v.releasesOf(k) {
+	for _, r := range v.ReleasesOf(k) {
 		in := cmp.Or(r.Spec.TargetNamespace, r.Namespace)
 		names[in] = append(names[in], workloadsOf(ctx, c.Typed, in, fromRelease+"="+r.Name+","+fromReleaseNamespace+"="+r.Namespace)...)
 	}
-	for _, e := range inventory(k) {
-		if e.group == "apps" && (e.kind == "Deployment" || e.kind == "StatefulSet") {
-			names[e.namespace] = append(names[e.namespace], e.kind+"/"+e.name)
-		}
+	for in, applied := range reconciliation.Workloads(k) {
+		names[in] = append(names[in], applied...)
 	}
 	return workload.Describe(ctx, c.Typed, names)
 }

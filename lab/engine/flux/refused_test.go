@@ -226,8 +226,8 @@ func TestRefused(t *testing.T) {
 		call    func(ctx context.Context, f *Flux) error
 		ignored []string
 	}{
-		"applications": {hub: generating(newCommit), call: func(ctx context.Context, f *Flux) error { _, err := f.Applications(ctx); return err }},
-		"standing":     {hub: generating(newCommit), call: func(ctx context.Context, f *Flux) error { _, err := f.Standing(ctx); return err }},
+		"applications": {hub: generating(), call: func(ctx context.Context, f *Flux) error { _, err := f.Applications(ctx); return err }},
+		"standing":     {hub: generating(), call: func(ctx context.Context, f *Flux) error { _, err := f.Standing(ctx); return err }},
 		"observe": {hub: registered("prod", "homelab", longAgo) + ownNamespaces, call: func(ctx context.Context, f *Flux) error {
 			f.release.(*refusedRelease).state = helm.State{Revision: 1, Workloads: []string{"Deployment/source-controller"}}
 			_, err := f.Observe(ctx)

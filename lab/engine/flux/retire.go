@@ -13,12 +13,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 )
 
 // traces are Flux's traces in applied objects, and Helm's in those of releases.
 var traces = kube.Traces{
-	Labels:   []string{fromName, fromNamespace, "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
+	Labels:   []string{reconciliation.FromName, reconciliation.FromNamespace, "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
 	Shared:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
 	Managers: []string{"helm-controller", "kustomize-controller"},
 }
@@ -65,7 +66,7 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 		},
 		Of: isDefinition,
 		Leave: func(ctx context.Context, spoke string, c kube.Clients) error {
-			return forgetReleases(ctx, c, v.releasesIn(spoke))
+			return forgetReleases(ctx, c, v.ReleasesIn(spoke))
 		},
 	}.Run(ctx, f.hub, clients, p)
 }
@@ -92,21 +93,6 @@ func (f *Flux) namespaces(ctx context.Context) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// releasesIn returns the releases of a spoke, or of the hub if spoke is empty.
-func (v view) releasesIn(spoke string) []helmv2.HelmRelease {
-	var list []helmv2.HelmRelease
-	for _, r := range v.releases {
-		in := ""
-		if r.Spec.KubeConfig != nil {
-			in = v.releaseIn(r)
-		}
-		if in == spoke {
-			list = append(list, r)
-		}
-	}
-	return list
 }
 
 // forgetReleases removes Helm's records of releases, whose objects are unmanaged from now on.

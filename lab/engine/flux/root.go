@@ -17,11 +17,11 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 )
 
 const (
-	rootPart         = "root"
 	repositoriesPart = "repository"
 	chartsInterval   = "10m0s" // of index downloads; a push to the forge requests one immediately
 )
@@ -167,7 +167,7 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 			return applied, err
 		}
 	}
-	dropped, err := f.drop(ctx, rootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
+	dropped, err := f.drop(ctx, reconciliation.RootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, kept)
 	return applied || len(dropped) > 0, err
 }
 
@@ -208,7 +208,7 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 		o.SetNamespace(f.namespace)
 		labels := map[string]string{}
 		maps.Copy(labels, o.GetLabels())
-		labels[lab.LabelName], labels[lab.LabelPart] = f.lab, rootPart
+		labels[lab.LabelName], labels[lab.LabelPart] = f.lab, reconciliation.RootPart
 		o.SetLabels(labels)
 		f.keep(o)
 		spec, _ := o.Object["spec"].(map[string]any)

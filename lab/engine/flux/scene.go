@@ -10,11 +10,12 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 )
 
 // sight is a snapshot of one Flux.
 type sight struct {
-	view
+	reconciliation.View
 	flux          *Flux
 	cluster       string // the only cluster that it manages; empty for all
 	registrations []engine.Registered
@@ -40,27 +41,27 @@ func (f *Flux) sight(ctx context.Context) (sight, error) {
 		return sight{}, err
 	}
 	v, err := f.lookAt(ctx, f.scopeOf(registrations))
-	return sight{view: v, flux: f, cluster: f.home, registrations: registrations}, err
+	return sight{View: v, flux: f, cluster: f.home, registrations: registrations}, err
 }
 
 // judge returns the pending objects, per Flux. With askers, unanswered objects are pending.
-func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
+func (s scene) judge(want engine.Want, asks map[string]*reconciliation.Asker) []reconciliation.Pending {
 	switch len(s) {
 	case 0: // nothing was seen yet
-		return view{}.judge(want, nil, nil)
+		return reconciliation.View{}.Judge(want, nil, nil)
 	case 1:
-		return s[0].judge(want, asks[s[0].cluster], s[0].registrations)
+		return s[0].Judge(want, asks[s[0].cluster], s[0].registrations)
 	}
 	of := want
 	of.Expected = nil
-	var list []pending
+	var list []reconciliation.Pending
 	for _, one := range s {
 		if one.silent != nil {
-			list = append(list, pending{Pending: engine.Pending{Application: "cluster " + one.cluster, Reason: "does not answer: " + root(one.silent).Error()}, layer: true, silent: true})
+			list = append(list, reconciliation.Pending{Pending: engine.Pending{Application: "cluster " + one.cluster, Reason: "does not answer: " + root(one.silent).Error()}, Layer: true, Silent: true})
 			continue
 		}
-		for _, p := range one.judge(of, asks[one.cluster], one.registrations) {
-			if p.layer {
+		for _, p := range one.Judge(of, asks[one.cluster], one.registrations) {
+			if p.Layer {
 				p.Application += " of " + one.cluster
 			}
 			list = append(list, p)
@@ -76,7 +77,7 @@ func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
 		}); i >= 0 {
 			reason = "cluster " + s[i].cluster + " does not answer"
 		}
-		list = append(list, pending{Pending: engine.Pending{Application: name, Reason: reason}})
+		list = append(list, reconciliation.Pending{Pending: engine.Pending{Application: name, Reason: reason}})
 	}
 	return list
 }
@@ -84,7 +85,7 @@ func (s scene) judge(want engine.Want, asks map[string]*asker) []pending {
 // app returns an application, and the sight that contains it.
 func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
 	for _, one := range s {
-		if k, there := one.apps[name]; there {
+		if k, there := one.Apps[name]; there {
 			return k, one, true
 		}
 	}
@@ -95,7 +96,7 @@ func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
 func (s scene) applications() []lab.Application {
 	list := []lab.Application{}
 	for _, one := range s {
-		list = append(list, one.applications()...)
+		list = append(list, one.Applications()...)
 	}
 	slices.SortFunc(list, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
 	return list
@@ -105,8 +106,8 @@ func (s scene) applications() []lab.Application {
 func (s scene) total(want engine.Want) int {
 	n := 0
 	for _, one := range s {
-		for name, k := range one.apps {
-			if want.WaitsFor(one.clusterOf(k)) && !slices.Contains(want.LeftOut, name) {
+		for name, k := range one.Apps {
+			if want.WaitsFor(one.ClusterOf(k)) && !slices.Contains(want.LeftOut, name) {
 				n++
 			}
 		}
@@ -128,9 +129,9 @@ func (s scene) standing() engine.Standing {
 			st.Settled = false
 			continue
 		}
-		at, settled := one.settled()
+		at, settled := one.Settled()
 		if i == 0 {
-			st.Root, st.Revision = len(one.layers) > 0 && one.flux.isRoot(one.layers[0]), at
+			st.Root, st.Revision = one.HasRoot(), at
 		}
 		st.Settled = st.Settled && settled && at == st.Revision
 	}
@@ -140,8 +141,8 @@ func (s scene) standing() engine.Standing {
 			if one.silent != nil || one.cluster != "" && one.cluster != s[0].cluster && !want.WaitsFor(one.cluster) {
 				continue
 			}
-			for _, p := range one.judge(want, nil, registrations) {
-				if p.lags {
+			for _, p := range one.Judge(want, nil, registrations) {
+				if p.Lags {
 					behind = append(behind, p.Application)
 				}
 			}
@@ -149,15 +150,4 @@ func (s scene) standing() engine.Standing {
 		return behind
 	}
 	return st
-}
-
-// settled returns the commit applied by the first root, and whether all layers have applied theirs.
-func (s sight) settled() (string, bool) {
-	if len(s.layers) == 0 || !s.flux.isRoot(s.layers[0]) {
-		return "", false
-	}
-	return commit(applied(s.layers[0])), !slices.ContainsFunc(s.layers, func(k kustomizev1.Kustomization) bool {
-		sync, health, _ := s.state(k)
-		return sync != synced || health != healthy
-	})
 }

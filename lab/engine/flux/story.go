@@ -30,7 +30,7 @@ func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, e
 		if s, err := see(ctx, engine.Want{}); err == nil {
 			for _, now := range s.applications() {
 				k, one, _ := s.app(now.Name)
-				now := state{now, engine.Observed{SelfHeal: heals(k, one.releasesOf(k)), Definition: definition(k)}}
+				now := state{now, engine.Observed{SelfHeal: one.Heals(k), Definition: definition(k)}}
 				if old, had := known[now.Name]; !had || old != now {
 					known[now.Name] = now
 					seen(now.Application, now.Observed)

@@ -87,7 +87,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v, ready %d", first, isReady)
 		}
 		hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: upgrading"))
-		if e := next(1)[0]; e.app.Health != progressing || e.o.Definition != first.o.Definition {
+		if e := next(1)[0]; e.app.Health != "Progressing" || e.o.Definition != first.o.Definition {
 			t.Errorf("%+v", e)
 		}
 		next(0)

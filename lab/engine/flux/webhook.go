@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab"
+	"homelab/lab/engine/flux/reconciliation"
 )
 
 // receiverName is the name of the forge's Receiver, and of its Secret in lab's values.
@@ -22,7 +23,7 @@ func webhookPath(secret, namespace string) string {
 func (f *Flux) receiver() part {
 	var resources []any
 	for _, kind := range []string{sourcev1.GitRepositoryKind, sourcev1.HelmRepositoryKind} {
-		for _, by := range [][2]string{{lab.LabelName, f.lab}, {fromNamespace, f.namespace}} { // lab's own objects and those from Git
+		for _, by := range [][2]string{{lab.LabelName, f.lab}, {reconciliation.FromNamespace, f.namespace}} { // lab's own objects and those from Git
 			resources = append(resources, map[string]any{
 				"apiVersion": sourcev1.GroupVersion.String(), "kind": kind, "name": "*", "matchLabels": map[string]any{by[0]: by[1]},
 			})

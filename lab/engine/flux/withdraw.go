@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine/flux/reconciliation"
 )
 
 // Withdraw removes from clusters everything that Flux applied, including its own access, and describes what stays. The roots are suspended and the other layers
@@ -58,19 +59,19 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 			return err
 		}
 		atWork := false
-		for _, k := range slices.Concat(v.layers, v.parents()) {
+		for _, k := range slices.Concat(v.Layers, v.Parents()) {
 			switch {
-			case !f.isRoot(k) && k.Spec.DeletionPolicy != kustomizev1.DeletionPolicyOrphan:
+			case !v.IsRoot(k) && k.Spec.DeletionPolicy != kustomizev1.DeletionPolicyOrphan:
 				err = f.patch(ctx, kustomizations, &k, `{"spec":{"deletionPolicy":"Orphan"}}`)
 				atWork = true
-			case !f.isRoot(k) && k.DeletionTimestamp == nil:
+			case !v.IsRoot(k) && k.DeletionTimestamp == nil:
 				err = f.delete(ctx, kustomizations, k.Namespace, k.Name)
 				atWork = true
-			case f.isRoot(k) && !k.Spec.Suspend:
+			case v.IsRoot(k) && !k.Spec.Suspend:
 				err = f.patch(ctx, kustomizations, &k, `{"spec":{"suspend":true}}`)
 				atWork = true
 			default:
-				atWork = atWork || busy(k.Status.Conditions) || !f.isRoot(k) // a running reconciliation still applies
+				atWork = atWork || reconciliation.Busy(k.Status.Conditions) || !v.IsRoot(k) // a running reconciliation still applies
 			}
 			if err != nil {
 				return err
@@ -87,22 +88,4 @@ func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
 			return err
 		}
 	}
-}
-
-// parents returns the applications of a hub with other clusters that apply Kustomizations of those.
-func (v view) parents() []kustomizev1.Kustomization {
-	if len(v.scope.Spokes) == 0 {
-		return nil
-	}
-	var list []kustomizev1.Kustomization
-	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-		k := v.apps[name]
-		for _, below := range v.apps {
-			if below.Labels[fromName] == k.Name && below.Labels[fromNamespace] == k.Namespace && v.clusterOf(k) == v.scope.Home {
-				list = append(list, k)
-				break
-			}
-		}
-	}
-	return list
 }

@@ -1,4 +1,4 @@
-package flux
+package reconciliation
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"homelab/lab/engine"
 )
@@ -31,10 +32,10 @@ type generated struct {
 	fetched    map[string]*meta.Artifact // fetched artifacts of sources, by kind and name
 }
 
-// lookGenerated reads the objects of source-watcher, if installed.
-func (f *Flux) lookGenerated(ctx context.Context, v *view) error {
+// readGenerated reads the objects of source-watcher, if installed.
+func (v *View) readGenerated(ctx context.Context, client dynamic.Interface) error {
 	v.generators, v.artifacts = map[types.NamespacedName]swapi.ArtifactGenerator{}, map[types.NamespacedName]sourcev1.ExternalArtifact{}
-	err := listInto(ctx, f, artifactGenerators, func(o swapi.ArtifactGenerator) { v.generators[keyOf(&o)] = o })
+	err := listInto(ctx, client, artifactGenerators, func(o swapi.ArtifactGenerator) { v.generators[keyOf(&o)] = o })
 	if err != nil || len(v.generators) == 0 {
 		return err
 	}
@@ -46,28 +47,28 @@ func (f *Flux) lookGenerated(ctx context.Context, v *view) error {
 	for _, c := range v.charts {
 		note(sourcev1.HelmChartKind, &c, c.Status.Artifact)
 	}
-	err = listInto(ctx, f, externalArtifacts, func(o sourcev1.ExternalArtifact) {
+	err = listInto(ctx, client, externalArtifacts, func(o sourcev1.ExternalArtifact) {
 		v.artifacts[keyOf(&o)] = o
 		note(sourcev1.ExternalArtifactKind, &o, o.Status.Artifact)
 	})
 	if err == nil {
-		err = listInto(ctx, f, ociRepositories, func(o sourcev1.OCIRepository) { note(sourcev1.OCIRepositoryKind, &o, o.Status.Artifact) })
+		err = listInto(ctx, client, ociRepositories, func(o sourcev1.OCIRepository) { note(sourcev1.OCIRepositoryKind, &o, o.Status.Artifact) })
 	}
 	if err == nil {
-		err = listInto(ctx, f, buckets, func(o sourcev1.Bucket) { note(sourcev1.BucketKind, &o, o.Status.Artifact) })
+		err = listInto(ctx, client, buckets, func(o sourcev1.Bucket) { note(sourcev1.BucketKind, &o, o.Status.Artifact) })
 	}
 	return err
 }
 
 // artifactOf returns the artifact that a Kustomization applies; false for other sources, or none yet.
-func (v view) artifactOf(k kustomizev1.Kustomization) (sourcev1.ExternalArtifact, bool) {
+func (v View) artifactOf(k kustomizev1.Kustomization) (sourcev1.ExternalArtifact, bool) {
 	ref := k.Spec.SourceRef
 	a, ok := v.artifacts[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
 	return a, ok && ref.Kind == sourcev1.ExternalArtifactKind
 }
 
 // behind returns why a Kustomization has not applied the artifact of the wanted commits, or "".
-func (v view) behind(k kustomizev1.Kustomization, want engine.Want) string {
+func (v View) behind(k kustomizev1.Kustomization, want engine.Want) string {
 	if reason := v.unmade(k, want); reason != "" {
 		return reason
 	}
@@ -79,7 +80,7 @@ func (v view) behind(k kustomizev1.Kustomization, want engine.Want) string {
 }
 
 // unmade returns why a Kustomization's artifact does not contain the wanted commits, or "".
-func (v view) unmade(k kustomizev1.Kustomization, want engine.Want) string {
+func (v View) unmade(k kustomizev1.Kustomization, want engine.Want) string {
 	a, ok := v.artifactOf(k)
 	if !ok || a.Status.Artifact == nil {
 		return fmt.Sprintf("artifact %s does not exist yet%s", k.Spec.SourceRef.Name, v.generatorFailure(k.Spec.SourceRef.Name, cmp.Or(k.Spec.SourceRef.Namespace, k.Namespace)))
@@ -96,7 +97,7 @@ func (v view) unmade(k kustomizev1.Kustomization, want engine.Want) string {
 }
 
 // generatorFailure returns why a generator fails to create an artifact, or "".
-func (v view) generatorFailure(artifact, namespace string) string {
+func (v View) generatorFailure(artifact, namespace string) string {
 	for _, g := range v.generators {
 		names := slices.ContainsFunc(g.Spec.OutputArtifacts, func(o swapi.OutputArtifact) bool { return o.Name == artifact })
 		if text := failure(g.Status.Conditions); g.Namespace == namespace && names && text != "" {
@@ -107,7 +108,7 @@ func (v view) generatorFailure(artifact, namespace string) string {
 }
 
 // ungenerated returns why a generator has not processed the wanted commits, or "". of are its artifacts' users.
-func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []types.NamespacedName) string {
+func (v View) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []types.NamespacedName) string {
 	observed := map[string]swapi.ObservedSource{}
 	for _, s := range g.Spec.Sources {
 		key := types.NamespacedName{Namespace: cmp.Or(s.Namespace, g.Namespace), Name: s.Name}
@@ -136,7 +137,7 @@ func (v view) ungenerated(g swapi.ArtifactGenerator, want engine.Want, of []type
 }
 
 // notFetched returns why a repository is not at the wanted commit, or "".
-func (v view) notFetched(s sourcev1.GitRepository, want engine.Want) string {
+func (v View) notFetched(s sourcev1.GitRepository, want engine.Want) string {
 	if text := failure(s.Status.Conditions); text != "" {
 		return "repository " + s.Name + ": " + text
 	}
@@ -144,7 +145,7 @@ func (v view) notFetched(s sourcev1.GitRepository, want engine.Want) string {
 }
 
 // askGenerators requests failed generators again.
-func (a *asker) askGenerators(ctx context.Context, v view) error {
+func (a *Asker) askGenerators(ctx context.Context, v View) error {
 	for _, key := range slices.SortedFunc(maps.Keys(v.generators), compareKeys) {
 		g := v.generators[key]
 		if failure(g.Status.Conditions) == "" {

@@ -1,4 +1,6 @@
-package flux
+// Package reconciliation is what the controllers of one Flux are doing: its objects as they are, what is still pending for a want, and requests that make Flux
+// reconcile what is due.
+package reconciliation
 
 import (
 	"cmp"
@@ -16,93 +18,105 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 )
 
-// view is a snapshot of Flux's objects.
-type view struct {
-	scope    lab.FluxScope
-	sources  map[types.NamespacedName]sourcev1.GitRepository
-	charts   map[types.NamespacedName]sourcev1.HelmChart
-	layers   []kustomizev1.Kustomization          // the roots, by name, then the other Kustomizations that apply Kustomizations
-	apps     map[string]kustomizev1.Kustomization // by application
-	releases map[types.NamespacedName]helmv2.HelmRelease
+// Kinds of Flux's objects.
+var (
+	Kustomizations   = kustomizev1.GroupVersion.WithResource("kustomizations")
+	HelmReleases     = helmv2.GroupVersion.WithResource("helmreleases")
+	GitRepositories  = sourcev1.GroupVersion.WithResource("gitrepositories")
+	HelmRepositories = sourcev1.GroupVersion.WithResource("helmrepositories")
+	HelmCharts       = sourcev1.GroupVersion.WithResource("helmcharts")
+)
+
+const (
+	// FromName and FromNamespace are labels set by kustomize-controller on applied objects: their Kustomization.
+	FromName      = "kustomize.toolkit.fluxcd.io/name"
+	FromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
+
+	// RootPart is the lab.LabelPart of the roots.
+	RootPart = "root"
+)
+
+// View is a snapshot of Flux's objects.
+type View struct {
+	Layers   []kustomizev1.Kustomization          // the roots, by name, then the other Kustomizations that apply Kustomizations
+	Apps     map[string]kustomizev1.Kustomization // by application
+	Releases map[types.NamespacedName]helmv2.HelmRelease
+
+	lab     string
+	scope   lab.FluxScope
+	sources map[types.NamespacedName]sourcev1.GitRepository
+	charts  map[types.NamespacedName]sourcev1.HelmChart
 
 	generated
 }
 
-// look reads all objects once, dependents after their dependencies. A kind that is not installed has no objects.
-func (f *Flux) look(ctx context.Context) (view, error) {
-	scope, err := f.scope(ctx)
-	if err != nil {
-		return view{}, err
-	}
-	return f.lookAt(ctx, scope)
-}
-
-// lookAt is look with a known scope.
-func (f *Flux) lookAt(ctx context.Context, scope lab.FluxScope) (view, error) {
-	v := view{
-		scope:   scope,
+// Read reads all objects of the Flux of a lab once, dependents after their dependencies. A kind that is not installed has no objects.
+func Read(ctx context.Context, client dynamic.Interface, name string, scope lab.FluxScope) (View, error) {
+	v := View{
+		lab: name, scope: scope,
 		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
-		apps: map[string]kustomizev1.Kustomization{}, releases: map[types.NamespacedName]helmv2.HelmRelease{},
+		Apps: map[string]kustomizev1.Kustomization{}, Releases: map[types.NamespacedName]helmv2.HelmRelease{},
 	}
-	err := listInto(ctx, f, gitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
+	err := listInto(ctx, client, GitRepositories, func(o sourcev1.GitRepository) { v.sources[keyOf(&o)] = o })
 	if err == nil {
-		err = listInto(ctx, f, helmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
+		err = listInto(ctx, client, HelmCharts, func(o sourcev1.HelmChart) { v.charts[keyOf(&o)] = o })
 	}
 	if err == nil {
-		err = f.lookGenerated(ctx, &v)
+		err = v.readGenerated(ctx, client)
 	}
 	var all []kustomizev1.Kustomization
 	if err == nil {
-		err = listInto(ctx, f, kustomizations, func(o kustomizev1.Kustomization) { all = append(all, o) })
+		err = listInto(ctx, client, Kustomizations, func(o kustomizev1.Kustomization) { all = append(all, o) })
 	}
 	if err == nil {
-		err = listInto(ctx, f, helmReleases, func(o helmv2.HelmRelease) { v.releases[keyOf(&o)] = o })
+		err = listInto(ctx, client, HelmReleases, func(o helmv2.HelmRelease) { v.Releases[keyOf(&o)] = o })
 	}
 	for _, o := range all {
 		_, own := v.scope.Owner(o.Namespace)
-		applied := o.Labels[fromName] != ""
+		applied := o.Labels[FromName] != ""
 		switch {
-		case own, v.scope.Home != "" && applied && !f.isRoot(o):
-			v.apps[v.nameOf(o)] = o
-		case f.isRoot(o) || applied:
-			v.layers = append(v.layers, o)
+		case own, v.scope.Home != "" && applied && !v.IsRoot(o):
+			v.Apps[v.nameOf(o)] = o
+		case v.IsRoot(o) || applied:
+			v.Layers = append(v.Layers, o)
 		}
 	}
-	slices.SortFunc(v.layers, func(x, y kustomizev1.Kustomization) int {
+	slices.SortFunc(v.Layers, func(x, y kustomizev1.Kustomization) int {
 		return cmp.Or(-cmp.Compare(x.Labels[lab.LabelPart], y.Labels[lab.LabelPart]), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	for _, k := range v.layers { // a root with releases is also an application
-		if v.scope.Home != "" && len(v.releasesOf(k)) > 0 {
-			v.apps[v.nameOf(k)] = k
+	for _, k := range v.Layers { // a root with releases is also an application
+		if v.scope.Home != "" && len(v.ReleasesOf(k)) > 0 {
+			v.Apps[v.nameOf(k)] = k
 		}
 	}
-	for _, r := range v.releases { // a release may outlive its deleted Kustomization for a while
+	for _, r := range v.Releases { // a release may outlive its deleted Kustomization for a while
 		_, ok := v.scope.Owner(r.Namespace)
 		gone := kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{
-			Name: r.Labels[fromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
+			Name: r.Labels[FromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
 		}}
 		name := v.nameOf(gone)
 		kept := r.Annotations[lab.FluxPrune] == "disabled" && r.DeletionTimestamp == nil
-		if _, there := v.apps[name]; ok && !there && !kept && r.Labels[fromNamespace] == r.Namespace {
-			v.apps[name] = gone
+		if _, there := v.Apps[name]; ok && !there && !kept && r.Labels[FromNamespace] == r.Namespace {
+			v.Apps[name] = gone
 		}
 	}
 	return v, err
 }
 
 // assign returns the cluster of a Kustomization, and the name of its application there.
-func (v view) assign(k kustomizev1.Kustomization) (cluster, application string) {
+func (v View) assign(k kustomizev1.Kustomization) (cluster, application string) {
 	var secrets []string
 	if c := k.Spec.KubeConfig; c != nil && c.SecretRef != nil {
 		secrets = append(secrets, c.SecretRef.Name)
 	}
 	if len(v.scope.Spokes) > 0 {
-		for _, r := range v.releasesOf(k) {
+		for _, r := range v.ReleasesOf(k) {
 			if c := r.Spec.KubeConfig; c != nil && c.SecretRef != nil {
 				secrets = append(secrets, c.SecretRef.Name)
 			}
@@ -111,44 +125,27 @@ func (v view) assign(k kustomizev1.Kustomization) (cluster, application string) 
 	return v.scope.Application(k.Namespace, k.Name, secrets...)
 }
 
-func (v view) nameOf(k kustomizev1.Kustomization) string {
+func (v View) nameOf(k kustomizev1.Kustomization) string {
 	return lab.ApplicationName(v.assign(k))
 }
 
-// clusterOf returns the cluster of a Kustomization.
-func (v view) clusterOf(k kustomizev1.Kustomization) string {
+// ClusterOf returns the cluster of a Kustomization.
+func (v View) ClusterOf(k kustomizev1.Kustomization) string {
 	cluster, _ := v.assign(k)
 	return cluster
 }
 
 // lost reports whether a release that a Kustomization applied is gone. If it was being deleted at the time, Flux only applies it again after its health checks have
 // timed out.
-func (v view) lost(k kustomizev1.Kustomization) bool {
+func (v View) lost(k kustomizev1.Kustomization) bool {
 	return k.Spec.KubeConfig == nil && slices.ContainsFunc(inventory(k), func(e entry) bool {
-		_, there := v.releases[types.NamespacedName{Namespace: e.namespace, Name: e.name}]
-		return e.group == helmReleases.Group && e.kind == helmv2.HelmReleaseKind && !there
+		_, there := v.Releases[types.NamespacedName{Namespace: e.namespace, Name: e.name}]
+		return e.group == HelmReleases.Group && e.kind == helmv2.HelmReleaseKind && !there
 	})
 }
 
-// entry is an object in an inventory.
-type entry struct{ namespace, name, group, kind string }
-
-// inventory returns the objects that a Kustomization applied last.
-func inventory(k kustomizev1.Kustomization) []entry {
-	if k.Status.Inventory == nil {
-		return nil
-	}
-	var list []entry
-	for _, e := range k.Status.Inventory.Entries {
-		if parts := strings.Split(e.ID, "_"); len(parts) == 4 {
-			list = append(list, entry{parts[0], parts[1], parts[2], parts[3]})
-		}
-	}
-	return list
-}
-
-// releaseIn returns the cluster of a release's namespace or kubeconfig, or "".
-func (v view) releaseIn(r helmv2.HelmRelease) string {
+// ReleaseIn returns the cluster of a release's namespace or kubeconfig, or "".
+func (v View) ReleaseIn(r helmv2.HelmRelease) string {
 	if c := r.Spec.KubeConfig; c != nil && c.SecretRef != nil {
 		if cluster := v.scope.ClusterOf(r.Namespace, c.SecretRef.Name); cluster != "" {
 			return cluster
@@ -158,16 +155,20 @@ func (v view) releaseIn(r helmv2.HelmRelease) string {
 	return cluster
 }
 
-func (f *Flux) isRoot(k kustomizev1.Kustomization) bool {
-	return k.Labels[lab.LabelPart] == rootPart && k.Labels[lab.LabelName] == f.lab
+// IsRoot reports whether a Kustomization is a root of the lab.
+func (v View) IsRoot(k kustomizev1.Kustomization) bool {
+	return k.Labels[lab.LabelPart] == RootPart && k.Labels[lab.LabelName] == v.lab
 }
+
+// HasRoot reports whether the lab has a root.
+func (v View) HasRoot() bool { return len(v.Layers) > 0 && v.IsRoot(v.Layers[0]) }
 
 func keyOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func listInto[T any](ctx context.Context, f *Flux, r schema.GroupVersionResource, add func(T)) error {
-	list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
+func listInto[T any](ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, add func(T)) error {
+	list, err := client.Resource(r).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -204,16 +205,16 @@ func commit(revision string) string {
 }
 
 // sourceOf returns the Git repository that a Kustomization applies; false for other sources, or none yet.
-func (v view) sourceOf(k kustomizev1.Kustomization) (sourcev1.GitRepository, bool) {
+func (v View) sourceOf(k kustomizev1.Kustomization) (sourcev1.GitRepository, bool) {
 	ref := k.Spec.SourceRef
 	s, ok := v.sources[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, k.Namespace), Name: ref.Name}]
 	return s, ok && ref.Kind == sourcev1.GitRepositoryKind
 }
 
 // wanted returns the commit that a source should be at: the estate's for the first root's source, the head of another known repository, else its present one.
-func (v view) wanted(s sourcev1.GitRepository, want engine.Want) string {
-	if len(v.layers) > 0 && want.Revision != "" {
-		if estate, ok := v.sourceOf(v.layers[0]); ok && lab.RepositoryKey(estate.Spec.URL) == lab.RepositoryKey(s.Spec.URL) {
+func (v View) wanted(s sourcev1.GitRepository, want engine.Want) string {
+	if len(v.Layers) > 0 && want.Revision != "" {
+		if estate, ok := v.sourceOf(v.Layers[0]); ok && lab.RepositoryKey(estate.Spec.URL) == lab.RepositoryKey(s.Spec.URL) {
 			return want.Revision
 		}
 	}
@@ -243,16 +244,16 @@ func has(s sourcev1.GitRepository) string {
 }
 
 // parent returns the Kustomization that applied an object; false for roots and orphans.
-func (v view) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
-	at := types.NamespacedName{Namespace: o.GetLabels()[fromNamespace], Name: o.GetLabels()[fromName]}
-	i := slices.IndexFunc(v.layers, func(l kustomizev1.Kustomization) bool { return keyOf(&l) == at })
+func (v View) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
+	at := types.NamespacedName{Namespace: o.GetLabels()[FromNamespace], Name: o.GetLabels()[FromName]}
+	i := slices.IndexFunc(v.Layers, func(l kustomizev1.Kustomization) bool { return keyOf(&l) == at })
 	if at == keyOf(o) {
 		return kustomizev1.Kustomization{}, false
 	}
 	if i >= 0 {
-		return v.layers[i], true
+		return v.Layers[i], true
 	}
-	for _, k := range v.apps {
+	for _, k := range v.Apps {
 		if keyOf(&k) == at && k.ResourceVersion != "" {
 			return k, true
 		}
@@ -260,11 +261,11 @@ func (v view) parent(o metav1.Object) (kustomizev1.Kustomization, bool) {
 	return kustomizev1.Kustomization{}, false
 }
 
-// releasesOf returns the HelmReleases that a Kustomization applied, by name.
-func (v view) releasesOf(k kustomizev1.Kustomization) []helmv2.HelmRelease {
+// ReleasesOf returns the HelmReleases that a Kustomization applied, by name.
+func (v View) ReleasesOf(k kustomizev1.Kustomization) []helmv2.HelmRelease {
 	var list []helmv2.HelmRelease
-	for _, r := range v.releases {
-		if r.Labels[fromName] == k.Name && r.Labels[fromNamespace] == k.Namespace {
+	for _, r := range v.Releases {
+		if r.Labels[FromName] == k.Name && r.Labels[FromNamespace] == k.Namespace {
 			list = append(list, r)
 		}
 	}
@@ -275,7 +276,7 @@ func (v view) releasesOf(k kustomizev1.Kustomization) []helmv2.HelmRelease {
 }
 
 // chartLags reports whether a release's chart was made from an older commit than its repository has.
-func (v view) chartLags(r helmv2.HelmRelease, want engine.Want) bool {
+func (v View) chartLags(r helmv2.HelmRelease, want engine.Want) bool {
 	namespace, name, _ := strings.Cut(r.Status.HelmChart, "/")
 	c, ok := v.charts[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok || c.Spec.SourceRef.Kind != sourcev1.GitRepositoryKind {

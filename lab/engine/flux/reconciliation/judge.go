@@ -1,4 +1,4 @@
-package flux
+package reconciliation
 
 import (
 	"fmt"
@@ -16,31 +16,30 @@ import (
 	"homelab/lab/engine"
 )
 
-// noRoot is the pending name of a missing root.
-const noRoot = "root kustomization"
+// NoRoot is the pending name of a missing root.
+const NoRoot = "root kustomization"
 
-// pending is an unmet part of a want.
-type pending struct {
+// Pending is an unmet part of a want.
+type Pending struct {
 	engine.Pending
-	lags  bool // last compared with another commit than the wanted one, or with another cluster than the registered one
-	layer bool // not an application
-
-	silent bool // a cluster that does not answer
+	Lags   bool // last compared with another commit than the wanted one, or with another cluster than the registered one
+	Layer  bool // not an application
+	Silent bool // a cluster that does not answer, which no view contains
 }
 
-// judge returns the pending objects: layers first, then applications, by name. With an asker, unanswered objects are pending.
-func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registered) []pending {
-	if len(v.layers) == 0 {
-		return []pending{{Pending: engine.Pending{Application: noRoot, Reason: "does not exist yet"}, lags: true, layer: true}}
+// Judge returns the pending objects: layers first, then applications, by name. With an asker, unanswered objects are pending.
+func (v View) Judge(want engine.Want, ask *Asker, registrations []engine.Registered) []Pending {
+	if len(v.Layers) == 0 {
+		return []Pending{{Pending: engine.Pending{Application: NoRoot, Reason: "does not exist yet"}, Lags: true, Layer: true}}
 	}
-	var list []pending
-	for _, k := range v.layers {
+	var list []Pending
+	for _, k := range v.Layers {
 		if p := v.judgeLayer(k, want, ask); p.Application != "" {
 			list = append(list, p)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-		cluster := v.clusterOf(v.apps[name])
+	for _, name := range slices.Sorted(maps.Keys(v.Apps)) {
+		cluster := v.ClusterOf(v.Apps[name])
 		if slices.Contains(want.LeftOut, name) || !want.WaitsFor(cluster) {
 			continue
 		}
@@ -49,75 +48,75 @@ func (v view) judge(want engine.Want, ask *asker, registrations []engine.Registe
 		}
 	}
 	for _, name := range slices.Sorted(slices.Values(want.Expected)) {
-		if _, there := v.apps[name]; !there {
-			list = append(list, pending{Pending: engine.Pending{Application: name, Reason: "is not generated yet"}})
+		if _, there := v.Apps[name]; !there {
+			list = append(list, Pending{Pending: engine.Pending{Application: name, Reason: "is not generated yet"}})
 		}
 	}
 	return list
 }
 
 // judgeLayer judges a layer by the objects it applied; its health is up to the applications.
-func (v view) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *asker) pending {
+func (v View) judgeLayer(k kustomizev1.Kustomization, want engine.Want, ask *Asker) Pending {
 	sync, health, message := v.state(k)
-	p := pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: healthy}, layer: true}
+	p := Pending{Pending: engine.Pending{Application: k.Name, Sync: outOfSync, Health: Healthy}, Layer: true}
 	lag := v.lag(k, want)
 	switch {
 	case k.DeletionTimestamp != nil:
 		p.Reason = message
 	case lag != "":
-		p.lags, p.Reason = true, lag
+		p.Lags, p.Reason = true, lag
 	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
 		p.Reason = "is being compared"
-	case health == healthy && sync == synced, healthFailed(k), sync == synced && health == progressing && k.Spec.Wait:
-		return pending{}
+	case health == Healthy && sync == synced, healthFailed(k), sync == synced && health == progressing && k.Spec.Wait:
+		return Pending{}
 	default:
 		p.Sync, p.Health, p.Reason = sync, health, message
 	}
 	return p
 }
 
-func (v view) judgeApp(name string, want engine.Want, ask *asker, since time.Time) pending {
-	k := v.apps[name]
+func (v View) judgeApp(name string, want engine.Want, ask *Asker, since time.Time) Pending {
+	k := v.Apps[name]
 	a := v.application(name, k)
-	p := pending{Pending: engine.Pending{Application: name, Sync: a.Sync, Health: a.Health, Reason: a.Message}}
+	p := Pending{Pending: engine.Pending{Application: name, Sync: a.Sync, Health: a.Health, Reason: a.Message}}
 	stale := func(reason string) {
 		p.Sync = outOfSync
-		if a.Health == healthy {
+		if a.Health == Healthy {
 			p.Reason = reason
 		}
 	}
 	lag := v.lag(k, want)
-	releases := v.releasesOf(k)
+	releases := v.ReleasesOf(k)
 	switch {
 	case k.DeletionTimestamp != nil:
 	case slices.Contains(want.Gone, name):
 		stale("is no longer wanted but still exists")
 	case lag != "":
-		p.lags = true
+		p.Lags = true
 		stale(lag)
 	case !ask.answered(&k, k.Status.GetLastHandledReconcileRequest()):
 		stale("is being compared")
 	case comparedAt(k).Before(since) && !k.Spec.Suspend:
-		p.lags = true
+		p.Lags = true
 		stale("is not compared since its cluster came back")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return v.chartLags(r, want) }):
-		p.lags = true
+		p.Lags = true
 		stale("has a chart of an older commit")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool { return releasedAt(r).Before(since) && !r.Spec.Suspend }):
-		p.lags = true
+		p.Lags = true
 		stale("is not compared since its cluster came back")
 	case slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
 		return !ask.answered(&r, r.Status.GetLastHandledReconcileRequest())
 	}):
 		stale("is being compared")
 	case a.Converged():
-		return pending{}
+		return Pending{}
 	}
 	return p
 }
 
 // lag returns why a Kustomization is not at its wanted commit, or "".
-func (v view) lag(k kustomizev1.Kustomization, want engine.Want) string {
+func (v View) lag(k kustomizev1.Kustomization, want engine.Want) string {
 	if k.Spec.SourceRef.Kind == sourcev1.ExternalArtifactKind {
 		return v.behind(k, want)
 	}
@@ -189,4 +188,15 @@ func sinceOf(registrations []engine.Registered, want engine.Want, cluster string
 		}
 	}
 	return since
+}
+
+// Settled returns the commit applied by the first root, and whether all layers have applied theirs.
+func (v View) Settled() (string, bool) {
+	if !v.HasRoot() {
+		return "", false
+	}
+	return commit(applied(v.Layers[0])), !slices.ContainsFunc(v.Layers, func(k kustomizev1.Kustomization) bool {
+		sync, health, _ := v.state(k)
+		return sync != synced || health != Healthy
+	})
 }

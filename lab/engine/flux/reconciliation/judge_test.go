@@ -1,4 +1,4 @@
-package flux
+package reconciliation
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 )
 
 // verdict describes the pending objects, one per line: "prod-podinfo Degraded lags: reason".
-func verdict(v view, want engine.Want, registrations ...engine.Registered) []string {
+func verdict(v View, want engine.Want, registrations ...engine.Registered) []string {
 	var lines []string
-	for _, p := range v.judge(want, nil, registrations) {
+	for _, p := range v.Judge(want, nil, registrations) {
 		line := p.Application + " " + p.State()
-		if p.lags {
+		if p.Lags {
 			line += " lags"
 		}
 		lines = append(lines, line+": "+p.Reason)
@@ -30,10 +30,10 @@ func TestJudge(t *testing.T) {
 	ago := func(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 	want := engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}
 	podinfo := func(c *kubetest.Cluster, t *testing.T, patch map[string]any) {
-		c.Patch(t, kustomizations, "cluster-prod", "podinfo", patch)
+		c.Patch(t, Kustomizations, "cluster-prod", "podinfo", patch)
 	}
 	release := func(c *kubetest.Cluster, t *testing.T, patch map[string]any) {
-		c.Patch(t, helmReleases, "cluster-prod", "podinfo", patch)
+		c.Patch(t, HelmReleases, "cluster-prod", "podinfo", patch)
 	}
 	for name, tc := range map[string]struct {
 		objects string
@@ -57,24 +57,24 @@ func TestJudge(t *testing.T) {
 		"source fails": {
 			objects: source(oldCommit) + layer("flux-system", "", oldCommit) + app("prod", "podinfo", newCommit),
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
+				c.Patch(t, GitRepositories, lab.FluxNamespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
 			},
 			pending: []string{"flux-system OutOfSync lags: repository flux-system: connection refused", "prod-podinfo OutOfSync: is not at the fetched commit"},
 		},
 		"root fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
+				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
 			},
 			pending: []string{"flux-system Degraded: no such file"},
 		},
 		"root waits for health": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
+				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
 			},
 		},
 		"root is reconciled": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
 			},
 			pending: []string{"flux-system Progressing: Running health checks for revision x"},
 		},
@@ -251,7 +251,7 @@ status: {observedSourceArtifactRevision: 'main@sha1:%s'}
 			if tc.objects == "" {
 				tc.objects = standing()
 			}
-			f, hub, _ := newFake(t, tc.objects)
+			hub := newHub(t, tc.objects)
 			if tc.change != nil {
 				tc.change(t, hub)
 			}
@@ -259,7 +259,7 @@ status: {observedSourceArtifactRevision: 'main@sha1:%s'}
 			if tc.want != nil {
 				tc.want(&want)
 			}
-			v, err := f.look(t.Context())
+			v, err := read(t, hub)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,45 +272,25 @@ status: {observedSourceArtifactRevision: 'main@sha1:%s'}
 			if got := verdict(v, want); !slices.Equal(got, tc.pending) {
 				t.Errorf("since its start: %q\nwant %q", got, tc.pending)
 			}
-			behind := slices.DeleteFunc(v.judge(want, nil, nil), func(p pending) bool { return !p.lags })
-			s, err := f.Standing(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := s.Behind(want, nil); got == nil || len(got) != len(behind) {
-				t.Errorf("behind %q, want %d", got, len(behind))
-			}
-			if converged := len(tc.pending) == 0 && len(want.LeftOut) == 0 && want.Clusters == nil; converged && !s.Settled && !strings.HasPrefix(name, "root waits") {
+			_, settled := v.Settled()
+			if converged := len(tc.pending) == 0 && len(want.LeftOut) == 0 && want.Clusters == nil; converged && !settled && !strings.HasPrefix(name, "root waits") {
 				t.Error("not settled")
 			}
 		})
 	}
 }
 
-func TestStanding(t *testing.T) {
-	for name, tc := range map[string]struct {
-		objects       string
-		root, settled bool
-		revision      string
-	}{
-		"nothing":      {"---", false, false, ""},
-		"converged":    {standing(), true, true, newCommit},
-		"lags":         {source(newCommit) + layer("flux-system", "", oldCommit), true, false, oldCommit},
-		"layer lags":   {standing() + layer("prod", "flux-system", oldCommit), true, false, newCommit},
-		"foreign root": {source(newCommit) + strings.ReplaceAll(layer("flux-system", "", newCommit), "homelab/name: homelab", "homelab/name: other"), false, false, ""},
-	} {
-		f, _, _ := newFake(t, tc.objects)
-		s, err := f.Standing(t.Context())
-		if err != nil || s.Root != tc.root || s.Settled != tc.settled || s.Revision != tc.revision {
-			t.Errorf("%s: %+v, %v", name, s, err)
-		}
-	}
+// applicationsOf returns the applications of a cluster's Flux.
+func applicationsOf(t *testing.T, hub *kubetest.Cluster) ([]lab.Application, error) {
+	t.Helper()
+	v, err := read(t, hub)
+	return v.Applications(), err
 }
 
 func TestApplications(t *testing.T) {
-	f, hub, _ := newFake(t, standing()+app("hub", "plain", newCommit))
-	hub.Patch(t, kustomizations, "cluster-hub", "plain", map[string]any{"spec": map[string]any{"targetNamespace": "ns"}})
-	apps, err := f.Applications(t.Context())
+	hub := newHub(t, standing()+app("hub", "plain", newCommit))
+	hub.Patch(t, Kustomizations, "cluster-hub", "plain", map[string]any{"spec": map[string]any{"targetNamespace": "ns"}})
+	apps, err := applicationsOf(t, hub)
 	want := []lab.Application{
 		{Name: "hub-plain", Addon: "plain", Cluster: "hub", Version: "bbbbbbb", Sync: "Synced", Health: "Healthy", Revision: newCommit, Namespace: "ns"},
 		{Name: "prod-podinfo", Addon: "podinfo", Cluster: "prod", Version: "1.2.3", Sync: "Synced", Health: "Healthy", Revision: newCommit, Namespace: "podinfo"},
@@ -318,8 +298,8 @@ func TestApplications(t *testing.T) {
 	if err != nil || !slices.Equal(apps, want) {
 		t.Errorf("%+v, %v", apps, err)
 	}
-	hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready False UpgradeFailed: "+strings.Repeat("long ", 200)))
-	if apps, err = f.Applications(t.Context()); err != nil || len([]rune(apps[1].Message)) > messageLimit || strings.Contains(apps[1].Message, "\n") {
+	hub.Patch(t, HelmReleases, "cluster-prod", "podinfo", conditions("Ready False UpgradeFailed: "+strings.Repeat("long ", 200)))
+	if apps, err = applicationsOf(t, hub); err != nil || len([]rune(apps[1].Message)) > messageLimit || strings.Contains(apps[1].Message, "\n") {
 		t.Errorf("%+v, %v", apps, err)
 	}
 }
@@ -334,15 +314,15 @@ func TestCommit(t *testing.T) {
 
 // A layer waiting for its own objects is not waited for; the applications are.
 func TestJudgeLayerWithHealthChecks(t *testing.T) {
-	f, hub, _ := newFake(t, standing())
-	hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+	hub := newHub(t, standing())
+	hub.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
 	for wait, want := range map[bool]int{true: 0, false: 1} {
-		hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"wait": wait}})
-		v, err := f.look(t.Context())
+		hub.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"wait": wait}})
+		v, err := read(t, hub)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := v.judge(engine.Want{Revision: newCommit}, nil, nil); len(got) != want {
+		if got := v.Judge(engine.Want{Revision: newCommit}, nil, nil); len(got) != want {
 			t.Errorf("wait %t: %+v, want %d pending", wait, got, want)
 		}
 	}

@@ -1,13 +1,11 @@
-package flux
+package reconciliation
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
-	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -15,50 +13,6 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
 )
-
-const (
-	oldArtifact = "latest@sha256:aaaa"
-	newArtifact = "latest@sha256:bbbb"
-)
-
-// generating returns a lab with an application of an artifact, generated from the estate at a commit and from a bucket.
-func generating(commit string) string {
-	digest := swapi.HashObservedSources(map[string]swapi.ObservedSource{
-		"repo": {Digest: "sha256:x", Revision: "main@sha1:" + commit, URL: "http://x"}, "store": {Digest: "sha256:y", Revision: "1", URL: "http://y"},
-	})
-	return source(newCommit) + layer("flux-system", "", newCommit) + fmt.Sprintf(`
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: Bucket
-metadata: {name: store, namespace: flux-system}
-status: {artifact: {revision: "1", digest: 'sha256:y', url: 'http://y', path: b, lastUpdateTime: null}}
----
-apiVersion: source.extensions.fluxcd.io/v1beta1
-kind: ArtifactGenerator
-metadata: {name: parts, namespace: flux-system, uid: parts}
-spec:
-  sources: [{alias: repo, kind: GitRepository, name: flux-system}, {alias: store, kind: Bucket, name: store}]
-  artifacts: [{name: web, copy: [{from: '@repo/web/**', to: '@artifact/'}]}]
-status:
-  observedSourcesDigest: %s
-  conditions: [{type: Ready, status: "True", reason: Succeeded, message: made, lastTransitionTime: null}]
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: ExternalArtifact
-metadata: {name: web, namespace: flux-system, uid: web}
-spec: {sourceRef: {apiVersion: source.extensions.fluxcd.io/v1beta1, kind: ArtifactGenerator, name: parts, namespace: flux-system}}
-status: {artifact: {revision: '%s', digest: 'sha256:z', url: 'http://z', path: z, lastUpdateTime: null}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: web, namespace: cluster-prod, uid: prod-web, labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}}
-spec: {interval: 10m, prune: true, path: x, sourceRef: {kind: ExternalArtifact, name: web, namespace: flux-system}}
-status:
-  lastAppliedRevision: '%[2]s'
-  lastAttemptedRevision: '%[2]s'
-  lastAppliedOriginRevision: main@sha1:%[3]s
-  conditions: [{type: Ready, status: "True", reason: ReconciliationSucceeded, message: applied, lastTransitionTime: null}]
----`, digest, newArtifact, commit)
-}
 
 func remove(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, name string) {
 	t.Helper()
@@ -79,7 +33,7 @@ func TestJudgeGenerated(t *testing.T) {
 		"converged": {},
 		"repository lags": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
+				c.Patch(t, GitRepositories, lab.FluxNamespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
 			},
 			pending: []string{"flux-system OutOfSync: is not at the fetched commit", "prod-web OutOfSync lags: repository flux-system is at aaaaaaa, wanted bbbbbbb"},
 		},
@@ -114,7 +68,7 @@ func TestJudgeGenerated(t *testing.T) {
 		},
 		"older artifact": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
+				c.Patch(t, Kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
 			},
 			pending: []string{"prod-web OutOfSync lags: is not at the latest artifact"},
 		},
@@ -126,11 +80,11 @@ func TestJudgeGenerated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, hub, _ := newFake(t, generating(newCommit))
+			hub := newHub(t, generating(newCommit))
 			if tc.change != nil {
 				tc.change(t, hub)
 			}
-			v, err := f.look(t.Context())
+			v, err := read(t, hub)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,21 +98,21 @@ func TestJudgeGenerated(t *testing.T) {
 
 // An application of an artifact has the commit of the artifact, and is requested once that exists.
 func TestGeneratedApplication(t *testing.T) {
-	f, hub, _ := newFake(t, generating(newCommit))
-	v, err := f.look(t.Context())
+	hub := newHub(t, generating(newCommit))
+	v, err := read(t, hub)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := v.application("prod-web", v.apps["prod-web"]); a.Revision != newCommit || a.Version != newCommit[:7] || a.Sync != synced || a.Health != healthy {
+	if a := v.application("prod-web", v.Apps["prod-web"]); a.Revision != newCommit || a.Version != newCommit[:7] || a.Sync != synced || a.Health != Healthy {
 		t.Errorf("%+v", a)
 	}
 	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready False BuildFailed: no files match"))
 	hub.ClearActions()
-	a := newAsker(f, engine.Want{Revision: newCommit})
+	a := NewAsker(hub.Clients().Dynamic, engine.Want{Revision: newCommit})
 	look := func(requests ...string) {
 		t.Helper()
-		if v, err = f.look(t.Context()); err == nil {
-			err = a.look(t.Context(), v)
+		if v, err = read(t, hub); err == nil {
+			err = a.Look(t.Context(), v)
 		}
 		if got := hub.Writes(); err != nil || !slices.Equal(got, requests) {
 			t.Fatalf("requests %q, want %q, %v", got, requests, err)
@@ -166,10 +120,10 @@ func TestGeneratedApplication(t *testing.T) {
 		hub.ClearActions()
 	}
 	look("patch gitrepositories flux-system", "patch artifactgenerators parts")
-	answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+	answer(t, hub, GitRepositories, lab.FluxNamespace, "flux-system")
 	hub.ClearActions()
 	look("patch kustomizations flux-system")
-	answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+	answer(t, hub, Kustomizations, lab.FluxNamespace, "flux-system")
 	hub.ClearActions()
 	look() // no artifact of the fetched sources
 	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready True Succeeded: made"))

@@ -1,4 +1,4 @@
-package draft
+package fluxroot
 
 import (
 	"errors"
@@ -30,29 +30,32 @@ func (h hidden) ReadDir(name string) ([]fs.DirEntry, error) {
 // components is the file that `flux bootstrap` writes, with Flux's manifests.
 const components = "gotk-components.yaml"
 
+// deepest limits how many kustomizations a root hides one after another.
+const deepest = 5
+
 // withoutRemote hides the kustomizations of a root that include remote bases, or Flux's manifests without having them, so that Flux applies the files of their folders
 // instead. It changes nothing if that cannot be built either.
-func (r *fluxRoot) withoutRemote() {
-	h := hidden{FS: r.tree.FS}
+func (r *Root) withoutRemote() {
+	h := hidden{FS: r.Tree.FS}
 	var left []Left
 	for range deepest {
-		_, _, err := render.Kustomization{FS: h, Path: r.dir}.Build()
+		_, _, err := render.Kustomization{FS: h, Path: r.Dir}.Build()
 		var invalid *render.Error
 		switch {
 		case err == nil:
-			r.hidden, r.left = h.names, left
+			r.hidden, r.Left = h.names, left
 			return
 		case errors.As(err, &invalid) && (invalid.Remote != "" || path.Base(invalid.Missing) == components) && !slices.Contains(h.names, invalid.Problem.File):
 			h.names = append(h.names, invalid.Problem.File)
 			at := invalid.Problem.Position
-			at.File = path.Join(r.tree.Dir, at.File)
+			at.File = path.Join(r.Tree.Dir, at.File)
 			left = append(left, Left{At: at, Why: invalid.Problem.Message + ": the files of its folder are applied instead"})
 		case len(h.names) == 0:
 			return
 		default: // the folder's kustomization may require those that are hidden
 			more := false
 			for _, name := range render.Kustomizations {
-				file := path.Join(r.dir, name)
+				file := path.Join(r.Dir, name)
 				if _, err := fs.Stat(h, file); err == nil {
 					h.names, more = append(h.names, file), true
 				}

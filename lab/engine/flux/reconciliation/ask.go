@@ -1,9 +1,8 @@
-package flux
+package reconciliation
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
@@ -28,12 +28,13 @@ const (
 	againAfter = 15 * time.Second // before a failed object is requested again
 )
 
-// asker requests reconciliations in order of dependency: sources, layers, applications, their releases. A request sets the same annotation as `flux reconcile`; it
+// Asker requests reconciliations in order of dependency: sources, layers, applications, their releases. A request sets the same annotation as `flux reconcile`; it
 // is answered once the status has its value.
 //
 // An answer may come from a reconciliation that began before the request, so a busy object is requested twice.
-type asker struct {
-	f     *Flux
+type Asker struct {
+	Client dynamic.Interface // may change between looks
+
 	want  engine.Want
 	asked map[types.UID]request
 
@@ -46,47 +47,24 @@ type request struct {
 	busy  bool
 }
 
-// askers maps clusters to their askers.
-type askers map[string]*asker
-
-// add creates an asker for each cluster that answers for the first time.
-func (a askers) add(s scene, want engine.Want) {
-	for _, one := range s {
-		if one.silent == nil && a[one.cluster] == nil {
-			a[one.cluster] = newAsker(one.flux, want)
-		}
-	}
+// NewAsker returns an asker for a want, which has requested nothing.
+func NewAsker(client dynamic.Interface, want engine.Want) *Asker {
+	return &Asker{Client: client, want: want, asked: map[types.UID]request{}}
 }
 
-// look sends all due requests. A failure in one cluster does not affect the others.
-func (a askers) look(ctx context.Context, s scene) error {
-	var failed []error
-	for _, one := range s {
-		if one.silent == nil {
-			a[one.cluster].f = one.flux
-			failed = append(failed, a[one.cluster].lookWithCharts(ctx, one.view))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// lookWithCharts also requests the chart indices, once.
-func (a *asker) lookWithCharts(ctx context.Context, v view) error {
+// LookWithCharts is Look that also requests the chart indices, once.
+func (a *Asker) LookWithCharts(ctx context.Context, v View) error {
 	if !a.indices {
-		if err := a.f.refreshCharts(ctx); err != nil {
+		if err := refreshCharts(ctx, a.Client); err != nil {
 			return err
 		}
 		a.indices = true
 	}
-	return a.look(ctx, v)
-}
-
-func newAsker(f *Flux, want engine.Want) *asker {
-	return &asker{f: f, want: want, asked: map[types.UID]request{}}
+	return a.Look(ctx, v)
 }
 
 // answered reports whether an object has handled its request. It is true for a nil asker.
-func (a *asker) answered(o metav1.Object, handled string) bool {
+func (a *Asker) answered(o metav1.Object, handled string) bool {
 	if a == nil {
 		return true
 	}
@@ -97,8 +75,8 @@ func (a *asker) answered(o metav1.Object, handled string) bool {
 	return handled == r.token || handled != "" && handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation] // a later request of another client
 }
 
-// look sends all due requests.
-func (a *asker) look(ctx context.Context, v view) error {
+// Look sends all due requests.
+func (a *Asker) Look(ctx context.Context, v View) error {
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
 		current := has(s) == v.wanted(s, a.want) && has(s) != ""
@@ -108,28 +86,28 @@ func (a *asker) look(ctx context.Context, v view) error {
 		} else if failure(s.Status.Conditions) == "" {
 			again = fetchAgain
 		}
-		if err := a.ask(ctx, gitRepositories, &s, s.Status.GetLastHandledReconcileRequest(), again); err != nil {
+		if err := a.ask(ctx, GitRepositories, &s, s.Status.GetLastHandledReconcileRequest(), again); err != nil {
 			return err
 		}
 	}
 	if err := a.askGenerators(ctx, v); err != nil {
 		return err
 	}
-	for _, k := range v.layers {
+	for _, k := range v.Layers {
 		if err := a.askKustomization(ctx, v, k); err != nil {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.apps)) {
-		k := v.apps[name]
-		if !a.want.WaitsFor(v.clusterOf(k)) {
+	for _, name := range slices.Sorted(maps.Keys(v.Apps)) {
+		k := v.Apps[name]
+		if !a.want.WaitsFor(v.ClusterOf(k)) {
 			continue
 		}
 		if err := a.askKustomization(ctx, v, k); err != nil {
 			return err
 		}
 		current := a.answered(&k, k.Status.GetLastHandledReconcileRequest())
-		for _, r := range v.releasesOf(k) {
+		for _, r := range v.ReleasesOf(k) {
 			if err := a.askRelease(ctx, v, r, current); err != nil {
 				return err
 			}
@@ -143,7 +121,7 @@ func compareKeys(x, y types.NamespacedName) int {
 }
 
 // askKustomization requests a Kustomization whose source and layer are ready.
-func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kustomization) error {
+func (a *Asker) askKustomization(ctx context.Context, v View, k kustomizev1.Kustomization) error {
 	if k.DeletionTimestamp != nil || k.Spec.Suspend {
 		return nil
 	}
@@ -163,32 +141,32 @@ func (a *asker) askKustomization(ctx context.Context, v view, k kustomizev1.Kust
 	case failure(k.Status.Conditions) != "":
 		again = againAfter
 	}
-	return a.ask(ctx, kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
+	return a.ask(ctx, Kustomizations, &k, k.Status.GetLastHandledReconcileRequest(), again)
 }
 
 // askRelease requests a release of an answered application, unless it is busy: a request would restart it. A failed one is also reset, as its retries are limited.
-func (a *asker) askRelease(ctx context.Context, v view, r helmv2.HelmRelease, current bool) error {
+func (a *Asker) askRelease(ctx context.Context, v View, r helmv2.HelmRelease, current bool) error {
 	health, _ := releaseHealth(r)
-	failed := health == degraded
+	failed := health == Degraded
 	current = current && r.Status.ObservedGeneration == r.Generation
-	if r.DeletionTimestamp != nil || r.Spec.Suspend || busy(r.Status.Conditions) || v.chartLags(r, a.want) || !failed && !current {
+	if r.DeletionTimestamp != nil || r.Spec.Suspend || Busy(r.Status.Conditions) || v.chartLags(r, a.want) || !failed && !current {
 		return nil
 	}
 	again := time.Duration(0)
 	if failed {
 		again = againAfter
 	}
-	return a.ask(ctx, helmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
+	return a.ask(ctx, HelmReleases, &r, r.Status.GetLastHandledReconcileRequest(), again)
 }
 
-// busy reports whether a controller is reconciling an object rather than waiting for a retry.
-func busy(conditions []metav1.Condition) bool {
+// Busy reports whether a controller is reconciling an object rather than waiting for a retry.
+func Busy(conditions []metav1.Condition) bool {
 	c := apimeta.FindStatusCondition(conditions, meta.ReconcilingCondition)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != meta.ProgressingWithRetryReason
 }
 
 // ask requests an object that was not requested yet, that was busy then and has answered, or whose last request is older than again, unless again is 0.
-func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) error {
+func (a *Asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1.Object, handled string, again time.Duration) error {
 	last, asked := a.asked[o.GetUID()]
 	settled := handled == last.token || handled == o.GetAnnotations()[meta.ReconcileRequestAnnotation]
 	if asked && !(last.busy && settled) && (again == 0 || time.Since(last.at) < again) {
@@ -197,21 +175,21 @@ func (a *asker) ask(ctx context.Context, r schema.GroupVersionResource, o metav1
 	now := time.Now()
 	next := request{token: now.UTC().Format(time.RFC3339Nano), at: now}
 	annotations := map[string]any{meta.ReconcileRequestAnnotation: next.token}
-	if r == helmReleases {
+	if r == HelmReleases {
 		annotations[helmv2.ResetRequestAnnotation] = next.token
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": annotations}})
 	if err != nil {
 		return err
 	}
-	after, err := a.f.hub.Dynamic.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	after, err := a.Client.Resource(r).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone or was replaced
 		return nil
 	}
 	if err != nil {
 		return kube.Wrap(r.Resource+" "+o.GetName(), err)
 	}
-	next.busy = (!asked || !last.busy) && busy(conditionsOf(after))
+	next.busy = (!asked || !last.busy) && Busy(conditionsOf(after))
 	a.asked[o.GetUID()] = next
 	return nil
 }
@@ -228,28 +206,24 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.Condition {
 	return o.Status.Conditions
 }
 
-// Refresh makes Flux poll Git.
-func (f *Flux) Refresh(ctx context.Context) error {
-	v, err := f.look(ctx)
-	if err != nil {
-		return err
-	}
-	a := newAsker(f, engine.Want{})
+// Refresh makes Flux poll Git and the indices of the lab's chart repositories.
+func Refresh(ctx context.Context, client dynamic.Interface, v View) error {
+	a := NewAsker(client, engine.Want{})
 	for _, key := range slices.SortedFunc(maps.Keys(v.sources), compareKeys) {
 		s := v.sources[key]
-		if err := a.ask(ctx, gitRepositories, &s, "", 0); err != nil {
+		if err := a.ask(ctx, GitRepositories, &s, "", 0); err != nil {
 			return err
 		}
 	}
-	return f.refreshCharts(ctx)
+	return refreshCharts(ctx, client)
 }
 
 // refreshCharts makes Flux poll the indices of the lab's chart repositories.
-func (f *Flux) refreshCharts(ctx context.Context) error {
+func refreshCharts(ctx context.Context, client dynamic.Interface) error {
 	var err error
-	list := listInto(ctx, f, helmRepositories, func(o metav1.PartialObjectMetadata) {
+	list := listInto(ctx, client, HelmRepositories, func(o metav1.PartialObjectMetadata) {
 		if err == nil {
-			err = newAsker(f, engine.Want{}).ask(ctx, helmRepositories, &o, "", 0)
+			err = NewAsker(client, engine.Want{}).ask(ctx, HelmRepositories, &o, "", 0)
 		}
 	})
 	if list != nil {

@@ -1,8 +1,7 @@
-package flux
+package reconciliation
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
-	"homelab/lab/engine"
 	"homelab/lab/engine/words"
 )
 
@@ -22,15 +20,15 @@ import (
 const (
 	synced, outOfSync, unknown = "Synced", "OutOfSync", "Unknown"
 
-	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
+	Healthy, progressing, Degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
 )
 
 // application converts a Kustomization of a cluster.
-func (v view) application(name string, k kustomizev1.Kustomization) lab.Application {
+func (v View) application(name string, k kustomizev1.Kustomization) lab.Application {
 	cluster, addon := v.assign(k)
 	a := lab.Application{Name: name, Addon: addon, Cluster: cluster, Namespace: k.Spec.TargetNamespace, Revision: cmp.Or(commit(applied(k)), commit(k.Status.LastAppliedOriginRevision))}
 	a.Sync, a.Health, a.Message = v.state(k)
-	for _, r := range v.releasesOf(k) {
+	for _, r := range v.ReleasesOf(k) {
 		if latest := r.Status.History.Latest(); latest != nil {
 			a.Version = versionOf(r, latest.ChartVersion)
 		}
@@ -38,7 +36,7 @@ func (v view) application(name string, k kustomizev1.Kustomization) lab.Applicat
 			a.Sync = outOfSync
 		}
 		a.Namespace = cmp.Or(r.Spec.TargetNamespace, a.Namespace)
-		if health, message := releaseHealth(r); worse(health, a.Health) || health == a.Health && health != healthy {
+		if health, message := releaseHealth(r); worse(health, a.Health) || health == a.Health && health != Healthy {
 			a.Health, a.Message = health, cmp.Or(message, a.Message)
 		}
 	}
@@ -63,6 +61,9 @@ func drifted(r helmv2.HelmRelease) bool {
 	return apimeta.IsStatusConditionTrue(r.Status.Conditions, helmv2.DriftedCondition)
 }
 
+// Heals reports whether Flux reverts manual changes of an application.
+func (v View) Heals(k kustomizev1.Kustomization) bool { return heals(k, v.ReleasesOf(k)) }
+
 // heals reports whether Flux reverts manual changes: always for a Kustomization, for a HelmRelease with drift correction.
 func heals(k kustomizev1.Kustomization, releases []helmv2.HelmRelease) bool {
 	return !k.Spec.Suspend && !slices.ContainsFunc(releases, func(r helmv2.HelmRelease) bool {
@@ -74,7 +75,7 @@ func heals(k kustomizev1.Kustomization, releases []helmv2.HelmRelease) bool {
 const messageLimit = 200
 
 // state returns the state of a Kustomization and the reason for it. A periodic reconciliation does not change the state.
-func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) {
+func (v View) state(k kustomizev1.Kustomization) (sync, health, message string) {
 	c := apimeta.FindStatusCondition(k.Status.Conditions, meta.ReadyCondition)
 	switch {
 	case k.DeletionTimestamp != nil:
@@ -84,7 +85,7 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	case c == nil:
 		return unknown, progressing, "is not reconciled yet"
 	}
-	sync, health = synced, healthy
+	sync, health = synced, Healthy
 	if s, ok := v.sourceOf(k); ok && commit(applied(k)) != has(s) || applied(k) == "" {
 		sync, message = outOfSync, "is not at the fetched commit"
 	}
@@ -93,7 +94,7 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	}
 	switch {
 	case c.Status == metav1.ConditionTrue && k.Status.ObservedGeneration == k.Generation, c.Status == metav1.ConditionUnknown && again(k):
-		return sync, healthy, message
+		return sync, Healthy, message
 	case c.Status == metav1.ConditionTrue: // of a previous spec
 		return outOfSync, progressing, "has a new spec"
 	case c.Status == metav1.ConditionUnknown, passing(c.Reason):
@@ -101,7 +102,7 @@ func (v view) state(k kustomizev1.Kustomization) (sync, health, message string) 
 	case !healthFailed(k): // nothing was applied
 		sync = outOfSync
 	}
-	return sync, degraded, c.Message
+	return sync, Degraded, c.Message
 }
 
 // again reports whether a Kustomization that was ready is being reconciled.
@@ -149,42 +150,27 @@ func releaseHealth(r helmv2.HelmRelease) (health, message string) {
 	case c == nil:
 		return progressing, cmp.Or(reconciling(r.Status.Conditions), "release "+r.Name+" is not reconciled yet")
 	case c.Status == metav1.ConditionFalse && !passing(c.Reason):
-		return degraded, c.Message
+		return Degraded, c.Message
 	case c.Status != metav1.ConditionTrue:
 		return progressing, cmp.Or(c.Message, reconciling(r.Status.Conditions))
 	case r.Status.ObservedGeneration != r.Generation:
 		return progressing, "release " + r.Name + " has a new spec"
 	}
-	return healthy, ""
+	return Healthy, ""
 }
 
 // worse reports whether a health is worse than another.
 func worse(health, than string) bool {
-	order := []string{healthy, suspended, progressing, degraded}
+	order := []string{Healthy, suspended, progressing, Degraded}
 	return slices.Index(order, health) > slices.Index(order, than)
 }
 
-// applications returns all applications, sorted by name.
-func (v view) applications() []lab.Application {
-	list := make([]lab.Application, 0, len(v.apps))
-	for name, k := range v.apps {
+// Applications returns all applications, sorted by name.
+func (v View) Applications() []lab.Application {
+	list := make([]lab.Application, 0, len(v.Apps))
+	for name, k := range v.Apps {
 		list = append(list, v.application(name, k))
 	}
 	slices.SortFunc(list, func(x, y lab.Application) int { return cmp.Compare(x.Name, y.Name) })
 	return list
-}
-
-// Applications lists the applications of all clusters.
-func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
-	v, err := f.look(ctx)
-	return v.applications(), err
-}
-
-// Standing observes the lab once.
-func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
-	s, err := f.scene(ctx, engine.Want{})
-	if err != nil {
-		return engine.Standing{}, err
-	}
-	return s.standing(), nil
 }

@@ -1,4 +1,4 @@
-package draft
+package fluxroot
 
 import (
 	"io/fs"
@@ -43,7 +43,7 @@ func (d synced) instance(name string) *yaml.Node {
 	}
 	spec := reconcile(name, path.Clean(strict.Text(strict.Get(d.node, "sync"), "path")))
 	const file = "sync.yaml"
-	fsys := fstest.MapFS{file: {Data: []byte(fluxObject("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, spec))}}
+	fsys := fstest.MapFS{file: {Data: []byte(object(kustomizeVersion, "Kustomization", name, spec))}}
 	docs, _, err := render.Kustomization{FS: fsys, Spec: map[string]any{"patches": patches}}.Build()
 	if err != nil {
 		return nil
@@ -52,11 +52,15 @@ func (d synced) instance(name string) *yaml.Node {
 }
 
 // generated finds the roots that the kustomizations of their folders assemble from elsewhere: a Kustomization that is built in the folder that it syncs.
-func (s *syncs) generated() []fluxRoot {
-	var list []fluxRoot
+func (s *Candidates) generated() []Root {
+	var list []Root
+	type folder struct {
+		repo *lab.Repository
+		dir  string
+	}
 	tried := map[folder]bool{}
 	for _, k := range s.kustomizations {
-		of := folder{repo: k.repo, dir: k.syncs()}
+		of := folder{k.repo, k.syncs()}
 		if tried[of] || of.dir == "." || !slices.ContainsFunc(render.Kustomizations, func(name string) bool {
 			_, err := fs.Stat(k.repo.FS, path.Join(of.dir, name))
 			return err == nil
@@ -68,17 +72,17 @@ func (s *syncs) generated() []fluxRoot {
 		if err != nil {
 			continue
 		}
-		built := &syncs{}
+		built := &Candidates{}
 		for _, doc := range docs {
-			built.add(k.repo, doc.File, doc.Node)
+			built.Add(k.repo, doc.File, doc.Node)
 		}
 		for _, own := range built.kustomizations {
 			if own.syncs() != of.dir {
 				continue
 			}
-			r := fluxRoot{repo: k.repo, dir: of.dir, at: k.at, name: strict.Text(own.node, "metadata", "name"), spec: strict.Get(own.node, "spec")}
+			r := Root{Repo: k.repo, Dir: of.dir, At: k.at, Name: strict.Text(own.node, "metadata", "name"), Spec: strict.Get(own.node, "spec")}
 			for _, g := range built.repositories {
-				if strict.Text(g.node, "metadata", "name") == strict.Text(r.spec, "sourceRef", "name") {
+				if strict.Text(g.node, "metadata", "name") == strict.Text(r.Spec, "sourceRef", "name") {
 					r.reads(g.node)
 				}
 			}
@@ -90,8 +94,8 @@ func (s *syncs) generated() []fluxRoot {
 }
 
 // unsynced returns the folders in clusters/ of repositories with HelmReleases that something else syncs, such as an extension of a cloud.
-func (s *syncs) unsynced() []fluxRoot {
-	var list []fluxRoot
+func (s *Candidates) unsynced() []Root {
+	var list []Root
 	tried := map[*lab.Repository]bool{}
 	for _, hr := range s.releases {
 		if tried[hr.repo] {
@@ -109,8 +113,8 @@ func (s *syncs) unsynced() []fluxRoot {
 			case e.IsDir() || i < 0 || i+1 >= len(parts) || !slices.Contains(render.Kustomizations, e.Name()):
 				return nil
 			}
-			r := fluxRoot{repo: hr.repo, dir: path.Join(parts[:i+2]...), at: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, name: lab.FluxNamespace}
-			if !slices.ContainsFunc(list, func(o fluxRoot) bool { return o.repo == r.repo && o.dir == r.dir }) {
+			r := Root{Repo: hr.repo, Dir: path.Join(parts[:i+2]...), At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: lab.FluxNamespace}
+			if !slices.ContainsFunc(list, func(o Root) bool { return o.Repo == r.Repo && o.Dir == r.Dir }) {
 				list = append(list, r)
 			}
 			return nil
@@ -121,8 +125,8 @@ func (s *syncs) unsynced() []fluxRoot {
 
 func specOf(docs []render.Document, name string) *yaml.Node {
 	for _, doc := range docs {
-		s := &syncs{}
-		s.add(&lab.Repository{}, "", doc.Node)
+		s := &Candidates{}
+		s.Add(&lab.Repository{}, "", doc.Node)
 		if len(s.kustomizations) > 0 && strict.Text(doc.Node, "metadata", "name") == name {
 			return strict.Get(doc.Node, "spec")
 		}

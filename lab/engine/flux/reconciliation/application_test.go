@@ -1,12 +1,9 @@
-package flux
+package reconciliation
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
@@ -19,23 +16,6 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
 )
-
-// merged merges patches.
-func merged(patches ...map[string]any) map[string]any {
-	out := map[string]any{}
-	for _, p := range patches {
-		for k, v := range p {
-			if under, ok := out[k].(map[string]any); ok {
-				v = merged(under, v.(map[string]any))
-			}
-			out[k] = v
-		}
-	}
-	return out
-}
-
-func status(fields map[string]any) map[string]any { return map[string]any{"status": fields} }
-func spec(fields map[string]any) map[string]any   { return map[string]any{"spec": fields} }
 
 // An application has the worst state of its Kustomization and its releases.
 func TestApplicationState(t *testing.T) {
@@ -85,14 +65,14 @@ func TestApplicationState(t *testing.T) {
 		"waits, and the release suspended": {conditions("Ready False DependencyNotReady: waits for a"), spec(map[string]any{"suspend": true}), "Synced Progressing 1.2.3 podinfo: waits for a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, hub, _ := newFake(t, standing())
+			hub := newHub(t, standing())
 			if tc.app != nil {
-				hub.Patch(t, kustomizations, "cluster-prod", "podinfo", tc.app)
+				hub.Patch(t, Kustomizations, "cluster-prod", "podinfo", tc.app)
 			}
 			if tc.release != nil {
-				hub.Patch(t, helmReleases, "cluster-prod", "podinfo", tc.release)
+				hub.Patch(t, HelmReleases, "cluster-prod", "podinfo", tc.release)
 			}
-			apps, err := f.Applications(t.Context())
+			apps, err := applicationsOf(t, hub)
 			if err != nil || len(apps) != 1 {
 				t.Fatalf("%+v, %v", apps, err)
 			}
@@ -112,20 +92,20 @@ func TestApplicationOfArtifact(t *testing.T) {
 	}{
 		"latest": {nil, "Synced: "},
 		"older": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
+			c.Patch(t, Kustomizations, "cluster-prod", "web", status(map[string]any{"lastAppliedRevision": oldArtifact}))
 		}, "OutOfSync: is not at the latest artifact"},
 		"none yet": {func(t *testing.T, c *kubetest.Cluster) {
 			c.Patch(t, externalArtifacts, "flux-system", "web", map[string]any{"status": nil})
 		}, "Synced: "},
 		"of another kind": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, kustomizations, "cluster-prod", "web", merged(spec(map[string]any{"sourceRef": map[string]any{"kind": "OCIRepository"}}), status(map[string]any{"lastAppliedRevision": oldArtifact})))
+			c.Patch(t, Kustomizations, "cluster-prod", "web", merged(spec(map[string]any{"sourceRef": map[string]any{"kind": "OCIRepository"}}), status(map[string]any{"lastAppliedRevision": oldArtifact})))
 		}, "Synced: "},
 	} {
-		f, hub, _ := newFake(t, generating(newCommit))
+		hub := newHub(t, generating(newCommit))
 		if tc.change != nil {
 			tc.change(t, hub)
 		}
-		apps, err := f.Applications(t.Context())
+		apps, err := applicationsOf(t, hub)
 		if err != nil || len(apps) != 1 || apps[0].Sync+": "+apps[0].Message != tc.want {
 			t.Errorf("%s: %+v, %v", name, apps, err)
 		}
@@ -166,17 +146,15 @@ func TestAssign(t *testing.T) {
 			", kustomize.toolkit.fluxcd.io/namespace: " + namespace + "}}\nspec: {interval: 1m" + more + "}\n---\n"
 	}
 	const live, byConfigMap = ", kubeConfig: {secretRef: {name: live}}", ", kubeConfig: {configMapRef: {name: live}}"
-	objects := strings.Replace(registered("prod", "homelab", longAgo), `credentials-since: "`, `kubeconfig-secrets: "flux-system/live=value", lab.homelab/credentials-since: "`, 1) + "\n" + registered("hub", "homelab", longAgo) + "\n" +
-		k("flux-system", "a", live) + k("flux-system", "b", "") + k("flux-system", "c", byConfigMap) + k("flux-system", "d", "") + r("flux-system", "d", live) + k("flux-system", "e", "") + r("flux-system", "e", byConfigMap) +
+	objects := k("flux-system", "a", live) + k("flux-system", "b", "") + k("flux-system", "c", byConfigMap) + k("flux-system", "d", "") + r("flux-system", "d", live) + k("flux-system", "e", "") + r("flux-system", "e", byConfigMap) +
 		k("cluster-prod", "f", "") + k("cluster-autoscaler", "g", "")
-	f, _, _ := newFake(t, objects)
-	f.cluster = "hub"
-	v, err := f.look(t.Context())
+	scope := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "prod", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "flux-system", Name: "live", Key: "value"}}}})
+	v, err := Read(t.Context(), newHub(t, objects).Clients().Dynamic, "homelab", scope)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, a := range v.applications() {
+	for _, a := range v.Applications() {
 		got[a.Name] = a.Cluster
 	}
 	want := map[string]string{"prod-a": "prod", "hub-b": "hub", "hub-c": "hub", "prod-d": "prod", "hub-e": "hub", "prod-f": "prod", "hub-cluster-autoscaler-g": "hub"}
@@ -184,8 +162,8 @@ func TestAssign(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	in := map[string]string{}
-	for key, r := range v.releases {
-		in[key.Name] = v.releaseIn(r)
+	for key, r := range v.Releases {
+		in[key.Name] = v.ReleaseIn(r)
 	}
 	if want := map[string]string{"d": "prod", "e": ""}; !maps.Equal(in, want) {
 		t.Errorf("releases in %q", in)
@@ -204,7 +182,7 @@ func TestWanted(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "root", Namespace: "flux-system"},
 		Spec:       kustomizev1.KustomizationSpec{SourceRef: kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "estate"}},
 	}
-	v := view{layers: []kustomizev1.Kustomization{root}, sources: map[types.NamespacedName]sourcev1.GitRepository{{Namespace: "flux-system", Name: "estate"}: estate}}
+	v := View{Layers: []kustomizev1.Kustomization{root}, sources: map[types.NamespacedName]sourcev1.GitRepository{{Namespace: "flux-system", Name: "estate"}: estate}}
 	heads := []engine.Head{
 		{Addresses: []string{"https://forge/unrelated"}, Branch: "main", Commit: "unrelated"}, {Addresses: []string{"https://x", "https://forge/other"}, Branch: "main", Commit: "head"},
 	}
@@ -233,7 +211,7 @@ func TestWanted(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
-	if got := (view{}).wanted(estate, engine.Want{Revision: newCommit}); got != oldCommit {
+	if got := (View{}).wanted(estate, engine.Want{Revision: newCommit}); got != oldCommit {
 		t.Errorf("without a root: %s", got)
 	}
 }
@@ -260,7 +238,7 @@ func TestChartLags(t *testing.T) {
 	} {
 		s := sourcev1.GitRepository{Spec: sourcev1.GitRepositorySpec{URL: "https://forge/x"}}
 		s.Status.Artifact = &meta.Artifact{Revision: "main@sha1:" + newCommit}
-		v := view{
+		v := View{
 			charts:  map[types.NamespacedName]sourcev1.HelmChart{{Namespace: "flux-system", Name: "chart"}: tc.chart},
 			sources: map[types.NamespacedName]sourcev1.GitRepository{{Namespace: "flux-system", Name: tc.source}: s},
 		}
@@ -271,154 +249,5 @@ func TestChartLags(t *testing.T) {
 		if v.chartLags(helmv2.HelmRelease{}, want) {
 			t.Errorf("%s: a release without a chart lags", name)
 		}
-	}
-}
-
-// An outdated source is requested again soon, a failing one later, a current one never.
-func TestAskAgain(t *testing.T) {
-	failing := conditions("Ready False GitOperationFailed: x")
-	for name, tc := range map[string]struct {
-		commit string
-		change map[string]any
-		again  time.Duration
-	}{
-		"current":         {newCommit, nil, 0},
-		"outdated":        {oldCommit, nil, fetchAgain},
-		"outdated, fails": {oldCommit, failing, againAfter},
-		"current, fails":  {newCommit, failing, 0},
-		"nothing fetched": {newCommit, map[string]any{"status": map[string]any{"artifact": nil}}, fetchAgain},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, hub, _ := newFake(t, source(tc.commit))
-				if tc.change != nil {
-					hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", tc.change)
-				}
-				v, err := f.look(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				// Without a root, the head is what counts.
-				a := newAsker(f, engine.Want{Heads: []engine.Head{{Addresses: []string{"http://forge/estate.git"}, Branch: "main", Commit: newCommit}}})
-				requests := func() int {
-					hub.ClearActions()
-					if err := a.look(t.Context(), v); err != nil {
-						t.Fatal(err)
-					}
-					return len(hub.Writes())
-				}
-				if n := requests(); n != 1 {
-					t.Errorf("%d requests at first", n)
-				}
-				if tc.again == 0 {
-					time.Sleep(time.Hour)
-					if n := requests(); n != 0 {
-						t.Errorf("%d requests later", n)
-					}
-					return
-				}
-				time.Sleep(tc.again - time.Nanosecond)
-				early := requests()
-				time.Sleep(time.Nanosecond)
-				if in := requests(); early != 0 || in != 1 {
-					t.Errorf("%d requests before %s, %d then", early, tc.again, in)
-				}
-			})
-		})
-	}
-}
-
-// Only a Kustomization whose source, artifact and layer are ready is requested, and a release only if it is not busy.
-func TestAskOrder(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*testing.T, *kubetest.Cluster)
-		want   []string // requests once everything before has answered
-	}{
-		"ready": {nil, []string{"patch kustomizations flux-system", "patch kustomizations podinfo", "patch helmreleases podinfo"}},
-		"suspended": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, kustomizations, "cluster-prod", "podinfo", spec(map[string]any{"suspend": true}))
-		}, []string{"patch kustomizations flux-system"}},
-		"being removed": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo}})
-		}, []string{"patch kustomizations flux-system"}},
-		"root fails": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: x"))
-		}, []string{"patch kustomizations flux-system"}},
-		"release busy": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: x"))
-		}, []string{"patch kustomizations flux-system", "patch kustomizations podinfo"}},
-		"release waits for a retry": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready False InstallFailed: x", "Reconciling True ProgressingWithRetry: x"))
-		}, []string{"patch helmreleases podinfo", "patch kustomizations flux-system", "patch kustomizations podinfo"}},
-		"release fails": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready False InstallFailed: x"))
-		}, []string{"patch helmreleases podinfo", "patch kustomizations flux-system", "patch kustomizations podinfo"}},
-		"release suspended": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", spec(map[string]any{"suspend": true}))
-		}, []string{"patch kustomizations flux-system", "patch kustomizations podinfo"}},
-		"release with a new spec": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"generation": 2}})
-		}, []string{"patch kustomizations flux-system", "patch kustomizations podinfo"}},
-		"release being removed": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, helmReleases, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo}})
-		}, []string{"patch kustomizations flux-system", "patch kustomizations podinfo"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f, hub, _ := newFake(t, standing())
-			if tc.change != nil {
-				tc.change(t, hub)
-			}
-			a := newAsker(f, engine.Want{Revision: newCommit})
-			var got []string
-			for range 4 {
-				v, err := f.look(t.Context())
-				if err == nil {
-					hub.ClearActions()
-					err = a.look(t.Context(), v)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, w := range hub.Writes() {
-					got = append(got, w)
-					parts := strings.Fields(w)
-					switch parts[1] {
-					case "gitrepositories":
-						answer(t, hub, gitRepositories, lab.FluxNamespace, parts[2])
-					case "kustomizations":
-						answer(t, hub, kustomizations, map[string]string{"flux-system": lab.FluxNamespace, "podinfo": "cluster-prod"}[parts[2]], parts[2])
-					}
-				}
-			}
-			if want := append([]string{"patch gitrepositories flux-system"}, tc.want...); !slices.Equal(got, want) {
-				t.Errorf("%q, want %q", got, want)
-			}
-		})
-	}
-}
-
-// Applications of clusters that are not waited for are not requested.
-func TestAskOnlyWanted(t *testing.T) {
-	f, hub, _ := newFake(t, standing()+app("hub", "metrics", newCommit))
-	a := newAsker(f, engine.Want{Revision: newCommit, Clusters: []string{"hub"}})
-	var got []string
-	for _, step := range []func(){
-		func() { answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system") },
-		func() { answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system") },
-		func() {},
-	} {
-		v, err := f.look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		hub.ClearActions()
-		if err := a.look(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, hub.Writes()...)
-		step()
-	}
-	if want := []string{"patch gitrepositories flux-system", "patch kustomizations flux-system", "patch kustomizations metrics"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
 	}
 }

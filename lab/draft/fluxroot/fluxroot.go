@@ -1,0 +1,196 @@
+// Package fluxroot finds the roots of Flux in repositories: the folders that it syncs to clusters. It writes them as the manifests with which a cluster of the lab
+// does the same.
+package fluxroot
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/draft/manifest"
+	"homelab/lab/fluxset"
+	"homelab/lab/strict"
+)
+
+// Candidates are the objects of Flux in repositories that may be or lead to roots.
+type Candidates struct {
+	kustomizations []synced
+	repositories   []synced // GitRepositories
+	instances      []synced // specs of FluxInstances, of Flux Operator
+	releases       []synced // HelmReleases, which may be patches
+}
+
+type synced struct {
+	repo *lab.Repository
+	file string // within the repository
+	node *yaml.Node
+	at   lab.Position
+}
+
+// syncs returns the folder of a Kustomization, "." for the whole repository.
+func (d synced) syncs() string {
+	return path.Clean(strings.TrimPrefix(path.Join("/", strict.Text(d.node, "spec", "path")), "/"))
+}
+
+// ofArtifact reports whether a Kustomization reads something that was pushed, possibly a folder of a repository, and not a repository.
+func (d synced) ofArtifact() bool {
+	return strict.Text(d.node, "spec", "sourceRef", "kind") != "GitRepository"
+}
+
+// Add keeps an object of a file, if it is of Flux.
+func (s *Candidates) Add(r *lab.Repository, file string, n *yaml.Node) {
+	group, _, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
+	doc := synced{repo: r, file: file, node: n, at: strict.Position(path.Join(r.Dir, file), n)}
+	switch kind := strict.Text(n, "kind"); {
+	case group == "kustomize.toolkit.fluxcd.io" && kind == "Kustomization":
+		s.kustomizations = append(s.kustomizations, doc)
+	case group == "source.toolkit.fluxcd.io" && kind == "GitRepository":
+		s.repositories = append(s.repositories, doc)
+	case group == "fluxcd.controlplane.io" && kind == "FluxInstance":
+		doc.node = strict.Get(n, "spec")
+		s.instances = append(s.instances, doc)
+	case group == "helm.toolkit.fluxcd.io" && kind == "HelmRelease":
+		s.releases = append(s.releases, doc)
+		if doc.node = strict.Get(strict.Get(strict.Get(n, "spec"), "values"), "instance"); strict.Get(doc.node, "sync") != nil { // of the chart flux-instance
+			s.instances = append(s.instances, doc)
+		}
+	}
+}
+
+// Free returns a name that no Kustomization or GitRepository has.
+func (s *Candidates) Free(name string) string {
+	for slices.ContainsFunc(slices.Concat(s.kustomizations, s.repositories), func(o synced) bool { return strict.Text(o.node, "metadata", "name") == name }) {
+		name = "lab-" + name
+	}
+	return name
+}
+
+// Root is a folder that Flux syncs to a cluster.
+type Root struct {
+	Cluster    string // set by the caller
+	Repo       *lab.Repository
+	Tree       *lab.Repository // Repo at the root's revision
+	Dir        string          // synced folder
+	At         lab.Position
+	URL        string             // the repository's own address, or empty
+	Name       string             // of the GitRepository and of the Kustomization
+	Spec       *yaml.Node         // of the Kustomization, or nil
+	Adaptation fluxset.Adaptation // that makes it work here
+	Left       []Left             // files that the root hides
+
+	ref    *yaml.Node // of the revision; nil for the checked-out branch
+	ignore string     // spec.ignore of the GitRepository
+	hidden []string   // files
+}
+
+// Left is an object that a root leaves out.
+type Left struct {
+	At  lab.Position
+	Why string
+}
+
+// Roots finds the folders of clusters: those synced by a Kustomization inside, as after `flux bootstrap`, and those of a
+// FluxInstance; else folders in clusters/ with Kustomizations; else folders of Kustomizations that no other one syncs; else those in clusters/ that include
+// HelmReleases. It reports whether they are synced.
+func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
+	add := func(r Root) {
+		if !slices.ContainsFunc(list, func(o Root) bool { return o.Repo == r.Repo && o.Dir == r.Dir }) {
+			list = append(list, r)
+		}
+	}
+	for _, k := range s.kustomizations {
+		dir := k.syncs()
+		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != lab.FluxNamespace || k.ofArtifact()) {
+			continue
+		}
+		r := Root{Repo: k.repo, Dir: dir, At: k.at, Name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), Spec: k.built()}
+		for _, g := range s.repositories {
+			if strict.Text(g.node, "metadata", "name") == strict.Text(r.Spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
+				r.reads(g.node)
+			}
+		}
+		if r.Tree != nil {
+			k.repo = r.Tree
+			r.Spec = k.built()
+		}
+		add(r)
+	}
+	for _, i := range s.instances {
+		sync := strict.Get(i.node, "sync")
+		dir := path.Clean(strict.Text(sync, "path"))
+		if sync == nil || !fs.ValidPath(dir) {
+			continue
+		}
+		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
+		r := Root{Repo: i.repo, Dir: dir, At: i.at, Name: name, Spec: i.instance(name)}
+		kind := strict.Text(sync, "kind")
+		if kind == "GitRepository" {
+			r.URL = strict.Text(sync, "url")
+			if ref := strict.Text(sync, "ref"); ref != "" {
+				r.follow(&manifest.Of("name", ref).Node)
+			}
+		}
+		if info, err := fs.Stat(cmp.Or(r.Tree, r.Repo).FS, dir); err == nil && info.IsDir() && slices.Contains([]string{"GitRepository", "OCIRepository"}, kind) { // or its artifact
+			add(r)
+		}
+	}
+	if len(list) == 0 {
+		for _, r := range s.generated() {
+			add(r)
+		}
+	}
+	bootstrapped = len(list) > 0
+	if len(list) == 0 {
+		for _, k := range s.kustomizations {
+			parts := strings.Split(path.Dir(k.file), "/")
+			if i := slices.Index(parts, lab.ClustersDir); i >= 0 && i+1 < len(parts) {
+				add(Root{Repo: k.repo, Dir: path.Join(parts[:i+2]...), At: k.at, Name: lab.FluxNamespace})
+			}
+		}
+	}
+	if len(list) == 0 {
+		for _, k := range s.kustomizations {
+			if dir := path.Dir(k.file); !s.leadsTo(k) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
+				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: lab.FluxNamespace})
+			}
+		}
+	}
+	if len(list) == 0 {
+		list = s.unsynced()
+	}
+	for i := range list {
+		r := &list[i]
+		if r.Tree == nil {
+			r.Tree = r.Repo
+		}
+		r.withoutRemote()
+	}
+	return list, bootstrapped
+}
+
+// reads sets what the root has of its GitRepository.
+func (r *Root) reads(repository *yaml.Node) {
+	r.URL, r.ignore = strict.Text(repository, "spec", "url"), strict.Text(repository, "spec", "ignore")
+	r.follow(strict.Get(repository, "spec", "ref"))
+}
+
+// follow makes the root read the revision of its GitRepository, if the clone has it.
+func (r *Root) follow(ref *yaml.Node) {
+	at, err := r.Repo.Of(cmp.Or(fluxset.Revision(ref), fluxset.DefaultBranch))
+	if err == nil && at != r.Repo {
+		r.Tree, r.ref = at, cmp.Or(ref, branch(fluxset.DefaultBranch))
+	}
+}
+
+// leadsTo reports whether another Kustomization syncs k's folder.
+func (s *Candidates) leadsTo(k synced) bool {
+	return slices.ContainsFunc(s.kustomizations, func(o synced) bool {
+		dir := o.syncs()
+		return o.repo == k.repo && o.at != k.at && dir != "." && strings.HasPrefix(k.file, dir+"/")
+	})
+}

@@ -1,0 +1,135 @@
+package fluxroot
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/draft/manifest"
+	"homelab/lab/fluxset"
+	"homelab/lab/strict"
+)
+
+const sourceVersion, kustomizeVersion = "source.toolkit.fluxcd.io/v1", "kustomize.toolkit.fluxcd.io/v1"
+
+// withoutFlux deletes objects that install Flux.
+var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]string{"group": "fluxcd.controlplane.io"}, Patch: fluxset.Deleted}}
+
+// Manifest returns the root of a cluster: the estate's folder of the cluster, under a name, then the root's with its Kustomization's spec, after another Kustomization
+// unless that is empty.
+func (r *Root) Manifest(estate, after string) string {
+	var b strings.Builder
+	b.WriteString("# Flux's root: the estate, then " + path.Join(r.Tree.Dir, r.Dir) + ", both from the lab's forge.\n")
+	b.WriteString(object(sourceVersion, "GitRepository", estate, fetch(fluxset.Anywhere, branch("main"))) + "---\n")
+	b.WriteString(object(kustomizeVersion, "Kustomization", estate, reconcile(estate, path.Join(lab.ClustersDir, r.Cluster))) + "---\n")
+	source := cmp.Or(strict.Text(r.Spec, "sourceRef", "name"), r.Name)
+	from := fetch(r.Repo.URL, r.revision())
+	ignore := r.ignore
+	for _, name := range r.hidden {
+		ignore = strings.TrimLeft(strings.TrimRight(ignore, "\n")+"\n/"+name+"\n", "\n")
+	}
+	if ignore != "" {
+		from.Add("ignore", ignore)
+	}
+	b.WriteString(object(sourceVersion, "GitRepository", source, from) + "---\n")
+	spec := reconcile(source, r.Dir)
+	for i := 0; r.Spec != nil && i+1 < len(r.Spec.Content); i += 2 {
+		switch key := r.Spec.Content[i].Value; key {
+		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "suspend", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
+		case "healthChecks":
+			if checks := r.Adaptation.HealthChecks(r.Spec.Content[i+1]); len(checks.Content) > 0 {
+				spec.Add(key, checks)
+			}
+		default:
+			spec.Add(key, r.Spec.Content[i+1])
+		}
+	}
+	spec.Add("patches", r.patches())
+	if after != "" {
+		spec.Add("dependsOn", []map[string]string{{"name": after, "namespace": lab.FluxNamespaceOf(r.Cluster)}})
+	}
+	b.WriteString(object(kustomizeVersion, "Kustomization", r.Name, spec))
+	return b.String()
+}
+
+// patches returns the patches of the root's Kustomization, then lab's, with their reasons.
+func (r *Root) patches() *yaml.Node {
+	patches := &yaml.Node{Kind: yaml.SequenceNode}
+	add := func(patch any, comment string) {
+		var n yaml.Node
+		if err := n.Encode(patch); err != nil {
+			panic(err) // our own text
+		}
+		n.HeadComment = cmp.Or(comment, n.HeadComment)
+		patches.Content = append(patches.Content, &n)
+	}
+	for _, p := range fluxset.Patches(r.Spec) {
+		add(p, "")
+	}
+	for _, p := range slices.Concat(withoutFlux, r.Adaptation.Patches) {
+		comment := ""
+		if p.Why != "" {
+			comment = p.Why + ": " + p.At.String()
+		}
+		add(p, comment)
+	}
+	return patches
+}
+
+// WithoutVariables drops the root's variables, which may not be known yet.
+func (r *Root) WithoutVariables() {
+	if strict.Get(r.Spec, "postBuild") == nil {
+		return
+	}
+	kept := *r.Spec
+	kept.Content = nil
+	for i := 0; i+1 < len(r.Spec.Content); i += 2 {
+		if r.Spec.Content[i].Value != "postBuild" {
+			kept.Content = append(kept.Content, r.Spec.Content[i], r.Spec.Content[i+1])
+		}
+	}
+	r.Spec = &kept
+}
+
+// Source returns a GitRepository of the root's repository and revision.
+func (r *Root) Source(namespace, name string) string {
+	meta := manifest.Of("name", name)
+	meta.Add("namespace", namespace)
+	return manifest.Object(sourceVersion, "GitRepository", *meta, fetch(r.Repo.URL, r.revision()))
+}
+
+// revision returns the reference to the root's revision.
+func (r *Root) revision() *yaml.Node { return cmp.Or(r.ref, branch(r.Repo.Branch)) }
+
+func branch(name string) *yaml.Node { return &manifest.Of("branch", name).Node }
+
+func fetch(url string, ref *yaml.Node) manifest.Mapping {
+	spec := manifest.Mapping{}
+	spec.Add("interval", "1m0s")
+	spec.Add("url", url)
+	spec.Add("ref", ref)
+	return spec
+}
+
+func reconcile(source, dir string) manifest.Mapping {
+	if dir == "." {
+		dir = ""
+	}
+	spec := manifest.Mapping{}
+	spec.Add("interval", "10m0s")
+	spec.Add("retryInterval", "15s")
+	spec.Add("path", "./"+dir)
+	spec.Add("prune", true)
+	spec.Add("sourceRef", map[string]string{"kind": "GitRepository", "name": source})
+	return spec
+}
+
+func object(apiVersion, kind, name string, spec manifest.Mapping) string {
+	meta := manifest.Of("name", name)
+	meta.Add("namespace", lab.FluxNamespace)
+	return manifest.Object(apiVersion, kind, *meta, spec)
+}
