@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,27 +12,15 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/golden"
 	"homelab/lab/strict"
 )
 
 // Reading any manifest terminates, and positions are inside the file.
 func FuzzManifests(f *testing.F) {
-	cases, err := filepath.Glob("testdata/broken/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range append(cases, "testdata/base.txtar") {
-		archive, err := txtar.ParseFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range archive.Files {
-			f.Add(file.Data)
-		}
-	}
+	golden.Seed(f, "testdata/broken/*.txtar", "testdata/base.txtar")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") +
-			strings.Count(string(data), "\u2029") + strings.Count(string(data), "\u0085") + 1 // YAML breaks lines at all of these
+		lines := golden.Lines(data)
 		docs, problems := strict.Parse("addons/x/applicationset.yaml", data)
 		for _, doc := range docs {
 			problems = append(problems, escapes("addons/x/applicationset.yaml", doc)...)

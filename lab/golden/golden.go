@@ -57,6 +57,37 @@ func Run(t *testing.T, pattern string, least int, produce func(t *testing.T, nam
 	}
 }
 
+// Seed adds the files of all archives that match a pattern to the corpus of a fuzz test.
+func Seed(f *testing.F, patterns ...string) {
+	f.Helper()
+	for _, pattern := range patterns {
+		cases, err := filepath.Glob(pattern)
+		if err != nil || len(cases) == 0 {
+			f.Fatalf("no archive %s, %v", pattern, err)
+		}
+		for _, name := range cases {
+			archive, err := txtar.ParseFile(name)
+			if err != nil {
+				f.Fatal(err)
+			}
+			for _, file := range archive.Files {
+				f.Add(file.Data)
+			}
+		}
+	}
+}
+
+// Lines returns the number of lines of a YAML file, which also breaks lines at CR, NEL, LS and PS.
+func Lines(data []byte) int {
+	n := 1
+	for _, r := range string(data) {
+		if strings.ContainsRune("\n\r\u2028\u2029\u0085", r) {
+			n++
+		}
+	}
+	return n
+}
+
 // YAML returns a value as YAML, by its JSON tags and without zero values.
 func YAML(t *testing.T, v any) string {
 	t.Helper()

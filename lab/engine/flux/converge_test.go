@@ -24,16 +24,6 @@ const fetchAgain, againAfter = 2 * time.Second, 15 * time.Second
 
 const requestedKey = "reconcile.fluxcd.io/requestedAt"
 
-// answer handles the last request, like Flux.
-func answer(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, namespace, name string) {
-	t.Helper()
-	token := c.Get(t, r, namespace, name).GetAnnotations()[requestedKey]
-	if token == "" {
-		t.Fatalf("%s %s was not requested", r.Resource, name)
-	}
-	c.Patch(t, r, namespace, name, map[string]any{"status": map[string]any{"lastHandledReconcileAt": token}})
-}
-
 // waiting runs WaitConverged and returns a function that expects exactly these requests since its last call.
 func waiting(t *testing.T, f *Flux, hub *kubetest.Cluster, want engine.Want) (step func(...string), done chan error) {
 	t.Helper()

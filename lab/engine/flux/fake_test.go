@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
 	"testing"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -12,14 +11,20 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine/flux/fluxtest"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
 )
 
 const (
-	oldCommit = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	newCommit = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	oldCommit, newCommit = fluxtest.OldCommit, fluxtest.NewCommit
+	longAgo              = fluxtest.LongAgo
+)
+
+var (
+	source, layer, app, releaseOf               = fluxtest.Source, fluxtest.Layer, fluxtest.App, fluxtest.Release
+	standing, conditions, answer, kustomization = fluxtest.Standing, fluxtest.Conditions, fluxtest.Answer, fluxtest.Kustomization
 )
 
 // fakeRelease is an in-memory Helm release.
@@ -75,63 +80,6 @@ func newFake(t *testing.T, manifests ...string) (f *Flux, hub, spoke *kubetest.C
 	return f, hub, spoke
 }
 
-// source returns the estate's repository, fetched at a commit.
-func source(commit string) string {
-	return fmt.Sprintf(`
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: flux-system, namespace: flux-system, uid: source}
-spec: {url: 'http://forge/estate.git', interval: 10m, ref: {branch: main}}
-status:
-  artifact: {revision: main@sha1:%s, digest: 'sha256:x', url: 'http://x', path: x, lastUpdateTime: null}
-  conditions: [{type: Ready, status: "True", reason: Succeeded, message: stored, lastTransitionTime: null}]
----`, commit)
-}
-
-// layer returns a Kustomization of flux-system; one without an owner is the root.
-func layer(name, owner, commit string) string {
-	labels := "lab.homelab/name: homelab, lab.homelab/part: root"
-	if owner != "" {
-		labels = "kustomize.toolkit.fluxcd.io/name: " + owner + ", kustomize.toolkit.fluxcd.io/namespace: flux-system"
-	}
-	return kustomization("flux-system", name, labels, commit)
-}
-
-// app returns an addon's Kustomization of a cluster, applied by a layer at a commit.
-func app(cluster, name, commit string) string {
-	return kustomization("cluster-"+cluster, name, "kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system", commit)
-}
-
-func kustomization(namespace, name, labels, commit string) string {
-	return fmt.Sprintf(`
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: %[1]s, namespace: %[2]s, uid: %[2]s-%[1]s, labels: {%[3]s}}
-spec: {interval: 10m, prune: true, path: x, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}
-status:
-  lastAppliedRevision: main@sha1:%[4]s
-  lastAttemptedRevision: main@sha1:%[4]s
-  conditions: [{type: Ready, status: "True", reason: ReconciliationSucceeded, message: applied, lastTransitionTime: null}]
----`, name, namespace, labels, commit)
-}
-
-// releaseOf returns a release of an addon.
-func releaseOf(cluster, name string) string {
-	return fmt.Sprintf(`
-apiVersion: helm.toolkit.fluxcd.io/v2
-kind: HelmRelease
-metadata:
-  name: %[2]s
-  namespace: cluster-%[1]s
-  uid: release-%[1]s-%[2]s
-  labels: {kustomize.toolkit.fluxcd.io/name: %[2]s, kustomize.toolkit.fluxcd.io/namespace: cluster-%[1]s}
-spec: {interval: 10m, targetNamespace: %[2]s, install: {createNamespace: true}, driftDetection: {mode: enabled}, kubeConfig: {secretRef: {name: cluster-kubeconfig}}}
-status:
-  history: [{chartName: %[2]s, chartVersion: 1.2.3, configDigest: x, digest: x, name: x, namespace: x, status: deployed, version: 1, firstDeployed: null, lastDeployed: null, deleted: null}]
-  conditions: [{type: Ready, status: "True", reason: UpgradeSucceeded, message: done, lastTransitionTime: null}]
----`, cluster, name)
-}
-
 // registered returns a registration like lab's, with fields owned by another client.
 func registered(cluster, labName, since string) string {
 	return fmt.Sprintf(`
@@ -148,21 +96,6 @@ metadata:
   annotations: {lab.homelab/credentials-since: %[3]q}
 data: {value: %[4]s}
 ---`, cluster, labName, since, base64.StdEncoding.EncodeToString([]byte("x")))
-}
-
-// standing returns a converged lab.
-func standing() string {
-	return source(newCommit) + layer("flux-system", "", newCommit) + app("prod", "podinfo", newCommit) + releaseOf("prod", "podinfo")
-}
-
-func conditions(list ...string) map[string]any {
-	var out []any
-	for _, s := range list { // "Ready False Reason: message"
-		head, message, _ := strings.Cut(s, ": ")
-		parts := strings.Fields(head)
-		out = append(out, map[string]any{"type": parts[0], "status": parts[1], "reason": parts[2], "message": message, "lastTransitionTime": nil})
-	}
-	return map[string]any{"status": map[string]any{"conditions": out}}
 }
 
 // generating returns a converged lab with an artifact generator, for which all kinds of sources are read.

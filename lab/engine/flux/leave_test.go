@@ -18,8 +18,6 @@ import (
 	"homelab/lab/engine/kube/kubetest"
 )
 
-const longAgo = "2026-01-01T00:00:00Z"
-
 // stopped returns a lab whose root does not read Git.
 func stopped() string {
 	return strings.Replace(standing(), "spec: {interval: 10m, prune: true, path: x,", "spec: {suspend: true, interval: 10m, prune: true, path: x,", 1) + "\n" + registered("prod", "homelab", longAgo)

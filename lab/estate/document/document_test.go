@@ -1,34 +1,18 @@
 package document
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"homelab/lab"
+	"homelab/lab/golden"
 )
 
 // Reading any document terminates, and positions are inside the file.
 func FuzzDocuments(f *testing.F) {
-	cases, err := filepath.Glob("../testdata/broken/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range append(cases, "../testdata/base.txtar") {
-		archive, err := txtar.ParseFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range archive.Files {
-			f.Add(file.Data)
-		}
-	}
+	golden.Seed(f, "../testdata/broken/*.txtar", "../testdata/base.txtar")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") +
-			strings.Count(string(data), "\u2029") + strings.Count(string(data), "\u0085") + 1 // YAML breaks lines at all of these
+		lines := golden.Lines(data)
 		c, problems := Cluster("clusters/dev/cluster.yaml", data, "/estate")
 		if len(problems) == 0 && (c.Name != "dev" || c.Role == "") {
 			t.Errorf("no problem with %+v", c)
