@@ -28,6 +28,7 @@ type Server struct {
 	tunnels      *tunnels
 	hostKey      ed25519.PrivateKey // of SSH, not verified by clients
 	client       *http.Client
+	repeatAfter  time.Duration // of webhooks
 	log          *slog.Logger
 	errorLog     *log.Logger
 }
@@ -38,7 +39,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 		return nil, errors.New("no secret for webhooks")
 	}
 	srv := &Server{
-		config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(),
+		config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(), repeatAfter: repeatAfter,
 		log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn),
 	}
 	srv.client = &http.Client{

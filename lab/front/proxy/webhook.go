@@ -25,6 +25,9 @@ const (
 	maxPayload = 10 << 20
 	// engineTimeout is shorter than the forge's timeout.
 	engineTimeout = 4 * time.Second
+	// repeatAfter is the delay of a second delivery. Argo CD's repo-server keeps the references of whichever listing ended last, even if it began before the push:
+	// the engine then syncs the previous commit again and looks no further for two minutes.
+	repeatAfter = 3 * time.Second
 )
 
 // signatures are the headers that sign a payload, the forge's own first. Engines differ in the header they check.
@@ -62,7 +65,8 @@ func signed(h http.Header, secret string, body []byte) bool {
 	return found
 }
 
-// serveWebhook forwards a push to a mirror to the engine: unchanged, and as a push to upstream. It answers with the higher of the engine's statuses.
+// serveWebhook forwards a push to a mirror to the engine: unchanged, and as a push to upstream. It answers with the higher of the engine's statuses, and repeats the
+// delivery once.
 func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	var large *http.MaxBytesError
@@ -86,12 +90,13 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	if n > 0 {
 		payloads = append(payloads, rewritten)
 	}
+	header := r.Header.Clone()
 	ctx, cancel := context.WithTimeout(r.Context(), engineTimeout)
 	defer cancel()
 	statuses := make([]int, len(payloads))
 	var wait sync.WaitGroup
 	for i, payload := range payloads {
-		wait.Go(func() { statuses[i] = s.post(ctx, r.Header, payload) })
+		wait.Go(func() { statuses[i] = s.post(ctx, header, payload) })
 	}
 	wait.Wait()
 	highest := 0
@@ -100,6 +105,13 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(highest)
 	_, _ = fmt.Fprintf(w, "the engine answers %v\n", statuses)
+	time.AfterFunc(s.repeatAfter, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		defer cancel()
+		for _, payload := range payloads {
+			s.post(ctx, header, payload)
+		}
+	})
 }
 
 // post sends a payload to the engine and returns the status of its answer, or 502 if there is none.

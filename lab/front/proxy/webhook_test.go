@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // payload is the relevant part of Gitea's push webhook.
@@ -108,6 +109,36 @@ func TestWebhookForwarded(t *testing.T) {
 	}
 	if g, w := indent(t, got), indent(t, want); g != w || !strings.Contains(e.bodies[1-i], "12345678901234567") {
 		t.Errorf("got %s\nwant %s", g, w)
+	}
+}
+
+func TestWebhookRepeated(t *testing.T) {
+	e := engine(t, func(string) int { return http.StatusOK })
+	c := mirrors("http://lab-x-forge:3000")
+	c.Engine = e.URL
+	server, err := New(c, Secrets{Webhook: "s3cret"}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.repeatAfter = time.Millisecond
+	front := httptest.NewServer(http.HandlerFunc(server.serveWebhook))
+	defer front.Close()
+	if status := push(t, front.URL, payload, header("s3cret", payload)); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	var bodies []string
+	for range 500 {
+		e.mu.Lock()
+		bodies = slices.Clone(e.bodies)
+		e.mu.Unlock()
+		if len(bodies) == 4 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	slices.Sort(bodies)
+	if len(bodies) != 4 || bodies[0] != bodies[1] || bodies[2] != bodies[3] || !slices.Contains(bodies, payload) {
+		t.Errorf("%d deliveries, want both payloads twice: %q", len(bodies), bodies)
 	}
 }
 
