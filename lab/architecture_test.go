@@ -42,7 +42,7 @@ var adapters = []string{"cluster", "doctor", "engine", "forge", "snapshot", "sup
 // seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{
 	"code.gitea.io/sdk":            {"forge"},
-	"github.com/urfave/cli":        {"argo", "argv", "cli"},
+	"github.com/urfave/cli":        {"argv", "cli"},
 	"helm.sh/helm/v3/pkg/action":   {"engine"},
 	"sigs.k8s.io/kind/pkg/cluster": {"cluster"},
 	"sigs.k8s.io/kustomize":        {"render"},

@@ -29,18 +29,19 @@ import (
 
 // packages are the defaults.
 var packages = []string{
-	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/engine/flux", "lab/estate", "lab/estate/document", "lab/estate/leftout",
+	"lab/up", "lab/plan", "lab/apply", "lab/engine", "lab/engine/enginetest", "lab/engine/argocd", "lab/engine/flux", "lab/engine/flux/reconciliation", "lab/estate", "lab/estate/document", "lab/estate/leftout",
 	"lab/estate/mount", "lab/estate/project", "lab/appset", "lab/fluxset", "lab/bridge", "lab/forge", "lab/promote", "lab/scenario", "lab/supply",
 }
 
 // testers maps a package to the packages with its tests, if not only its own.
 var testers = map[string][]string{
-	"lab/engine":          {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
-	"lab/estate/document": {"lab/estate/document", "lab/estate"},
-	"lab/estate/leftout":  {"lab/estate/leftout", "lab/estate"},
-	"lab/estate/mount":    {"lab/estate/mount", "lab/estate"},
-	"lab/estate/project":  {"lab/estate/project", "lab/estate"},
-	"lab/scenario/verb":   {"lab/scenario/verb", "lab/scenario"},
+	"lab/engine":                     {"lab/engine/enginetest", "lab/engine/argocd", "lab/up"},
+	"lab/engine/flux/reconciliation": {"lab/engine/flux/reconciliation", "lab/engine/flux"},
+	"lab/estate/document":            {"lab/estate/document", "lab/estate"},
+	"lab/estate/leftout":             {"lab/estate/leftout", "lab/estate"},
+	"lab/estate/mount":               {"lab/estate/mount", "lab/estate"},
+	"lab/estate/project":             {"lab/estate/project", "lab/estate"},
+	"lab/scenario/verb":              {"lab/scenario/verb", "lab/scenario"},
 }
 
 func main() {

@@ -50,7 +50,7 @@ func (p *program) values(a argv.Asked) []string {
 	case "ENGINE":
 		return lab.DefaultEngine.Words()
 	case "SERVICE":
-		return append(lab.DefaultEngine.Words(), "forge")
+		return []string{string(lab.EngineArgoCD), "forge"} // Flux has no login
 	case "ORIGIN":
 		return []string{"auto", "registry", "source", "bundle="}
 	case "NAME":

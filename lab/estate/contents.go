@@ -20,9 +20,9 @@ type contents struct {
 	foreign, defined []string // as render.Kinds
 }
 
-func (l *loader) hold(t tree, kind string, doc *yaml.Node) {
+func (l *loader) hold(t tree, doc *yaml.Node) {
 	of := l.held[t.folder()]
-	if slices.Contains(rootKinds, kind) && strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) {
+	if ofEngine(doc) {
 		of.leading++
 	} else {
 		of.other++

@@ -289,7 +289,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	if l.unwatched(t, file, doc) {
 		return nil
 	}
-	l.hold(t, kind, doc)
+	l.hold(t, doc)
 	switch kind {
 	case "AppProject":
 		l.project(t, file, doc)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
@@ -104,7 +106,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	}
 	for _, o := range objects {
 		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
-		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
+		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o.Node)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
 			why = cmp.Or(why, objectName(o)+" has no namespace, and neither has its destination")
 		}
 		if why != "" {
@@ -135,13 +137,13 @@ func objectName(o render.Document) string {
 }
 
 // ofEngine reports whether an object is Argo CD's.
-func ofEngine(o render.Document) bool {
-	return strings.HasPrefix(strict.Text(o.Node, "apiVersion"), argo.Group) && slices.Contains(rootKinds, strict.Text(o.Node, "kind"))
+func ofEngine(doc *yaml.Node) bool {
+	return strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) && slices.Contains(rootKinds, strict.Text(doc, "kind"))
 }
 
 // rejected is appset.Rejected for objects of any kind.
 func rejected(o render.Document) lab.Problems {
-	if !ofEngine(o) {
+	if !ofEngine(o.Node) {
 		return nil
 	}
 	return appset.Rejected(o.File, o.Node)
@@ -149,7 +151,7 @@ func rejected(o render.Document) lab.Problems {
 
 // dropped is appset.Dropped for objects of any kind.
 func dropped(o render.Document) string {
-	if kind := strict.Text(o.Node, "kind"); !ofEngine(o) || kind == "AppProject" {
+	if kind := strict.Text(o.Node, "kind"); !ofEngine(o.Node) || kind == "AppProject" {
 		return ""
 	}
 	return appset.Dropped(o.Node)

@@ -12,7 +12,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/argo"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/project"
 	"homelab/lab/strict"
@@ -100,7 +99,7 @@ func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string
 func (l *loader) unwatched(t tree, file string, doc *yaml.Node) bool {
 	kind, at := strict.Text(doc, "kind"), strict.Get(doc, "metadata", "namespace")
 	ns := cmp.Or(strict.Text(doc, "metadata", "namespace"), t.namespace)
-	if !slices.Contains(rootKinds, kind) || !strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) || ns == "" || ns == NamespaceOf(l.estate) {
+	if !ofEngine(doc) || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
 	}
 	if at == nil {

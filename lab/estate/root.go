@@ -10,7 +10,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -48,9 +47,9 @@ func (l *loader) root() {
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := strict.Text(doc, "kind")
-	if apiVersion := strict.Text(doc, "apiVersion"); !slices.Contains(rootKinds, kind) || !strings.HasPrefix(apiVersion, argo.Group) {
+	if !ofEngine(doc) {
 		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
-		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, apiVersion), cure)
+		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, strict.Text(doc, "apiVersion")), cure)
 		return false
 	}
 	if strict.Text(doc, "metadata", "name") == "" {

@@ -75,7 +75,7 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	return docs, unset, nil
 }
 
-// rewrite overlays a kustomization like the controller, which writes it anew: without unknown fields, and with the last of duplicate ones.
+// rewrite overlays a kustomization like the controller: without unknown fields, and with the last of duplicate ones.
 func (r *repository) rewrite(file string) error {
 	data, err := r.ReadFile(file)
 	if err != nil {

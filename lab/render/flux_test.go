@@ -54,7 +54,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The controller writes the built folder's kustomization anew, and merges images.
+// The controller rewrites the built folder's kustomization, and merges images.
 func TestBuildRewrites(t *testing.T) {
 	deployment := func(name, image string) string {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + "}\nspec: {template: {spec: {containers: [{name: a, image: " + image + "}]}}}\n"
