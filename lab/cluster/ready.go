@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/informer"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -223,37 +221,22 @@ func nodeReady(n *corev1.Node, since time.Time) (bool, string) {
 // watch watches nodes and workloads until seen returns true. If ctx ends first, the error contains the last state.
 func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot) (bool, string), p lab.Progress) error {
 	began := time.Now()
-	watching, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	nodes := coreinformers.NewNodeInformer(client, 0, nil)
-	deployments := appsinformers.NewDeploymentInformer(client, metav1.NamespaceAll, 0, nil)
-	daemonSets := appsinformers.NewDaemonSetInformer(client, metav1.NamespaceAll, 0, nil)
-	sets := appsinformers.NewStatefulSetInformer(client, metav1.NamespaceAll, 0, nil)
-	pods := coreinformers.NewPodInformer(client, metav1.NamespaceAll, 0, nil)
+	apps, core := client.AppsV1(), client.CoreV1()
+	nodes := informer.New(client, core.Nodes(), &corev1.Node{})
+	deployments := informer.New(client, apps.Deployments(metav1.NamespaceAll), &appsv1.Deployment{})
+	daemonSets := informer.New(client, apps.DaemonSets(metav1.NamespaceAll), &appsv1.DaemonSet{})
+	sets := informer.New(client, apps.StatefulSets(metav1.NamespaceAll), &appsv1.StatefulSet{})
+	pods := informer.New(client, core.Pods(metav1.NamespaceAll), &corev1.Pod{})
 	changed := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // an update is already pending
-		}
-	}
-	var synced []cache.DoneChecker
-	for _, i := range []cache.SharedIndexInformer{nodes, deployments, daemonSets, sets, pods} {
-		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-		})
-		if err != nil {
+	all := []cache.SharedIndexInformer{nodes, deployments, daemonSets, sets, pods}
+	synced := make([]cache.DoneChecker, len(all))
+	for n, i := range all {
+		if err := informer.Follow(i, changed, nil); err != nil {
 			return err
 		}
-		// Watches reconnect by themselves; the default handler would write to standard error.
-		if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
-			return err
-		}
-		synced = append(synced, i.HasSyncedChecker())
-		running.Go(func() { i.RunWithContext(watching) })
+		synced[n] = i.HasSyncedChecker()
 	}
+	defer informer.Run(ctx, all...)()
 	last := "nothing: the API did not answer"
 	p("waiting for the API")
 	if !cache.WaitFor(ctx, "", synced...) {
@@ -261,8 +244,8 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 	}
 	for {
 		ok, state := seen(snapshot{
-			nodes: stored[*corev1.Node](nodes), deployments: stored[*appsv1.Deployment](deployments), daemonSets: stored[*appsv1.DaemonSet](daemonSets),
-			sets: stored[*appsv1.StatefulSet](sets), pods: stored[*corev1.Pod](pods),
+			nodes: informer.Stored[*corev1.Node](nodes), deployments: informer.Stored[*appsv1.Deployment](deployments),
+			daemonSets: informer.Stored[*appsv1.DaemonSet](daemonSets), sets: informer.Stored[*appsv1.StatefulSet](sets), pods: informer.Stored[*corev1.Pod](pods),
 		})
 		if ok {
 			return nil
@@ -277,16 +260,6 @@ func watch(ctx context.Context, client kubernetes.Interface, seen func(snapshot)
 			return notReady(ctx, began, last)
 		}
 	}
-}
-
-// stored returns an informer's objects by name.
-func stored[T metav1.Object](i cache.SharedIndexInformer) []T {
-	var list []T
-	for _, o := range i.GetStore().List() {
-		list = append(list, o.(T))
-	}
-	slices.SortFunc(list, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return list
 }
 
 // notReady returns the timeout error of a wait with the last seen state. A cancellation is returned as is.

@@ -10,12 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/words"
+	"homelab/lab/informer"
 )
 
 // brokenFor is how long an ApplicationSet may fail to generate before the wait fails: the cause is then in Git, and needs a commit.
@@ -31,9 +32,8 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 	}
 	// The first read may fail just after the installation; the watch retries.
 
-	watching, stop := context.WithCancel(ctx)
-	w := a.watch(watching)
-	defer func() { stop(); w.shutdown() }()
+	w := a.watch(ctx)
+	defer w.stop()
 	nudge := newNudger(a, want)
 
 	tick := time.NewTicker(time.Second)
@@ -183,32 +183,20 @@ type watcher struct {
 	failures   chan error
 	last       error
 	apps, sets cache.SharedIndexInformer
-	shutdown   func()
+	stop       func()
 }
 
 func (a *ArgoCD) watch(ctx context.Context) *watcher {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.Dynamic, 0, a.namespace, nil)
-	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), shutdown: factory.Shutdown}
-	w.apps, w.sets = factory.ForResource(applications).Informer(), factory.ForResource(applicationSets).Informer()
-	for _, inf := range []cache.SharedIndexInformer{w.apps, w.sets} {
-		// Neither call fails before the informer is started.
-		_ = inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { offer(w.failures, err) })
-		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { offer(w.changed, struct{}{}) },
-			UpdateFunc: func(any, any) { offer(w.changed, struct{}{}) },
-			DeleteFunc: func(any) { offer(w.changed, struct{}{}) },
-		})
+	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), apps: a.informer(applications), sets: a.informer(applicationSets)}
+	for _, i := range []cache.SharedIndexInformer{w.apps, w.sets} {
+		_ = informer.Follow(i, w.changed, w.failures) // does not fail before Run
 	}
-	factory.Start(ctx.Done())
+	w.stop = informer.Run(ctx, w.apps, w.sets)
 	return w
 }
 
-// offer sends a value, dropping it if the last one has not been received.
-func offer[T any](c chan T, v T) {
-	select {
-	case c <- v:
-	default:
-	}
+func (a *ArgoCD) informer(of schema.GroupVersionResource) cache.SharedIndexInformer {
+	return informer.New(a.hub.Dynamic, a.hub.Dynamic.Resource(of).Namespace(a.namespace), &unstructured.Unstructured{})
 }
 
 func (w *watcher) synced() bool { return w.apps.HasSynced() && w.sets.HasSynced() }
@@ -220,7 +208,7 @@ func (w *watcher) registered(ctx context.Context, a *ArgoCD, want engine.Want) b
 	}
 	list, err := a.registrations(ctx)
 	if err != nil {
-		offer(w.failures, err)
+		w.last = err
 		return false
 	}
 	w.since = validSince(list, want)
@@ -254,19 +242,9 @@ func (w *watcher) idleReason() string {
 }
 
 func (w *watcher) view() (view, error) {
-	v, err := newView(w.names, stored(w.apps), stored(w.sets))
+	v, err := newView(w.names, informer.Stored[*unstructured.Unstructured](w.apps), informer.Stored[*unstructured.Unstructured](w.sets))
 	v.since = w.since
 	return v, err
-}
-
-func stored(inf cache.SharedIndexInformer) []*unstructured.Unstructured {
-	var out []*unstructured.Unstructured
-	for _, o := range inf.GetStore().List() {
-		if u, ok := o.(*unstructured.Unstructured); ok {
-			out = append(out, u)
-		}
-	}
-	return out
 }
 
 func pointers(items []unstructured.Unstructured) []*unstructured.Unstructured {

@@ -6,18 +6,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/informer"
 )
 
 // Watch reports every Application, calls ready, and then reports each change in order until ctx ends. Roots are omitted.
 func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.hub.Dynamic, 0, a.namespace, nil)
-	informer := factory.ForResource(applications).Informer()
+	apps := a.informer(applications)
 	report := func(o any, gone bool) {
 		if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = t.Obj
@@ -36,10 +35,10 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 		}
 	}
 	// Informers restart broken watches; the default handler would log.
-	if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
+	if err := apps.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		return err
 	}
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := apps.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { report(o, false) },
 		UpdateFunc: func(_, o any) { report(o, false) },
 		DeleteFunc: func(o any) { report(o, true) },
@@ -47,8 +46,7 @@ func (a *ArgoCD) Watch(ctx context.Context, seen func(lab.Application, engine.Ob
 	if err != nil {
 		return err
 	}
-	factory.Start(ctx.Done())
-	defer factory.Shutdown()
+	defer informer.Run(ctx, apps)()
 	select {
 	case <-handler.HasSyncedChecker().Done():
 		ready()

@@ -93,9 +93,8 @@ func (a *ArgoCD) drain(ctx context.Context, have *unstructured.Unstructured, p l
 	cluster, server := kube.SecretField(have, "name"), kube.SecretField(have, "server")
 	within, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
-	watching, stop := context.WithCancel(within)
-	w := a.watch(watching)
-	defer func() { stop(); w.shutdown() }()
+	w := a.watch(within)
+	defer w.stop()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	want := engine.Want{Changed: true}

@@ -11,11 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"homelab/lab"
+	"homelab/lab/informer"
 )
 
 // NotReady is the error of a timed-out wait.
@@ -88,31 +88,25 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 		return nil
 	}
 
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	changed := make(chan struct{}, 1)
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
-	deployments, sets, pods := factory.Apps().V1().Deployments(), factory.Apps().V1().StatefulSets(), factory.Core().V1().Pods()
-	failures := make(chan error, 1)
-	for _, inf := range []cache.SharedIndexInformer{deployments.Informer(), sets.Informer(), pods.Informer()} {
-		if err := follow(inf, changed, failures); err != nil {
+	deployments := informer.New(client, client.AppsV1().Deployments(namespace), &appsv1.Deployment{})
+	sets := informer.New(client, client.AppsV1().StatefulSets(namespace), &appsv1.StatefulSet{})
+	pods := informer.New(client, client.CoreV1().Pods(namespace), &corev1.Pod{})
+	informers := []cache.SharedIndexInformer{deployments, sets, pods}
+	changed, failures := make(chan struct{}, 1), make(chan error, 1)
+	for _, i := range informers {
+		if err := informer.Follow(i, changed, failures); err != nil {
 			return err
 		}
 	}
-	factory.Start(watching.Done())
-	defer func() { stop(); factory.Shutdown() }()
+	defer informer.Run(ctx, informers...)()
 
-	synced := func() bool {
-		return deployments.Informer().HasSynced() && sets.Informer().HasSynced() && pods.Informer().HasSynced()
-	}
+	synced := func() bool { return deployments.HasSynced() && sets.HasSynced() && pods.HasSynced() }
 	look := func() []Status {
 		seen := map[string]Status{}
-		for _, o := range deployments.Informer().GetStore().List() {
-			d := o.(*appsv1.Deployment)
+		for _, d := range informer.Stored[*appsv1.Deployment](deployments) {
 			seen["Deployment/"+d.Name] = OfDeployment(d)
 		}
-		for _, o := range sets.Informer().GetStore().List() {
-			s := o.(*appsv1.StatefulSet)
+		for _, s := range informer.Stored[*appsv1.StatefulSet](sets) {
 			seen["StatefulSet/"+s.Name] = OfStatefulSet(s)
 		}
 		return Pending(pick(names, seen))
@@ -131,8 +125,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 		select {
 		case <-ctx.Done():
 			e := &NotReady{Waited: time.Since(start), Waiting: pending, Err: errors.Join(ctx.Err(), failure)}
-			for _, o := range pods.Informer().GetStore().List() {
-				pod := o.(*corev1.Pod)
+			for _, pod := range informer.Stored[*corev1.Pod](pods) {
 				if t := Trouble(pod); t != "" && slices.ContainsFunc(pending, func(s Status) bool { return Owns(s, pod) }) {
 					e.Pods = append(e.Pods, t)
 				}
@@ -155,27 +148,3 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 
 // Owns reports whether a pod belongs to a workload, by its name.
 func Owns(s Status, pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, s.Name+"-") }
-
-// follow signals changed on each event, and returns watch errors with the result instead of logging them.
-func follow(inf cache.SharedIndexInformer, changed chan<- struct{}, failures chan<- error) error {
-	poke := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
-		select {
-		case failures <- err:
-		default:
-		}
-	}); err != nil {
-		return err
-	}
-	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { poke() },
-		UpdateFunc: func(any, any) { poke() },
-		DeleteFunc: func(any) { poke() },
-	})
-	return err
-}
