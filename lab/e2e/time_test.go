@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -51,14 +52,15 @@ func openBudget() error {
 	return err
 }
 
-// closeBudget prints the skipped tests and saves them for the next run. Tests not selected by -run stay due.
+// closeBudget prints the skipped tests and saves them for the next run.
 func closeBudget() error {
 	if ci.Ends.IsZero() {
 		return nil
 	}
 	tests := ci.Left()
-	fmt.Printf("left for the next run: %d tests (this machine takes %.2f times what was estimated)\n", len(tests), ci.Pace())
-	for _, t := range tests {
+	skipped := slices.DeleteFunc(slices.Clone(tests), func(t budget.Test) bool { return t.Runs == 0 })
+	fmt.Printf("left for the next run: %d tests (this machine takes %.2f times what was estimated)\n", len(skipped), ci.Pace())
+	for _, t := range skipped {
 		fmt.Printf("    %s\n", t.Name)
 	}
 	name, err := leftFile()

@@ -3,6 +3,7 @@ package budget
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -15,11 +16,8 @@ import (
 type Test struct {
 	Name  string
 	Quiet time.Duration // duration on the machine of the estimates, without other load
-	Runs  int           // consecutive runs that skipped it
+	Runs  int           // consecutive runs that skipped it; 0 if only parts of it were skipped
 }
-
-// forgotten is the number of runs after which a due test that was not reached is dropped: it may not exist any more.
-const forgotten = 20
 
 // Budget is the remaining time of a run. The zero value is unlimited.
 type Budget struct {
@@ -28,7 +26,7 @@ type Budget struct {
 	Due     []Test        // skipped by earlier runs; the longer ago, the earlier
 
 	spent, quiet time.Duration // measured duration, and the estimates of the same tests
-	left         []Test
+	left, taken  []Test
 }
 
 // settled is the duration to measure before the pace is used.
@@ -48,7 +46,7 @@ func (b *Budget) Done(t Test, took time.Duration) {
 	b.quiet += t.Quiet
 }
 
-// Take reports whether there is time for a test at now, and otherwise the lacking time. A test yields to those skipped in more runs.
+// Take reports whether there is time for a test at now, and otherwise the lacking time. A test yields to those skipped in more runs, as far as there is time for them.
 func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 	if b.Ends.IsZero() {
 		return true, 0
@@ -57,27 +55,67 @@ func (b *Budget) Take(t Test, now time.Time) (ok bool, lacks time.Duration) {
 		t.Runs = b.Due[i].Runs
 		b.Due = slices.Delete(b.Due, i, i+1)
 	}
-	need := t.Quiet + b.Reserve
-	for _, d := range b.Due {
-		if d.Runs > t.Runs {
-			need += d.Quiet
+	t.Runs = b.urgency(t)
+	free := time.Duration(float64(b.Ends.Sub(now))/b.Pace()) - b.Reserve
+	var skipped []Test
+	for _, d := range b.byUrgency() {
+		switch {
+		case d.Runs <= t.Runs || d.partOf(t):
+		case d.Quiet > free || slices.ContainsFunc(skipped, d.partOf):
+			skipped = append(skipped, d)
+		default:
+			free -= d.Quiet
 		}
 	}
-	lacks = time.Duration(float64(need)*b.Pace()) - b.Ends.Sub(now)
-	if lacks <= 0 {
+	if t.Quiet <= free {
+		b.taken = append(b.taken, t)
 		return true, 0
 	}
 	b.left = append(b.left, t)
-	return false, lacks
+	return false, time.Duration(float64(t.Quiet-free) * b.Pace())
 }
 
-// Left returns the skipped tests, and due ones that were not reached, for the next run.
+func (t Test) partOf(whole Test) bool { return strings.HasPrefix(t.Name, whole.Name+"/") }
+
+// urgency is the highest number of runs that skipped the test or a part of it, as the part cannot run without it.
+func (b *Budget) urgency(t Test) int {
+	for _, d := range b.Due {
+		if d.partOf(t) {
+			t.Runs = max(t.Runs, d.Runs)
+		}
+	}
+	return t.Runs
+}
+
+// byUrgency returns the due tests, the most urgent first, and tests before their parts.
+func (b *Budget) byUrgency() []Test {
+	due := slices.Clone(b.Due)
+	for i, d := range due {
+		due[i].Runs = b.urgency(d)
+	}
+	slices.SortStableFunc(due, func(x, y Test) int { return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(x.Name, y.Name)) })
+	return due
+}
+
+// Left returns the skipped tests for the next run, with due parts of them, and the tests that skipped ones are part of. Other due tests that were not reached do not
+// exist any more.
 func (b *Budget) Left() []Test {
-	left := append(slices.Clone(b.left), b.Due...)
+	left := slices.Clone(b.left)
+	for _, d := range b.Due {
+		if slices.ContainsFunc(b.left, d.partOf) {
+			left = append(left, d)
+		}
+	}
 	for i := range left {
 		left[i].Runs++
 	}
-	return slices.DeleteFunc(left, func(t Test) bool { return t.Runs > forgotten })
+	for _, whole := range b.taken {
+		if slices.ContainsFunc(b.left, func(t Test) bool { return t.partOf(whole) }) {
+			whole.Runs = 0
+			left = append(left, whole)
+		}
+	}
+	return left
 }
 
 // Write writes tests for Read: a line each, with seconds, runs and name.

@@ -28,8 +28,11 @@ func TestBudget(t *testing.T) {
 		{"on a fast machine", 8, nil, minute / 4, "faults kill story", ""},
 		{"skipped tests go first", 14, []Test{due(tests[1], 1)}, minute, "kill story", "faults"},
 		{"skipped again", 2, []Test{due(tests[1], 1)}, minute, "", "faults kill story"},
-		{"missing due test stays due", 20, []Test{{"old", minute, 1}}, minute, "faults kill story", "old"},
-		{"missing due test is dropped in the end", 20, []Test{{"old", minute, forgotten}}, minute, "faults kill story", ""},
+		{"due test that is gone", 20, []Test{{"old", minute, 1}}, minute, "faults kill story", ""},
+		{"part of a skipped test", 14, []Test{{"kill/twice", minute, 0}}, minute, "faults story", "kill kill/twice"},
+		{"due test that never fits", 14, []Test{{"old", time.Hour, 9}}, minute, "faults story", "kill"},
+		{"part that never fits", 14, []Test{{"kill", 5 * minute, 1}, {"kill/twice", time.Hour, 9}}, minute, "kill story", "faults"},
+		{"part of a test that never fits", 14, []Test{{"old", time.Hour, 1}, {"old/part", 8 * minute, 9}}, minute, "faults story", "kill"},
 		{"of due tests, the longest first", 8, []Test{due(tests[0], 1), due(tests[1], 2), due(tests[2], 1)}, minute, "kill story", "faults"},
 		{"no time at all", 0, nil, minute, "", "faults kill story"},
 	} {
@@ -105,5 +108,39 @@ func TestEveryTestRuns(t *testing.T) {
 		if ran[strconv.Itoa(i)] != 2 {
 			t.Errorf("test %d ran %d times in 8 runs, want 2", i, ran[strconv.Itoa(i)])
 		}
+	}
+}
+
+// TestEveryPartRuns plays runs that have time for a test and one of its eight parts, beside a test that never fits.
+func TestEveryPartRuns(t *testing.T) {
+	ran := map[string]int{}
+	var due []Test
+	for range 24 {
+		now := time.Now()
+		b := Budget{Ends: now.Add(4 * time.Minute), Due: due}
+		take := func(name string, quiet time.Duration) bool {
+			ok, _ := b.Take(Test{Name: name, Quiet: quiet}, now)
+			if ok {
+				now = now.Add(quiet)
+				ran[name]++
+			}
+			return ok
+		}
+		take("early", time.Minute)
+		take("huge", time.Hour)
+		if take("whole", time.Minute) {
+			for i := range 8 {
+				take("whole/"+strconv.Itoa(i), 3*time.Minute)
+			}
+		}
+		due = b.Left()
+	}
+	for i := range 8 {
+		if name := "whole/" + strconv.Itoa(i); ran[name] < 2 {
+			t.Errorf("%s ran %d times in 24 runs", name, ran[name])
+		}
+	}
+	if ran["early"] == 0 || ran["huge"] > 0 {
+		t.Errorf("ran: %v", ran)
 	}
 }
