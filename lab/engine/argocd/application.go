@@ -73,6 +73,7 @@ type application struct {
 			Phase      string `json:"phase"`
 			Message    string `json:"message"`
 			FinishedAt string `json:"finishedAt"` // of the last attempt
+			RetryCount int    `json:"retryCount"`
 			SyncResult struct {
 				Revision  string   `json:"revision"`
 				Revisions []string `json:"revisions"`
@@ -83,6 +84,7 @@ type application struct {
 			Images []string `json:"images"`
 		} `json:"summary"`
 	} `json:"status"`
+	Failed string `json:"-"` // why the previous attempt of the sync in progress failed, if that was seen
 }
 
 type destination struct {
@@ -191,6 +193,14 @@ func (a application) retries() bool {
 	return op.Phase == "Running" && op.FinishedAt != ""
 }
 
+// failure returns why the last attempt of a sync failed, or "". The next attempt clears it.
+func (a application) failure() string {
+	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" || a.retries() {
+		return a.Status.OperationState.Message
+	}
+	return ""
+}
+
 // sources returns the sources with their compared revisions.
 func (a application) sources() ([]map[string]any, []string) {
 	if len(a.Spec.Sources) > 0 {
@@ -267,8 +277,8 @@ func (a application) message() string {
 			return cause(c.Message)
 		}
 	}
-	if p := a.Status.OperationState.Phase; p == "Failed" || p == "Error" || a.retries() {
-		return cause(a.Status.OperationState.Message)
+	if failure := cmp.Or(a.failure(), a.Failed); failure != "" {
+		return cause(failure)
 	}
 	if bad := a.unhealthy(); len(bad) > 0 {
 		return words.Clip(bad[0].trouble(), messageLimit)

@@ -182,12 +182,13 @@ type watcher struct {
 	changed    chan struct{}
 	failures   chan error
 	last       error
+	failed     map[string]string // failure of the previous attempt by Application
 	apps, sets cache.SharedIndexInformer
 	stop       func()
 }
 
 func (a *ArgoCD) watch(ctx context.Context) *watcher {
-	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), apps: a.informer(applications), sets: a.informer(applicationSets)}
+	w := &watcher{names: a.names, changed: make(chan struct{}, 1), failures: make(chan error, 1), failed: map[string]string{}, apps: a.informer(applications), sets: a.informer(applicationSets)}
 	for _, i := range []cache.SharedIndexInformer{w.apps, w.sets} {
 		_ = informer.Follow(i, w.changed, w.failures) // does not fail before Run
 	}
@@ -244,6 +245,17 @@ func (w *watcher) idleReason() string {
 func (w *watcher) view() (view, error) {
 	v, err := newView(w.names, informer.Stored[*unstructured.Unstructured](w.apps), informer.Stored[*unstructured.Unstructured](w.sets))
 	v.since = w.since
+	for name, a := range v.apps {
+		switch failure := a.failure(); {
+		case failure != "":
+			w.failed[name] = failure
+		case a.Status.OperationState.Phase == "Running" && a.Status.OperationState.RetryCount > 0:
+			a.Failed = w.failed[name]
+			v.apps[name] = a
+		default:
+			delete(w.failed, name)
+		}
+	}
 	return v, err
 }
 

@@ -67,6 +67,36 @@ func TestWaitConvergedTerminateRetries(t *testing.T) {
 	})
 }
 
+// The next attempt of a sync hides why the last one failed.
+func TestWaitConvergedFailedAttempt(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		count any
+		want  string
+	}{
+		{"next attempt", int64(2), "is invalid"},
+		{"another sync", nil, "syncing: under way"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				failed := "  operationState: {phase: Running, finishedAt: '2026-01-01T00:00:00Z', retryCount: 2, message: is invalid, syncResult: {revision: " + newCommit + "}}\n"
+				a, hub, _ := newFake(t, object("addons", newCommit, "Synced", "Healthy", "")+"---"+object("prod-podinfo", newCommit, "OutOfSync", "Healthy", failed))
+				operation := map[string]any{"finishedAt": nil, "syncResult": nil, "retryCount": tc.count, "message": "under way"}
+				time.AfterFunc(10*time.Second, func() {
+					hub.patch(t, applications, "prod-podinfo", map[string]any{"status": map[string]any{"operationState": operation}})
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit}, func(string) {})
+				var e *lab.Error
+				if !errors.As(err, &e) || !strings.Contains(strings.Join(e.Details, "\n"), tc.want) {
+					t.Errorf("%v: %q, want %q", err, e.Details, tc.want)
+				}
+			})
+		})
+	}
+}
+
 func TestWaitConvergedBrokenSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := set(`status: {conditions: [{type: ErrorOccurred, status: "True", message: 'map has no entry for key "aws_vpc"'}]}`)
