@@ -15,7 +15,7 @@ import (
 var taskRun = regexp.MustCompile(`\$TASK ([a-z0-9-]+)`)
 
 // stageRun matches the lines of .ci/stages that run stages.
-var stageRun = regexp.MustCompile(`(?m)^ *(?:foreground|idle|background) ([a-z0-9 -]+)`)
+var stageRun = regexp.MustCompile(`(?m)^ *(?:foreground|background) ([a-z0-9 -]+)`)
 
 // The workflow runs every stage of `task ci`, which is what .ci/run does.
 func TestWorkflowRunsEveryStage(t *testing.T) {
