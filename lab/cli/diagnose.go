@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/diagnose"
 	"homelab/lab/doctor"
@@ -19,16 +21,20 @@ func (p *program) diagnoseCommand() *cli.Command {
 		Name:      "diagnose",
 		Usage:     "write an archive with everything needed to diagnose the lab",
 		ArgsUsage: "[FILE]",
-		Description: "Contains the checks of the machine, containers and their logs, nodes, pods, events, and the engine's objects, but no Secret, password or token.\n\n" +
-			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz"),
-		Flags: []cli.Flag{nameFlag, estateFlag, outputFlag},
+		Description: "Contains the checks of the machine, containers and their logs, nodes, pods, events, and the engine's objects. Secrets, values of environment " +
+			"variables, passwords, tokens and keys are blackened, also where they are encoded. Clusters that lab did not create are left out unless --attached is set.\n\n" +
+			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz", "lab diagnose --attached"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag,
+			&cli.BoolFlag{Name: "attached", Usage: "include pods, events and logs of clusters with provider: existing"},
+		},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-			return p.diagnose(c.Context, ws, cmp.Or(c.Args().First(), "lab-"+ws.Name+"-diagnose.tar.gz"))
+			return p.diagnose(c.Context, ws, cmp.Or(c.Args().First(), "lab-"+ws.Name+"-diagnose.tar.gz"), c.Bool("attached"))
 		}),
 	}
 }
 
-func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file string) error {
+func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file string, attached bool) error {
 	est, invalid := ws.Load()
 	l, err := assemble(ws, parts{estate: est})
 	if err != nil {
@@ -56,9 +62,29 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	for _, k := range files {
 		s.Clusters = append(s.Clusters, k.Cluster)
 	}
-	creds := l.core.Creds
-	if err := diagnose.Collect(ctx, s).Write(file, creds.ForgePassword, creds.EnginePassword, creds.EngineHash, creds.WebhookSecret); err != nil {
+	if !attached {
+		s.Attached = others(ws, est, s.Clusters)
+	}
+	s.Secrets, s.Private = ws.Dir.Secrets()
+	s.Environment = os.Environ()
+	if err := diagnose.Collect(ctx, s).Write(file); err != nil {
 		return err
 	}
 	return p.ui.Result(ui.DiagnoseResult{File: file}, file)
+}
+
+// others returns the clusters that lab did not create, or all if that is unknown.
+func others(ws *workspace.Workspace, est *lab.Estate, all []string) []string {
+	list, err := ws.Dir.Attached()
+	if err != nil {
+		return all
+	}
+	if est != nil {
+		for _, c := range est.Clusters {
+			if c.Provider == lab.ProviderExisting {
+				list = append(list, c.Name)
+			}
+		}
+	}
+	return list
 }

@@ -17,7 +17,7 @@ import (
 // answerWithin bounds one request to a cluster.
 const answerWithin = 20 * time.Second
 
-// kinds returns the resources read from every cluster. Secrets are left out.
+// kinds returns the resources read from every cluster. Secrets are read, too, but only to keep them out of the archive.
 func kinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Version: "v1", Resource: "nodes"},
@@ -50,15 +50,33 @@ func (a *Archive) cluster(ctx context.Context, s Subject, name string) {
 		}
 		a.json(path.Join(name, r.Resource+".json"), list, err)
 	}
-	a.podLogs(ctx, s, name, cfg)
-}
-
-// podLogs adds the logs of the engine's pods and of every unhealthy pod.
-func (a *Archive) podLogs(ctx context.Context, s Subject, cluster string, cfg *rest.Config) {
-	client, err := kubernetes.NewForConfig(cfg)
+	typed, err := kubernetes.NewForConfig(slow)
 	if err != nil {
 		return
 	}
+	a.secrets(ctx, typed, name)
+	a.podLogs(ctx, s, name, typed)
+}
+
+// releases is the type of Helm's records, which are compressed: their values are nowhere verbatim.
+const releases = "helm.sh/release.v1"
+
+// secrets learns the values of a cluster's Secrets.
+func (a *Archive) secrets(ctx context.Context, client kubernetes.Interface, name string) {
+	list, err := client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type!=" + releases})
+	if err != nil {
+		a.add(path.Join(name, "secrets.txt"), []byte("values of Secrets may be in this archive where neither place nor shape tells\n"), err)
+		return
+	}
+	for _, secret := range list.Items {
+		for key, value := range secret.Data {
+			a.redact.Secret(key, string(value))
+		}
+	}
+}
+
+// podLogs adds the logs of the engine's pods and of every unhealthy pod.
+func (a *Archive) podLogs(ctx context.Context, s Subject, cluster string, client kubernetes.Interface) {
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		a.add(path.Join(cluster, "pod-logs.txt"), nil, err)

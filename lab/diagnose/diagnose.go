@@ -11,12 +11,13 @@ import (
 	"io"
 	"os"
 	"path"
-	"strings"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/diagnose/redact"
 	"homelab/lab/docker"
 	"homelab/lab/engine"
 )
@@ -27,7 +28,8 @@ const limit = 2 * time.Minute
 // Containers is the part of docker.Docker that diagnose needs.
 type Containers interface {
 	Containers(ctx context.Context, filters ...string) ([]docker.Container, error)
-	Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error)
+	// Logs returns the last lines that a container wrote to both of its streams.
+	Logs(ctx context.Context, container string, lines int) ([]byte, error)
 	Exec(ctx context.Context, container string, stdin io.Reader, command ...string) ([]byte, error)
 }
 
@@ -35,11 +37,16 @@ type Containers interface {
 type Subject struct {
 	Lab        string
 	Clusters   []string
+	Attached   []string // clusters that others own; nothing is read from them
 	Reach      func(cluster string) (*rest.Config, error)
 	Containers Containers
 	Engine     engine.Definition
 	// Documents are lab's own reports, in order.
 	Documents []Document
+	// Nothing of these is in the archive: Secrets, and those of Private texts (kubeconfigs) and of the Environment ("NAME=value").
+	Secrets     []string
+	Private     [][]byte
+	Environment []string
 }
 
 // Document is a report of lab. An error of Get is written in its place.
@@ -50,8 +57,9 @@ type Document struct {
 
 // Archive is a collection.
 type Archive struct {
-	lab   string
-	files []file
+	lab    string
+	files  []file
+	redact *redact.Redactor
 }
 
 type file struct {
@@ -63,7 +71,11 @@ type file struct {
 func Collect(ctx context.Context, s Subject) *Archive {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	a := &Archive{lab: s.Lab}
+	a := &Archive{lab: s.Lab, redact: redact.New(s.Secrets...)}
+	for _, text := range s.Private {
+		a.redact.Learn("", text)
+	}
+	a.redact.Environment(s.Environment)
 	for _, d := range s.Documents {
 		v, err := d.Get(ctx)
 		if path.Ext(d.Name) == ".json" {
@@ -74,6 +86,10 @@ func Collect(ctx context.Context, s Subject) *Archive {
 	}
 	a.containers(ctx, s)
 	for _, name := range s.Clusters {
+		if slices.Contains(s.Attached, name) {
+			a.add(path.Join(name, "attached.txt"), []byte("not lab's: lab diagnose --attached reads it, too\n"), nil)
+			continue
+		}
 		a.cluster(ctx, s, name)
 	}
 	return a
@@ -99,7 +115,7 @@ func (a *Archive) containers(ctx context.Context, s Subject) {
 	list, err := s.Containers.Containers(ctx, "network="+lab.NetworkName(s.Lab))
 	a.json("containers.json", list, err)
 	for _, c := range list {
-		out, err := s.Containers.Output(ctx, nil, "logs", "--tail", "2000", c.Name)
+		out, err := s.Containers.Logs(ctx, c.Name, 2000)
 		a.add("logs/"+c.Name+".log", out, err)
 		if c.Running && c.Name != lab.ForgeName(s.Lab) {
 			out, err = s.Containers.Exec(ctx, c.Name, nil, "journalctl", "--no-pager", "--lines", "2000", "--unit", "kubelet", "--unit", "containerd")
@@ -108,21 +124,16 @@ func (a *Archive) containers(ctx context.Context, s Subject) {
 	}
 }
 
-// Write writes the archive with all secrets redacted.
-func (a *Archive) Write(name string, secrets ...string) error {
-	var pairs []string
-	for _, s := range secrets {
-		if s == "" { // matches everywhere
-			continue
-		}
-		pairs = append(pairs, s, "REDACTED")
+// Write writes the archive without secrets. All files are read before the first is written: what one says is secret may be in any.
+func (a *Archive) Write(name string) error {
+	for _, f := range a.files {
+		a.redact.Learn(f.name, f.data)
 	}
-	hide := strings.NewReplacer(pairs...)
 	var b bytes.Buffer
 	zw := gzip.NewWriter(&b)
 	tw := tar.NewWriter(zw)
 	for _, f := range a.files {
-		data := []byte(hide.Replace(string(f.data)))
+		data := a.redact.File(f.name, f.data)
 		h := &tar.Header{Name: path.Join("lab-"+a.lab, f.name), Mode: 0o644, Size: int64(len(data)), ModTime: time.Now()}
 		if err := tw.WriteHeader(h); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -318,6 +319,17 @@ func (d *Docker) Exec(ctx context.Context, container string, stdin io.Reader, co
 		args = append(args, "--interactive")
 	}
 	return d.Output(ctx, stdin, append(append(args, container), command...)...)
+}
+
+// Logs returns the last lines that a container wrote to stdout and stderr, in the order in which docker prints them.
+func (d *Docker) Logs(ctx context.Context, container string, lines int) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, d.program, "logs", "--tail", strconv.Itoa(lines), container)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, &Error{Args: []string{"logs"}, Stderr: strings.TrimSpace(string(out)), Err: cmp.Or(ctx.Err(), err)}
+	}
+	return out, nil
 }
 
 // LoadImage loads an image from its archive, unless present. An image without an archive must be present.

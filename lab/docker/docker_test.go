@@ -113,3 +113,17 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestLogsHaveBothStreams(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "docker")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$*\" = 'logs --tail 7 c' ] || { echo no such container >&2; exit 1; }\necho out; echo err >&2"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := &Docker{program: script}
+	if out, err := d.Logs(t.Context(), "c", 7); err != nil || string(out) != "out\nerr\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := d.Logs(t.Context(), "d", 7); !NotFound(err) {
+		t.Errorf("%v", err)
+	}
+}

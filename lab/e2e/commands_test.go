@@ -5,6 +5,8 @@ package e2e
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -62,6 +65,18 @@ func merged(t *testing.T, l *testLab) {
 
 // diagnosed tests the presence and absence of files and secrets in the archive.
 func diagnosed(t *testing.T, l *testLab) {
+	// A secret of the cluster, also in an annotation, and the environment of a pod that never starts.
+	const canary = "Canary-of-a-Secret-1"
+	core, meta := l.kube("hub").CoreV1(), metav1.ObjectMeta{Name: "canary", Annotations: map[string]string{"note": "it is " + canary}}
+	if _, err := core.Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"any": canary}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer core.Secrets("default").Delete(context.WithoutCancel(t.Context()), "canary", metav1.DeleteOptions{})
+	container := corev1.Container{Name: "c", Image: "none.example.com/x", ImagePullPolicy: corev1.PullNever, Env: []corev1.EnvVar{{Name: "ANY", Value: "Canary-of-a-pod-2"}}}
+	if _, err := core.Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer core.Pods("default").Delete(context.WithoutCancel(t.Context()), "canary", metav1.DeleteOptions{})
 	file := filepath.Join(t.TempDir(), "d.tar.gz")
 	l.must("diagnose", file)
 	f, err := os.Open(file)
@@ -91,6 +106,11 @@ func diagnosed(t *testing.T, l *testLab) {
 	for _, want := range []string{"version.json", "lab.json", "doctor.json", "status.json", "containers.json", "hub/pods.json", "hub/" + rootOf[l.engine()].resource.Resource + ".json", "dev/events.json", "logs/" + l.node("dev") + ".journal"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no %s among %v", want, names)
+		}
+	}
+	for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), "Canary-of-a-pod-2"} {
+		if strings.Contains(all.String(), secret) {
+			t.Errorf("archive contains %s", secret)
 		}
 	}
 	for _, c := range decode[ui.CredsResult](l, "creds").Credentials {

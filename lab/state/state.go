@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -201,6 +202,24 @@ func (d *Dir) Credentials() (Credentials, error) {
 	}
 	c.EngineHash = string(hash)
 	return c, d.write(credentialsFile, c)
+}
+
+// Secrets returns what must not leave the lab: the values of its credentials, also those of a newer version, and the texts of its kubeconfigs.
+func (d *Dir) Secrets() (values []string, kubeconfigs [][]byte) {
+	var c map[string]any
+	_ = d.read(credentialsFile, &c) // none, or reported by Credentials
+	for name, v := range c {
+		if text, ok := v.(string); ok && !strings.HasSuffix(name, "User") && !strings.HasSuffix(name, "Since") {
+			values = append(values, text)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(d.Kubeconfigs(), "*"))
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			kubeconfigs = append(kubeconfigs, text)
+		}
+	}
+	return values, kubeconfigs
 }
 
 // whole reports whether no field is empty. An empty password would lock the user out of the forge.

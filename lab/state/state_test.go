@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -178,5 +179,23 @@ func TestFreePort(t *testing.T) {
 	got, err := FreePort(busy, busy+1)
 	if err != nil || got == busy || got == busy+1 {
 		t.Errorf("got %d, %v with %d busy and %d taken", got, err, busy, busy+1)
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	d := &Dir{Lab: "demo", Path: t.TempDir()}
+	c, err := d.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.put("kubeconfigs/hub.yaml", []byte("token: x")); err != nil {
+		t.Fatal(err)
+	}
+	values, kubeconfigs := d.Secrets()
+	slices.Sort(values)
+	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret}
+	slices.Sort(want)
+	if !slices.Equal(values, want) || len(kubeconfigs) != 1 || string(kubeconfigs[0]) != "token: x" {
+		t.Errorf("%q, %q", values, kubeconfigs)
 	}
 }
