@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/e2e/shard"
 )
 
 // taskRun matches the tasks that a workflow step runs.
 var taskRun = regexp.MustCompile(`\$TASK ([a-z0-9-]+)`)
 
 // stageRun matches the lines of .ci/stages that run stages.
-var stageRun = regexp.MustCompile(`(?m)^ *(?:foreground|background) ([a-z0-9 -]+)`)
+var stageRun = regexp.MustCompile(`(?m)^ *(?:foreground|background|for suite in) ([a-z0-9 -]+)`)
 
 // The workflow runs every stage of `task ci`, which is what .ci/run does.
 func TestWorkflowRunsEveryStage(t *testing.T) {
@@ -31,12 +33,16 @@ func TestWorkflowRunsEveryStage(t *testing.T) {
 	for _, m := range stageRun.FindAllStringSubmatch(string(script), -1) {
 		stages = append(stages, strings.Fields(m[1])...)
 	}
-	if len(stages) < 8 {
+	stages = append(stages, "race") // by a variable
+	if len(stages) < 9 {
 		t.Fatalf(".ci/stages has only the stages %q", stages)
 	}
 	var workflow struct {
 		Jobs map[string]struct {
-			If    string
+			If       string
+			Strategy struct {
+				Matrix struct{ Shard []int }
+			}
 			Steps []struct {
 				Run      string
 				If       string
@@ -57,6 +63,18 @@ func TestWorkflowRunsEveryStage(t *testing.T) {
 				}
 			}
 		}
+	}
+	table, err := os.Open(filepath.Join("..", "docs", "tests.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	tests, err := shard.Read(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := workflow.Jobs["e2e"].Strategy.Matrix.Shard, len(shard.Shards(tests, shard.Size)); len(got) != want || got[0] != 0 || got[want-1] != want-1 {
+		t.Errorf("the hosted workflow plays shards %v, want 0 to %d", got, want-1)
 	}
 	for _, stage := range stages {
 		if !slices.Contains(ran, stage) {

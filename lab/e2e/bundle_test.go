@@ -19,6 +19,7 @@ import (
 )
 
 func bundled(t *testing.T) {
+	onlyHere(t)
 	l := newLab(t, "e2e-bundle", "hub", "dev")
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
 	saved := l.must("bundle", "save", file)
@@ -66,6 +67,7 @@ func (l *testLab) onAnotherMachine() {
 var otherEstates = []string{"podinfo-old", "front", "agnhost", "karpenter-kwok"}
 
 func mirrored(t *testing.T) {
+	onlyHere(t)
 	mirror := startRegistry(t)
 	l := newLab(t, "e2e-registry", "hub", "dev")
 	pushed := l.must("bundle", "push", mirror)

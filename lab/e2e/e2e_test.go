@@ -4,239 +4,231 @@ package e2e
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"homelab/lab"
 )
 
-// Tests are ordered by value: those that call must always run, those that call tail run if time permits. seconds is the duration on a quiet machine with two cores.
-
-// part is a subtest on the shared lab. A tail part may be skipped, so no part depends on another.
-type part struct {
-	name    string
-	share   func(*testing.T, int) // must or tail
-	seconds int
-	run     func(*testing.T, *testLab)
+// A suite is a test in parts, each a row of docs/tests.md, which says when it runs.
+type suite struct {
+	name  string
+	lab   func(*testing.T) *testLab // shared by the parts; nil if each part has its own
+	parts []part
 }
 
-// play runs parts until the first failure, which leaves the lab in an unknown state.
-func (l *testLab) play(t *testing.T, parts []part) {
-	t.Helper()
-	for _, p := range parts {
-		if !t.Run(p.name, func(t *testing.T) { p.share(t, p.seconds); l.within(t, p.run) }) {
-			t.FailNow()
-		}
+// part is a subtest. Only set-up parts may be what others depend on.
+type part struct {
+	name string
+	run  func(*testing.T, *testLab)
+}
+
+// suites are all tests, in the order in which they run.
+func suites() []suite {
+	return []suite{
+		defaultEstate(),
+		faultsOf("TestFaults", lab.EngineArgoCD),
+		fluxEstate("TestDefaultEstateOnFlux", lab.ShapeHub),
+		{name: "TestImageAutomation", lab: shared("e2e-images", "hub", "dev"), parts: []part{
+			{"up", imageUp}, {"newer image committed", imageCommitted}, {"down leaves no remains", finalDown},
+		}},
+		killedAtStages("TestKilledAtAnyStage", lab.EngineArgoCD),
+		killedAtStages("TestKilledAtAnyStageOnFlux", lab.EngineFlux),
+		foreignEstates(),
+		{name: "TestExistingCluster", parts: []part{{"attached and released", alone(existing)}}},
+		{name: "TestBundle", parts: []part{{"up from a bundle", alone(bundled)}}},
+		{name: "TestRegistry", parts: []part{{"up from a registry", alone(mirrored)}}},
+		{name: "TestBuiltinEstate", parts: []part{{"requires a flag", alone(builtin)}}},
+		fluxEstate("TestDefaultEstateStandalone", lab.ShapeStandalone),
+		{name: "TestOrder", parts: []part{
+			{"argocd", func(t *testing.T, _ *testLab) { ordered(t, lab.EngineArgoCD) }},
+			{"flux", func(t *testing.T, _ *testLab) { ordered(t, lab.EngineFlux) }},
+		}},
+		{name: "TestWorkedExamples", lab: newExamples, parts: []part{ // Karpenter's is last, as its nodes run nothing, so that the lab is not ready
+			{"up", examplesUp},
+			{"a single manifest", exampleStorageClass},
+			{"values only", exampleMetrics},
+			{"values, infrastructure and secrets", exampleValues},
+			{"infrastructure metadata changes", exampleBridge},
+			{"changed ConfigMap restarts its Deployment", exampleReloader},
+			{"nodes for pending pods", exampleNodes},
+			{"down leaves no remains", finalDown},
+		}},
+		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
 	}
 }
 
 // TestDefaultEstate covers a lab from creation to removal.
-func TestDefaultEstate(t *testing.T) {
-	l := newLab(t, "e2e")
-	l.play(t, []part{
-		{"up", must, 125, firstUp},
-		{"versions pinned by environment", must, 2, pinned},
-		{"layered values", must, 2, layered},
-		{"bridge of a spoke", must, 1, bridged},
-		{"record deployed objects", must, 2, record("argocd")},
-		{"second up is idle", must, 5, untouched},
-		{"documented commands", must, 10, documented},
-		{"broken estate rejected", must, 2, brokenEstate},
-		{"scenarios", must, 200, stories},
-		{"reboot", must, 60, rebooted},
-		{"snapshot and restore", tail, 120, restored},
-		{"second lab", tail, 95, secondLab},
-		{"scenario on a new lab", tail, 122, fresh},
-		{"scenario with every verb", tail, 140, everyVerb},
-		{"interrupted scenario restores the lab", tail, 60, interrupted},
-		{"scenario with its own image", tail, 260, ordering},
-		{"sabotage detected", tail, 250, sabotage},
-		{"scenario for both engines", tail, 500, engineSwitch},
-		{"promote", tail, 60, promoted},
-		{"commits in the forge kept", tail, 40, commitsInTheForge},
-		{"commits in the forge pulled", tail, 60, pulls},
-		{"edit region, label and replicas", tail, 60, edits},
-		{"repair a rejected manifest", tail, 60, repaired},
-		{"foreign addon", tail, 60, fromElsewhere},
-		{"rename the root application", tail, 40, renamed},
-		{"cluster leaves the estate", tail, 150, left},
-		{"manually removed objects restored", tail, 120, removedByHand},
-		{"removed engine reinstalled", tail, 60, engineRemoved},
-		{"down leaves no remains", must, 10, finalDown},
-	})
-}
+func TestDefaultEstate(t *testing.T) { play(t) }
 
 // TestFaults injects faults into a lab. After each, the next lab up converges, and the canaries survive.
-func TestFaults(t *testing.T) { withFaults(t, lab.EngineArgoCD) }
+func TestFaults(t *testing.T) { play(t) }
 
-func withFaults(t *testing.T, engine lab.EngineType) {
-	l := newLab(t, "e2e-faults", "hub", "dev")
-	first := must
-	if engine == lab.EngineFlux {
-		tail(t, l.fluxBuild()+110)
-		first = tail
-		l.runs("flux")
-	}
+// TestDefaultEstateOnFlux covers a lab from creation to removal, and compares the deployed objects with Argo CD's. The lab has the same name, as generated ids depend
+// on it.
+func TestDefaultEstateOnFlux(t *testing.T) { play(t) }
+
+// TestImageAutomation makes Flux commit a newer image.
+func TestImageAutomation(t *testing.T) { play(t) }
+
+// TestKilledAtAnyStage kills `lab up` at five stages.
+func TestKilledAtAnyStage(t *testing.T) { play(t) }
+
+// TestKilledAtAnyStageOnFlux is like TestKilledAtAnyStage with Flux.
+func TestKilledAtAnyStageOnFlux(t *testing.T) { play(t) }
+
+// TestForeignEstates brings up estates that were not written for lab, with typical layouts of public repositories.
+func TestForeignEstates(t *testing.T) { play(t) }
+
+// TestExistingCluster attaches and releases an existing cluster.
+func TestExistingCluster(t *testing.T) { play(t) }
+
+// TestBundle saves a bundle, deletes all build results, and brings up a lab from the bundle, without Go or a network.
+func TestBundle(t *testing.T) { play(t) }
+
+// TestRegistry fills a real registry, deletes all build results, and brings up a lab from the registry only.
+func TestRegistry(t *testing.T) { play(t) }
+
+// TestBuiltinEstate brings up the built-in estate in a folder with other contents, which requires a flag.
+func TestBuiltinEstate(t *testing.T) { play(t) }
+
+// TestDefaultEstateStandalone is like TestDefaultEstateOnFlux with a Flux on every cluster.
+func TestDefaultEstateStandalone(t *testing.T) { play(t) }
+
+// TestOrder orders one addon after another, with both engines.
+func TestOrder(t *testing.T) { play(t) }
+
+// TestWorkedExamples covers the examples of docs/examples.md.
+func TestWorkedExamples(t *testing.T) { play(t) }
+
+// TestFaultsOnFlux is like TestFaults with Flux.
+func TestFaultsOnFlux(t *testing.T) { play(t) }
+
+// shared returns a function that creates a lab of the default estate for all parts.
+func shared(name string, clusters ...string) func(*testing.T) *testLab {
+	return func(t *testing.T) *testLab { return newLab(t, name, clusters...) }
+}
+
+// alone adapts a test that creates its own lab.
+func alone(run func(*testing.T)) func(*testing.T, *testLab) {
+	return func(t *testing.T, _ *testLab) { run(t) }
+}
+
+func defaultEstate() suite {
+	return suite{name: "TestDefaultEstate", lab: shared("e2e"), parts: []part{
+		{"up", firstUp},
+		{"versions pinned by environment", pinned},
+		{"layered values", layered},
+		{"bridge of a spoke", bridged},
+		{"record deployed objects", record("argocd")},
+		{"second up is idle", untouched},
+		{"documented commands", documented},
+		{"broken estate rejected", brokenEstate},
+		{"scenario drift", drift},
+		{"scenarios", stories},
+		{"reboot", rebooted},
+		{"snapshot and restore", restored},
+		{"second lab", secondLab},
+		{"scenario on a new lab", fresh},
+		{"scenario with every verb", everyVerb},
+		{"interrupted scenario restores the lab", interrupted},
+		{"scenario with its own image", ordering},
+		{"sabotage detected", sabotage},
+		{"scenario for both engines", engineSwitch},
+		{"promote", promoted},
+		{"commits in the forge kept", commitsInTheForge},
+		{"commits in the forge pulled", pulls},
+		{"edit region, label and replicas", edits},
+		{"repair a rejected manifest", repaired},
+		{"foreign addon", fromElsewhere},
+		{"rename the root application", renamed},
+		{"cluster leaves the estate", left},
+		{"manually removed objects restored", removedByHand},
+		{"removed engine reinstalled", engineRemoved},
+		{"down leaves no remains", finalDown},
+	}}
+}
+
+func faultsOf(name string, engine lab.EngineType) suite {
 	var canaries map[string]string
-	parts := []part{{"up", must, 110, func(t *testing.T, l *testLab) {
+	parts := []part{{"up", func(t *testing.T, l *testLab) {
+		if engine == lab.EngineFlux {
+			l.runs("flux")
+		}
 		l.must("up", "--fix")
 		for _, c := range []string{"hub", "dev"} {
 			l.canary(c)
 		}
 		canaries = l.canaryIdentities("hub", "dev")
 	}}}
-	for i, f := range faults {
-		share := tail
-		if i == 0 {
-			share = first
+	for _, f := range faults {
+		if f.once && engine != lab.EngineArgoCD {
+			continue
 		}
-		parts = append(parts, part{f.name, share, f.seconds, func(t *testing.T, l *testLab) { canaries = injectFault(t, l, f, canaries) }})
+		parts = append(parts, part{f.name, func(t *testing.T, l *testLab) { canaries = injectFault(t, l, f, canaries) }})
 	}
 	for _, p := range otherParts {
 		if p.engine != "" && p.engine != engine {
 			continue
 		}
-		parts = append(parts, part{p.name, tail, p.seconds, func(t *testing.T, l *testLab) {
+		parts = append(parts, part{p.name, func(t *testing.T, l *testLab) {
 			p.run(t, l, canaries)
 			l.checkCanaries(canaries, "hub", "dev")
 		}})
 	}
-	parts = append(parts, part{"killed with snapshots", tail, 300, func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, canaries) }})
-	l.play(t, append(parts, part{"unconfirmed removals rejected", tail, 200, func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
-		part{"down leaves no remains", must, 10, finalDown}))
+	return suite{name: name, lab: shared("e2e-faults", "hub", "dev"), parts: append(
+		parts,
+		part{"killed with snapshots", func(t *testing.T, l *testLab) { killedWithSnapshots(t, l, canaries) }},
+		part{"unconfirmed removals rejected", func(t *testing.T, l *testLab) { unconfirmed(t, l, canaries) }},
+		part{"down leaves no remains", finalDown},
+	)}
 }
 
-// TestDefaultEstateOnFlux covers a lab from creation to removal, and compares the deployed objects with Argo CD's. The lab has the same name, as generated ids depend
-// on it.
-func TestDefaultEstateOnFlux(t *testing.T) { fluxEstate(t, lab.ShapeHub) }
-
-func fluxEstate(t *testing.T, shape lab.Shape) {
-	l := newLab(t, "e2e")
-	tail(t, l.fluxBuild()+780)
+func fluxEstate(name string, shape lab.Shape) suite {
 	parts := []part{
-		{"up", must, 130, onFlux(shape)},
-		{"versions pinned by environment", must, 2, pinned},
-		{"layered values", must, 2, layered},
-		{"bridge of a spoke", must, 1, fluxBridged(shape)},
-		{"same deployed objects", must, 2, record("flux in shape " + string(shape))},
-		{"second up is idle", must, 5, untouched},
-		{"other engine rejected", must, 2, otherEngine},
-		{"scenarios", tail, 420, stories},
-		{"edit region, label and replicas", must, 90, edits},
-		{"reboot", must, 120, rebooted},
-		{"flux command", tail, 400, fluxCommand(shape)},
-		{"switch the engine and back", must, 240, switched},
-		{"down leaves no remains", must, 10, finalDown},
+		{"up", onFlux(shape)},
+		{"versions pinned by environment", pinned},
+		{"layered values", layered},
+		{"bridge of a spoke", fluxBridged(shape)},
+		{"same deployed objects", record("flux in shape " + string(shape))},
+		{"second up is idle", untouched},
+		{"other engine rejected", otherEngine},
+		{"reboot", rebooted},
+		{"flux command", fluxCommand(shape)},
+		{"edit region, label and replicas", edits}, // stories and the like do not expect its changes
+		{"switch the engine and back", switched},
+		{"down leaves no remains", finalDown},
 	}
 	if shape == lab.ShapeHub { // otherwise the same
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "edit region, label and replicas" }) // stories do not expect its changes
-		parts = slices.Insert(parts, before, part{"scenario with its own image", tail, 260, ordering},
-			part{"sabotage detected", tail, 400, sabotage}, part{"scenario for both engines", tail, 500, engineSwitch}, part{"second lab", tail, 95, secondLab})
+		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "edit region, label and replicas" })
+		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"scenario with its own image", ordering}, part{"sabotage detected", sabotage})
 	}
 	if shape == lab.ShapeStandalone {
-		parts = slices.Insert(parts, 1, part{"Flux on each cluster", must, 2, eachItsOwn}, part{"other shape rejected", must, 4, otherShape}, part{"switch the shape and back", tail, 240, reshaped})
+		parts = slices.Insert(parts, 1, part{"Flux on each cluster", eachItsOwn}, part{"other shape rejected", otherShape}, part{"switch the shape and back", reshaped}, part{"scenario drift", drift})
 	}
-	l.play(t, parts)
+	return suite{name: name, lab: shared("e2e"), parts: parts}
 }
 
-// TestImageAutomation makes Flux commit a newer image.
-func TestImageAutomation(t *testing.T) {
-	l := newLab(t, "e2e-images", "hub", "dev")
-	tail(t, l.fluxBuild(lab.FluxImageReflector, lab.FluxImageAutomation)+200)
-	l.play(t, []part{{"up", must, 120, imageUp}, {"newer image committed", must, 60, imageCommitted}, {"down leaves no remains", must, 10, finalDown}})
-}
-
-// TestKilledAtAnyStage kills `lab up` at five stages.
-func TestKilledAtAnyStage(t *testing.T) { killedAtStages(t, lab.EngineArgoCD) }
-
-// TestKilledAtAnyStageOnFlux is like TestKilledAtAnyStage with Flux.
-func TestKilledAtAnyStageOnFlux(t *testing.T) { killedAtStages(t, lab.EngineFlux) }
-
-func killedAtStages(t *testing.T, engine lab.EngineType) {
-	l := newLab(t, "e2e-kill", "hub", "dev")
-	if engine == lab.EngineFlux {
-		tail(t, l.fluxBuild()+100)
-		l.runs("flux")
-	}
-	var parts []part
-	for i, stage := range stagesOf(engine) {
-		share := tail
-		if i == len(stagesOf(engine))-1 { // the most to lose
-			share = must
+func killedAtStages(name string, engine lab.EngineType) suite {
+	s := suite{name: name}
+	for i, stage := range slices.Backward(stagesOf(engine)) {
+		if i < beforeEngine && engine != lab.EngineArgoCD {
+			continue
 		}
-		parts = append(parts, part{stage.name, share, stage.seconds, func(t *testing.T, l *testLab) { killed(t, l, stage) }})
-	}
-	slices.Reverse(parts)
-	l.play(t, parts)
-}
-
-// TestForeignEstates brings up estates that were not written for lab, with typical layouts of public repositories.
-func TestForeignEstates(t *testing.T) {
-	for _, s := range shapes {
-		t.Run(s.name, func(t *testing.T) {
-			seconds := s.seconds
-			if strings.HasPrefix(s.name, "flux-") {
-				l := &testLab{t: t, name: "e2e-foreign", state: t.TempDir(), estate: estateRoot(t)}
-				seconds += l.fluxBuild(lab.FluxSourceWatcher)
+		s.parts = append(s.parts, part{stage.name, func(t *testing.T, _ *testLab) {
+			l := newLab(t, "e2e-kill", "hub", "dev")
+			if engine == lab.EngineFlux {
+				l.runs("flux")
 			}
-			tail(t, seconds)
-			foreign(t, s)
-		})
+			killed(t, l, stage)
+		}})
 	}
+	return s
 }
 
-// TestExistingCluster attaches and releases an existing cluster.
-func TestExistingCluster(t *testing.T) {
-	tail(t, 150)
-	existing(t)
-}
-
-// TestBundle saves a bundle, deletes all build results, and brings up a lab from the bundle, without Go or a network.
-func TestBundle(t *testing.T) {
-	tail(t, 120)
-	bundled(t)
-}
-
-// TestRegistry fills a real registry, deletes all build results, and brings up a lab from the registry only.
-func TestRegistry(t *testing.T) {
-	tail(t, 140)
-	mirrored(t)
-}
-
-// TestBuiltinEstate brings up the built-in estate in a folder with other contents, which requires a flag.
-func TestBuiltinEstate(t *testing.T) {
-	tail(t, 90)
-	builtin(t)
-}
-
-// TestDefaultEstateStandalone is like TestDefaultEstateOnFlux with a Flux on every cluster.
-func TestDefaultEstateStandalone(t *testing.T) { fluxEstate(t, lab.ShapeStandalone) }
-
-// TestOrder orders one addon after another, with both engines.
-func TestOrder(t *testing.T) {
-	for _, engine := range []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux} {
-		t.Run(string(engine), func(t *testing.T) {
-			tail(t, 200)
-			ordered(t, engine)
-		})
+func foreignEstates() suite {
+	s := suite{name: "TestForeignEstates"}
+	for _, shape := range shapes {
+		s.parts = append(s.parts, part{shape.name, func(t *testing.T, _ *testLab) { foreign(t, shape) }})
 	}
+	return s
 }
-
-// TestWorkedExamples covers the examples of docs/examples.md. Karpenter's is last, as its nodes run nothing, so that the lab is not ready.
-func TestWorkedExamples(t *testing.T) {
-	l := newExamples(t)
-	tail(t, examplesSeconds(l))
-	l.play(t, []part{
-		{"up", must, 180, examplesUp},
-		{"a single manifest", must, 1, exampleStorageClass},
-		{"values only", must, 10, exampleMetrics},
-		{"values, infrastructure and secrets", must, 5, exampleValues},
-		{"infrastructure metadata changes", must, 40, exampleBridge},
-		{"changed ConfigMap restarts its Deployment", must, 70, exampleReloader},
-		{"nodes for pending pods", must, 20, exampleNodes},
-		{"down leaves no remains", must, 10, finalDown},
-	})
-}
-
-// TestFaultsOnFlux is like TestFaults with Flux.
-func TestFaultsOnFlux(t *testing.T) { withFaults(t, lab.EngineFlux) }

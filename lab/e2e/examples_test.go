@@ -21,19 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
-	"homelab/lab/ui"
 )
-
-// examplesSeconds estimates TestWorkedExamples, including the missing builds.
-func examplesSeconds(l *testLab) int {
-	seconds := l.fluxBuild() + 400
-	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
-		if i.Name == "karpenter-kwok" && i.AtHand {
-			return seconds
-		}
-	}
-	return seconds + 150
-}
 
 // newExamples returns a lab with the worked examples as its estate.
 func newExamples(t *testing.T) *testLab {

@@ -22,11 +22,11 @@ import (
 // fault is a fault of a converged lab.
 type fault struct {
 	name    string
-	seconds int                                          // on a quiet machine with two cores
 	do      func(t *testing.T, l *testLab) (undo func()) // undo may be nil
 	message string                                       // expected in the output of the next lab up; empty for anything
 	cure    bool                                         // no plan is available until lab up has repaired lab's own files
 	fix     bool                                         // the container engine is stopped, and lab up needs --fix to start it
+	once    bool                                         // does not depend on the engine
 	lost    []string                                     // clusters whose canaries the fault destroys
 }
 
@@ -45,43 +45,43 @@ var partsOf = map[lab.EngineType][]string{
 
 // faults are ordered by value. Each expects a converged lab.
 var faults = []fault{
-	{name: "all containers stopped", seconds: 40, do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
-	{name: "one cluster stopped", seconds: 50, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
-	{name: "node killed while creating a pod", seconds: 60, do: killFrozen},
-	{name: "container engine killed during up", seconds: 90, do: killEngine, fix: true},
-	{name: "one node paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
-	{name: "hub paused", seconds: 6, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
-	{name: "an API server hangs for 10 s", seconds: 14, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 10*time.Second) }},
-	{name: "the hub's API server hangs for 60 s", seconds: 85, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
-	{name: "invalid kubeconfigs", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "all containers stopped", do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
+	{name: "one cluster stopped", do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
+	{name: "node killed while creating a pod", do: killFrozen},
+	{name: "container engine killed during up", once: true, do: killEngine, fix: true},
+	{name: "one node paused", do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
+	{name: "hub paused", do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
+	{name: "an API server hangs for 10 s", do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 10*time.Second) }},
+	{name: "the hub's API server hangs for 60 s", do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
+	{name: "invalid kubeconfigs", once: true, do: func(t *testing.T, l *testLab) func() {
 		for _, c := range []string{"hub", "dev"} {
 			replace(t, filepath.Join(l.state, "lab", l.name, "kubeconfigs", c+".yaml"), "{")
 		}
 		return nil
 	}},
-	{name: "invalid record", seconds: 8, do: func(t *testing.T, l *testLab) func() {
+	{name: "invalid record", once: true, do: func(t *testing.T, l *testLab) func() {
 		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
 		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
 		return nil
 	}, message: "unreadable, kept as", cure: true},
-	{name: "state folder removed", seconds: 11, do: func(t *testing.T, l *testLab) func() {
+	{name: "state folder removed", once: true, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		return nil
 	}},
-	{name: "state folder removed, all containers stopped", seconds: 55, do: func(t *testing.T, l *testLab) func() {
+	{name: "state folder removed, all containers stopped", once: true, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		stopAll(t, l)
 		return nil
 	}},
-	{name: "forge's container removed", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge's container removed", once: true, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
 		return nil
 	}},
-	{name: "forge's volume removed", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge's volume removed", do: func(t *testing.T, l *testLab) func() {
 		committed(t, l, "environments/dev/environment.yaml", "only in the forge", func(text string) string { return text + "# theirs\n" })
 		l.write("NOTES.md", "ours\n")
 		l.refused("diverged", "up")
@@ -89,14 +89,14 @@ var faults = []fault{
 		docker(t, "volume", "rm", "lab-"+l.name+"-forge")
 		return nil
 	}, message: "only in the forge (Another Person)"},
-	{name: "forge without webhook and a chart", seconds: 6, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge without webhook and a chart", do: func(t *testing.T, l *testLab) func() {
 		for _, hook := range forgeAPI[[]struct{ ID int }](t, l, http.MethodGet, "/repos/lab/estate/hooks") {
 			forgeAPI[struct{}](t, l, http.MethodDelete, fmt.Sprintf("/repos/lab/estate/hooks/%d", hook.ID))
 		}
 		forgeAPI[struct{}](t, l, http.MethodDelete, "/packages/lab/helm/podinfo/6.9.2")
 		return nil
 	}, message: "is not in the forge and 1 more"},
-	{name: "parts of the engine removed", seconds: 40, do: func(t *testing.T, l *testLab) func() {
+	{name: "parts of the engine removed", do: func(t *testing.T, l *testLab) func() {
 		for _, object := range partsOf[l.engine()] {
 			docker(t, append([]string{"exec", l.node("hub"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "delete"}, strings.Fields(object)...)...)
 		}
@@ -105,21 +105,21 @@ var faults = []fault{
 		}
 		return nil
 	}},
-	{name: "forge disconnected", seconds: 10, do: func(t *testing.T, l *testLab) func() {
+	{name: "forge disconnected", do: func(t *testing.T, l *testLab) func() {
 		docker(t, "network", "disconnect", "lab-"+l.name, "lab-"+l.name+"-forge")
 		return nil
 	}},
-	{name: "spoke disconnected", seconds: 50, do: func(t *testing.T, l *testLab) func() {
+	{name: "spoke disconnected", do: func(t *testing.T, l *testLab) func() {
 		docker(t, "network", "disconnect", "lab-"+l.name, l.node("dev"))
 		return nil
 	}},
-	{name: "all containers stopped, network pruned", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+	{name: "all containers stopped, network pruned", once: true, do: func(t *testing.T, l *testLab) func() {
 		stopAll(t, l)
 		docker(t, "network", "rm", "lab-"+l.name)
 		return nil
 	}},
-	{name: "full disk", seconds: 45, do: fullDisk},
-	{name: "hub removed", seconds: 60, do: func(t *testing.T, l *testLab) func() {
+	{name: "full disk", once: true, do: fullDisk},
+	{name: "hub removed", do: func(t *testing.T, l *testLab) func() {
 		docker(t, "rm", "--force", "--volumes", l.node("hub"))
 		return nil
 	}, lost: []string{"hub"}},
@@ -178,19 +178,18 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 
 // otherParts are further tests of a converged lab.
 var otherParts = []struct {
-	name    string
-	engine  lab.EngineType // either if empty
-	seconds int
-	run     func(*testing.T, *testLab, map[string]string)
+	name   string
+	engine lab.EngineType // either if empty
+	run    func(*testing.T, *testLab, map[string]string)
 }{
-	{"signals", "", 60, signals},
-	{"concurrent commands", "", 60, twoAtOnce},
-	{"status --check", "", 60, withoutCanaries(checked)},
-	{"kubeconfig --merge", "", 5, withoutCanaries(merged)},
-	{"diagnose", "", 10, withoutCanaries(diagnosed)},
-	{"occupied port", lab.EngineArgoCD, 30, withoutCanaries(portTaken)},
-	{"down without an engine", "", 10, withoutCanaries(withoutEngine)},
-	{"azure and gcp", lab.EngineArgoCD, 60, withoutCanaries(clouds)},
+	{"signals", "", signals},
+	{"concurrent commands", lab.EngineArgoCD, twoAtOnce},
+	{"status --check", "", withoutCanaries(checked)},
+	{"kubeconfig --merge", lab.EngineArgoCD, withoutCanaries(merged)},
+	{"diagnose", lab.EngineArgoCD, withoutCanaries(diagnosed)},
+	{"occupied port", lab.EngineArgoCD, withoutCanaries(portTaken)},
+	{"down without an engine", lab.EngineArgoCD, withoutCanaries(withoutEngine)},
+	{"azure and gcp", lab.EngineArgoCD, withoutCanaries(clouds)},
 }
 
 // withoutCanaries adapts a test that needs no canaries.

@@ -19,21 +19,6 @@ import (
 	"homelab/lab/ui"
 )
 
-// fluxBuild estimates the seconds to build Flux's controllers, and the named extra ones, if missing.
-func (l *testLab) fluxBuild(extra ...string) int {
-	seconds := 0
-	for _, i := range decode[ui.BundleResult](l, "bundle", "ls").Items {
-		switch {
-		case i.AtHand:
-		case slices.Contains(extra, i.Name):
-			seconds += 60
-		case slices.Contains([]string{"source-controller", "kustomize-controller", "helm-controller", "notification-controller"}, i.Name):
-			seconds += 75
-		}
-	}
-	return seconds
-}
-
 // runs changes the engine of the estate, which was Argo CD.
 func (l *testLab) runs(engine string) {
 	l.t.Helper()

@@ -18,7 +18,6 @@ import (
 // shape is a typical public estate: the repositories of lab/draft/testdata, which were not written for lab.
 type shape struct {
 	name         string
-	seconds      int
 	clusters     int
 	applications int
 	spoke        string // cluster with the ConfigMap
@@ -38,64 +37,64 @@ type shape struct {
 
 var shapes = []shape{
 	{
-		name: "flux-homelab", seconds: 100, clusters: 1, applications: 1, spoke: "home", namespace: "default", configMap: "site", repository: "apps",
+		name: "flux-homelab", clusters: 1, applications: 1, spoke: "home", namespace: "default", configMap: "site", repository: "apps",
 		file: "site.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "flux-fleet", seconds: 150, clusters: 3, applications: 6, spoke: "production", namespace: "infra", configMap: "cloud", repository: "fleet",
+		name: "flux-fleet", clusters: 3, applications: 6, spoke: "production", namespace: "infra", configMap: "cloud", repository: "fleet",
 		file: "infrastructure/config.yaml", edit: [2]string{"tier: gold", "tier: iron"}, key: "tier",
 	},
 	{
-		name: "flux-hub", seconds: 150, clusters: 3, applications: 8, spoke: "edge-staging", namespace: "web", configMap: "settings", repository: "fleet",
+		name: "flux-hub", clusters: 3, applications: 8, spoke: "edge-staging", namespace: "web", configMap: "settings", repository: "fleet",
 		file: "settings/settings.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
 	},
 	{
-		name: "flux-artifacts", seconds: 100, clusters: 1, applications: 3, spoke: "prod", namespace: "web", configMap: "web", repository: "mono",
+		name: "flux-artifacts", clusters: 1, applications: 3, spoke: "prod", namespace: "web", configMap: "web", repository: "mono",
 		file: "services/base/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
 	},
 	{
-		name: "flux-pinned", seconds: 90, clusters: 1, applications: 2, spoke: "prod", namespace: "default", configMap: "web", repository: "site",
+		name: "flux-pinned", clusters: 1, applications: 2, spoke: "prod", namespace: "default", configMap: "web", repository: "site",
 		file: "web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", tag: "v1.2.0", former: "former-web",
 	},
 	{
-		name: "flux-instance", seconds: 100, clusters: 1, applications: 4, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
+		name: "flux-instance", clusters: 1, applications: 4, spoke: "prod-eu", namespace: "web", configMap: "web", repository: "fleet",
 		file: "apps/prod/cm.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour",
 	},
 	{
-		name: "one-repository", seconds: 150, clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
+		name: "one-repository", clusters: 3, applications: 3, spoke: "prod", namespace: "node-labels", configMap: "node-labels", repository: "gitops",
 		file: "platform/environments/prod/addons/node-labels/values.yaml", edit: [2]string{"tier: gold", "tier: platinum"}, key: "tier",
 	},
 	{
-		name: "three-repositories", seconds: 120, clusters: 2, applications: 4, spoke: "dev", namespace: "web", configMap: "web", repository: "workloads",
+		name: "three-repositories", clusters: 2, applications: 4, spoke: "dev", namespace: "web", configMap: "web", repository: "workloads",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "rendered-by-chart", seconds: 110, clusters: 2, applications: 2, spoke: "dev", namespace: "blue", configMap: "tenant", repository: "fleet",
+		name: "rendered-by-chart", clusters: 2, applications: 2, spoke: "dev", namespace: "blue", configMap: "tenant", repository: "fleet",
 		file: "tenants/dev/blue.json", edit: [2]string{`"tier": "gold"`, `"tier": "iron"`}, key: "tier",
 	},
 	{
-		name: "kustomize", seconds: 110, clusters: 2, applications: 2, spoke: "prod-eu", namespace: "web", configMap: "prod-web", repository: "gitops",
+		name: "kustomize", clusters: 2, applications: 2, spoke: "prod-eu", namespace: "web", configMap: "prod-web", repository: "gitops",
 		file: "web/base/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "registered", seconds: 110, clusters: 3, applications: 3, spoke: "cluster-10-20-30-40", namespace: "web", configMap: "web", repository: "platform",
+		name: "registered", clusters: 3, applications: 3, spoke: "cluster-10-20-30-40", namespace: "web", configMap: "web", repository: "platform",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "in-cluster", seconds: 90, clusters: 1, applications: 1, spoke: "in-cluster", namespace: "web", configMap: "web", repository: "homelab",
+		name: "in-cluster", clusters: 1, applications: 1, spoke: "in-cluster", namespace: "web", configMap: "web", repository: "homelab",
 		file: "apps/web/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 	{
-		name: "homelab-chart", seconds: 100, clusters: 1, applications: 2, spoke: "hub", namespace: "web", configMap: "web", repository: "homelab",
+		name: "homelab-chart", clusters: 1, applications: 2, spoke: "hub", namespace: "web", configMap: "web", repository: "homelab",
 		file: "apps/web/web.yaml", edit: [2]string{"colour: blue", "colour: green"}, key: "colour", engineSettings: true,
 	},
 	{
-		name: "files-per-app", seconds: 90, clusters: 1, applications: 3, spoke: "hub", namespace: "default", configMap: "dev-web", repository: "platform",
+		name: "files-per-app", clusters: 1, applications: 3, spoke: "hub", namespace: "default", configMap: "dev-web", repository: "platform",
 		file: "apps/web/base/cm.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 		overSSH: [2]string{"dev-web", "git@github.com:acme/platform.git"},
 	},
 	{
-		name: "git-directories", seconds: 130, clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
+		name: "git-directories", clusters: 3, applications: 2, spoke: "dev", namespace: "web", configMap: "web", repository: "monorepo",
 		file: "apps/web/configmap.yaml", edit: [2]string{"a: b", "a: c"}, key: "a",
 	},
 }

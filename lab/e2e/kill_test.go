@@ -26,7 +26,6 @@ import (
 // stage is a stage of an up, recognized by the state of the machine: reached is true from its start, passed after its end.
 type stage struct {
 	name            string
-	seconds         int
 	reached, passed func(l *testLab) bool
 }
 
@@ -39,16 +38,19 @@ var rootOf = map[lab.EngineType]struct {
 	lab.EngineFlux:   {schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}, lab.FluxNamespace, lab.FluxNamespace},
 }
 
+// beforeEngine is the number of stages that do not depend on the engine.
+const beforeEngine = 2
+
 func stagesOf(engine lab.EngineType) []stage {
 	made := func(l *testLab) bool { return l.record("hub").Whole }
 	installing := func(l *testLab) bool { return made(l) && l.hasNamespace(rootOf[engine].namespace) }
 	handedOver := func(l *testLab) bool { return made(l) && l.hasRoot(engine) }
 	return []stage{
-		{"a cluster is being made", 70, func(l *testLab) bool { return len(l.record("dev").Nodes) > 0 }, func(l *testLab) bool { return l.record("dev").Whole }},
-		{"the forge is up", 80, func(l *testLab) bool { return dockerQuiet("exec", "lab-"+l.name+"-forge", "true") == nil }, made},
-		{"the hub is up", 90, made, handedOver},
-		{"the engine is being installed", 90, installing, handedOver},
-		{"addons are on their way", 90, handedOver, func(l *testLab) bool { return l.quietlyWell() }},
+		{"a cluster is being made", func(l *testLab) bool { return len(l.record("dev").Nodes) > 0 }, func(l *testLab) bool { return l.record("dev").Whole }},
+		{"the forge is up", func(l *testLab) bool { return dockerQuiet("exec", "lab-"+l.name+"-forge", "true") == nil }, made},
+		{"the hub is up", made, handedOver},
+		{"the engine is being installed", installing, handedOver},
+		{"addons are on their way", handedOver, func(l *testLab) bool { return l.quietlyWell() }},
 	}
 }
 
@@ -181,6 +183,7 @@ func killFrozen(t *testing.T, l *testLab) func() {
 
 // killEngine kills dockerd while lab up starts a cluster, and checks the error of lab up.
 func killEngine(t *testing.T, l *testLab) func() {
+	onlyHere(t)
 	pid, err := os.ReadFile("/var/run/docker.pid")
 	if err != nil || os.Getuid() != 0 {
 		t.Skipf("needs a dockerd to kill: %v", err)

@@ -44,16 +44,11 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		return 1
 	}
-	if err := openBudget(); err != nil {
+	if err := openPlan(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
-	if err := closeBudget(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	return m.Run()
 }
 
 // estateRoot returns the repository, which is the default estate.

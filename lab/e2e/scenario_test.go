@@ -117,6 +117,9 @@ func artifacts(t *testing.T) string {
 	return t.TempDir()
 }
 
+// drift plays a short story.
+func drift(t *testing.T, l *testLab) { played(t, l, []string{"drift"}, 5) }
+
 // ordering plays the story of that name, whose image is built first.
 func ordering(t *testing.T, l *testLab) { played(t, l, []string{needsImage}, 8) }
 
