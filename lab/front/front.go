@@ -4,15 +4,12 @@ package front
 
 import (
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"homelab/lab"
@@ -54,23 +51,24 @@ func MirrorOf(r lab.Repository, address string) proxy.Mirror {
 	return proxy.Mirror{Upstream: lab.RepositoryPage(r.URL), URL: address}
 }
 
-// ProxyURL returns the proxy's URL inside the cluster.
+// ProxyURL returns the proxy's URL inside the cluster, with the engine's credentials.
 func (c Config) ProxyURL() string {
-	return fmt.Sprintf("http://%s.%s.svc:%d", Name, c.Namespace, proxyPort)
+	u := url.URL{
+		Scheme: "http", User: url.UserPassword(proxy.ClientUser, proxy.ClientPassword(c.Secrets.Webhook)), Host: fmt.Sprintf("%s.%s.svc:%d", Name, c.Namespace, proxyPort),
+	}
+	return u.String()
 }
 
-// SSHProxyURL returns the URL of the proxy for SSH inside the cluster.
+// SSHProxyURL returns the URL of the proxy for SSH inside the cluster. The server behind it accepts SSHKey.
 func (c Config) SSHProxyURL() string {
 	return fmt.Sprintf("socks5://%s.%s.svc:%d", Name, c.Namespace, sshPort)
 }
 
-// SSHKey derives a private key, in PEM, from a secret. The proxy accepts any key, but SSH clients require one.
+// SSHKey returns the engine's private key, in PEM, which derives from a secret.
 func SSHKey(secret string) (string, error) {
-	mac := hmac.New(sha256.New, []byte(secret))
-	_, _ = mac.Write([]byte("lab front ssh")) // never fails
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), mac.Sum(nil))
+	key, err := proxy.ClientKey(secret)
 	if err != nil {
-		return "", fmt.Errorf("SSH key: %w", err)
+		return "", err
 	}
 	der, err := x509.MarshalECPrivateKey(key)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), err

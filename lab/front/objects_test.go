@@ -28,7 +28,7 @@ func example() Config {
 			MirrorOf(lab.Repository{URL: "git@github.com:acme/platform.git"}, "http://lab-shop-forge:3000/lab/platform.git"),
 			MirrorOf(lab.Repository{URL: "https://github.com/acme/gitops"}, "http://lab-shop-forge:3000/lab/gitops.git"),
 		},
-		Secrets: proxy.Secrets{Webhook: "s3cret", CA: proxy.Authority{Cert: "a certificate", Key: "a key"}},
+		Secrets: proxy.Secrets{Webhook: "s3cret", User: "reader", Password: "a token"},
 	}
 }
 
@@ -107,10 +107,6 @@ func TestDeploymentRollout(t *testing.T) {
 // The program accepts the output of Marshal.
 func TestMarshal(t *testing.T) {
 	c := example()
-	var err error
-	if c.Secrets.CA, err = proxy.NewAuthority(); err != nil {
-		t.Fatal(err)
-	}
 	config, secrets, err := c.Marshal()
 	if err != nil {
 		t.Fatal(err)

@@ -5,15 +5,20 @@ import (
 	"io/fs"
 )
 
-// Module is the module path of the program, GoMod its go.mod.
-const (
-	Module = "homelab/lab/front"
-	GoMod  = "module " + Module + "\n\ngo 1.25\n"
-)
+// Module is the module path of the program.
+const Module = "homelab/lab/front"
 
-//go:embed program/main.go proxy/authority.go proxy/config.go proxy/connect.go proxy/git.go proxy/pktline.go proxy/server.go proxy/socks.go
-//go:embed proxy/uploadpack.go proxy/webhook.go sshd/exchange.go sshd/session.go sshd/sshd.go sshd/transport.go sshd/wire.go
+//go:embed program/main.go proxy/certificate.go proxy/client.go proxy/config.go proxy/connect.go proxy/git.go proxy/limit.go proxy/pktline.go proxy/server.go
+//go:embed proxy/socks.go proxy/uploadpack.go proxy/webhook.go sshd/sshd.go
 var source embed.FS
 
 // Source returns the module's source, without tests.
 func Source() fs.FS { return source }
+
+// GoMod and GoSum are the module's go.mod and go.sum: lab's own versions and sums of what it imports.
+var (
+	//go:embed module/mod
+	GoMod string
+	//go:embed module/sum
+	GoSum string
+)

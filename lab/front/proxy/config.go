@@ -1,5 +1,6 @@
 // Package proxy serves a lab's mirrors to the engine's Git client under the addresses of their upstream repositories, and reports pushes to a mirror to the
-// engine under both addresses. It uses only the standard library, as it is compiled as a separate module where no registry has its image.
+// engine under both addresses. Besides the standard library it uses only golang.org/x/crypto/ssh, as it is compiled as a separate module where no registry has
+// its image.
 package proxy
 
 import (
@@ -54,10 +55,8 @@ type Mirror struct {
 
 // Secrets is the program's secrets file, in JSON.
 type Secrets struct {
-	Webhook string `json:"webhook"` // signs webhooks in both directions
-	// CA signs the certificates of the upstream hosts. The default is a new authority, for clients that do not verify certificates.
-	CA Authority `json:"ca,omitzero"`
-	// User and Password replace the client's credentials, which are for upstream, in requests to the forge. By default the client's are forwarded.
+	Webhook string `json:"webhook"` // signs webhooks in both directions; the engine's credentials at the proxy derive from it
+	// User and Password, or a token, are those of a reader in the forge. They replace the client's, which are for upstream.
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,10 +14,11 @@ import (
 
 // serveProxy handles requests to the proxy's port: tunnels to upstream hosts, and plain HTTP requests for them.
 func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
-	switch {
+	switch proxied := r.Method == http.MethodConnect || r.URL.IsAbs(); {
+	case proxied && !s.authenticated(w, r):
 	case r.Method == http.MethodConnect:
 		s.connect(w, r)
-	case r.URL.IsAbs():
+	case proxied:
 		s.serveGit(w, r)
 	case r.URL.Path == HealthPath:
 		serveHealth(w, r)
@@ -34,8 +34,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
-	certificate, ok := s.certificates[host]
-	if !ok {
+	if !s.hosts[host] {
 		http.Error(w, "lab: "+host+" has no mounted repositories and is no cluster", http.StatusBadGateway)
 		return
 	}
@@ -49,7 +48,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.tunnels.add(tls.Server(tunnel{conn, buffered.Reader}, &tls.Config{
-		Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{s.certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
 	}))
 }
 
@@ -74,8 +73,8 @@ func (s *Server) passThrough(w http.ResponseWriter, r *http.Request, address str
 		return
 	}
 	done := make(chan struct{}, 2)
-	go func() { _, _ = io.Copy(server, buffered.Reader); done <- struct{}{} }()
-	go func() { _, _ = io.Copy(conn, server); done <- struct{}{} }()
+	go func() { relay(server, buffered.Reader, conn.SetReadDeadline); done <- struct{}{} }()
+	go func() { relay(conn, server, server.SetReadDeadline); done <- struct{}{} }()
 	<-done // either side
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxWants limits the size of a client's wants and haves.
+// maxWants limits the size of a client's wants and haves, which are not kept.
 const maxWants = 64 << 20
 
 // Path suffixes of the requests of Git's protocol.
@@ -48,6 +48,7 @@ func (s *Server) forward(m mirror, request string) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL = &url.URL{Scheme: m.forge.Scheme, Host: m.forge.Host, Path: m.forge.Path + ".git" + request, RawQuery: r.In.URL.RawQuery}
 			r.Out.Host = ""
+			r.Out.Header.Del("Authorization")
 			if s.secrets.User != "" {
 				r.Out.SetBasicAuth(s.secrets.User, s.secrets.Password)
 			}

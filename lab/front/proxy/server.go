@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"homelab/lab/front/sshd"
 )
 
@@ -20,17 +21,19 @@ const HealthPath = "/healthz"
 
 // Server is the proxy for Git clients and the receiver of the forge's webhooks.
 type Server struct {
-	config       Config
-	secrets      Secrets
-	mirrors      map[string]mirror           // by key of upstream
-	certificates map[string]*tls.Certificate // by host of upstream
-	clusters     map[string]string           // host:port in manifests -> host:port of the API server
-	tunnels      *tunnels
-	hostKey      ed25519.PrivateKey // of SSH, not verified by clients
-	client       *http.Client
-	repeatAfter  time.Duration // of webhooks
-	log          *slog.Logger
-	errorLog     *log.Logger
+	config      Config
+	secrets     Secrets
+	mirrors     map[string]mirror // by key of upstream
+	hosts       map[string]bool   // of upstream
+	certificate tls.Certificate   // for hosts
+	clusters    map[string]string // host:port in manifests -> host:port of the API server
+	tunnels     *tunnels
+	ssh         *sshd.Server
+	payloads    *limiter // of webhooks
+	client      *http.Client
+	repeatAfter time.Duration // of webhooks
+	log         *slog.Logger
+	errorLog    *log.Logger
 }
 
 // New returns a server that is not listening yet.
@@ -39,7 +42,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 		return nil, errors.New("no secret for webhooks")
 	}
 	srv := &Server{
-		config: c, secrets: s, mirrors: map[string]mirror{}, clusters: map[string]string{}, tunnels: newTunnels(), repeatAfter: repeatAfter,
+		config: c, secrets: s, mirrors: map[string]mirror{}, hosts: map[string]bool{}, clusters: map[string]string{}, tunnels: newTunnels(), payloads: newLimiter(maxPayloads), repeatAfter: repeatAfter,
 		log: l, errorLog: slog.NewLogLogger(l.Handler(), slog.LevelWarn),
 	}
 	srv.client = &http.Client{
@@ -49,7 +52,6 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	var hosts []string
 	for _, m := range c.Mirrors {
 		parsed, err := parseMirror(m)
 		if err != nil {
@@ -59,7 +61,7 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 			return nil, fmt.Errorf("%s has two mirrors", m.Upstream)
 		}
 		srv.mirrors[parsed.key] = parsed
-		hosts = append(hosts, parsed.host)
+		srv.hosts[parsed.host] = true
 	}
 	for _, cl := range c.Clusters {
 		from, err := hostPort(cl.Server)
@@ -73,16 +75,18 @@ func New(c Config, s Secrets, l *slog.Logger) (*Server, error) {
 			return nil, err
 		}
 	}
-	var err error
-	if s.CA == (Authority{}) {
-		if s.CA, err = NewAuthority(); err != nil {
-			return nil, err
-		}
-	}
-	if srv.hostKey, err = sshd.NewKey(); err != nil {
+	key, err := ClientKey(s.Webhook)
+	if err != nil {
 		return nil, err
 	}
-	srv.certificates, err = s.CA.certificates(hosts)
+	client, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	if srv.ssh, err = sshd.New(client); err != nil {
+		return nil, err
+	}
+	srv.certificate, err = certificate(srv.hosts)
 	return srv, err
 }
 
@@ -118,6 +122,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	hooks := http.NewServeMux()
 	hooks.Handle("POST "+WebhookPath, s.logged("webhook", s.serveWebhook))
 	hooks.HandleFunc("GET "+HealthPath, serveHealth)
+	bounded := func(l net.Listener, connections int) net.Listener { return limited{l, newLimiter(connections), s.log} }
 	serving := []struct {
 		l      net.Listener
 		server interface {
@@ -126,10 +131,10 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 			Close() error
 		}
 	}{
-		{l.Git, s.server(s.logged("proxy", s.serveProxy))},
-		{l.SSH, &sshServer{Server: s}},
+		{bounded(l.Git, gitConnections), s.server(s.logged("proxy", s.serveProxy))},
+		{bounded(l.SSH, sshConnections), &sshServer{Server: s}},
 		{s.tunnels, s.server(s.logged("git", s.serveGit))},
-		{l.Webhooks, s.server(hooks)},
+		{bounded(l.Webhooks, webhookConnections), s.server(hooks)},
 	}
 	done := make(chan error, len(serving))
 	for _, x := range serving {
@@ -157,7 +162,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 
 func (s *Server) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ErrorLog: s.errorLog, MaxHeaderBytes: 64 << 10,
+		Handler: h, ErrorLog: s.errorLog, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 15 * time.Minute, IdleTimeout: time.Minute, // clones may be long
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"homelab/lab/front/sshd"
 )
 
 // Values of SOCKS 5 (RFC 1928).
@@ -110,16 +108,13 @@ func (s *sshServer) serve(conn net.Conn) error {
 		return err
 	}
 	status := byte(0)
-	if _, ok := s.certificates[host]; !ok {
+	if !s.hosts[host] {
 		status, err = socksNoAccess, errors.New("no repository of "+host+" is mounted")
 	}
 	if _, writeErr := conn.Write([]byte{socksVersion, status, 0, socksIPv4, 0, 0, 0, 0, 0, 0}); writeErr != nil || err != nil {
 		return errors.Join(err, writeErr)
 	}
-	if err := conn.SetDeadline(time.Now().Add(maxFetch)); err != nil {
-		return err
-	}
-	return sshd.Serve(conn, s.hostKey, func(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return s.ssh.Serve(conn, maxFetch, func(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return s.sshCommand(ctx, host, command, stdin, stdout, stderr)
 	})
 }

@@ -3,8 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
@@ -55,10 +53,10 @@ func connectProxy(address, host, port string) {
 	_, _ = io.Copy(os.Stdout, conn)
 }
 
-// clientKey returns a key like the engine's.
+// clientKey returns the engine's key.
 func clientKey(t *testing.T) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := ClientKey("w")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +253,7 @@ func TestNegotiate(t *testing.T) {
 		naks    int
 		fails   bool
 	}{
-		"":                                      {},
-		flush:                                   {},
+		"":                                      {fails: true},
 		want + flush + pktLine("done\n"):        {request: want + flush + pktLine("done\n")},
 		want + flush + pktLine("done"):          {request: want + flush + pktLine("done")},
 		want + flush + have + pktLine("done\n"): {request: want + flush + have + pktLine("done\n")},
@@ -268,9 +265,10 @@ func TestNegotiate(t *testing.T) {
 		"00":                    {fails: true},
 		want + flush + "0009do": {fails: true},
 	} {
-		var output bytes.Buffer
-		got, err := negotiate(bufio.NewReader(strings.NewReader(input)), &output)
-		if string(got) != expected.request || (err != nil) != expected.fails || output.String() != strings.Repeat("0008NAK\n", expected.naks) {
+		var request, output bytes.Buffer
+		err := negotiate(bufio.NewReader(strings.NewReader(input)), &request, &output)
+		got := request.String()
+		if err == nil && got != expected.request || (err != nil) != expected.fails || output.String() != strings.Repeat("0008NAK\n", expected.naks) {
 			t.Errorf("%q: request %q, output %q, %v", input, got, output.String(), err)
 		}
 	}
@@ -297,8 +295,9 @@ func FuzzPktLine(f *testing.F) {
 		if !bytes.EqualFold(encoded, data[:len(encoded)]) {
 			t.Errorf("%q: encoded as %q", data, encoded)
 		}
-		if request, err := negotiate(bufio.NewReader(bytes.NewReader(data)), io.Discard); err == nil && len(request) > len(data) {
-			t.Errorf("%q: longer request %q", data, request)
+		var request bytes.Buffer
+		if err := negotiate(bufio.NewReader(bytes.NewReader(data)), &request, io.Discard); err == nil && request.Len() > len(data) {
+			t.Errorf("%q: longer request %q", data, request.Bytes())
 		}
 	})
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +53,26 @@ func (s *Server) uploadPack(ctx context.Context, host, command string, stdin io.
 	if err := s.advertise(ctx, m, stdout); err != nil {
 		return err
 	}
-	request, err := negotiate(bufio.NewReader(stdin), stdout)
-	if err != nil || request == nil {
-		return err
+	r := bufio.NewReader(stdin)
+	if wants, err := r.Peek(len(flush)); errors.Is(err, io.EOF) || string(wants) == flush {
+		return nil // only the list of branches
 	}
+	request, w := io.Pipe()
+	defer request.Close()
+	negotiated := make(chan error, 1)
+	go func() {
+		err := negotiate(r, w, stdout)
+		_ = w.CloseWithError(err)
+		negotiated <- err
+	}()
 	pack, err := s.request(ctx, m, http.MethodPost, uploadPack, request)
 	if err != nil {
 		return err
 	}
 	defer pack.Close()
+	if err := <-negotiated; err != nil {
+		return err
+	}
 	return deliver(bufio.NewReader(pack), stdout)
 }
 
@@ -120,38 +130,38 @@ func (s *Server) advertise(ctx context.Context, m mirror, to io.Writer) error {
 	return err
 }
 
-// negotiate reads a client's wants and haves and returns the request for the mirror, or nil if there are no wants. It answers each flush
-// after the wants with NAK: nothing is in common.
-func negotiate(r *bufio.Reader, to io.Writer) ([]byte, error) {
-	var request bytes.Buffer
+// negotiate passes a client's wants and haves on to the mirror, as one request. It answers each flush after the wants with NAK: nothing is in common.
+func negotiate(r *bufio.Reader, request, to io.Writer) error {
+	size := 0
 	for wants := true; ; {
 		line, flushed, err := readPkt(r)
+		send := pktLine(line)
 		switch {
-		case errors.Is(err, io.EOF) && request.Len() == 0, err == nil && flushed && request.Len() == 0:
-			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("read the client's request: %w", err)
-		case request.Len()+len(line) > maxWants:
-			return nil, errors.New("the client's request is too large")
-		case flushed && wants:
-			wants = false
-			request.WriteString(flush)
-		case flushed:
+			return fmt.Errorf("read the client's request: %w", err)
+		case flushed && !wants:
 			if _, err := io.WriteString(to, pktLine("NAK\n")); err != nil {
-				return nil, err
+				return err
 			}
-		default:
-			request.WriteString(pktLine(line))
-			if strings.TrimSuffix(line, "\n") == "done" {
-				return request.Bytes(), nil
-			}
+			continue
+		case flushed:
+			wants, send = false, flush
+		}
+		if size += len(send); size > maxWants {
+			return errors.New("the client's request is too large")
+		}
+		if _, err := io.WriteString(request, send); err != nil {
+			return err
+		}
+		if !flushed && strings.TrimSuffix(line, "\n") == "done" {
+			return nil
 		}
 	}
 }
 
 // request sends a request to the mirror and returns the body of its answer. Any status but 200 is an error.
-func (s *Server) request(ctx context.Context, m mirror, method, path string, body []byte) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, m.forge.String()+".git"+path, bytes.NewReader(body))
+func (s *Server) request(ctx context.Context, m mirror, method, path string, body io.Reader) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, m.forge.String()+".git"+path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,8 @@ import (
 const WebhookPath = "/webhook"
 
 const (
-	maxPayload = 10 << 20
+	// payloadTimeout limits the wait for a payload's turn and body.
+	payloadTimeout = 10 * time.Second
 	// engineTimeout is shorter than the forge's timeout.
 	engineTimeout = 4 * time.Second
 	// repeatAfter is the delay of a second delivery. Argo CD's repo-server keeps the references of whichever listing ended last, even if it began before the push:
@@ -68,6 +69,15 @@ func signed(h http.Header, secret string, body []byte) bool {
 // serveWebhook forwards a push to a mirror to the engine: unchanged, and as a push to upstream. It answers with the higher of the engine's statuses, and repeats the
 // delivery once.
 func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
+	turn, cancel := context.WithTimeout(r.Context(), payloadTimeout)
+	defer cancel()
+	from := addressOf(r.RemoteAddr)
+	if s.payloads.wait(turn, from) != nil {
+		http.Error(w, "lab: too many payloads", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.payloads.free(from)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(payloadTimeout)) // not supported by tests' recorders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	var large *http.MaxBytesError
 	switch {
@@ -91,8 +101,8 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		payloads = append(payloads, rewritten)
 	}
 	header := r.Header.Clone()
-	ctx, cancel := context.WithTimeout(r.Context(), engineTimeout)
-	defer cancel()
+	ctx, stop := context.WithTimeout(r.Context(), engineTimeout)
+	defer stop()
 	statuses := make([]int, len(payloads))
 	var wait sync.WaitGroup
 	for i, payload := range payloads {

@@ -1,9 +1,8 @@
-// Package sshd implements as much of an SSH server as Git clients need. It accepts any client and runs one command per connection. It uses only the standard
-// library, as the program is compiled where no modules but lab's source are available.
+// Package sshd serves one command per SSH connection to the one client that has a given key.
 package sshd
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -11,43 +10,119 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Limits of a connection until its client has authenticated. A handshake takes some kilobytes.
+const (
+	maxHandshake  = 64 << 10 // bytes from the client
+	handshakeTime = 10 * time.Second
 )
 
 // A Handler runs a command and returns its exit status. ctx is canceled when the client closes the session or the connection.
 type Handler func(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// NewKey returns a host key.
-func NewKey() (ed25519.PrivateKey, error) {
+// Server accepts the clients with one key.
+type Server struct{ config *ssh.ServerConfig }
+
+// New returns a server with a new host key.
+func New(client ssh.PublicKey) (*Server, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	return key, err
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return nil, err
+	}
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if !bytes.Equal(key.Marshal(), client.Marshal()) {
+			return nil, errors.New("not the engine's key")
+		}
+		return nil, nil
+	}}
+	config.AddHostKey(signer)
+	return &Server{config}, nil
 }
 
-// Serve serves conn until the client disconnects, and closes it.
-func Serve(conn net.Conn, key ed25519.PrivateKey, run Handler) error {
+// Serve serves conn until the client disconnects or within has passed, and closes it.
+func (s *Server) Serve(conn net.Conn, within time.Duration, run Handler) error {
 	defer conn.Close()
-	t := &transport{conn: conn, r: bufio.NewReader(conn)}
-	if err := t.greet(); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return err
 	}
-	if err := t.exchange(key, nil); err != nil {
-		return fmt.Errorf("key exchange: %w", err)
+	greeting := &greeting{Conn: conn}
+	client, channels, requests, err := ssh.NewServerConn(greeting, s.config)
+	if err != nil {
+		return err
 	}
-	s := newSession(t, run)
-	defer s.close()
-	for {
-		payload, err := t.receive()
-		switch {
-		case err != nil:
-		case payload[0] == msgKexInit: // rekey
-			err = t.exchange(key, payload)
-		default:
-			err = s.handle(payload[0], &fields{rest: payload[1:]})
+	greeting.over.Store(true)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer client.Close()
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	go ssh.DiscardRequests(requests)
+	opened := false
+	for c := range channels {
+		if opened || c.ChannelType() != "session" {
+			if err := c.Reject(ssh.Prohibited, "one session per connection"); err != nil {
+				return err
+			}
+			continue
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
+		channel, requests, err := c.Accept()
+		if err != nil {
 			return err
 		}
+		opened = true
+		running.Go(func() { session(channel, requests, run) })
 	}
+	return nil
+}
+
+// session runs one command. Other requests, such as for an environment or a terminal, are refused.
+func session(channel ssh.Channel, requests <-chan *ssh.Request, run Handler) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	started := false
+	for r := range requests { // until the client closes the session
+		var command struct{ Text string }
+		ok := r.Type == "exec" && !started && ssh.Unmarshal(r.Payload, &command) == nil
+		if r.WantReply && r.Reply(ok, nil) != nil || !ok {
+			continue
+		}
+		started = true
+		running.Go(func() {
+			status := run(ctx, command.Text, channel, channel, channel.Stderr())
+			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)})) // fails if the client is gone
+			_ = channel.Close()
+		})
+	}
+}
+
+// greeting is a connection whose client may send maxHandshake bytes until it has authenticated.
+type greeting struct {
+	net.Conn
+	read int
+	over atomic.Bool
+}
+
+func (g *greeting) Read(p []byte) (int, error) {
+	if g.over.Load() {
+		return g.Conn.Read(p)
+	}
+	if g.read >= maxHandshake {
+		return 0, fmt.Errorf("more than %d bytes before authentication", maxHandshake)
+	}
+	n, err := g.Conn.Read(p[:min(len(p), maxHandshake-g.read)])
+	g.read += n
+	return n, err
 }

@@ -3,7 +3,9 @@ package sshd
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,16 @@ import (
 
 	"golang.org/x/crypto/ssh"
 )
+
+// clientKey returns one of some keys; the server accepts the first.
+func clientKey(t testing.TB, n byte) ssh.Signer {
+	t.Helper()
+	signer, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
 
 // serve starts a server for the duration of the test, and returns a client's connection to it.
 func serve(t *testing.T, run Handler) net.Conn {
@@ -31,16 +43,15 @@ func serve(t *testing.T, run Handler) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	if err := errors.Join(client.SetDeadline(deadline), server.SetDeadline(deadline)); err != nil {
+	if err := client.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	key, err := NewKey()
+	s, err := New(clientKey(t, 1).PublicKey())
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- Serve(server, key, run) }()
+	go func() { done <- s.Serve(server, time.Minute, run) }()
 	t.Cleanup(func() {
 		client.Close()
 		<-done
@@ -50,7 +61,7 @@ func serve(t *testing.T, run Handler) net.Conn {
 
 func dial(t *testing.T, run Handler, c ssh.ClientConfig) *ssh.Client {
 	t.Helper()
-	c.User, c.HostKeyCallback = "anyone", ssh.InsecureIgnoreHostKey()
+	c.User, c.HostKeyCallback, c.Auth = "anyone", ssh.InsecureIgnoreHostKey(), []ssh.AuthMethod{ssh.PublicKeys(clientKey(t, 1))}
 	conn, channels, requests, err := ssh.NewClientConn(serve(t, run), "host", &c)
 	if err != nil {
 		t.Fatal(err)
@@ -158,24 +169,43 @@ func TestServeClientGone(t *testing.T) {
 }
 
 func TestServeRefused(t *testing.T) {
-	for name, c := range map[string]ssh.Config{
-		"exchange": {KeyExchanges: []string{"diffie-hellman-group14-sha256"}}, "cipher": {Ciphers: []string{"aes128-ctr"}},
+	for name, auth := range map[string][]ssh.AuthMethod{
+		"no authentication": nil, "password": {ssh.Password("x")}, "another key": {ssh.PublicKeys(clientKey(t, 2))},
 	} {
-		_, _, _, err := ssh.NewClientConn(serve(t, echo), "host", &ssh.ClientConfig{Config: c, HostKeyCallback: ssh.InsecureIgnoreHostKey()})
-		if err == nil {
-			t.Errorf("%s: accepted", name)
+		_, _, _, err := ssh.NewClientConn(serve(t, echo), "host", &ssh.ClientConfig{Auth: auth, HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+		if err == nil || !strings.Contains(err.Error(), "unable to authenticate") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, input := range map[string]string{
-		"HTTP": "GET / HTTP/1.1\r\n", "version": "SSH-1.5-x\r\n", "long": "SSH-2.0-" + strings.Repeat("x", 300) + "\r\n", "length": "SSH-2.0-x\r\n\xff\xff\xff\xff",
+		"HTTP": "GET / HTTP/1.1\r\n\r\n", "long": "SSH-2.0-" + strings.Repeat("x", 300) + "\r\n", "length": "SSH-2.0-x\r\n\xff\xff\xff\xff",
 		"padding": "SSH-2.0-x\r\n\x00\x00\x00\x08\xffxxxxxxx", "empty": "SSH-2.0-x\r\n\x00\x00\x00\x08\x07xxxxxxx", "no exchange": "SSH-2.0-x\r\n\x00\x00\x00\x08\x06\x05xxxxxx",
 	} {
-		conn := serve(t, echo)
-		if _, err := io.WriteString(conn, input); err != nil {
+		s, err := New(clientKey(t, 1).PublicKey())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") || bytes.Contains(got, []byte("argument")) {
-			t.Errorf("%s: %q, %v", name, got, err)
+		if err := s.Serve(pipe{Reader: strings.NewReader(input)}, time.Minute, echo); err == nil {
+			t.Errorf("%s: served", name)
+		}
+	}
+}
+
+// A client that has not authenticated gets the server to read, and thus to keep, only so much, in packets of any size.
+func TestServeHandshakeBounded(t *testing.T) {
+	for name, packet := range map[string]int{"small": 32, "largest": 200 << 10} {
+		length := binary.BigEndian.AppendUint32(nil, uint32(packet))
+		body := append(length, append([]byte{4, 2}, make([]byte, packet-2)...)...) // SSH_MSG_IGNORE
+		sent := bytes.NewReader(append([]byte("SSH-2.0-x\r\n"), bytes.Repeat(body, 4<<20/packet)...))
+		s, err := New(clientKey(t, 1).PublicKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Serve(pipe{Reader: sent}, time.Minute, echo); err == nil {
+			t.Errorf("%s: served", name)
+		}
+		if read := sent.Size() - int64(sent.Len()); read > maxHandshake {
+			t.Errorf("%s: %d bytes were read, want at most %d", name, read, maxHandshake)
 		}
 	}
 }
@@ -189,29 +219,26 @@ type pipe struct {
 func (p pipe) Read(b []byte) (int, error)  { return p.Reader.Read(b) }
 func (p pipe) Write(b []byte) (int, error) { return len(b), nil }
 func (p pipe) Close() error                { return nil }
+func (p pipe) SetDeadline(time.Time) error { return nil }
+func (p pipe) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
+func (p pipe) LocalAddr() net.Addr         { return &net.TCPAddr{} }
 
-// FuzzServe serves arbitrary input, before and after the key exchange.
+// FuzzServe serves arbitrary input.
 func FuzzServe(f *testing.F) {
-	key, err := NewKey()
+	s, err := New(clientKey(f, 1).PublicKey())
 	if err != nil {
 		f.Fatal(err)
 	}
-	kexInit := (&transport{}).offer()
-	f.Add(append(append([]byte("SSH-2.0-x\r\n"), message{}.num(uint32(len(kexInit))+5)...), append(append([]byte{4}, kexInit...), 0, 0, 0, 0)...), byte(msgOpen), []byte{})
-	f.Add([]byte("SSH-2.0-x\r\n"), byte(msgOpen), []byte(message{}.text("session").num(1).num(2).num(3)))
-	f.Add([]byte{}, byte(msgRequest), []byte(message{}.num(0).text("exec").flag(true).text("x")))
-	f.Add([]byte{}, byte(msgData), []byte(message{}.num(0).text("x")))
-	f.Add([]byte{}, byte(msgWindow), []byte(message{}.num(0).num(^uint32(0))))
-	f.Fuzz(func(t *testing.T, input []byte, number byte, body []byte) {
-		run := func(context.Context, string, io.Reader, io.Writer, io.Writer) int { return 0 }
-		if err := Serve(pipe{Reader: bytes.NewReader(input)}, key, run); err == nil && len(input) > 0 && input[0] != 'S' {
+	for _, seed := range []string{"", "GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "SSH-2.0-x\r\n\x00\x00\x00\x08\x06\x14xxxxxx", "SSH-1.5-x\r\n\xff\xff\xff\xff"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		run := func(context.Context, string, io.Reader, io.Writer, io.Writer) int {
+			t.Error("ran a command")
+			return 0
+		}
+		if err := s.Serve(pipe{Reader: bytes.NewReader(input)}, time.Minute, run); err == nil {
 			t.Errorf("served %q", input)
 		}
-		s := newSession(&transport{conn: pipe{}}, run)
-		_ = s.handle(msgOpen, &fields{rest: message{}.text("session").num(1).num(2).num(3)})
-		_ = s.handle(number, &fields{rest: body})
-		_ = s.handle(msgRequest, &fields{rest: message{}.num(0).text("exec").flag(true).text("x")})
-		s.close()
-		_, _, _ = choose(append([]byte{msgKexInit}, body...))
 	})
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"hash"
 	"io/fs"
@@ -14,13 +15,13 @@ import (
 
 // ownModule is a module embedded in lab.
 type ownModule struct {
-	goMod  string
-	source fs.FS
+	goMod, goSum string
+	source       fs.FS
 }
 
 func ownSource(module string) (ownModule, bool) {
 	if module == front.Module {
-		return ownModule{front.GoMod, front.Source()}, true
+		return ownModule{front.GoMod, front.GoSum, front.Source()}, true
 	}
 	return ownModule{}, false
 }
@@ -83,7 +84,7 @@ func eachOwn(module string, do func(name string, data []byte) error) error {
 	if !ok {
 		return fmt.Errorf("module %q is not lab's own", module)
 	}
-	if err := do("go.mod", []byte(own.goMod)); err != nil {
+	if err := errors.Join(do("go.mod", []byte(own.goMod)), do("go.sum", []byte(own.goSum))); err != nil {
 		return err
 	}
 	return fs.WalkDir(own.source, ".", func(name string, d fs.DirEntry, err error) error {
