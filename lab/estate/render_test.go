@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/strict"
+	"homelab/lab/upstream"
 )
 
 // These tests expand the default estate's ApplicationSets and render them with Helm, with layers in Argo CD's order,
@@ -119,18 +118,10 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// moduleChart loads a chart from a Go module, if the module was downloaded.
+// moduleChart loads a chart from a Go module.
 func moduleChart(t *testing.T, module, dir string) *chart.Chart {
 	t.Helper()
-	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Skip("no go command:", err)
-	}
-	at := filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(module), filepath.FromSlash(dir))
-	if _, err := os.Stat(at); err != nil {
-		t.Skipf("%s was not downloaded", module)
-	}
-	c, err := chartloader.LoadDir(at)
+	c, err := chartloader.LoadDir(filepath.Join(upstream.Dir(t, module), filepath.FromSlash(dir)))
 	if err != nil {
 		t.Fatal(err)
 	}

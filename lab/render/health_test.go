@@ -1,13 +1,12 @@
 package render
 
 import (
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"homelab/lab/strict"
+	"homelab/lab/upstream"
 )
 
 func TestChecked(t *testing.T) {
@@ -62,14 +61,10 @@ func TestHasCheck(t *testing.T) {
 
 // TestCustomChecks compares the table with the checks of the Argo CD that lab installs.
 func TestCustomChecks(t *testing.T) {
-	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Skip("no go command:", err)
-	}
-	root := filepath.Join(strings.TrimSpace(string(out)), "github.com/argoproj/argo-cd/v3@v3.2.11/resource_customizations")
+	root := filepath.Join(upstream.Dir(t, "github.com/argoproj/argo-cd/v3@v3.2.11"), "resource_customizations")
 	scripts, err := filepath.Glob(filepath.Join(root, "*", "*", "health.lua"))
 	if err != nil || len(scripts) == 0 {
-		t.Skip("Argo CD's module was not downloaded:", err)
+		t.Fatal("no checks: ", err)
 	}
 	others := []string{"ApplicationSet", "CronJob", "CustomResourceDefinition", "PodDisruptionBudget", "SealedSecret"} // every cluster has their controllers, or they are judged elsewhere
 	upstream := map[string][]string{}

@@ -16,15 +16,15 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 
 	"homelab/lab"
+	"homelab/lab/upstream"
 )
 
-// cached returns the folders of a recipe's modules in the module cache; tests do not download.
+// cached returns the folders of a recipe's modules.
 func cached(t *testing.T, r Recipe) Sources {
 	t.Helper()
-	t.Setenv("GOPROXY", "off")
-	src, err := Download(t.Context(), r)
-	if err != nil {
-		t.Skip(err)
+	src := Sources{}
+	for _, module := range append([]string{r.Module}, r.Parts...) {
+		src[module] = upstream.Dir(t, module)
 	}
 	return src
 }

@@ -1,0 +1,26 @@
+// Package upstream gives tests the files of Go modules that lab builds from but does not import.
+package upstream
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Dir returns the folder of a module, as in "example.com/mod@v1.2.3". The go command downloads it if needed; without a network the test is skipped, but fails in CI.
+func Dir(t testing.TB, module string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
+	cmd.Dir = t.TempDir() // no module of ours, whose sums would be extended
+	out, err := cmd.Output()
+	var m struct{ Dir, Error string }
+	if jerr := json.Unmarshal(out, &m); jerr == nil && m.Dir != "" {
+		return m.Dir
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s cannot be downloaded: %v %s", module, err, m.Error)
+	}
+	t.Skipf("%s cannot be downloaded: %v %s", module, err, m.Error)
+	return ""
+}
